@@ -1,0 +1,75 @@
+"""[GS]: a global state made from the context, read by every block. Paper: section 3, "Global State", equation 1, Figure 1."""
+
+from torch import Tensor, nn
+
+from contextual_bert.conditioning.method import BlockSlot, ConditioningMethod, FeedForward, Sizes, StateSlot
+from contextual_bert.context.encoder import ContextEmbedding
+
+
+class GlobalState(ConditioningMethod):
+    """One state for all blocks; each block reads it between self-attention and feed-forward.
+
+    Formula:
+        state = FNN(c);  B = V state;  B^ = LayerNorm(Dropout(B) + A^)
+
+    Symbols:
+        =====================  ====================================================
+        here                   paper
+        =====================  ====================================================
+        ``state``              c~, the global state
+        ``value``              V^V; V^Q and V^K cancel and do not exist here
+        ``hidden`` (input)     A^, the block's attention output after add-and-norm
+        =====================  ====================================================
+
+    Shapes:
+        c (batch, context) -> state (batch, hidden); hidden (batch, length, hidden) -> the same.
+
+    Relation to its siblings:
+        ``global_state_update`` gives each block a state of its own. Unlike ``concat`` and ``new_position`` the context enters every block.
+
+    Reference:
+        Denk and Peleteiro Ramallo (2020), section 3, equation 1.
+
+    Example:
+        >>> GlobalState().input(sizes=None) is None
+        True
+    """
+
+    name = "global_state"
+    label = "[GS]"
+
+    def state(self, sizes: Sizes) -> StateSlot:
+        return GlobalStateSlot(sizes)
+
+    def block(self, sizes: Sizes, layer: int) -> BlockSlot:
+        return ReadState(sizes)
+
+
+class GlobalStateSlot(StateSlot):
+    """state(1) = FNN(c), the same for all blocks."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        self.context = FeedForward(sizes.context_size, sizes.hidden_size, sizes.hidden_size)
+
+    def initial(self, context: ContextEmbedding) -> Tensor:
+        return self.context(context.vector)
+
+
+class ReadState(BlockSlot):
+    """Attention over a single vector is that vector's value: one dense layer a row, broadcast over the positions.
+
+    The LayerNorm has no parameters of its own: Table 1 counts none.
+    """
+
+    point = "read"
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        self.value = nn.Linear(sizes.hidden_size, sizes.hidden_size)
+        self.dropout = nn.Dropout(sizes.dropout)
+        self.normalisation = nn.LayerNorm(sizes.hidden_size, eps=sizes.layer_norm_eps, elementwise_affine=False)
+
+    def forward(self, hidden: Tensor, state: Tensor) -> Tensor:
+        value = self.value(state).unsqueeze(1).expand_as(hidden)  # dropout is drawn for each position, as on any sub-layer's output
+        return self.normalisation(self.dropout(value) + hidden)

@@ -1,0 +1,126 @@
+"""The seam: what a conditioning method is, and the three slots it may fill.
+
+A method is a small factory of modules. The model asks it once, at construction, for the modules of its slots and owns them from then
+on, so a ``state_dict`` reads like Figure 1 of the paper. This module knows tensors, not BERT: no transformers, no item, no feature.
+
+Paper: Denk and Peleteiro Ramallo (2020), "Contextual BERT", section 3.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from torch import Tensor, nn
+
+from contextual_bert.context.encoder import ContextEmbedding
+
+Point = Literal["attend", "read", "modulate"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """All that a method may know of the model around it: widths in numbers of components.
+
+    Args:
+        hidden_size: width of a position (d_model).
+        context_size: width of the concatenated feature embeddings (d_context).
+        feature_sizes: width of each feature's embedding, in the schema's order; sums to ``context_size``.
+        intermediate_size: inner width of the feed-forward sub-layer.
+        num_layers: number of blocks (N).
+        num_heads: attention heads of a block.
+        dropout: probability of dropping a component where the paper writes Dropout.
+        layer_norm_eps: added to the variance in every LayerNorm.
+    """
+
+    hidden_size: int
+    context_size: int
+    feature_sizes: tuple[int, ...]
+    intermediate_size: int
+    num_layers: int
+    num_heads: int
+    dropout: float
+    layer_norm_eps: float
+
+
+class StateSlot(nn.Module):
+    """The global state: made once from the context, then carried from block to block."""
+
+    def initial(self, context: ContextEmbedding) -> Tensor:
+        """The state that the first block reads, (batch, ...)."""
+        raise NotImplementedError
+
+    def transition(self, layer: int, state: Tensor, hidden: Tensor, mask: Tensor | None) -> Tensor:
+        """The state that block ``layer + 1`` reads, given what block ``layer`` put out; unchanged unless overridden.
+
+        Shapes:
+            state (batch, ...), hidden (batch, length, hidden), mask: the additive or boolean attention mask, None when nothing is padded.
+        """
+        return state
+
+
+class InputSlot(nn.Module):
+    """Changes the sequence before the first block.
+
+    ``num_added_positions`` positions are put in front; the model drops them again after the last block.
+    """
+
+    num_added_positions: ClassVar[int] = 0
+
+    def forward(self, embeddings: Tensor, mask: Tensor | None, context: ContextEmbedding) -> tuple[Tensor, Tensor | None]:
+        """(batch, length, hidden), (batch, length) of 0 and 1 or None -> the same, with ``num_added_positions`` more positions."""
+        raise NotImplementedError
+
+
+class BlockSlot(nn.Module):
+    """A module inside a block, entered at one named point of the block's fixed order.
+
+    ``attend``: in place of self-attention, ``forward(hidden, mask, state)``.
+    ``read``: between attention and feed-forward, ``forward(hidden, state)``.
+    ``modulate``: on the input of each of the two sub-layers, ``forward(hidden, state, sublayer)`` with sublayer 0 or 1; the residual
+    path keeps the unmodulated input.
+    """
+
+    point: ClassVar[Point]
+
+
+class ConditioningMethod:
+    """How the context enters the model: up to three slots, each None unless a method fills it.
+
+    Attributes:
+        name: the word used in configs, arguments and flags.
+        label: the paper's name in brackets, where it has one.
+        has_context: False for the control that takes none.
+    """
+
+    name: ClassVar[str]
+    label: ClassVar[str] = ""
+    has_context: ClassVar[bool] = True
+
+    def state(self, sizes: Sizes) -> StateSlot | None:
+        """The module that makes and carries the global state."""
+        return None
+
+    def input(self, sizes: Sizes) -> InputSlot | None:
+        """The module that changes the sequence before the first block."""
+        return None
+
+    def block(self, sizes: Sizes, layer: int) -> BlockSlot | None:
+        """The module that block ``layer`` (counted from 0) owns."""
+        return None
+
+
+class FeedForward(nn.Sequential):
+    """FNN(x) = W2 max(0, W1 x + b1) + b2, the paper's feed-forward network.
+
+    Args:
+        input_size: width of x.
+        inner_size: width of the layer between.
+        output_size: width of the result.
+
+    Example:
+        >>> import torch
+        >>> FeedForward(6, 4, 2)(torch.zeros(3, 6)).shape
+        torch.Size([3, 2])
+    """
+
+    def __init__(self, input_size: int, inner_size: int, output_size: int) -> None:
+        super().__init__(nn.Linear(input_size, inner_size), nn.ReLU(), nn.Linear(inner_size, output_size))
