@@ -1,0 +1,50 @@
+# Every target makes .venv by itself the first time; a second call goes straight to work.
+# Another interpreter: make test PYTHON=python3.12
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+# OpenMP threads spin while they wait. Where two processes share the cores (torchrun, a test that starts a command)
+# each spins on the core that the other needs, and both become several times slower: let them sleep instead.
+export OMP_WAIT_POLICY := PASSIVE
+export GOMP_SPINCOUNT := 0
+# The version is pinned in constraints.txt: do not ask the network for a newer one.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install demo test lint benchmark clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
+
+install: $(INSTALLED) ## make .venv with the exact versions of constraints.txt
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "contextual-bert needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.11")'
+	@echo "Setting up $(VENV) (the first time this downloads torch and takes a few minutes) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,benchmark]'
+	@touch $@
+	@echo "$(VENV) is ready."
+
+demo: $(INSTALLED) ## train none and global_state_update on a small stylist world and complete outfits
+	@$(BIN)/python recipes/demo.py
+
+test: $(INSTALLED) ## run the tests
+	$(BIN)/python -m pytest
+
+lint: $(INSTALLED) ## check style, import directions and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m pyright
+
+benchmark: $(INSTALLED) ## measure speed and memory against a peer, the short form
+	$(BIN)/python benchmarks/run.py --quick
+
+clean: ## remove .venv and every cache
+	rm -rf $(VENV) dist .pytest_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -1,0 +1,184 @@
+"""Size and manners of the source files, read from their syntax trees: nothing is imported."""
+
+import ast
+import re
+import statistics
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src"
+FILES = sorted(path for path in SOURCE.rglob("*.py") if path.read_text("utf-8").strip())
+LIBRARY = [path for path in FILES if path.relative_to(SOURCE).parts[0] == "contextual_bert"]
+OWN_PACKAGES = {"contextual_bert", "contextual_bert_cli"}
+
+MEDIAN_LINES = 150
+MAX_LINES = 300
+LONGER_FILES = {"modeling_contextual_bert.py": 500}  # the path of a batch stays on one page
+MAX_PARAMETERS = 8
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def place(path: Path, node: ast.AST | None = None) -> str:
+    name = path.relative_to(ROOT).as_posix()
+    return f"{name}:{getattr(node, 'lineno', 1)}" if node is not None else name
+
+
+def functions(tree: ast.AST, *, in_class: bool = False) -> Iterator[tuple[Function, bool]]:
+    """Every function with whether it stands directly in a class."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, Function):
+            yield node, in_class
+        yield from functions(node, in_class=isinstance(node, ast.ClassDef))
+
+
+def num_parameters(function: Function, *, in_class: bool) -> int:
+    named = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    is_static = any(isinstance(mark, ast.Name) and mark.id == "staticmethod" for mark in function.decorator_list)
+    return len(named) - (1 if in_class and not is_static and named else 0)
+
+
+def imported_packages(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.Import):
+        return {alias.name.split(".")[0] for alias in node.names}
+    if isinstance(node, ast.ImportFrom):
+        return {(node.module or "").split(".")[0]} if node.level == 0 else {"contextual_bert"}
+    return set()
+
+
+def required_packages(requirements: list[str]) -> set[str]:
+    return {re.split(r"[^\w.-]", requirement)[0].replace("-", "_").lower() for requirement in requirements}
+
+
+def project() -> dict[str, object]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def optional_packages() -> set[str]:
+    extras = project()["optional-dependencies"]
+    return set().union(*(required_packages(names) for extra, names in extras.items() if extra != "dev"))
+
+
+def unsafe(node: ast.AST) -> str | None:
+    """What is unsafe about this node: it would run code that a file or a string brings along."""
+    banned = imported_packages(node) & {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
+    if banned:
+        return f"imports {', '.join(sorted(banned))}"
+    if isinstance(node, ast.ImportFrom) and node.module == "torch":
+        names = {alias.name for alias in node.names} & {"load", "save"}
+        return f"imports torch.{names.pop()}" if names else None
+    if not isinstance(node, ast.Call):
+        return None
+    called = ast.unparse(node.func)
+    if called in {"eval", "exec", "torch.load", "torch.save"}:
+        return f"calls {called}"
+    if any(
+        key.arg == "allow_pickle" and not (isinstance(key.value, ast.Constant) and key.value.value is False)
+        for key in node.keywords
+    ):
+        return f"{called} allows pickle"
+    return None
+
+
+def test_median_length() -> None:
+    lengths = [len(path.read_text("utf-8").splitlines()) for path in FILES]
+    assert statistics.median(lengths) <= MEDIAN_LINES
+
+
+@pytest.mark.parametrize("path", FILES, ids=place)
+def test_length(path: Path) -> None:
+    assert len(path.read_text("utf-8").splitlines()) <= LONGER_FILES.get(path.name, MAX_LINES)
+
+
+@pytest.mark.parametrize("path", FILES, ids=place)
+def test_the_module_says_what_it_is(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text("utf-8"))), f"{place(path)} has no module docstring"
+
+
+@pytest.mark.parametrize("path", FILES, ids=place)
+def test_number_of_parameters(path: Path) -> None:
+    # Commands are exempt: typer declares their options as arguments.
+    is_command_file = path not in LIBRARY
+    too_many = [
+        f"{place(path, function)} {function.name}: {count}"
+        for function, in_class in functions(ast.parse(path.read_text("utf-8")))
+        if (count := num_parameters(function, in_class=in_class)) > MAX_PARAMETERS
+        and not (is_command_file and not in_class and not function.name.startswith("_"))
+    ]
+    assert not too_many
+
+
+@pytest.mark.parametrize("path", LIBRARY, ids=place)
+def test_no_import_inside_a_function_but_of_an_extra(path: Path) -> None:
+    allowed = optional_packages()
+    found = {
+        f"{place(path, node)} {', '.join(sorted(packages))}"
+        for function, _ in functions(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(function)
+        if (packages := imported_packages(node)) and not packages <= allowed
+    }
+    assert not found
+
+
+@pytest.mark.parametrize("path", FILES, ids=place)
+def test_imports_at_the_top_are_declared_dependencies(path: Path) -> None:
+    tree = ast.parse(path.read_text("utf-8"))
+    inside = {id(node) for function, _ in functions(tree) for node in ast.walk(function)}
+    declared = required_packages(project()["dependencies"]) | OWN_PACKAGES | sys.stdlib_module_names
+    found = {
+        f"{place(path, node)} {', '.join(sorted(missing))}"
+        for node in ast.walk(tree)
+        if id(node) not in inside and (missing := imported_packages(node) - declared)
+    }
+    assert not found, "declare it in pyproject.toml (and docs/decisions/001), or import it where an extra is used"
+
+
+@pytest.mark.parametrize("path", FILES, ids=place)
+def test_nothing_unsafe(path: Path) -> None:
+    tree = ast.parse(path.read_text("utf-8"))
+    assert not [f"{place(path, node)} {reason}" for node in ast.walk(tree) if (reason := unsafe(node))]
+
+
+def test_no_drawer_for_everything() -> None:
+    names = {"utils", "util", "helpers", "misc", "common"}
+    assert not [place(path) for path in SOURCE.rglob("*") if path.stem in names]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "from joblib import dump",
+        "torch.load('a')",
+        "from torch import load",
+        "eval('1')",
+        "numpy.load('a', allow_pickle=True)",
+        "numpy.load('a', allow_pickle=flag)",
+    ],
+)
+def test_the_check_for_unsafe_code_sees(source: str) -> None:
+    assert any(unsafe(node) for node in ast.walk(ast.parse(source)))
+
+
+@pytest.mark.parametrize("source", ["model.eval()", "import torch", "numpy.load('a', allow_pickle=False)"])
+def test_the_check_for_unsafe_code_lets_pass(source: str) -> None:
+    assert not any(unsafe(node) for node in ast.walk(ast.parse(source)))
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("def f(a, /, b, *, c): ...", 3),
+        ("class A:\n    def f(self, a, *args, b, **kwargs): ...", 2),
+        ("class A:\n    @staticmethod\n    def f(a, b): ...", 2),
+        ("class A:\n    @classmethod\n    def f(cls, a): ...", 1),
+    ],
+)
+def test_parameters_are_counted_without_self(source: str, expected: int) -> None:
+    found = list(functions(ast.parse(source)))
+    assert [num_parameters(function, in_class=in_class) for function, in_class in found] == [expected]

@@ -1,0 +1,281 @@
+"""README and docs tell the truth: Python blocks run, commands and make targets exist, links lead somewhere.
+
+A block that cannot run here (it trains for hours, or needs the reader's own file) is fenced as ```python no-run.
+The Python blocks of a file run in the file's order in one namespace and one temporary folder.
+"""
+
+import doctest
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+import typer
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+SHELLS = {"bash", "console", "sh", "shell"}
+FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=indent)``` *$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+SEPARATORS = {"|", "||", "&&", ";", "&"}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its words after the fence, its text, and the line where the text begins."""
+
+    language: str
+    marks: tuple[str, ...]
+    text: str
+    line: int
+
+
+def blocks(markdown: str) -> Iterator[Block]:
+    for match in FENCE.finditer(markdown):
+        language, *marks = match["info"].split() or [""]
+        indent = len(match["indent"])
+        text = "".join(line[indent:] if line.strip() else line for line in match["body"].splitlines(keepends=True))
+        yield Block(language, tuple(marks), text, markdown.count("\n", 0, match.start("body")) + 1)
+
+
+def runnable(page: Path) -> list[Block]:
+    return [
+        block for block in blocks(page.read_text("utf-8")) if block.language == "python" and "no-run" not in block.marks
+    ]
+
+
+def run_block(block: Block, page: Path, namespace: dict[str, Any]) -> None:
+    if ">>> " in block.text:
+        example = doctest.DocTestParser().get_doctest(block.text, namespace, page.name, str(page), block.line - 1)
+        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+        results = runner.run(example, clear_globs=False)
+        namespace.update(example.globs)
+        assert results.failed == 0, f"{page.name}, line {block.line}: see the output above"
+    else:
+        # Empty lines in front, so that a traceback shows the line of the page.
+        exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), namespace)
+
+
+def statements(block: Block) -> Iterator[list[str]]:
+    """The simple commands of a shell block, as words; in a console block only what follows a prompt."""
+    lines = block.text.splitlines()
+    if block.language == "console":
+        lines = [line[2:] for line in lines if line.startswith(("$ ", "> "))]
+    pending = ""
+    for line in lines:
+        pending += line
+        if pending.endswith("\\"):
+            pending = pending[:-1] + " "
+            continue
+        lexer = shlex.shlex(pending, posix=True, punctuation_chars="|&;<>")
+        lexer.whitespace_split = True
+        try:
+            words = list(lexer)
+        except ValueError:  # a quotation that goes on in the next line
+            pending += "\n"
+            continue
+        pending = ""
+        yield from split_words(words)
+    assert not pending.strip(), f"unfinished command in the block at line {block.line}: {pending}"
+
+
+def split_words(words: list[str]) -> Iterator[list[str]]:
+    command: list[str] = []
+    for word in [*words, ";"]:
+        if word in SEPARATORS:
+            while command and re.fullmatch(r"\w+=.*", command[0], flags=re.DOTALL):
+                command.pop(0)
+            if command:
+                yield command
+            command = []
+        else:
+            command.append(word)
+
+
+def redirected(words: list[str]) -> list[str]:
+    """The words without redirections and their files."""
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        is_redirection = set(word) <= set("<>&") and word != ""
+        if not skip and not is_redirection:
+            kept.append(word)
+        skip = is_redirection
+    return kept
+
+
+def fault(words: list[str], command: Any) -> str | None:
+    """Why these words are not a call of the command (a group goes on with its next word), or None."""
+    arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
+    options = {
+        name: parameter
+        for parameter in command.params
+        if parameter.param_type_name == "option"
+        for name in (*parameter.opts, *parameter.secondary_opts)
+    }
+    rest, values, given = list(words), 0, set[int]()
+    while rest:
+        word = rest.pop(0)
+        name, equals, _ = word.partition("=")
+        if word.startswith("-") and len(word) > 1 and not re.fullmatch(r"-[\d.]+", word):
+            if name == "--help":
+                return None
+            if name not in options:
+                return f"no option {name!r}; there are: {', '.join(sorted(options)) or 'none'}"
+            option = options[name]
+            given.add(id(option))
+            if not equals and not option.is_flag:
+                if len(rest) < option.nargs:
+                    return f"option {name!r} has no value"
+                del rest[: option.nargs]
+        elif hasattr(command, "commands"):
+            if word not in command.commands:
+                return f"no command {word!r}; there are: {', '.join(sorted(command.commands))}"
+            return fault(rest, command.commands[word])
+        else:
+            values += 1
+    if any(argument.nargs < 0 for argument in arguments):
+        limit = len(words)
+    else:
+        limit = sum(argument.nargs for argument in arguments)
+    if values > limit:
+        return f"{values} arguments where at most {limit} are taken"
+    required = sum(max(argument.nargs, 1) for argument in arguments if argument.required)
+    if values < required:
+        return f"{values} arguments where {required} are required"
+    missing = [option.opts[0] for option in options.values() if option.required and id(option) not in given]
+    return f"without the required {', '.join(sorted(set(missing)))}" if missing else None
+
+
+def shell_commands(program: str) -> list[tuple[str, list[str]]]:
+    """Every call of a program in the pages: (place, words after the program's name)."""
+    return [
+        (f"{page.relative_to(ROOT)}:{block.line}: {shlex.join(words)}", redirected(words[1:]))
+        for page in PAGES
+        if page.is_file()
+        for block in blocks(page.read_text("utf-8"))
+        if block.language in SHELLS
+        for words in statements(block)
+        if Path(words[0]).name == program
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for block in runnable(page):
+        run_block(block, page, namespace)
+
+
+def test_the_readme_shows_python_that_runs() -> None:
+    assert runnable(ROOT / "README.md")
+
+
+def test_commands_in_the_pages_exist() -> None:
+    from contextual_bert_cli.main import app
+
+    calls = shell_commands("contextual-bert")
+    assert calls, "no page shows a contextual-bert command"
+    command = typer.main.get_command(app)
+    assert [f"{place}: {reason}" for place, words in calls if (reason := fault(words, command))] == []
+
+
+def test_every_command_is_shown_in_a_page() -> None:
+    from contextual_bert_cli.main import app
+
+    shown = {word for _, words in shell_commands("contextual-bert") for word in words}
+    assert sorted(set(typer.main.get_command(app).commands) - shown) == []
+
+
+def test_make_targets_in_the_pages_exist() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.MULTILINE))
+    calls = shell_commands("make")
+    assert calls, "no page shows a make target"
+    asked = [
+        (place, [word for word in words if "=" not in word and not word.startswith("-")]) for place, words in calls
+    ]
+    assert [place for place, words in asked if not set(words) <= targets] == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_within_the_repository_lead_somewhere(page: Path) -> None:
+    prose = FENCE.sub("", page.read_text("utf-8"))
+    targets = [match["target"].split("#")[0] for match in LINK.finditer(prose) if "://" not in match["target"]]
+    assert [target for target in targets if target and not (page.parent / target).exists()] == []
+
+
+def example_app() -> Any:
+    app, world = typer.Typer(), typer.Typer()
+
+    @app.command()
+    def train(
+        data: str, conditioning: Annotated[str, typer.Option()], device: str = "cpu", *, resume: bool = False
+    ) -> None: ...
+
+    @world.command()
+    def generate(items: int = 5) -> None: ...
+
+    @world.command()
+    def oracle(folder: str) -> None: ...
+
+    app.add_typer(world, name="world")
+    return typer.main.get_command(app)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "train days.parquet --conditioning none",
+        "train --conditioning=none --device cuda --no-resume days.parquet",
+        "train --help",
+        "--help",
+        "world generate --items 3",
+        "world oracle world/",
+    ],
+)
+def test_a_true_command_passes(line: str) -> None:
+    assert fault(shlex.split(line), example_app()) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("trian days.parquet", "no command 'trian'; there are: train, world"),
+        ("train days.parquet --conditionning none", "no option '--conditionning'"),
+        ("train days.parquet --device", "option '--device' has no value"),
+        ("train days.parquet", "without the required --conditioning"),
+        ("train --conditioning none", "0 arguments where 1 are required"),
+        ("train a b --conditioning none", "2 arguments where at most 1 are taken"),
+        ("world generate --item 3", "no option '--item'; there are: --items"),
+    ],
+)
+def test_a_false_command_is_seen(line: str, reason: str) -> None:
+    assert (fault(shlex.split(line), example_app()) or "").startswith(reason)
+
+
+def test_commands_are_found_in_shell_blocks() -> None:
+    shell = "$ A=1 make x && .venv/bin/contextual-bert a \\\n>   --b '{\"c\": 1}' > out.txt  # why\nprinted\n"
+    text = f"```console\n{shell}```\n"
+    (block,) = blocks(text)
+    assert [redirected(words) for words in statements(block)] == [
+        ["make", "x"],
+        [".venv/bin/contextual-bert", "a", "--b", '{"c": 1}'],
+    ]
+
+
+def test_python_blocks_share_a_namespace_and_fail_at_the_line_of_the_page() -> None:
+    page = Path("page.md")
+    first, doctests, last = blocks(
+        "```python\na = 1\n```\n\n```python\n>>> a + 1\n2\n>>> b = 5\n```\n\n```python\nassert b == 6\n```\n"
+    )
+    namespace: dict[str, Any] = {}
+    run_block(first, page, namespace)
+    run_block(doctests, page, namespace)
+    with pytest.raises(AssertionError) as raised:
+        run_block(last, page, namespace)
+    assert raised.traceback[-1].lineno == 11  # zero-based: the twelfth line of the text
