@@ -1,6 +1,7 @@
 """Every field that ContextualBertConfig adds to Hugging Face's BertConfig does something: read, tested, documented."""
 
 import importlib
+import inspect
 import re
 from pathlib import Path
 
@@ -17,9 +18,9 @@ def own_fields() -> list[str]:
         name
         for kind in config.__mro__
         if kind.__module__.startswith("contextual_bert.")
-        for name in vars(kind).get("__annotations__", {})
+        for name in inspect.get_annotations(kind)
     ]
-    inherited = {name for kind in BertConfig.__mro__ for name in vars(kind).get("__annotations__", {})}
+    inherited = {name for kind in BertConfig.__mro__ for name in inspect.get_annotations(kind)}
     constants = {"model_type", "sub_configs", "attribute_map", "keys_to_ignore_at_inference"}
     return sorted(name for name in set(names) - inherited - constants if not name.startswith("_"))
 
