@@ -1,0 +1,103 @@
+"""Scores a data set: for every item of every set the log-probability and the rank of the true one. Streaming, in constant memory.
+
+Anything with ``score_masked`` can be scored: a model of this package or a baseline. The oracle of the stylist world scores tables itself.
+This module knows no metric: it gives the rows that ``contextual_bert.evaluation`` summarises.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from contextual_bert.data import EveryPosition, MaskingCollator, SetDataset
+from contextual_bert.evaluation import Scores
+from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS, MaskedScores
+
+
+class Scorer(Protocol):
+    """What can be scored: a module that ranks the true item of each masked position."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def score_masked(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        context: Mapping[str, Tensor] | None = None,
+        labels: Tensor | None = None,
+    ) -> MaskedScores: ...
+
+
+class ScoredSet(NamedTuple):
+    """Scores of a data set, and how many positions hold an item that the vocabulary does not know: those cannot be ranked."""
+
+    scores: Scores
+    num_unknown_targets: int
+
+
+def score(
+    scorer: Scorer,
+    dataset: SetDataset,
+    *,
+    batch_size: int = 1024,
+    dtype: torch.dtype = torch.float32,
+    progress: Callable[[int, int], None] | None = None,
+) -> ScoredSet:
+    """Mask every position of every set once and rank the true item among all items.
+
+    Args:
+        scorer: the model; put it in ``eval()`` mode before.
+        dataset: the sets.
+        batch_size: masked sets a forward pass.
+        dtype: bfloat16 runs the model under autocast.
+        progress: called with (rows done, rows in all) after each batch.
+
+    Returns:
+        Scores sorted by (example_id, position). Positions whose item is [UNK] are left out and counted.
+
+    Example:
+        >>> from contextual_bert.data import SetDataset
+        >>> callable(score)
+        True
+    """
+    positions = EveryPosition(dataset)
+    collator = MaskingCollator(mask_id=RESERVED_ITEMS.index("[MASK]"), pad_id=RESERVED_ITEMS.index("[PAD]"))
+    device = scorer.device
+    autocast = torch.autocast(device.type, dtype=dtype) if dtype != torch.float32 else nullcontext()
+    parts: list[tuple[np.ndarray, ...]] = []
+    for start in range(0, len(positions), batch_size):
+        batch = positions.__getitems__(range(start, min(start + batch_size, len(positions))))
+        inputs = to_device(collator(batch), device)
+        with torch.no_grad(), autocast:
+            scores = scorer.score_masked(**inputs)
+        labels = inputs["labels"]
+        targets = labels[labels != IGNORED_LABEL]
+        columns = (batch.example_ids, batch.masked_position, targets, *scores)
+        parts.append(tuple(column.cpu().numpy() for column in columns))
+        if progress is not None:
+            progress(min(start + batch_size, len(positions)), len(positions))
+    example_id, position, targets, log_probability, num_better, num_tied, confidence = (
+        np.concatenate(columns) for columns in zip(*parts, strict=True)
+    )
+    known = targets >= len(RESERVED_ITEMS)
+    scores = Scores(
+        example_id=example_id,
+        position=position,
+        log_probability=log_probability.astype(np.float64),
+        num_better=num_better,
+        num_tied=num_tied,
+        confidence=confidence.astype(np.float64),
+    )
+    return ScoredSet(scores.select(known).sorted(), int((~known).sum()))
+
+
+def to_device(inputs: Mapping[str, Tensor | Mapping[str, Tensor]], device: torch.device) -> dict[str, Tensor]:
+    """The same inputs on ``device``; goes into the context's features."""
+    return {
+        name: {feature: tensor.to(device) for feature, tensor in value.items()} if isinstance(value, Mapping) else value.to(device)
+        for name, value in inputs.items()
+    }

@@ -1,0 +1,30 @@
+"""The Hugging Face face: configuration, models, processor."""
+
+from contextual_bert.models.auto import register_auto_classes
+from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig, check_layout
+from contextual_bert.models.modeling_contextual_bert import (
+    IGNORED_LABEL,
+    ContextualBertForMaskedLM,
+    ContextualBertModel,
+    ContextualBertPreTrainedModel,
+    MaskedScores,
+)
+from contextual_bert.models.processing_contextual_bert import (
+    RESERVED_ITEMS,
+    ContextFeatureExtractor,
+    ContextualBertProcessor,
+)
+
+__all__ = [
+    "IGNORED_LABEL",
+    "RESERVED_ITEMS",
+    "ContextFeatureExtractor",
+    "ContextualBertConfig",
+    "ContextualBertForMaskedLM",
+    "ContextualBertModel",
+    "ContextualBertPreTrainedModel",
+    "ContextualBertProcessor",
+    "MaskedScores",
+    "check_layout",
+    "register_auto_classes",
+]

@@ -1,0 +1,148 @@
+"""The settings of a model: BERT's, and how the context enters. Knows no data; the paper's setting is one classmethod.
+
+Paper: Denk and Peleteiro Ramallo (2020), section 4 (sizes), Table 1 (parameter counts).
+"""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Self
+
+from huggingface_hub.dataclasses import strict
+from transformers import BertConfig
+
+from contextual_bert.conditioning import METHODS, Sizes, get_method
+from contextual_bert.context import ContextSchema, FeatureLayout
+from contextual_bert.errors import ConfigurationError, did_you_mean
+
+PAPER_CONTEXT_SIZE = 736
+
+
+@strict
+class ContextualBertConfig(BertConfig):
+    """Configuration of a contextual BERT: the fields of BertConfig and those below.
+
+    Args:
+        conditioning: name of the conditioning method, see ``contextual_bert.conditioning.METHODS``.
+        context_features: what the context encoder must know of each feature, as ``ContextSchema.layout`` says it; empty for ``none``.
+        has_position_embeddings: False for sets, whose order means nothing; True for sequences.
+        has_head_layer_norm: whether the head keeps BERT's LayerNorm; False in the paper's setting.
+        mask_token_id: id of [MASK]; without labels, logits are given where the input has it.
+        reserved_token_ids: ids that are never an answer ([PAD], [MASK], [UNK]): left out of every ranking.
+        type_vocab_size: number of segment embeddings; 0 for sets, which have no segments.
+
+    Raises:
+        UnknownNameError: ``conditioning`` is not registered.
+        ConfigurationError: a key that looks like a misspelt field; a method that takes a context without features; a decoder.
+
+    Example:
+        >>> ContextualBertConfig(vocab_size=50).conditioning
+        'none'
+    """
+
+    model_type = "contextual_bert"
+    keys_to_ignore_at_inference = ("state",)
+
+    conditioning: str = "none"
+    context_features: list[dict[str, Any]] | None = None
+    has_position_embeddings: bool = False
+    has_head_layer_norm: bool = True
+    mask_token_id: int = 1
+    reserved_token_ids: list[int] | tuple[int, ...] = (0, 1, 2)
+    type_vocab_size: int = 0
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        known = set(type(self).__dataclass_fields__)
+        for key in kwargs:
+            is_misspelt = not hasattr(type(self), key) and difflib.get_close_matches(key, known, n=1, cutoff=0.8)
+            if is_misspelt:
+                raise ConfigurationError(f"{type(self).__name__} has no field {key!r}. {did_you_mean(key, known)}")
+        super().__post_init__(**kwargs)
+
+    def validate_conditioning(self) -> None:
+        """Reject at construction what would train wrongly."""
+        method = get_method(self.conditioning)
+        if method.has_context and not self.context_features:
+            raise ConfigurationError(
+                f"conditioning={self.conditioning!r} needs a context, and context_features is empty. "
+                "Make the config with ContextualBertConfig.from_schema(schema, ...), or take conditioning='none'."
+            )
+        if self.is_decoder or self.add_cross_attention:
+            raise ConfigurationError("A masked model reads in both directions: leave is_decoder and add_cross_attention False.")
+
+    @classmethod
+    def from_schema(cls, schema: ContextSchema | None, **fields: Any) -> Self:
+        """A config whose context encoder fits ``schema``; ``conditioning='none'`` takes no features along.
+
+        Example:
+            >>> from contextual_bert.context import Categorical
+            >>> schema = ContextSchema(features=(Categorical(name="sex", values=("f", "m")),))
+            >>> ContextualBertConfig.from_schema(schema, vocab_size=50, conditioning="global_state").context_size == schema.context_size
+            True
+        """
+        has_context = get_method(fields.get("conditioning", "none")).has_context
+        layout = schema.layout if schema is not None and has_context else ()
+        return cls(context_features=[asdict(feature) for feature in layout], **fields)
+
+    @classmethod
+    def paper(cls, conditioning: str, *, schema: ContextSchema, vocab_size: int, **fields: Any) -> Self:
+        """The setting of the paper: hidden size 128, 4 blocks, 8 heads, sets of items, a context of 736 components.
+
+        The feature sizes of ``schema`` are scaled so that they sum to 736. The feed-forward width of 256 and the head without a LayerNorm
+        are inferred from Table 1's parameter counts, which this config reproduces exactly.
+
+        Args:
+            conditioning: one of the five methods of the paper, or any registered one.
+            schema: the customer features.
+            vocab_size: items, with the reserved ids.
+            **fields: overrides of single fields.
+
+        Example:
+            >>> sorted(METHODS)[:3]
+            ['concat', 'global_state', 'global_state_update']
+        """
+        setting: dict[str, Any] = {
+            "hidden_size": 128,
+            "num_hidden_layers": 4,
+            "num_attention_heads": 8,
+            "intermediate_size": 256,
+            "has_head_layer_norm": False,
+        }
+        return cls.from_schema(
+            schema.with_context_size(PAPER_CONTEXT_SIZE), conditioning=conditioning, vocab_size=vocab_size, **(setting | fields)
+        )
+
+    @property
+    def layout(self) -> tuple[FeatureLayout, ...]:
+        """What the context encoder is built from."""
+        return tuple(FeatureLayout(**feature) for feature in self.context_features or ())
+
+    @property
+    def context_size(self) -> int:
+        """Width of the concatenated feature embeddings (d_context), 0 without a context."""
+        return sum(feature.embedding_size for feature in self.layout)
+
+    @property
+    def sizes(self) -> Sizes:
+        """What a conditioning method may know of this model."""
+        return Sizes(
+            hidden_size=self.hidden_size,
+            context_size=self.context_size,
+            feature_sizes=tuple(feature.embedding_size for feature in self.layout),
+            intermediate_size=self.intermediate_size,
+            num_layers=self.num_hidden_layers,
+            num_heads=self.num_attention_heads,
+            dropout=self.hidden_dropout_prob,
+            layer_norm_eps=self.layer_norm_eps,
+        )
+
+
+def check_layout(config: ContextualBertConfig, layout: tuple[FeatureLayout, ...]) -> None:
+    """Raise ConfigurationError unless ``layout`` is what the model was built for."""
+    mine: Mapping[str, FeatureLayout] = {feature.name: feature for feature in config.layout}
+    theirs = {feature.name: feature for feature in layout}
+    if mine and mine != theirs:
+        differing = sorted({*mine, *theirs} - {name for name in mine if theirs.get(name) == mine[name]})
+        raise ConfigurationError(
+            f"The model and the schema disagree on: {', '.join(differing)}. Use the schema that the model was trained with."
+        )
