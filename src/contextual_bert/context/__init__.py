@@ -1,0 +1,39 @@
+"""The context: who is asking. Raw values -> ids -> one vector a row; knows nothing of BERT. Paper: section 3.1."""
+
+from contextual_bert.context.encoder import ContextEmbedding, ContextEncoder
+from contextual_bert.context.encoding import EncodedContext, encode_records, encode_table, unknown_values
+from contextual_bert.context.features import (
+    Categorical,
+    Feature,
+    FeatureLayout,
+    MultiCategorical,
+    Numerical,
+    Vector,
+    default_embedding_size,
+)
+from contextual_bert.context.infer import ColumnNote, InferredSchema, infer_schema
+from contextual_bert.context.schema import ContextSchema
+from contextual_bert.context.vocabulary import Vocabulary, canonical, canonical_array
+
+__all__ = [
+    "Categorical",
+    "ColumnNote",
+    "ContextEmbedding",
+    "ContextEncoder",
+    "ContextSchema",
+    "EncodedContext",
+    "Feature",
+    "FeatureLayout",
+    "InferredSchema",
+    "MultiCategorical",
+    "Numerical",
+    "Vector",
+    "Vocabulary",
+    "canonical",
+    "canonical_array",
+    "default_embedding_size",
+    "encode_records",
+    "encode_table",
+    "infer_schema",
+    "unknown_values",
+]

@@ -1,0 +1,231 @@
+"""One column of a table -> ids or numbers of one feature, whole columns at a time.
+
+One function a kind of feature. It deliberately does not know the schema as a whole, records or torch: `encoding.py`
+walks the schema, `records.py` turns records into columns first. Paper: section 3.1.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from contextual_bert.context.features import (
+    MISSING,
+    MULTI_EMPTY,
+    MULTI_MISSING,
+    MULTI_PADDING,
+    MULTI_UNKNOWN,
+    Categorical,
+    Feature,
+    MultiCategorical,
+    Numerical,
+    Vector,
+)
+from contextual_bert.context.vocabulary import NULL, UNKNOWN, canonical_array, require_finite
+from contextual_bert.errors import DataError, SchemaError
+
+_CATEGORICAL_UNKNOWN = 1
+_NUMBER_FIX = "Allowed: a finite number; leave it empty if it is missing."
+
+
+@dataclass(frozen=True)
+class EncodedColumn:
+    """The ids or numbers of one feature, and which of its values were unknown.
+
+    Args:
+        values: (rows,) int64; for multi-categorical features (rows, width) int64, padded with 0; for vectors
+            (rows, size + 1) float32, whose last component is 1 where the vector is missing.
+        unknown: raw value -> how often it occurred.
+
+    Example:
+        >>> EncodedColumn(np.array([2, 1]), {"hooli": 1}).unknown
+        {'hooli': 1}
+    """
+
+    values: np.ndarray
+    unknown: dict[str, int] = field(default_factory=dict[str, int])
+
+
+def encode_column(feature: Feature, array: pa.Array, *, file: str | None = None) -> EncodedColumn:
+    """Encode one column by the description of its feature; a faulty value is an error that names its row."""
+    return _ENCODERS[type(feature)](feature, array, file)
+
+
+def to_numbers(array: pa.Array, *, file: str | None = None, column: str | None = None) -> np.ndarray:
+    """A column of numbers, or of text that spells numbers, as float64: NaN where missing, infinity is an error."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        array = array.dictionary_decode()
+        kind = array.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        array = _parse_numbers(array, file, column)
+    elif not (
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
+    ):
+        raise SchemaError(
+            f"column {column!r} has the type {kind}, but its feature is numerical. Give the column numbers, "
+            "or infer the schema from this table anew."
+        )
+    if not pa.types.is_floating(array.type):
+        array = array.cast(pa.float64(), safe=False)
+    require_finite(array, file=file, column=column)
+    numbers = array.to_numpy(zero_copy_only=False)  # nulls become NaN
+    return numbers.astype(np.float64, copy=False)
+
+
+def flatten_lists(array: pa.Array, *, separator: str | None, column: str) -> tuple[pa.Array, np.ndarray]:
+    """The elements of a column of lists, and how many each row has (0 for null); text is split by the separator."""
+    kind = array.type
+    if separator is not None and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        array = pc.if_else(pc.equal(array, ""), pa.scalar(None, kind), array)
+        lists = pc.split_pattern(array, separator)
+        elements = pc.utf8_trim_whitespace(lists.flatten())
+        return elements, _lengths(lists)
+    if pa.types.is_null(kind):
+        return pa.nulls(0, pa.string()), np.zeros(len(array), np.int64)
+    if not is_list(kind):
+        raise SchemaError(
+            f"column {column!r} has the type {kind}, but its feature is multi-categorical. Give the column lists, "
+            "or set the feature's separator for columns of text."
+        )
+    return array.flatten(), _lengths(array)
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a type is any of arrow's lists."""
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
+def _encode_categorical(feature: Categorical, array: pa.Array, file: str | None) -> EncodedColumn:
+    strings = canonical_array(array, file=file, column=feature.column)
+    ids = feature.vocabulary.lookup(strings)
+    return EncodedColumn(*_missing_and_unknown(strings, ids, missing=MISSING, unknown=_CATEGORICAL_UNKNOWN))
+
+
+def _encode_multi(feature: MultiCategorical, array: pa.Array, file: str | None) -> EncodedColumn:
+    elements, lengths = flatten_lists(array, separator=feature.separator, column=feature.column)
+    rows = np.repeat(np.arange(len(array)), lengths)
+    try:
+        strings = canonical_array(elements, column=feature.column)
+    except DataError as error:  # its row counts elements
+        raise DataError(
+            error.problem, file=file, row=int(rows[error.row or 0]), column=feature.column, fix=error.fix
+        ) from None
+    ids = feature.vocabulary.lookup(strings)
+    ids, unknown = _missing_and_unknown(strings, ids, missing=MULTI_MISSING, unknown=MULTI_UNKNOWN)
+    is_given = ids != MULTI_MISSING
+    if not is_given.all():
+        # A null among the elements says nothing; a row of nothing else is missing.
+        rows, ids = rows[is_given], ids[is_given]
+    counts = np.bincount(rows, minlength=len(array))
+    width = max(1, int(counts.max(initial=0)))
+    table = np.full((len(array), width), MULTI_PADDING, np.int64)
+    starts = np.cumsum(counts) - counts
+    table.reshape(-1)[rows * width + np.arange(len(rows)) - starts[rows]] = ids
+    is_empty = (lengths == 0) & array.is_valid().to_numpy(zero_copy_only=False)
+    if feature.separator is not None and not is_list(array.type):
+        is_empty[:] = False  # Text cannot say that it is known to be empty.
+    table[counts == 0, 0] = MULTI_MISSING
+    table[is_empty, 0] = MULTI_EMPTY
+    return EncodedColumn(table, unknown)
+
+
+def _encode_numerical(feature: Numerical, array: pa.Array, file: str | None) -> EncodedColumn:
+    numbers = to_numbers(array, file=file, column=feature.column)
+    bins = np.searchsorted(np.asarray(feature.edges, np.float64), numbers, side="right") + 1
+    bins[np.isnan(numbers)] = MISSING
+    return EncodedColumn(bins.astype(np.int64, copy=False))
+
+
+def _encode_vector(feature: Vector, array: pa.Array, file: str | None) -> EncodedColumn:
+    column = feature.column
+    is_missing = array.is_null().to_numpy(zero_copy_only=False)
+    vectors = np.zeros((len(array), feature.size + 1), np.float32)
+    vectors[:, -1] = is_missing
+    if pa.types.is_null(array.type):
+        return EncodedColumn(vectors)
+    if not is_list(array.type):
+        raise SchemaError(f"column {column!r} has the type {array.type}, but its feature is a vector. Give it lists.")
+    lengths = _lengths(array)
+    wrong = ~is_missing & (lengths != feature.size)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise DataError(
+            f"the vector has {lengths[row]} components, not {feature.size}",
+            file=file,
+            row=row,
+            column=column,
+            fix=f"Give {feature.size} numbers, or null if the vector is missing.",
+        )
+    elements = array.filter(array.is_valid()).flatten()
+    kind = elements.type
+    if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
+        raise SchemaError(f"column {column!r} has elements of type {kind}; vectors have numbers.")
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, which is checked next
+        numbers = elements.to_numpy(zero_copy_only=False).astype(np.float32).reshape(-1, feature.size)
+    faulty = ~np.isfinite(numbers).all(axis=1)
+    if faulty.any():
+        row = int(np.flatnonzero(~is_missing)[faulty.argmax()])
+        raise DataError(
+            "the vector has a component that is missing or not finite",
+            file=file,
+            row=row,
+            column=column,
+            fix="Give finite 32-bit numbers, or null for the whole vector if it is missing.",
+        )
+    vectors[~is_missing, :-1] = numbers
+    return EncodedColumn(vectors)
+
+
+_ENCODERS: dict[type, Callable[..., EncodedColumn]] = {
+    Categorical: _encode_categorical,
+    MultiCategorical: _encode_multi,
+    Numerical: _encode_numerical,
+    Vector: _encode_vector,
+}
+
+
+def _missing_and_unknown(
+    strings: pa.Array, ids: np.ndarray, *, missing: int, unknown: int
+) -> tuple[np.ndarray, dict[str, int]]:
+    """Replace the vocabulary's marks by the feature's ids and count the unknown values; blank text is missing."""
+    is_unknown = ids == UNKNOWN
+    ids[ids == NULL] = missing
+    if not is_unknown.any():
+        return ids, {}
+    ids[is_unknown] = unknown
+    places = np.flatnonzero(is_unknown)
+    values = strings.filter(pa.array(is_unknown))
+    is_blank = pc.equal(pc.utf8_trim_whitespace(values), "").to_numpy(zero_copy_only=False)
+    ids[places[is_blank]] = missing
+    counted = pc.value_counts(values.filter(pa.array(~is_blank)))
+    return ids, {entry["values"]: entry["counts"] for entry in counted.to_pylist()}
+
+
+def _parse_numbers(array: pa.Array, file: str | None, column: str | None) -> pa.Array:
+    array = pc.utf8_trim_whitespace(array)
+    array = pc.if_else(pc.equal(array, ""), pa.scalar(None, array.type), array)
+    try:
+        numbers = array.cast(pa.float64())
+        faulty = pc.fill_null(pc.is_nan(numbers), False)
+    except pa.ArrowInvalid:
+        wrong = [text for text in array.unique().to_pylist() if text is not None and not _is_number(text)]
+        numbers, faulty = array, pc.is_in(array, value_set=pa.array(wrong, array.type))
+    if pc.any(faulty).as_py():
+        row = int(pc.index(faulty, True).as_py())
+        raise DataError(f"{array[row].as_py()!r} is not a number", file=file, row=row, column=column, fix=_NUMBER_FIX)
+    return numbers
+
+
+def _is_number(text: str) -> bool:
+    try:
+        pa.scalar(text).cast(pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return text.lower() != "nan"
+
+
+def _lengths(lists: pa.Array) -> np.ndarray:
+    return pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)

@@ -1,0 +1,166 @@
+"""ContextEncoder: one embedding per feature, concatenated to c, the vector that every conditioning method reads.
+
+It deliberately does not know what the features mean, nor BERT: only the layout of the schema, and torch. It initialises
+nothing by itself; the model's `_init_weights` reaches every weight. Paper: section 3.1.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from contextual_bert.context.features import MULTI_PADDING, FeatureLayout
+from contextual_bert.errors import ConfigurationError, SchemaError, did_you_mean
+from contextual_bert.shapes import ContextVector
+
+
+class ContextEmbedding(NamedTuple):
+    """The embedded context of a batch.
+
+    Shapes: vector (batch, context), features[i] (batch, size of feature i).
+
+    Args:
+        vector: c, the concatenation of the features.
+        features: the embedding of each feature, in the order of the schema, for methods that read them one by one.
+
+    Example:
+        >>> sex, age = FeatureLayout("sex", "categorical", 4, 0, 8), FeatureLayout("age", "numerical", 9, 0, 3)
+        >>> encoder = ContextEncoder([sex, age])
+        >>> embedded = encoder({"sex": torch.tensor([2, 0]), "age": torch.tensor([1, 8])})
+        >>> embedded.vector.shape, [tuple(feature.shape) for feature in embedded.features]
+        (torch.Size([2, 11]), [(2, 8), (2, 3)])
+    """
+
+    vector: ContextVector
+    features: tuple[Tensor, ...]
+
+
+class ContextEncoder(nn.Module):
+    """Embeds each feature of the context and concatenates the embeddings.
+
+    c = [e_1; ...; e_m], where e_i is a row of a table for one value, the mean of rows for several values, and W v (or a
+    learned vector if v is missing) for a given vector v.
+
+    Symbols: c `vector` (paper: c); e_i `features[i]`; width of c `context_size` (paper: d_context).
+
+    Shapes: as `EncodedContext` gives them -> ContextEmbedding.
+
+    Args:
+        layout: `ContextSchema.layout`.
+
+    Relation to its siblings: the ids come from `encode_table` or `encode_records` of the same schema.
+
+    Reference: paper, section 3.1.
+
+    Example:
+        >>> encoder = ContextEncoder([FeatureLayout("sex", "categorical", 4, 0, 8)])
+        >>> list(encoder.state_dict())
+        ['features.sex.weight']
+    """
+
+    def __init__(self, layout: Sequence[FeatureLayout]) -> None:
+        super().__init__()
+        self.layout = tuple(layout)
+        self.context_size = sum(shape.embedding_size for shape in self.layout)
+        self.features = nn.ModuleDict()
+        names = [shape.name for shape in self.layout]
+        for shape in self.layout:
+            self.features[_module_name(shape.name, names)] = _feature_module(shape)
+
+    def forward(self, context: Mapping[str, Tensor]) -> ContextEmbedding:
+        """Embed a batch: one tensor for each feature of the layout, no other."""
+        for shape in self.layout:
+            if shape.name not in context:
+                raise SchemaError(f"the batch's context lacks the feature {shape.name!r}. {self._advice(context)}")
+        if len(context) != len(self.layout):
+            raise SchemaError(f"the batch's context has features that the model does not know. {self._advice(context)}")
+        embedded = tuple(
+            module(context[shape.name]) for shape, module in zip(self.layout, self.features.values(), strict=True)
+        )
+        return ContextEmbedding(vector=torch.cat(embedded, dim=-1), features=embedded)
+
+    def extra_repr(self) -> str:
+        return f"context_size={self.context_size}"
+
+    def _advice(self, context: Mapping[str, Tensor]) -> str:
+        names = ", ".join(shape.name for shape in self.layout)
+        return f"Given: {', '.join(context) or '(nothing)'}. Needed: {names}. Encode with the model's own schema."
+
+
+class ValueEmbedding(nn.Embedding):
+    """One row of a table for each id: a category, or the bin of a number.
+
+    Shapes: (batch,) -> (batch, size).
+
+    Example:
+        >>> ValueEmbedding(4, 8)(torch.tensor([0, 3])).shape
+        torch.Size([2, 8])
+    """
+
+
+class MeanEmbedding(nn.Embedding):
+    """The mean of the rows of the real ids; padding counts for nothing.
+
+    e = sum_j [id_j != padding] E[id_j] / sum_j [id_j != padding]
+
+    Shapes: (batch, width) -> (batch, size).
+
+    Relation to its siblings: `nn.EmbeddingBag` computes the same, but its gradient on CUDA is not deterministic.
+
+    Example:
+        >>> module = MeanEmbedding(6, 8)
+        >>> torch.equal(module(torch.tensor([[4, 5, 0, 0]])), module(torch.tensor([[4, 5]])))
+        True
+    """
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - the name of the overridden method
+        is_real = (input != MULTI_PADDING).unsqueeze(-1)
+        rows = super().forward(input).masked_fill(~is_real, 0)
+        return rows.sum(dim=-2) / is_real.sum(dim=-2).clamp(min=1)
+
+
+class VectorProjection(nn.Module):
+    """A given vector, projected; a learned vector where it is missing.
+
+    e = W v + b, or the only row of `missing`.
+
+    Shapes: (batch, vector_size + 1) -> (batch, size); the last component is 1 where the vector is missing.
+
+    Example:
+        >>> VectorProjection(16, 8)(torch.zeros(2, 17)).shape
+        torch.Size([2, 8])
+    """
+
+    def __init__(self, vector_size: int, embedding_size: int) -> None:
+        super().__init__()
+        self.projection = nn.Linear(vector_size, embedding_size)
+        # A table of one row, and not a parameter, so that initialisation by module class reaches it.
+        self.missing = nn.Embedding(1, embedding_size)
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Project each vector, or take the learned row."""
+        is_missing = vectors[..., -1:] > 0
+        weight = self.projection.weight
+        projected = self.projection(vectors[..., :-1].to(weight.dtype))
+        return torch.where(is_missing, self.missing.weight, projected)
+
+
+def _feature_module(shape: FeatureLayout) -> nn.Module:
+    if shape.kind in ("categorical", "numerical"):
+        return ValueEmbedding(shape.num_embeddings, shape.embedding_size)
+    if shape.kind == "multi_categorical":
+        return MeanEmbedding(shape.num_embeddings, shape.embedding_size)
+    if shape.kind == "vector":
+        return VectorProjection(shape.vector_size, shape.embedding_size)
+    kinds = ("categorical", "multi_categorical", "numerical", "vector")
+    raise ConfigurationError(f"feature {shape.name!r}: unknown kind {shape.kind!r}. {did_you_mean(shape.kind, kinds)}")
+
+
+def _module_name(name: str, names: Sequence[str]) -> str:
+    """The feature's name; followed by underscores where torch uses it itself, as it does `type` and `values`."""
+    while hasattr(nn.ModuleDict, name) or name in ("training", "forward"):
+        name += "_"
+        while name in names:
+            name += "_"
+    return name

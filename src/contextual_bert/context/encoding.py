@@ -1,0 +1,116 @@
+"""Tables and records -> the tensors that a batch is made of.
+
+Missing, unknown and (for lists) empty are states of their own, never 0 or the mean. It deliberately does not know
+models: the tensors are named like the features, and `ContextEncoder` reads them by those names. Paper: section 3.1.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from contextual_bert.context.columns import EncodedColumn, encode_column
+from contextual_bert.context.dates import date_part, to_dates
+from contextual_bert.context.features import Categorical, Numerical
+from contextual_bert.context.records import record_columns
+from contextual_bert.context.schema import ContextSchema
+from contextual_bert.errors import SchemaError, did_you_mean
+
+
+@dataclass(frozen=True)
+class EncodedContext:
+    """The encoded context of some rows.
+
+    Shapes: categorical and numerical features (rows,) int64; multi-categorical ones (rows, width) int64, padded with 0;
+    vectors (rows, size + 1) float32, whose last component is 1 where the vector is missing.
+
+    Args:
+        tensors: one tensor a feature.
+        num_rows: number of rows.
+        unknown: feature -> raw value that the schema does not know -> how often it occurred.
+
+    Relation to its siblings: what `encode_table` and `encode_records` return, and a data set holds.
+
+    Example:
+        >>> schema = ContextSchema(features=(Categorical(name="sex", values=("f", "m")),))
+        >>> encoded = encode_records(schema, [{"sex": "m"}, {}, {"sex": "x"}])
+        >>> encoded.tensors["sex"].tolist(), encoded.unknown
+        ([3, 0, 1], {'sex': {'x': 1}})
+    """
+
+    tensors: dict[str, Tensor]
+    num_rows: int
+    unknown: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+
+    def rows(self, index: Tensor | np.ndarray | slice) -> dict[str, Tensor]:
+        """The tensors of the chosen rows, by number, mask or slice."""
+        if isinstance(index, np.ndarray):
+            index = torch.from_numpy(index)
+        return {name: tensor[index] for name, tensor in self.tensors.items()}
+
+
+def encode_table(schema: ContextSchema, table: pa.Table, *, file: str | None = None) -> EncodedContext:
+    """Encode whole columns of a table; columns that the schema does not read are left alone.
+
+    Args:
+        schema: what the context consists of.
+        table: raw values.
+        file: where the table comes from, for messages.
+
+    Null, NaN in a column of floats, and blank text are missing; infinity is an error that names row and column.
+    """
+    absent = [column for column in schema.columns if column not in table.column_names]
+    if absent:
+        place = f"{file}: " if file else ""
+        names = ", ".join(repr(column) for column in absent)
+        raise SchemaError(
+            f"{place}the table lacks the context column{'s' if absent[1:] else ''} {names}, which the schema reads. "
+            f"{did_you_mean(absent[0], table.column_names)} Rename the column, or infer the schema anew."
+        )
+    dates: dict[str, pa.Array] = {}
+    encoded: dict[str, EncodedColumn] = {}
+    for feature in schema.features:
+        column = feature.column
+        array = table[column].combine_chunks()
+        if isinstance(feature, (Categorical, Numerical)) and feature.part:
+            if column not in dates:
+                dates[column] = to_dates(array, file=file, column=column)
+            array = date_part(dates[column], feature.part)
+        encoded[feature.name] = encode_column(feature, array, file=file)
+    return _context(encoded, table.num_rows)
+
+
+def encode_records(schema: ContextSchema, records: Sequence[Mapping[str, object]]) -> EncodedContext:
+    """Encode records of raw values, giving the ids that the same values in a table get.
+
+    Args:
+        schema: what the context consists of.
+        records: one mapping a row. An absent key, None and blank text are missing; a key that is neither a feature
+            nor a column of the schema is an error. A part of a date is given by its column ("date") or its own name
+            ("date_month"). A person writes records, so NaN is an error here.
+    """
+    columns = record_columns(schema, records)
+    encoded = {feature.name: encode_column(feature, columns[feature.name]) for feature in schema.features}
+    return _context(encoded, len(records))
+
+
+def unknown_values(schema: ContextSchema, record: Mapping[str, object]) -> dict[str, list[str]]:
+    """The values of one record that the schema does not know, by feature: what an answer reports back.
+
+    Example:
+        >>> schema = ContextSchema(features=(Categorical(name="sex", values=("f", "m")),))
+        >>> unknown_values(schema, {"sex": "x"})
+        {'sex': ['x']}
+    """
+    return {name: list(values) for name, values in encode_records(schema, [record]).unknown.items()}
+
+
+def _context(encoded: Mapping[str, EncodedColumn], num_rows: int) -> EncodedContext:
+    return EncodedContext(
+        tensors={name: torch.from_numpy(column.values) for name, column in encoded.items()},
+        num_rows=num_rows,
+        unknown={name: column.unknown for name, column in encoded.items() if column.unknown},
+    )

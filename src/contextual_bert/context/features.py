@@ -1,0 +1,279 @@
+"""The kinds of context features: what one column means and how it becomes ids.
+
+Frozen descriptions only, checked when they are made. This module deliberately knows neither tables nor tensors:
+`columns.py` turns a column into ids by these descriptions, `encoder.py` turns the ids into embeddings.
+Paper: section 3.1 (the features of the customer); the sizes there sum to 736.
+"""
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from contextual_bert.context.vocabulary import Vocabulary, canonical
+from contextual_bert.errors import ContextualBertError, SchemaError, did_you_mean
+
+Kind = Literal["categorical", "multi_categorical", "numerical", "vector"]
+DatePart = Literal["year", "month", "weekday"]
+
+MISSING = 0
+CATEGORICAL_RESERVED = ("[missing]", "[unknown]")
+MULTI_RESERVED = ("[padding]", "[missing]", "[unknown]", "[empty]")
+MULTI_PADDING, MULTI_MISSING, MULTI_UNKNOWN, MULTI_EMPTY = range(4)
+
+_LARGEST_DEFAULT_SIZE = 64
+
+
+def default_embedding_size(num_embeddings: int) -> int:
+    """min(64, round(1.6 n^0.56)), at least 2: grows with the number of states, far slower than it.
+
+    The exponent and the factor are fastai's rule of thumb for embeddings of categorical columns.
+
+    Example:
+        >>> [default_embedding_size(n) for n in (3, 9, 53, 1000)]
+        [3, 5, 15, 64]
+    """
+    return max(2, min(_LARGEST_DEFAULT_SIZE, round(1.6 * num_embeddings**0.56)))
+
+
+@dataclass(frozen=True)
+class FeatureLayout:
+    """The shape of one feature: all that the encoder needs to know of it.
+
+    Args:
+        name: name of the feature and of its tensor in a batch.
+        kind: one of the kinds of this module.
+        num_embeddings: number of ids, reserved ones included (0 for vectors).
+        vector_size: length of a given vector (0 for the other kinds).
+        embedding_size: width of its part of the context vector.
+
+    Example:
+        >>> Categorical(name="sex", values=("female", "male"), embedding_size=8).layout
+        FeatureLayout(name='sex', kind='categorical', num_embeddings=4, vector_size=0, embedding_size=8)
+    """
+
+    name: str
+    kind: Kind
+    num_embeddings: int
+    vector_size: int
+    embedding_size: int
+
+
+class _Description(BaseModel):
+    """What all kinds share: frozen, no unknown keys, and errors of this package instead of pydantic's."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    name: str = Field(min_length=1)
+    embedding_size: int | None = Field(default=None, ge=1, strict=True)
+    source: str | None = Field(default=None, min_length=1)
+
+    if not TYPE_CHECKING:  # Type checkers keep the signature that pydantic declares.
+
+        def __init__(self, **settings: Any) -> None:
+            try:
+                super().__init__(**settings)
+            except ValidationError as error:
+                label = f"feature {settings.get('name')!r}"
+                raise SchemaError(explain(error, label, known=type(self).model_fields)) from None
+
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        if "." in name:
+            raise ValueError(f"the name {name!r} contains a dot, which names of weights cannot; rename it, set source")
+        return name
+
+    @property
+    def column(self) -> str:
+        """The raw column that the feature reads."""
+        return self.source or self.name
+
+
+class _DatePartDescription(_Description):
+    part: DatePart | None = None
+
+    @model_validator(mode="after")
+    def _check_source(self) -> "_DatePartDescription":
+        if self.part and self.source is None:
+            raise ValueError(f"part={self.part!r} needs source= the name of the date column")
+        return self
+
+
+class _ValuesDescription(_Description):
+    _reserved: ClassVar[tuple[str, ...]] = CATEGORICAL_RESERVED
+
+    values: tuple[str, ...] = Field(min_length=1)
+
+    @field_validator("values", mode="before")
+    @classmethod
+    def _spell(cls, values: object) -> object:
+        return tuple(canonical(value) for value in values) if isinstance(values, (list, tuple)) else values
+
+    @model_validator(mode="after")
+    def _check_values(self) -> "_ValuesDescription":
+        Vocabulary(self.values, reserved=self._reserved)
+        return self
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The values and the reserved ids."""
+        return Vocabulary(self.values, reserved=self._reserved)
+
+
+class Categorical(_ValuesDescription, _DatePartDescription):
+    """One value out of a fixed list.
+
+    ids: 0 missing, 1 unknown (a value that is not in the list), 2 and up the values in their order.
+
+    Args:
+        name: name of the feature.
+        values: the known values; anything that `canonical` accepts.
+        embedding_size: width of the embedding; None for `default_embedding_size`.
+        source: the raw column if it differs from the name.
+        part: which part of a date the source gives: the month is "1" to "12", the weekday "Monday" to "Sunday".
+
+    Relation to its siblings: `MultiCategorical` for any number of values a row.
+
+    Example:
+        >>> Categorical(name="floor", values=(1, 2.0, "3")).vocabulary.id_of("3")
+        4
+    """
+
+    kind: Literal["categorical"] = "categorical"
+
+    @property
+    def layout(self) -> FeatureLayout:
+        """The shape of the feature."""
+        return _layout(self.name, self.kind, len(self.vocabulary), self.embedding_size)
+
+
+class MultiCategorical(_ValuesDescription):
+    """Any number of values out of a fixed list; their embeddings are averaged.
+
+    ids: 0 padding, 1 missing, 2 unknown, 3 empty (known to have no value, which is not the same as missing), 4 and up
+    the values. A value that occurs twice in a row counts twice.
+
+    Args:
+        name: name of the feature.
+        values: the known values; anything that `canonical` accepts.
+        embedding_size: width of the embedding; None for `default_embedding_size`.
+        source: the raw column if it differs from the name.
+        separator: splits a column of text ("red,blue") into values, as CSV needs it; None for columns of lists.
+
+    Relation to its siblings: `Categorical` for exactly one value a row.
+
+    Example:
+        >>> MultiCategorical(name="brands", values=("acme", "hooli")).layout.num_embeddings
+        6
+    """
+
+    _reserved: ClassVar[tuple[str, ...]] = MULTI_RESERVED
+
+    kind: Literal["multi_categorical"] = "multi_categorical"
+    separator: str | None = Field(default=None, min_length=1)
+
+    @property
+    def layout(self) -> FeatureLayout:
+        """The shape of the feature."""
+        return _layout(self.name, self.kind, len(self.vocabulary), self.embedding_size)
+
+
+class Numerical(_DatePartDescription):
+    """A number, binned; one embedding a bin.
+
+    ids: 0 missing, 1 below the first edge, then one for each bin [edge i, edge i+1); the last bin has no upper end.
+
+    Binned and not standardised: outliers do no harm, effects need not be monotone, and `missing` is one more id.
+    A number outside the range that the edges were made from falls into the bin at that end.
+
+    Args:
+        name: name of the feature.
+        edges: lower ends of all bins but the first, strictly rising.
+        embedding_size: width of the embedding; None for `default_embedding_size`.
+        source: the raw column if it differs from the name.
+        part: which part of a date the source gives.
+
+    Example:
+        >>> Numerical(name="age", edges=(25, 35, 45)).layout.num_embeddings
+        5
+    """
+
+    kind: Literal["numerical"] = "numerical"
+    edges: tuple[float, ...]
+
+    @model_validator(mode="after")
+    def _check_edges(self) -> "Numerical":
+        for left, right in itertools.pairwise(self.edges):
+            if left >= right:
+                raise ValueError(f"the edges must rise strictly, but {right} follows {left}")
+        return self
+
+    @property
+    def layout(self) -> FeatureLayout:
+        """The shape of the feature."""
+        return _layout(self.name, self.kind, 2 + len(self.edges), self.embedding_size)
+
+
+class Vector(_Description):
+    """A vector given from outside, such as the embedding of a photograph; it is projected, and may be missing.
+
+    Args:
+        name: name of the feature.
+        size: length of the vectors.
+        embedding_size: width after the projection; None for the smaller of `size` and 64.
+        source: the raw column if it differs from the name.
+
+    Example:
+        >>> Vector(name="photo", size=512).layout.embedding_size
+        64
+    """
+
+    kind: Literal["vector"] = "vector"
+    size: int = Field(ge=1)
+
+    @property
+    def layout(self) -> FeatureLayout:
+        """The shape of the feature."""
+        size = self.embedding_size or min(_LARGEST_DEFAULT_SIZE, self.size)
+        return FeatureLayout(self.name, self.kind, 0, self.size, size)
+
+
+Feature = Annotated[Categorical | MultiCategorical | Numerical | Vector, Field(discriminator="kind")]
+FEATURE_KINDS: dict[str, type[_Description]] = {
+    "categorical": Categorical,
+    "multi_categorical": MultiCategorical,
+    "numerical": Numerical,
+    "vector": Vector,
+}
+
+
+def explain(error: ValidationError, label: str, *, known: Mapping[str, object]) -> str:
+    """Pydantic's findings as sentences: where, what, and the nearest allowed key.
+
+    Args:
+        error: what pydantic raised.
+        label: what was being read, for the beginning of each sentence.
+        known: the keys that are allowed at the top.
+    """
+    sentences: list[str] = []
+    for finding in error.errors():
+        place = ", ".join(str(step) for step in finding["loc"])
+        cause = finding.get("ctx", {}).get("error")
+        if finding["type"] == "extra_forbidden":
+            key = str(finding["loc"][-1])
+            sentences.append(f"{label}: unknown key {key!r}. {did_you_mean(key, known)}")
+        elif isinstance(cause, ContextualBertError):
+            sentences.append(f"{label}, {place}: {cause}" if place else f"{label}: {cause}")
+        else:
+            text = str(cause) if cause is not None else finding["msg"]
+            given = "" if cause is not None or finding["type"] == "missing" else f" (given: {finding['input']!r:.80})"
+            sentences.append(f"{label}, {place}: {text}{given}" if place else f"{label}: {text}{given}")
+    return "\n".join(sentences)
+
+
+def _layout(name: str, kind: Kind, num_embeddings: int, embedding_size: int | None) -> FeatureLayout:
+    return FeatureLayout(name, kind, num_embeddings, 0, embedding_size or default_embedding_size(num_embeddings))

@@ -1,0 +1,233 @@
+"""One column -> the feature it makes, or the reason why it makes none.
+
+One function a kind. It deliberately does not know the other columns: `infer.py` walks the table and settles names.
+Not in the paper, whose features are given.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from contextual_bert.context.binning import quantile_edges
+from contextual_bert.context.columns import flatten_lists, is_list, to_numbers
+from contextual_bert.context.dates import MONTHS, WEEKDAYS, are_iso_dates, date_part, to_dates
+from contextual_bert.context.features import (
+    CATEGORICAL_RESERVED,
+    FEATURE_KINDS,
+    MULTI_RESERVED,
+    Categorical,
+    Feature,
+    MultiCategorical,
+    Numerical,
+    Vector,
+)
+from contextual_bert.context.vocabulary import canonical_array
+from contextual_bert.errors import ConfigurationError, SchemaError, did_you_mean
+
+_DEFAULT_SEPARATOR = ","
+# Below these, "every value differs" says that the table is small and not that the column is an id.
+_FEWEST_TEXTS_OF_AN_ID = 20
+_FEWEST_NUMBERS_OF_AN_ID = 100
+
+
+@dataclass(frozen=True)
+class Settings:
+    min_count: int
+    max_categories: int
+    num_bins: int
+
+
+@dataclass(frozen=True)
+class Finding:
+    kind: str | None
+    reason: str
+    distinct: int
+    features: tuple[Feature, ...] = ()
+
+
+def find(column: str, array: pa.Array, wanted: str | Feature | None, settings: Settings) -> Finding:
+    distinct = _count_distinct(array)
+    if isinstance(wanted, (Categorical, MultiCategorical, Numerical, Vector)):
+        if wanted.column != column:
+            raise ConfigurationError(
+                f"the override of column {column!r} is a feature that reads {wanted.column!r}. "
+                f"Set its source={column!r}."
+            )
+        return Finding(wanted.kind, "as given", distinct, (wanted,))
+    if wanted == "ignore":
+        return Finding(None, "ignored: by an override", distinct)
+    if wanted is not None and wanted not in FEATURE_KINDS:
+        raise ConfigurationError(
+            f"the override of column {column!r} is {wanted!r}. {did_you_mean(wanted, [*FEATURE_KINDS, 'ignore'])}"
+        )
+    if array.null_count == len(array):
+        return Finding(None, "no row has a value", 0)
+    kind = wanted or _kind_of(array)
+    if kind is None:
+        return Finding(None, f"the type {array.type} has no kind of feature", distinct)
+    finding = _FINDERS[kind](column, array, settings, wanted is not None)
+    if wanted is not None and not finding.features:
+        raise SchemaError(
+            f"column {column!r} cannot be {wanted}, which its override asks for: {finding.reason}. "
+            "Remove the override, or change min_count."
+        )
+    return finding
+
+
+def _kind_of(array: pa.Array) -> str | None:
+    kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+    if is_list(kind):
+        is_text = pa.types.is_string(kind.value_type) or pa.types.is_large_string(kind.value_type)
+        is_whole = pa.types.is_integer(kind.value_type) and not pa.types.is_fixed_size_list(kind)
+        if is_text or is_whole:
+            return "multi_categorical"
+        is_number = pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type)
+        return "vector" if is_number else None
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return "date"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return "date" if are_iso_dates(canonical_array(array)) else "categorical"
+    if pa.types.is_boolean(kind):
+        return "categorical"
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return "numerical" if is_number else None
+
+
+def _find_categorical(column: str, array: pa.Array, settings: Settings, is_forced: bool) -> Finding:
+    strings = canonical_array(array, column=column)
+    num_present = len(strings) - strings.null_count
+    values, distinct = _frequent_values(strings, settings.min_count, CATEGORICAL_RESERVED)
+    reason = None
+    if distinct == 1 and num_present == len(array):
+        reason = "constant: every row says the same"
+    elif is_forced:
+        pass
+    elif distinct > _FEWEST_TEXTS_OF_AN_ID and 2 * distinct > num_present:
+        reason = f"looks like an id: {distinct} different values in {num_present} rows; override to keep it"
+    elif distinct > settings.max_categories:
+        reason = f"{distinct} categories, more than the {settings.max_categories} allowed; override to keep it"
+    if reason is None and not values:
+        reason = f"no value occurs {settings.min_count} times or more"
+    if reason is not None:
+        return Finding(None, reason, distinct)
+    feature = Categorical(name=_name(column), source=_source(column), values=values)
+    return Finding("categorical", _values_reason(values, distinct, settings), distinct, (feature,))
+
+
+def _find_multi(column: str, array: pa.Array, settings: Settings, is_forced: bool) -> Finding:
+    separator = None if is_list(array.type) else _DEFAULT_SEPARATOR
+    elements, _ = flatten_lists(array, separator=separator, column=column)
+    values, distinct = _frequent_values(canonical_array(elements, column=column), settings.min_count, MULTI_RESERVED)
+    if not values:
+        return Finding(None, f"no value occurs {settings.min_count} times or more", distinct)
+    if distinct > settings.max_categories and not is_forced:
+        reason = f"{distinct} categories, more than the {settings.max_categories} allowed; override to keep it"
+        return Finding(None, reason, distinct)
+    feature = MultiCategorical(name=_name(column), source=_source(column), values=values, separator=separator)
+    return Finding("multi_categorical", _values_reason(values, distinct, settings), distinct, (feature,))
+
+
+def _find_numerical(column: str, array: pa.Array, settings: Settings, is_forced: bool) -> Finding:
+    numbers = to_numbers(array, column=column)
+    is_missing = np.isnan(numbers)
+    unique, counts = np.unique(numbers[~is_missing], return_counts=True)
+    distinct, num_present = len(unique), int(counts.sum())
+    if distinct == 0:
+        return Finding(None, "no row has a value", 0)
+    if distinct == 1 and num_present == len(array):
+        return Finding(None, "constant: every row says the same", distinct)
+    is_whole = pa.types.is_integer(array.type)
+    if is_whole and not is_forced and distinct == num_present >= _FEWEST_NUMBERS_OF_AN_ID:
+        return Finding(None, "looks like an id: every whole number is different; override to keep it", distinct)
+    edges = quantile_edges(unique, counts, num_bins=settings.num_bins, min_count=settings.min_count)
+    reason = f"{len(edges) + 1} bins from {unique[0]:g} to {unique[-1]:g}"
+    return Finding("numerical", reason, distinct, (Numerical(name=_name(column), source=_source(column), edges=edges),))
+
+
+def _find_vector(column: str, array: pa.Array, settings: Settings, is_forced: bool) -> Finding:
+    if not is_list(array.type):
+        return Finding(None, f"the type {array.type} is no list", _count_distinct(array))
+    lengths = pc.unique(pc.drop_null(pc.list_value_length(array))).to_pylist()
+    if len(lengths) > 1 or lengths == [0]:
+        return Finding(None, f"lists of {min(lengths)} to {max(lengths)} numbers are no vectors of one length", 0)
+    return Finding(
+        "vector",
+        f"vectors of {lengths[0]} numbers",
+        0,
+        (Vector(name=_name(column), source=_source(column), size=lengths[0]),),
+    )
+
+
+def _find_date(column: str, array: pa.Array, settings: Settings, is_forced: bool) -> Finding:
+    dates = to_dates(array, column=column)
+    features: list[Feature] = []
+    unique, counts = np.unique(pc.drop_null(date_part(dates, "year")).to_numpy(), return_counts=True)
+    if len(unique) > 1:
+        edges = quantile_edges(
+            unique, counts, num_bins=max(settings.num_bins, len(unique)), min_count=settings.min_count
+        )
+        features.append(Numerical(name=_name(f"{column}_year"), source=column, edges=edges, part="year"))
+    if len(pc.unique(pc.drop_null(date_part(dates, "month")))) > 1:
+        features.append(Categorical(name=_name(f"{column}_month"), source=column, values=MONTHS, part="month"))
+    if len(pc.unique(pc.drop_null(date_part(dates, "weekday")))) > 1:
+        features.append(Categorical(name=_name(f"{column}_weekday"), source=column, values=WEEKDAYS, part="weekday"))
+    distinct = _count_distinct(dates)
+    if not features:
+        return Finding(None, "constant: every row has the same year, month and weekday", distinct)
+    names = ", ".join(str(feature.part) for feature in features if isinstance(feature, (Categorical, Numerical)))
+    return Finding("date", f"gives {names}", distinct, tuple(features))
+
+
+_FINDERS: dict[str, Callable[[str, pa.Array, Settings, bool], Finding]] = {
+    "categorical": _find_categorical,
+    "multi_categorical": _find_multi,
+    "numerical": _find_numerical,
+    "vector": _find_vector,
+    "date": _find_date,
+}
+
+
+def count_missing(array: pa.Array) -> int:
+    """Rows without a value: null, NaN, or blank text."""
+    count = array.null_count
+    if pa.types.is_floating(array.type):
+        count += pc.sum(pc.is_nan(array)).as_py() or 0
+    elif pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        count += pc.sum(pc.equal(pc.utf8_trim_whitespace(array), "")).as_py() or 0
+    return count
+
+
+def _count_distinct(array: pa.Array) -> int:
+    if is_list(array.type):
+        array = array.flatten()
+    try:
+        return len(pc.drop_null(array.unique()))
+    except pa.ArrowNotImplementedError:
+        return 0
+
+
+def _frequent_values(strings: pa.Array, min_count: int, reserved: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
+    """The values that occur often enough, sorted, and the number of all distinct ones."""
+    counted = pc.value_counts(pc.drop_null(strings))
+    values, counts = counted.field(0), counted.field(1)
+    is_value = pc.not_equal(pc.utf8_trim_whitespace(values), "")
+    kept = values.filter(pc.and_(is_value, pc.greater_equal(counts, min_count))).to_pylist()
+    return tuple(sorted(set(kept) - set(reserved))), int(pc.sum(is_value).as_py() or 0)
+
+
+def _values_reason(values: tuple[str, ...], distinct: int, settings: Settings) -> str:
+    rare = distinct - len(values)
+    count = f"{len(values)} value{'s' if len(values) != 1 else ''}"
+    return f"{count}; {rare} rarer than {settings.min_count} rows count as unknown" if rare else count
+
+
+def _name(column: str) -> str:
+    # Names of features become names of weights, which a dot would split.
+    return column.replace(".", "_")
+
+
+def _source(column: str) -> str | None:
+    return column if "." in column else None

@@ -1,0 +1,214 @@
+"""ContextSchema: which features the context has, as a frozen value that travels as JSON.
+
+It deliberately does not know tables, tensors or models: `infer.py` makes one from a table, `encoding.py` encodes by it,
+`encoder.py` builds modules from its layout. Paper: section 3.1, where d_context is 736.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from contextual_bert.context.features import (
+    FEATURE_KINDS,
+    Categorical,
+    Feature,
+    FeatureLayout,
+    Kind,
+    MultiCategorical,
+    Numerical,
+    Vector,
+    default_embedding_size,
+    explain,
+)
+from contextual_bert.errors import ConfigurationError, ContextualBertError, SchemaError, UnknownNameError, did_you_mean
+
+__all__ = [
+    "Categorical",
+    "ContextSchema",
+    "Feature",
+    "FeatureLayout",
+    "Kind",
+    "MultiCategorical",
+    "Numerical",
+    "Vector",
+    "default_embedding_size",
+]
+
+
+class ContextSchema(BaseModel):
+    """The features of the context, in the order in which their embeddings are concatenated.
+
+    c = [e_1; ...; e_m], its width is the sum of the embedding sizes.
+
+    Symbols: c, width `context_size` (paper: c, d_context = 736); e_i, the embedding of feature i.
+
+    Args:
+        features: the features; no two of the same name. Two may read the same column.
+        version: of the JSON format.
+
+    Relation to its siblings: `infer_schema` makes one from a table, `encode_table` and `encode_records` encode by it,
+    `ContextEncoder(schema.layout)` embeds.
+
+    Reference: paper, section 3.1.
+
+    Example:
+        >>> age, sex = Numerical(name="age", edges=(30, 60)), Categorical(name="sex", values=("f", "m"))
+        >>> schema = ContextSchema(features=(age, sex))
+        >>> schema.names, schema.with_context_size(736).context_size
+        (('age', 'sex'), 736)
+        >>> ContextSchema.from_json(schema.to_json()) == schema
+        True
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    features: tuple[Feature, ...]
+    version: Literal[1] = 1
+
+    if not TYPE_CHECKING:  # Type checkers keep the signature that pydantic declares.
+
+        def __init__(self, **settings: Any) -> None:
+            try:
+                super().__init__(**settings)
+            except ValidationError as error:
+                raise SchemaError(explain(error, "context schema", known=type(self).model_fields)) from None
+
+    @model_validator(mode="after")
+    def _check_names(self) -> "ContextSchema":
+        repeated = [name for name, count in Counter(self.names).items() if count > 1]
+        if repeated:
+            raise ValueError(f"the feature name {repeated[0]!r} occurs twice; rename one and set its source")
+        return self
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the features, in order."""
+        return tuple(feature.name for feature in self.features)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The raw columns that are read, each once."""
+        return tuple(dict.fromkeys(feature.column for feature in self.features))
+
+    @cached_property
+    def layout(self) -> tuple[FeatureLayout, ...]:
+        """The shapes that the encoder is built from."""
+        return tuple(feature.layout for feature in self.features)
+
+    @cached_property
+    def context_size(self) -> int:
+        """Width of the concatenated embeddings."""
+        return sum(shape.embedding_size for shape in self.layout)
+
+    @cached_property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits that change whenever the schema means something else."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def feature(self, name: str) -> Feature:
+        """The feature of that name."""
+        for feature in self.features:
+            if feature.name == name:
+                return feature
+        raise UnknownNameError(f"the context has no feature {name!r}. {did_you_mean(name, self.names)}")
+
+    def with_embedding_sizes(self, sizes: Mapping[str, int]) -> "ContextSchema":
+        """A copy in which the named features have these embedding sizes."""
+        for name in sizes:
+            self.feature(name)
+        values = self.to_dict()
+        for feature in values["features"]:
+            if feature["name"] in sizes:
+                feature["embedding_size"] = sizes[feature["name"]]
+        return self.from_dict(values)
+
+    def with_context_size(self, context_size: int) -> "ContextSchema":
+        """A copy whose embedding sizes sum to exactly `context_size`, in proportion to the present ones.
+
+        Every feature keeps at least one component; what rounding leaves over goes to the largest remainders, the
+        earlier feature first.
+        """
+        num_features = len(self.features)
+        if num_features == 0 or context_size < num_features:
+            raise ConfigurationError(
+                f"a context of {num_features} features cannot have size {context_size}. "
+                f"Allowed: at least one component a feature, so {max(1, num_features)} or more."
+            )
+        present = [shape.embedding_size for shape in self.layout]
+        spare, total = context_size - num_features, sum(present)
+        sizes = [1 + spare * size // total for size in present]
+        remainders = [spare * size % total for size in present]
+        order = sorted(range(num_features), key=lambda index: (-remainders[index], index))
+        for index in order[: context_size - sum(sizes)]:
+            sizes[index] += 1
+        return self.with_embedding_sizes(dict(zip(self.names, sizes, strict=True)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-able values; settings at their default (None) are left out."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "ContextSchema":
+        """From what `to_dict` gave; an unknown key or kind is an error with a suggestion."""
+        given: object = values
+        if not isinstance(given, dict) or not isinstance(given.get("features"), (list, tuple)):
+            raise SchemaError(f"a context schema is an object with a list under 'features', not {given!r:.80}.")
+        for index, feature in enumerate(given["features"]):
+            kind = feature.get("kind") if isinstance(feature, dict) else None
+            if isinstance(feature, dict) and kind not in FEATURE_KINDS:
+                raise SchemaError(
+                    f"context schema, feature {index} ({feature.get('name')!r}): unknown kind {kind!r}. "
+                    f"{did_you_mean(str(kind), FEATURE_KINDS)}"
+                )
+        return cls(**values)
+
+    def to_json(self) -> str:
+        """As text that a person can edit."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "ContextSchema":
+        """From what `to_json` gave."""
+        try:
+            values = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise SchemaError(f"not JSON: {error}. Write the schema anew with `contextual-bert inspect`.") from None
+        return cls.from_dict(values)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the JSON whole or not at all: to a temporary name first, which is then renamed."""
+        path = Path(path)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(self.to_json())
+            # mkstemp makes the file private; a schema is read by whoever may read its folder.
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "ContextSchema":
+        """Read what `save` wrote."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SchemaError(
+                f"{os.fspath(path)}: the context schema cannot be read ({error}). "
+                "Give the path of a schema.json; `contextual-bert inspect` writes one."
+            ) from None
+        try:
+            return cls.from_json(text)
+        except ContextualBertError as error:
+            raise SchemaError(f"{os.fspath(path)}: {error}") from None

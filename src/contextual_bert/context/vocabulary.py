@@ -1,0 +1,200 @@
+"""Vocabulary: values and their ids, for context features and items alike.
+
+Every value is a string inside, in one canonical spelling, so that CSV "3", JSON 3 and parquet 3.0 are the same value.
+This module deliberately does not know which reserved ids a feature or the items need, nor what a tensor is.
+Paper: section 3.1 (items and the features of the customer as ids).
+"""
+
+import datetime
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from contextual_bert.errors import ConfigurationError, DataError, SchemaError
+
+UNKNOWN = -1
+NULL = -2
+
+
+@dataclass(frozen=True, init=False)
+class Vocabulary:
+    """A fixed, ordered set of values, each with an id.
+
+    ids: `reserved` names come first (0, 1, ...), then `values` in their order.
+
+    Args:
+        values: the canonical strings; repeated values, and values spelt like a reserved name, are errors.
+        reserved: names of ids that no table can produce: `lookup` finds only `values`, so that a cell which happens to
+            read "[MASK]" is an unknown value. `id_of` and `in` know both.
+
+    Relation to its siblings: `Categorical` and `MultiCategorical` hold a vocabulary each; the items of a model another.
+
+    Example:
+        >>> brands = Vocabulary(["acme", "umbrella"], reserved=["[missing]"])
+        >>> len(brands), brands.id_of("acme"), brands.id_of("hooli"), brands.value_of(2)
+        (3, 1, None, 'umbrella')
+        >>> brands.lookup(pa.array(["umbrella", "hooli", None])).tolist()
+        [2, -1, -2]
+    """
+
+    values: tuple[str, ...]
+    reserved: tuple[str, ...]
+    _ids: dict[str, int] = field(repr=False, compare=False)
+    _array: pa.Array = field(repr=False, compare=False)
+
+    def __init__(self, values: Sequence[str], *, reserved: Sequence[str] = ()) -> None:
+        names = (*reserved, *values)
+        for name in names:
+            if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ConfigurationError(
+                    f"the value {name!r} of a vocabulary is a {type(name).__name__}. "
+                    "Values are strings; use canonical()."
+                )
+        ids = {name: index for index, name in enumerate(names)}
+        if len(ids) < len(names):
+            repeated = next(name for index, name in enumerate(names) if ids[name] != index)
+            raise ConfigurationError(
+                f"the value {repeated!r} occurs twice in a vocabulary. Every value and reserved name occurs once; "
+                "remove or rename one of them."
+            )
+        # A frozen dataclass can only be filled past its own guard.
+        object.__setattr__(self, "values", tuple(values))
+        object.__setattr__(self, "reserved", tuple(reserved))
+        object.__setattr__(self, "_ids", ids)
+        object.__setattr__(self, "_array", pa.array(list(values), pa.string()))
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._ids
+
+    def id_of(self, value: str) -> int | None:
+        """The id of a value or reserved name; None where it is unknown."""
+        return self._ids.get(value)
+
+    def value_of(self, index: int) -> str:
+        """The value or reserved name behind an id."""
+        if not 0 <= index < len(self):
+            raise ConfigurationError(f"the id {index} is not in the vocabulary. Allowed: 0 to {len(self) - 1}.")
+        num_reserved = len(self.reserved)
+        return self.reserved[index] if index < num_reserved else self.values[index - num_reserved]
+
+    def lookup(self, strings: pa.Array | pa.ChunkedArray) -> np.ndarray:
+        """Ids of a whole column of strings as int64: -1 where the value is unknown, -2 where it is null."""
+        array = _as_one_array(strings)
+        if not pa.types.is_string(array.type):
+            array = canonical_array(array)
+        index = pc.index_in(array, value_set=self._array)
+        ids = pc.fill_null(index, UNKNOWN - len(self.reserved)).to_numpy(zero_copy_only=False).astype(np.int64)
+        ids += len(self.reserved)
+        if array.null_count:
+            ids[array.is_null().to_numpy(zero_copy_only=False)] = NULL
+        return ids
+
+
+def canonical(value: object) -> str:
+    """The one spelling of a value that a category or an item has everywhere.
+
+    A string stays as it is; truth values become "true" and "false"; a number without a fraction has no decimal point;
+    any other number is spelt as short as still reads back the same; a date is ISO 8601, and so is a midnight without a
+    time zone, which is how some tables store a date.
+
+    Example:
+        >>> canonical(3) == canonical(3.0) == canonical("3") == "3"
+        True
+        >>> canonical(True), canonical(0.5), canonical(datetime.date(2016, 3, 5))
+        ('true', '0.5', '2016-03-05')
+    """
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, np.floating) and value.dtype.itemsize < np.dtype(np.float64).itemsize:
+        # The shortest spelling in its own precision: 0.1, not 0.10000000149011612.
+        value = float(str(value))
+    elif isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, (float, Decimal)):
+        if not math.isfinite(value):
+            raise DataError(f"{value} is not a value", fix="Give a finite number, or leave the value out.")
+        return str(int(value)) if value == int(value) else repr(float(value))
+    if isinstance(value, datetime.datetime):
+        is_date = value.time() == datetime.time() and value.tzinfo is None
+        return value.date().isoformat() if is_date else value.isoformat()
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    raise DataError(
+        f"{value!r} is a {type(value).__name__}, not a single value",
+        fix="Allowed: text, a finite number, a truth value, a date.",
+    )
+
+
+def canonical_array(
+    array: pa.Array | pa.ChunkedArray, *, file: str | None = None, column: str | None = None
+) -> pa.Array:
+    """`canonical` for a whole column: an array of `pa.string()`, null where the value is null or NaN.
+
+    Args:
+        array: strings, numbers, truth values, dates or timestamps, also dictionary-encoded.
+        file: where the column comes from, for messages.
+        column: its name, for messages.
+    """
+    array = _as_one_array(array)
+    kind = array.type
+    if pa.types.is_string(kind):
+        return array
+    if pa.types.is_dictionary(kind):
+        return pc.take(canonical_array(array.dictionary, file=file, column=column), array.indices)
+    if pa.types.is_date64(kind):
+        return array.cast(pa.date32()).cast(pa.string())
+    if (
+        pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_date32(kind)
+        or pa.types.is_null(kind)
+    ):
+        return array.cast(pa.string())
+    if pa.types.is_floating(kind):
+        require_finite(array, file=file, column=column)
+        array = pc.if_else(pc.is_nan(array), pa.scalar(None, kind), array)
+    elif pa.types.is_timestamp(kind):
+        # Nanoseconds have no Python type; a category does not need them.
+        array = array.cast(pa.timestamp("us", tz=kind.tz), safe=False)
+    elif not pa.types.is_decimal(kind):
+        raise SchemaError(
+            f"column {column!r} has the type {kind}, which has no single value a row. "
+            "Allowed: text, numbers, truth values, dates and timestamps."
+        )
+    encoded = array.dictionary_encode()
+    distinct = encoded.dictionary
+    if pa.types.is_floating(kind) and kind != pa.float64():
+        distinct = distinct.cast(pa.float32()).cast(pa.string()).cast(pa.float64())
+    return pc.take(pa.array([canonical(value) for value in distinct.to_pylist()], pa.string()), encoded.indices)
+
+
+def require_finite(array: pa.Array, *, file: str | None, column: str | None) -> None:
+    """Raise a DataError at the first infinity of a column of floats; nulls and NaN pass."""
+    infinite = pc.fill_null(pc.is_inf(array), False)
+    if pc.any(infinite).as_py():
+        row = int(pc.index(infinite, True).as_py())
+        raise DataError(
+            f"{array[row].as_py()} is not a finite number",
+            file=file,
+            row=row,
+            column=column,
+            fix="Give a finite number, or leave the value empty if it is missing.",
+        )
+
+
+def _as_one_array(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array

@@ -1,0 +1,196 @@
+import datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from contextual_bert.context import Categorical, Numerical, encode_table, infer_schema
+from contextual_bert.context.binning import quantile_edges
+from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
+
+ROWS = 600
+
+
+@pytest.fixture
+def days() -> pa.Table:
+    generator = np.random.default_rng(0)
+    start = datetime.date(2015, 1, 1)
+    dates = [start + datetime.timedelta(days=int(day)) for day in generator.integers(0, 900, ROWS)]
+    return pa.table(
+        {
+            "customer": [f"c{row}" for row in range(ROWS)],
+            "order": list(range(ROWS)),
+            "state": ["CA", "TX", "NY"] * (ROWS // 3 - 1) + ["CA", "VT", "VT"],
+            "member": pa.array([True, False, None] * (ROWS // 3)),
+            "income": generator.lognormal(10, 1, ROWS),
+            "rooms": pa.array([1, 2, 3, None] * (ROWS // 4)),
+            "brands": [["a", "b"], [], ["a"], ["c"], None, ["b"]] * (ROWS // 6),
+            "photo": pa.array([[0.5, 1.5]] * ROWS, pa.list_(pa.float32(), 2)),
+            "day": pa.array(dates),
+            "day_text": [day.isoformat() for day in dates],
+            "planet": ["earth"] * ROWS,
+            "nothing": pa.nulls(ROWS, pa.string()),
+            "account": pa.array([{"id": 1}] * ROWS),
+            "user.age": generator.integers(20, 30, ROWS),
+            "kind": pa.array(["x", "y"] * (ROWS // 2)).dictionary_encode(),
+        }
+    )
+
+
+def notes_of(inferred):
+    return {note.column: note for note in inferred.notes}
+
+
+def test_every_column_gets_a_kind_or_the_reason_why_not(days):
+    inferred = infer_schema(days, exclude=["customer"])
+    notes = notes_of(inferred)
+    assert list(notes) == days.column_names
+    assert {column: note.kind for column, note in notes.items()} == {
+        "customer": None,
+        "order": None,
+        "state": "categorical",
+        "member": "categorical",
+        "income": "numerical",
+        "rooms": "numerical",
+        "brands": "multi_categorical",
+        "photo": "vector",
+        "day": "date",
+        "day_text": "date",
+        "planet": None,
+        "nothing": None,
+        "account": None,
+        "user.age": "numerical",
+        "kind": "categorical",
+    }
+    assert "excluded" in notes["customer"].reason
+    assert "looks like an id" in notes["order"].reason
+    assert "constant" in notes["planet"].reason
+    assert "no row has a value" in notes["nothing"].reason
+    assert "has no kind of feature" in notes["account"].reason
+    assert notes["member"].missing == ROWS // 3
+    assert notes["brands"].distinct == 3
+    assert inferred.schema.names == (
+        "state",
+        "member",
+        "income",
+        "rooms",
+        "brands",
+        "photo",
+        "day_year",
+        "day_month",
+        "day_weekday",
+        "day_text_year",
+        "day_text_month",
+        "day_text_weekday",
+        "user_age",
+        "kind",
+    )
+    assert inferred.schema.feature("user_age").column == "user.age"
+    encoded = encode_table(inferred.schema, days)
+    assert encoded.unknown == {"state": {"VT": 2}}
+    for part in ("year", "month", "weekday"):
+        assert encoded.tensors[f"day_{part}"].tolist() == encoded.tensors[f"day_text_{part}"].tolist()
+
+
+def test_rare_values_are_unknown_so_that_unknown_is_learned(days):
+    inferred = infer_schema(days.select(["state"]))
+    assert inferred.schema.feature("state").values == ("CA", "NY", "TX")
+    assert "1 rarer than 10 rows count as unknown" in inferred.notes[0].reason
+    assert infer_schema(days.select(["state"]), min_count=2).schema.feature("state").values == ("CA", "NY", "TX", "VT")
+
+
+def test_ids_and_columns_of_too_many_categories_are_left_out_unless_asked_for(days):
+    notes = notes_of(infer_schema(days))
+    assert notes["customer"].kind is None
+    assert "looks like an id" in notes["customer"].reason
+    many = pa.table({"shop": [f"s{row % 50}" for row in range(ROWS)]})
+    left_out = infer_schema(many, max_categories=49)
+    assert left_out.schema.names == ()
+    assert "50 categories, more than the 49 allowed" in left_out.notes[0].reason
+    kept = infer_schema(many, max_categories=49, overrides={"shop": "categorical"})
+    assert len(kept.schema.feature("shop").values) == 50
+
+
+def test_few_whole_numbers_have_a_bin_each(days):
+    assert infer_schema(days.select(["rooms"])).schema.feature("rooms").edges == (2.0, 3.0)
+
+
+def test_overrides(days):
+    given = Numerical(name="money", source="income", edges=(1000, 10000))
+    inferred = infer_schema(
+        days.select(["rooms", "income", "photo", "state", "day"]),
+        overrides={"rooms": "categorical", "income": given, "photo": "ignore", "day": "categorical"},
+        min_count=1,
+    )
+    assert inferred.schema.feature("rooms") == Categorical(name="rooms", values=("1", "2", "3"))
+    assert inferred.schema.feature("money") == given
+    assert inferred.schema.names == ("rooms", "money", "state", "day")
+    assert notes_of(inferred)["photo"].reason == "ignored: by an override"
+    text = pa.table({"size": ["1.5", "2", "", None] * 20, "tags": ["a, b", "b", "", None] * 20})
+    asked = infer_schema(text, overrides={"size": "numerical", "tags": "multi_categorical"})
+    assert asked.schema.feature("size").edges == (2.0,)
+    assert asked.schema.feature("tags").separator == ","
+    assert encode_table(asked.schema, text).tensors["tags"][:4].tolist() == [[4, 5], [5, 0], [1, 0], [1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"exclude": ["custommer"]}, UnknownNameError, "Did you mean 'customer'"),
+        ({"overrides": {"incme": "numerical"}}, UnknownNameError, "Did you mean 'income'"),
+        ({"overrides": {"income": "numeric"}}, ConfigurationError, "Did you mean 'numerical'"),
+        ({"overrides": {"income": Numerical(name="x", edges=())}}, ConfigurationError, "Set its source='income'"),
+        ({"overrides": {"state": "numerical"}}, DataError, "row 0, column 'state': 'CA' is not a number"),
+        ({"overrides": {"planet": "categorical"}}, SchemaError, "cannot be categorical.*constant"),
+        ({"overrides": {"state": "vector"}}, SchemaError, "cannot be vector"),
+        ({"min_count": 0}, ConfigurationError, "min_count is 0"),
+    ],
+)
+def test_what_cannot_be_inferred_is_an_error(days, settings, error, message):
+    with pytest.raises(error, match=message):
+        infer_schema(days, **settings)
+
+
+def test_derived_names_make_way_for_columns_of_the_table():
+    table = pa.table({"day": ["2015-01-01", "2016-05-06"] * 20, "day_month": ["a", "b"] * 20})
+    schema = infer_schema(table).schema
+    assert schema.names == ("day_year", "day_month_", "day_weekday", "day_month")
+    assert schema.feature("day_month_").column == "day"
+
+
+def test_lists_of_several_lengths_are_no_vectors():
+    inferred = infer_schema(pa.table({"photo": [[1.0], [1.0, 2.0]] * 20}))
+    assert inferred.notes[0].kind is None
+    assert "1 to 2 numbers" in inferred.notes[0].reason
+
+
+def test_infinity_is_an_error_and_not_a_bin():
+    with pytest.raises(DataError, match="row 1, column 'x'"):
+        infer_schema(pa.table({"x": [1.0, float("inf"), 2.0]}))
+
+
+@pytest.mark.parametrize("num_bins", [2, 7, 16])
+def test_bins_hold_about_equally_many_rows(num_bins):
+    values = np.sort(np.random.default_rng(0).lognormal(size=20_000))
+    edges = quantile_edges(values, np.ones(len(values), int), num_bins=num_bins, min_count=10)
+    sizes = np.bincount(np.searchsorted(edges, values, side="right"))
+    assert len(sizes) == num_bins
+    assert sizes.max() - sizes.min() <= 1
+
+
+def test_a_number_that_many_rows_share_is_alone_in_its_bin():
+    numbers, counts = np.arange(100.0), np.ones(100, int)
+    counts[40] = 1000
+    edges = quantile_edges(numbers, counts, num_bins=16, min_count=5)
+    assert {40.0, 41.0} <= set(edges)
+
+
+def test_no_bin_is_rarer_than_the_minimum_count():
+    generator = np.random.default_rng(0)
+    for _ in range(50):
+        counts = generator.geometric(0.1, size=generator.integers(2, 60))
+        numbers = np.cumsum(generator.random(len(counts)) + 0.01)
+        edges = quantile_edges(numbers, counts, num_bins=16, min_count=10)
+        sizes = np.bincount(np.searchsorted(edges, np.repeat(numbers, counts), side="right"))
+        assert len(sizes) <= 16
+        assert sizes.min() >= min(10, counts.sum())

@@ -1,0 +1,102 @@
+import datetime
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from contextual_bert.context import Vocabulary, canonical, canonical_array
+from contextual_bert.errors import ConfigurationError, DataError, SchemaError
+
+
+def test_ids_are_reserved_names_first_then_values_in_order():
+    vocabulary = Vocabulary(["b", "a"], reserved=["[PAD]", "[MASK]"])
+    assert [vocabulary.value_of(index) for index in range(len(vocabulary))] == ["[PAD]", "[MASK]", "b", "a"]
+    assert vocabulary.id_of("a") == 3
+    assert vocabulary.id_of("[MASK]") == 1
+    assert vocabulary.id_of("c") is None
+    assert "b" in vocabulary
+    assert "c" not in vocabulary
+
+
+@pytest.mark.parametrize("make", [pa.array, lambda values: pa.chunked_array([values[:1], values[1:]])])
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+def test_lookup_tells_unknown_from_null_and_never_finds_a_reserved_name(make, kind):
+    vocabulary = Vocabulary(["b", "a"], reserved=["[PAD]"])
+    column = make(["a", None, "c", "[PAD]", "b"])
+    ids = vocabulary.lookup(column.cast(kind) if kind != column.type else column)
+    assert ids.dtype == np.int64
+    assert ids.tolist() == [2, -2, -1, -1, 1]
+
+
+def test_a_repeated_value_is_an_error_that_names_it():
+    with pytest.raises(ConfigurationError, match="'a' occurs twice"):
+        Vocabulary(["a", "b", "a"])
+    with pytest.raises(ConfigurationError, match=r"'\[PAD\]' occurs twice"):
+        Vocabulary(["[PAD]"], reserved=["[PAD]"])
+    with pytest.raises(ConfigurationError, match="Values are strings"):
+        Vocabulary([3])  # type: ignore[list-item]
+    with pytest.raises(ConfigurationError, match="0 to 0"):
+        Vocabulary(["a"]).value_of(1)
+
+
+@pytest.mark.parametrize(
+    ("value", "spelling"),
+    [
+        ("3", "3"),
+        (3, "3"),
+        (3.0, "3"),
+        (np.int32(3), "3"),
+        (np.float32(0.1), "0.1"),
+        (0.1, "0.1"),
+        (-0.0, "0"),
+        (1e20, "100000000000000000000"),
+        (Decimal("2.50"), "2.5"),
+        (True, "true"),
+        (np.bool_(False), "false"),
+        ("True", "True"),
+        (datetime.date(2016, 3, 5), "2016-03-05"),
+        (datetime.datetime(2016, 3, 5), "2016-03-05"),
+        (datetime.datetime(2016, 3, 5, 12), "2016-03-05T12:00:00"),
+    ],
+)
+def test_canonical_spelling(value, spelling):
+    assert canonical(value) == spelling
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), None, [1], {"a": 1}])
+def test_what_is_no_single_value_is_an_error(value):
+    with pytest.raises(DataError, match="not a"):
+        canonical(value)
+
+
+@pytest.mark.parametrize(
+    ("array", "spellings"),
+    [
+        (pa.array([3, None], pa.int8()), ["3", None]),
+        (pa.array([3.0, 0.1, float("nan"), None]), ["3", "0.1", None, None]),
+        (pa.array([0.1, 3.0], pa.float32()), ["0.1", "3"]),
+        (pa.array([True, None]), ["true", None]),
+        (pa.array([datetime.date(2016, 3, 5)]), ["2016-03-05"]),
+        (pa.array([datetime.date(2016, 3, 5)], pa.date64()), ["2016-03-05"]),
+        (pa.array([datetime.datetime(2016, 3, 5)], pa.timestamp("ns")), ["2016-03-05"]),
+        (pa.array([Decimal("2.50")]), ["2.5"]),
+        (pa.array(["a", None, "a"]).dictionary_encode(), ["a", None, "a"]),
+        (pa.chunked_array([["a"], ["b"]], pa.large_string()), ["a", "b"]),
+        (pa.nulls(2), [None, None]),
+    ],
+)
+def test_canonical_array_agrees_with_canonical(array, spellings):
+    result = canonical_array(array)
+    assert result.type == pa.string()
+    assert result.to_pylist() == spellings
+
+
+def test_an_infinity_in_a_column_names_file_row_and_column():
+    with pytest.raises(DataError, match=r"days\.csv, row 1, column 'size': inf is not a finite number"):
+        canonical_array(pa.array([1.0, float("inf")]), file="days.csv", column="size")
+
+
+def test_a_column_without_single_values_is_an_error():
+    with pytest.raises(SchemaError, match="no single value a row"):
+        canonical_array(pa.array([["a"]]), column="brands")
