@@ -1,4 +1,4 @@
-"""The context: who is asking. Raw values -> ids -> one vector a row; knows nothing of BERT. Paper: section 3.1."""
+"""The context: who is asking. Raw values -> ids -> one vector a row; knows nothing of BERT. Paper: section 4."""
 
 from contextual_bert.context.encoder import ContextEmbedding, ContextEncoder
 from contextual_bert.context.encoding import EncodedContext, encode_records, encode_table, unknown_values

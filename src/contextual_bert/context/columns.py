@@ -1,7 +1,7 @@
 """One column of a table -> ids or numbers of one feature, whole columns at a time.
 
 One function a kind of feature. It deliberately does not know the schema as a whole, records or torch: `encoding.py`
-walks the schema, `records.py` turns records into columns first. Paper: section 3.1.
+walks the schema, `records.py` turns records into columns first. Paper: section 4.
 """
 
 from collections.abc import Callable

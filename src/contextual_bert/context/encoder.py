@@ -1,7 +1,7 @@
 """ContextEncoder: one embedding per feature, concatenated to c, the vector that every conditioning method reads.
 
 It deliberately does not know what the features mean, nor BERT: only the layout of the schema, and torch. It initialises
-nothing by itself; the model's `_init_weights` reaches every weight. Paper: section 3.1.
+nothing by itself; the model's `_init_weights` reaches every weight. Paper: section 4.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ class ContextEncoder(nn.Module):
 
     Relation to its siblings: the ids come from `encode_table` or `encode_records` of the same schema.
 
-    Reference: paper, section 3.1.
+    Reference: paper, section 4.
 
     Example:
         >>> encoder = ContextEncoder([FeatureLayout("sex", "categorical", 4, 0, 8)])

@@ -1,7 +1,7 @@
 """Tables and records -> the tensors that a batch is made of.
 
 Missing, unknown and (for lists) empty are states of their own, never 0 or the mean. It deliberately does not know
-models: the tensors are named like the features, and `ContextEncoder` reads them by those names. Paper: section 3.1.
+models: the tensors are named like the features, and `ContextEncoder` reads them by those names. Paper: section 4.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,7 +2,7 @@
 
 Frozen descriptions only, checked when they are made. This module deliberately knows neither tables nor tensors:
 `columns.py` turns a column into ids by these descriptions, `encoder.py` turns the ids into embeddings.
-Paper: section 3.1 (the features of the customer); the sizes there sum to 736.
+Paper: section 4 (the features of the customer); their sizes sum to 736.
 """
 
 import itertools

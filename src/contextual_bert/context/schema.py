@@ -1,7 +1,7 @@
 """ContextSchema: which features the context has, as a frozen value that travels as JSON.
 
 It deliberately does not know tables, tensors or models: `infer.py` makes one from a table, `encoding.py` encodes by it,
-`encoder.py` builds modules from its layout. Paper: section 3.1, where d_context is 736.
+`encoder.py` builds modules from its layout. Paper: section 4, where d_context is 736.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ class ContextSchema(BaseModel):
     Relation to its siblings: `infer_schema` makes one from a table, `encode_table` and `encode_records` encode by it,
     `ContextEncoder(schema.layout)` embeds.
 
-    Reference: paper, section 3.1.
+    Reference: paper, section 4.
 
     Example:
         >>> age, sex = Numerical(name="age", edges=(30, 60)), Categorical(name="sex", values=("f", "m"))

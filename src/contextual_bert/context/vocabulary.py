@@ -2,7 +2,7 @@
 
 Every value is a string inside, in one canonical spelling, so that CSV "3", JSON 3 and parquet 3.0 are the same value.
 This module deliberately does not know which reserved ids a feature or the items need, nor what a tensor is.
-Paper: section 3.1 (items and the features of the customer as ids).
+Paper: section 4 (items and the features of the customer as ids).
 """
 
 import datetime
