@@ -24,7 +24,8 @@ class Concat(ConditioningMethod):
         embeddings (batch, length, hidden) -> the same.
 
     Relation to its siblings:
-        As ``new_position`` it only touches the input. The paper writes one matrix W; its parameter count needs the two-layer map built here.
+        As ``new_position`` it only touches the input. The paper writes one matrix W; its parameter count needs the
+        two-layer map built here.
 
     Reference:
         Denk and Peleteiro Ramallo (2020), section 3, I_[C].
@@ -53,6 +54,8 @@ class ConcatInput(InputSlot):
         self.context = nn.Linear(sizes.context_size, sizes.hidden_size)
         self.output = nn.Linear(sizes.hidden_size, sizes.hidden_size)
 
-    def forward(self, embeddings: Tensor, mask: Tensor | None, context: ContextEmbedding) -> tuple[Tensor, Tensor | None]:
+    def forward(
+        self, embeddings: Tensor, mask: Tensor | None, context: ContextEmbedding
+    ) -> tuple[Tensor, Tensor | None]:
         inner = self.items(embeddings) + self.context(context.vector).unsqueeze(1)
         return self.output(inner.relu()), mask

@@ -1,4 +1,7 @@
-"""[GS]: a global state made from the context, read by every block. Paper: section 3, "Global State", equation 1, Figure 1."""
+"""[GS]: a global state made from the context, read by every block.
+
+It knows neither features nor items, only the context vector. Paper: section 3, "Global State", equation 1, Figure 1.
+"""
 
 from torch import Tensor, nn
 
@@ -25,7 +28,8 @@ class GlobalState(ConditioningMethod):
         c (batch, context) -> state (batch, hidden); hidden (batch, length, hidden) -> the same.
 
     Relation to its siblings:
-        ``global_state_update`` gives each block a state of its own. Unlike ``concat`` and ``new_position`` the context enters every block.
+        ``global_state_update`` gives each block a state of its own. Unlike ``concat`` and ``new_position`` the context
+        enters every block.
 
     Reference:
         Denk and Peleteiro Ramallo (2020), section 3, equation 1.
@@ -71,5 +75,6 @@ class ReadState(BlockSlot):
         self.normalisation = nn.LayerNorm(sizes.hidden_size, eps=sizes.layer_norm_eps, elementwise_affine=False)
 
     def forward(self, hidden: Tensor, state: Tensor) -> Tensor:
-        value = self.value(state).unsqueeze(1).expand_as(hidden)  # dropout is drawn for each position, as on any sub-layer's output
+        # Expanded before the dropout: it is drawn for each position, as on any sub-layer's output.
+        value = self.value(state).unsqueeze(1).expand_as(hidden)
         return self.normalisation(self.dropout(value) + hidden)

@@ -1,4 +1,7 @@
-"""[GSU]: a global state that is updated from block to block. Paper: section 3, "Global State With Update", equation 2."""
+"""[GSU]: a global state that is updated from block to block.
+
+It knows neither features nor items, only the context vector. Paper: section 3, "Global State With Update", equation 2.
+"""
 
 from torch import Tensor, nn
 
@@ -24,8 +27,8 @@ class GlobalStateUpdate(ConditioningMethod):
         c (batch, context) -> state (batch, hidden).
 
     Relation to its siblings:
-        ``global_state`` is this method without the updates. The residual path and the LayerNorm of the update are not in the paper's
-        text: its parameter count has the LayerNorm, and a block of BERT wraps every FNN in add-and-norm.
+        ``global_state`` is this method without the updates. The residual path and the LayerNorm of the update are not
+        in the paper's text: its parameter count has the LayerNorm, and a block of BERT wraps every FNN in add-and-norm.
 
     Reference:
         Denk and Peleteiro Ramallo (2020), section 3, equation 2.

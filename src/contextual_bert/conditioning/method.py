@@ -1,7 +1,8 @@
 """The seam: what a conditioning method is, and the three slots it may fill.
 
-A method is a small factory of modules. The model asks it once, at construction, for the modules of its slots and owns them from then
-on, so a ``state_dict`` reads like Figure 1 of the paper. This module knows tensors, not BERT: no transformers, no item, no feature.
+A method is a small factory of modules. The model asks it once, at construction, for the modules of its slots and owns
+them from then on, so a ``state_dict`` reads like Figure 1 of the paper. This module knows tensors, not BERT: no
+transformers, no item, no feature.
 
 Paper: Denk and Peleteiro Ramallo (2020), "Contextual BERT", section 3.
 """
@@ -52,7 +53,8 @@ class StateSlot(nn.Module):
         """The state that block ``layer + 1`` reads, given what block ``layer`` put out; unchanged unless overridden.
 
         Shapes:
-            state (batch, ...), hidden (batch, length, hidden), mask: the additive or boolean attention mask, None when nothing is padded.
+            state (batch, ...), hidden (batch, length, hidden), mask: the additive or boolean attention mask, None when
+            nothing is padded.
         """
         return state
 
@@ -65,8 +67,14 @@ class InputSlot(nn.Module):
 
     num_added_positions: ClassVar[int] = 0
 
-    def forward(self, embeddings: Tensor, mask: Tensor | None, context: ContextEmbedding) -> tuple[Tensor, Tensor | None]:
-        """(batch, length, hidden), (batch, length) of 0 and 1 or None -> the same, with ``num_added_positions`` more positions."""
+    def forward(
+        self, embeddings: Tensor, mask: Tensor | None, context: ContextEmbedding
+    ) -> tuple[Tensor, Tensor | None]:
+        """The sequence and its mask with ``num_added_positions`` more positions.
+
+        Shapes:
+            embeddings (batch, length, hidden), mask (batch, length) of 0 and 1 or None -> the same, longer.
+        """
         raise NotImplementedError
 
 
@@ -75,8 +83,8 @@ class BlockSlot(nn.Module):
 
     ``attend``: in place of self-attention, ``forward(hidden, mask, state)``.
     ``read``: between attention and feed-forward, ``forward(hidden, state)``.
-    ``modulate``: on the input of each of the two sub-layers, ``forward(hidden, state, sublayer)`` with sublayer 0 or 1; the residual
-    path keeps the unmodulated input.
+    ``modulate``: on the input of each of the two sub-layers, ``forward(hidden, state, sublayer)`` with sublayer 0 or 1;
+    the residual path keeps the unmodulated input.
     """
 
     point: ClassVar[Point]

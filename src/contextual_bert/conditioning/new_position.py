@@ -21,7 +21,8 @@ class NewPosition(ConditioningMethod):
         =====================  =====================================
 
     Shapes:
-        embeddings (batch, length, hidden) -> (batch, 1 + length, hidden); the model drops the first position after the last block.
+        embeddings (batch, length, hidden) -> (batch, 1 + length, hidden); the model drops the first position after the
+        last block.
 
     Relation to its siblings:
         As ``concat`` it only touches the input, but leaves it to attention how much of the context each position takes.
@@ -50,7 +51,9 @@ class NewPositionInput(InputSlot):
         super().__init__()
         self.context = nn.Linear(sizes.context_size, sizes.hidden_size)
 
-    def forward(self, embeddings: Tensor, mask: Tensor | None, context: ContextEmbedding) -> tuple[Tensor, Tensor | None]:
+    def forward(
+        self, embeddings: Tensor, mask: Tensor | None, context: ContextEmbedding
+    ) -> tuple[Tensor, Tensor | None]:
         position = self.context(context.vector).unsqueeze(1).to(embeddings.dtype)
         if mask is not None:
             mask = torch.cat([mask.new_ones(mask.shape[0], 1), mask], dim=1)

@@ -1,6 +1,7 @@
 """The names of the conditioning methods: one line a method.
 
-A method defined elsewhere calls ``register_method`` and is from then on a valid ``conditioning`` of a config. This module knows only names.
+A method defined elsewhere calls ``register_method`` and is from then on a valid ``conditioning`` of a config. This
+module knows only names.
 """
 
 from contextual_bert.conditioning.concat import Concat

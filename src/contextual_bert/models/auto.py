@@ -1,4 +1,7 @@
-"""Registers the classes with transformers' Auto classes, so that ``AutoModelForMaskedLM.from_pretrained(run)`` finds them."""
+"""Registers the classes with transformers' Auto classes: ``AutoModelForMaskedLM.from_pretrained(run)`` finds them.
+
+It knows no class but those of this package.
+"""
 
 from transformers import AutoConfig, AutoFeatureExtractor, AutoModel, AutoModelForMaskedLM, AutoProcessor
 

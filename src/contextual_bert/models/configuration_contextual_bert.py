@@ -11,7 +11,7 @@ from typing import Any, Self
 from huggingface_hub.dataclasses import strict
 from transformers import BertConfig
 
-from contextual_bert.conditioning import METHODS, Sizes, get_method
+from contextual_bert.conditioning import Sizes, get_method
 from contextual_bert.context import ContextSchema, FeatureLayout
 from contextual_bert.errors import ConfigurationError, did_you_mean
 
@@ -24,7 +24,8 @@ class ContextualBertConfig(BertConfig):
 
     Args:
         conditioning: name of the conditioning method, see ``contextual_bert.conditioning.METHODS``.
-        context_features: what the context encoder must know of each feature, as ``ContextSchema.layout`` says it; empty for ``none``.
+        context_features: what the context encoder must know of each feature, as ``ContextSchema.layout`` says it;
+            empty for ``none``.
         has_position_embeddings: False for sets, whose order means nothing; True for sequences.
         has_head_layer_norm: whether the head keeps BERT's LayerNorm; False in the paper's setting.
         mask_token_id: id of [MASK]; without labels, logits are given where the input has it.
@@ -33,7 +34,8 @@ class ContextualBertConfig(BertConfig):
 
     Raises:
         UnknownNameError: ``conditioning`` is not registered.
-        ConfigurationError: a key that looks like a misspelt field; a method that takes a context without features; a decoder.
+        ConfigurationError: a key that looks like a misspelt field; a method that takes a context without features; a
+            decoder.
 
     Example:
         >>> ContextualBertConfig(vocab_size=50).conditioning
@@ -68,7 +70,9 @@ class ContextualBertConfig(BertConfig):
                 "Make the config with ContextualBertConfig.from_schema(schema, ...), or take conditioning='none'."
             )
         if self.is_decoder or self.add_cross_attention:
-            raise ConfigurationError("A masked model reads in both directions: leave is_decoder and add_cross_attention False.")
+            raise ConfigurationError(
+                "A masked model reads in both directions: leave is_decoder and add_cross_attention False."
+            )
 
     @classmethod
     def from_schema(cls, schema: ContextSchema | None, **fields: Any) -> Self:
@@ -77,7 +81,8 @@ class ContextualBertConfig(BertConfig):
         Example:
             >>> from contextual_bert.context import Categorical
             >>> schema = ContextSchema(features=(Categorical(name="sex", values=("f", "m")),))
-            >>> ContextualBertConfig.from_schema(schema, vocab_size=50, conditioning="global_state").context_size == schema.context_size
+            >>> config = ContextualBertConfig.from_schema(schema, vocab_size=50, conditioning="global_state")
+            >>> config.context_size == schema.context_size
             True
         """
         has_context = get_method(fields.get("conditioning", "none")).has_context
@@ -88,8 +93,8 @@ class ContextualBertConfig(BertConfig):
     def paper(cls, conditioning: str, *, schema: ContextSchema, vocab_size: int, **fields: Any) -> Self:
         """The setting of the paper: hidden size 128, 4 blocks, 8 heads, sets of items, a context of 736 components.
 
-        The feature sizes of ``schema`` are scaled so that they sum to 736. The feed-forward width of 256 and the head without a LayerNorm
-        are inferred from Table 1's parameter counts, which this config reproduces exactly.
+        The feature sizes of ``schema`` are scaled so that they sum to 736. The feed-forward width of 256 and the head
+        without a LayerNorm are inferred from Table 1's parameter counts, which this config reproduces exactly.
 
         Args:
             conditioning: one of the five methods of the paper, or any registered one.
@@ -98,8 +103,11 @@ class ContextualBertConfig(BertConfig):
             **fields: overrides of single fields.
 
         Example:
-            >>> sorted(METHODS)[:3]
-            ['concat', 'global_state', 'global_state_update']
+            >>> from contextual_bert.context import Categorical
+            >>> schema = ContextSchema(features=(Categorical(name="sex", values=("f", "m")),))
+            >>> config = ContextualBertConfig.paper("global_state", schema=schema, vocab_size=30_003)
+            >>> config.hidden_size, config.context_size
+            (128, 736)
         """
         setting: dict[str, Any] = {
             "hidden_size": 128,
@@ -109,7 +117,10 @@ class ContextualBertConfig(BertConfig):
             "has_head_layer_norm": False,
         }
         return cls.from_schema(
-            schema.with_context_size(PAPER_CONTEXT_SIZE), conditioning=conditioning, vocab_size=vocab_size, **(setting | fields)
+            schema.with_context_size(PAPER_CONTEXT_SIZE),
+            conditioning=conditioning,
+            vocab_size=vocab_size,
+            **(setting | fields),
         )
 
     @property
@@ -144,5 +155,6 @@ def check_layout(config: ContextualBertConfig, layout: tuple[FeatureLayout, ...]
     if mine and mine != theirs:
         differing = sorted({*mine, *theirs} - {name for name in mine if theirs.get(name) == mine[name]})
         raise ConfigurationError(
-            f"The model and the schema disagree on: {', '.join(differing)}. Use the schema that the model was trained with."
+            f"The model and the schema disagree on: {', '.join(differing)}. "
+            "Use the schema that the model was trained with."
         )

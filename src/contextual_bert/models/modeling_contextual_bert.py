@@ -1,8 +1,9 @@
 """Contextual BERT, top to bottom: the path of a batch through Layer, Encoder, Model and the masked-item head.
 
-BERT's own parts (attention, feed-forward, embeddings' names, initialisation) are those of transformers; what is here is where the context
-enters. The conditioning method fills three slots: ``state`` (Encoder), ``input`` (Model) and ``block`` (Layer); this file does not know which
-method it serves. It knows nothing of items or feature values, only of ids.
+BERT's own parts (attention, feed-forward, embeddings' names, initialisation) are those of transformers; what is here is
+where the context enters. The conditioning method fills three slots: ``state`` (Encoder), ``input`` (Model) and
+``block`` (Layer); this file does not know which method it serves. It knows nothing of items or feature values, only of
+ids.
 
 Paper: Denk and Peleteiro Ramallo (2020), section 3, Figure 1.
 """
@@ -23,8 +24,7 @@ from transformers.models.bert.modeling_bert import (
     BertPreTrainedModel,
     BertSelfAttention,
 )
-from transformers.utils import ModelOutput
-from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
+from transformers.utils.generic import ModelOutput, can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
 from contextual_bert.conditioning import get_method
@@ -38,13 +38,15 @@ MAX_SCORE_ELEMENTS = 2**24  # logits held at once while ranking: 64 MiB in float
 
 
 class ContextualBertEmbeddings(nn.Module):
-    """x_i = LayerNorm(item embedding [+ segment embedding] [+ position embedding]); the names of the parameters are BERT's."""
+    """x_i = LayerNorm(item embedding [+ segment embedding] [+ position embedding]); parameters have BERT's names."""
 
     def __init__(self, config: ContextualBertConfig) -> None:
         super().__init__()
         size = config.hidden_size
         self.word_embeddings = nn.Embedding(config.vocab_size, size, padding_idx=config.pad_token_id)
-        self.position_embeddings = nn.Embedding(config.max_position_embeddings, size) if config.has_position_embeddings else None
+        self.position_embeddings = (
+            nn.Embedding(config.max_position_embeddings, size) if config.has_position_embeddings else None
+        )
         self.token_type_embeddings = nn.Embedding(config.type_vocab_size, size) if config.type_vocab_size else None
         self.LayerNorm = nn.LayerNorm(size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
@@ -77,8 +79,11 @@ class ContextualBertEmbeddings(nn.Module):
 class ContextualBertLayer(BertLayer):
     """One block of Figure 1: self-attention, reading the state, feed-forward; each ends in add-and-norm.
 
-    The method's module, if it has one for this block, is entered at the point it names: ``attend``, ``read`` or ``modulate``.
+    The method's module, if it has one for this block, is entered at the point it names: ``attend``, ``read`` or
+    ``modulate``.
     """
+
+    conditioning: Any  # BlockSlot, or None where `point` is None
 
     def __init__(self, config: ContextualBertConfig, layer_idx: int) -> None:
         super().__init__(config, layer_idx=layer_idx)
@@ -87,7 +92,9 @@ class ContextualBertLayer(BertLayer):
         if self.point == "attend":
             del self.attention.self
 
-    def forward(self, hidden: Tensor, mask: Tensor | None = None, state: Tensor | None = None, **kwargs: Any) -> Tensor:
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, hidden: Tensor, mask: Tensor | None = None, state: Tensor | None = None, **kwargs: Any
+    ) -> Tensor:
         read = self.conditioning(hidden, state, 0) if self.point == "modulate" else hidden
         if self.point == "attend":
             attended = self.conditioning(read, mask, state)
@@ -102,6 +109,8 @@ class ContextualBertLayer(BertLayer):
 
 class ContextualBertEncoder(nn.Module):
     """The stack of blocks, and the global state that travels beside the sequence."""
+
+    conditioning: Any  # StateSlot or None
 
     def __init__(self, config: ContextualBertConfig) -> None:
         super().__init__()
@@ -121,7 +130,7 @@ class ContextualBertEncoder(nn.Module):
 
 @dataclass
 class ContextualBertModelOutput(BaseModelOutput):
-    """What the model gives: BaseModelOutput and the state that the last block read, (batch, hidden), None without a state slot."""
+    """What the model gives: BaseModelOutput and the state that the last block read, None without a state slot."""
 
     state: Tensor | None = None
 
@@ -132,10 +141,12 @@ class ContextualMaskedLMOutput(ModelOutput):
 
     Args:
         loss: cross-entropy in nats over the masked positions, when labels were given.
-        logits: (masked, vocabulary), the masked positions row after row; (batch, length, vocabulary) with ``logits_at='all'``.
+        logits: (masked, vocabulary), the masked positions row after row; (batch, length, vocabulary) with
+            ``logits_at='all'``.
         state: as in ContextualBertModelOutput.
         hidden_states: one (batch, length, hidden) for the input and each block, when asked for.
-        attentions: one (batch, heads, length, length) for each block, when asked for; with a prepended position it is shown.
+        attentions: one (batch, heads, length, length) for each block, when asked for; with a prepended position it is
+            shown.
     """
 
     loss: Tensor | None = None
@@ -148,22 +159,24 @@ class ContextualMaskedLMOutput(ModelOutput):
 class ContextualBertPreTrainedModel(BertPreTrainedModel):
     """Initialisation (normal, 0.02, as BERT), loading and saving for all models of this file."""
 
-    config: ContextualBertConfig
+    config: ContextualBertConfig  # pyright: ignore[reportIncompatibleVariableOverride]
     config_class = ContextualBertConfig
-    _no_split_modules = ("ContextualBertEmbeddings", "ContextualBertLayer")
-    _can_record_outputs = {"hidden_states": ContextualBertLayer, "attentions": BertSelfAttention}  # noqa: RUF012  (HF reads a plain dict)
+    # HF reads a plain list and a plain dict.
+    _no_split_modules = ["ContextualBertEmbeddings", "ContextualBertLayer"]  # noqa: RUF012
+    _can_record_outputs = {"hidden_states": ContextualBertLayer, "attentions": BertSelfAttention}  # noqa: RUF012
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        if isinstance(module, BertLMPredictionHead) and module.bias is None:
+        if isinstance(module, BertLMPredictionHead) and "bias" not in dict(module.named_parameters(recurse=False)):
             return  # an untied head keeps its bias in the decoder
         super()._init_weights(module)
         # A method's own leaf module may know better, for instance a gate that starts at zero.
-        if hasattr(module, "initialise"):
-            module.initialise(self.config.initializer_range)
+        initialise = getattr(module, "initialise", None)
+        if callable(initialise):
+            initialise(self.config.initializer_range)
 
 
-class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):
+class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright: ignore[reportIncompatibleVariableOverride]
     """BERT's encoder with a context.
 
     Formula:
@@ -179,21 +192,22 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):
         =====================  ==================================
 
     Shapes:
-        input_ids (batch, length) int64; attention_mask (batch, length) of 0 and 1, or None; context: a tensor a feature, with batch rows;
-        last_hidden_state (batch, length, hidden).
+        input_ids (batch, length) int64; attention_mask (batch, length) of 0 and 1, or None; context: a tensor a
+        feature, with batch rows; last_hidden_state (batch, length, hidden).
 
     Args:
         config: ContextualBertConfig.
 
     Relation to its siblings:
-        With ``conditioning='none'`` and position embeddings it computes what transformers' BertModel computes, bit for bit.
+        With ``conditioning='none'`` and position embeddings it computes what transformers' BertModel computes, bit for
+        bit.
 
     Reference:
         Denk and Peleteiro Ramallo (2020), section 3.
 
     Example:
-        >>> model = ContextualBertModel(ContextualBertConfig(vocab_size=9, hidden_size=8, num_attention_heads=2, num_hidden_layers=1,
-        ...                                                  intermediate_size=16))
+        >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+        >>> model = ContextualBertModel(ContextualBertConfig(vocab_size=9, **sizes))
         >>> model(input_ids=torch.tensor([[3, 4, 1]])).last_hidden_state.shape
         torch.Size([1, 3, 8])
     """
@@ -208,7 +222,7 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):
         self.post_init()
 
     @can_return_tuple
-    def forward(
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
@@ -223,9 +237,11 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):
         embeddings = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
         outputs = self.encode(embeddings, attention_mask, context, **kwargs)
         if self.num_added_positions and outputs.hidden_states is not None:
-            outputs.hidden_states = tuple(
-                states if states is None or states.shape[1] == embeddings.shape[1] else states[:, self.num_added_positions :]
-                for states in outputs.hidden_states
+            # None where the caller chose other layers: output_hidden_states may be a list of indices.
+            all_states: Any = outputs.hidden_states
+            outputs.hidden_states = tuple(  # pyright: ignore[reportAttributeAccessIssue]
+                states if states is None else states[:, states.shape[1] - embeddings.shape[1] :]
+                for states in all_states
             )
         return outputs
 
@@ -257,20 +273,22 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):
             return None
         if context is None:
             raise ConfigurationError(
-                f"conditioning={self.config.conditioning!r} needs context=..., and none came. Encode it with the processor: "
-                "processor(items=..., context=[{}]) states that every feature is missing."
+                f"conditioning={self.config.conditioning!r} needs context=..., and none came. Encode it with the "
+                "processor: processor(items=..., context=[{}]) states that every feature is missing."
             )
         embedded = self.context_encoder(context)
         if embedded.vector.shape[0] != batch_size:
-            raise ConfigurationError(f"context has {embedded.vector.shape[0]} rows and input_ids {batch_size}. Give one context a row.")
+            raise ConfigurationError(
+                f"context has {embedded.vector.shape[0]} rows and input_ids {batch_size}. Give one context a row."
+            )
         return embedded
 
 
 class MaskedScores(NamedTuple):
     """For each masked position the figures that every metric is made of, (masked,) each.
 
-    ``log_probability`` of the true item in nats, how many items scored higher, how many scored the same (the true one included), and the
-    probability of the best item.
+    ``log_probability`` of the true item in nats, how many items scored higher, how many scored the same (the true one
+    included), and the probability of the best item.
     """
 
     log_probability: Tensor
@@ -286,8 +304,8 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         Pr(M = w | w_-i, c) = softmax(W GELU(D x_i(N) + d) + b)_w
 
     Shapes:
-        input_ids (batch, length); labels (batch, length) with -100 where nothing is asked; logits (masked, vocabulary) with the masked
-        positions row after row, or (batch, length, vocabulary) with ``logits_at='all'``.
+        input_ids (batch, length); labels (batch, length) with -100 where nothing is asked; logits (masked, vocabulary)
+        with the masked positions row after row, or (batch, length, vocabulary) with ``logits_at='all'``.
 
     Args:
         config: ContextualBertConfig; ``tie_word_embeddings`` decides whether W is the matrix of the item embeddings.
@@ -299,8 +317,9 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         Denk and Peleteiro Ramallo (2020), sections 3 and 4; Devlin et al. (2019), section 3.1.
 
     Example:
-        >>> config = ContextualBertConfig(vocab_size=9, hidden_size=8, num_attention_heads=2, num_hidden_layers=1, intermediate_size=16)
-        >>> ContextualBertForMaskedLM(config)(input_ids=torch.tensor([[3, 4, 1]])).logits.shape
+        >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+        >>> model = ContextualBertForMaskedLM(ContextualBertConfig(vocab_size=9, **sizes))
+        >>> model(input_ids=torch.tensor([[3, 4, 1]])).logits.shape
         torch.Size([1, 9])
     """
 
@@ -313,10 +332,11 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         super().__init__(config)
         self.bert = ContextualBertModel(config)
         self.cls = BertOnlyMLMHead(config)
+        head: Any = self.cls.predictions
         if not config.has_head_layer_norm:
-            self.cls.predictions.transform.LayerNorm = nn.Identity()
+            head.transform.LayerNorm = nn.Identity()
         if not config.tie_word_embeddings:
-            self.cls.predictions.bias = None
+            head.bias = None
         self.post_init()
 
     def get_output_embeddings(self) -> nn.Linear:
@@ -357,15 +377,20 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
             raise ConfigurationError(f"logits_at={logits_at!r}: give 'masked' (the default) or 'all'.")
         loss = None
         if targets is not None:
-            loss = self.loss_function(
+            cross_entropy: Any = self.loss_function
+            loss = cross_entropy(
                 logits=scored, labels=targets, vocab_size=scored.shape[-1], num_items_in_batch=num_items_in_batch
             )
         return ContextualMaskedLMOutput(
-            loss=loss, logits=logits, state=outputs.state, hidden_states=outputs.hidden_states, attentions=outputs.attentions
+            loss=loss,
+            logits=logits,
+            state=outputs.state,
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
         )
 
     def masked_rows(self, input_ids: Tensor | None, labels: Tensor | None) -> Tensor:
-        """Indices into the flattened (batch * length) of the positions asked for: those with a label, else those that hold [MASK]."""
+        """Indices into the flattened (batch * length) of the positions asked for: with a label, else holding [MASK]."""
         if labels is not None:
             asked = labels != IGNORED_LABEL
         elif input_ids is not None:
@@ -384,8 +409,8 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
     ) -> MaskedScores:
         """Rank the true item of each masked position against the whole vocabulary, in constant memory.
 
-        Reserved ids are no rivals. Each block holds whole rows of at most ``MAX_SCORE_ELEMENTS`` logits, so the true item and its rivals
-        come from the same product and a tie is exact.
+        Reserved ids are no rivals. Each block holds whole rows of at most ``MAX_SCORE_ELEMENTS`` logits, so the true
+        item and its rivals come from the same product and a tie is exact.
 
         Returns:
             MaskedScores, (masked,) each, the masked positions row after row.
@@ -413,7 +438,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         return MaskedScores(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
 
     def logit_blocks(self, hidden: Tensor) -> Iterator[tuple[int, Tensor]]:
-        """(first row, float32 logits) of blocks of ``hidden`` (rows, hidden) that hold at most ``MAX_SCORE_ELEMENTS`` logits."""
+        """(first row, float32 logits) of blocks of ``hidden`` (rows, hidden), each at most ``MAX_SCORE_ELEMENTS``."""
         size = max(1, MAX_SCORE_ELEMENTS // self.config.vocab_size)
         for start in range(0, hidden.shape[0], size):
             yield start, self.cls(hidden[start : start + size]).float()

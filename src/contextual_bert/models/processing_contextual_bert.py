@@ -1,7 +1,7 @@
 """Raw values in, tensors out: item names become ids, context records become encoded features.
 
-A processor is saved beside the model and is all that is needed to use it: the item vocabulary lives in the tokenizer's files, the context
-schema in ``processor_config.json``. It knows no table and no training.
+A processor is saved beside the model and is all that is needed to use it: the item vocabulary lives in the tokenizer's
+files, the context schema in ``processor_config.json``. It knows no table and no training.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,15 +46,16 @@ class ContextualBertProcessor(ProcessorMixin):
     """Item vocabulary and context schema in one object.
 
     Shapes:
-        ``processor(items=[["a", "[MASK]"], ["b"]], context=[{...}, {...}])`` gives input_ids (batch, length) padded with [PAD],
-        attention_mask (batch, length), and context, a tensor a feature with batch rows.
+        ``processor(items=[["a", "[MASK]"], ["b"]], context=[{...}, {...}])`` gives input_ids (batch, length) padded
+        with [PAD], attention_mask (batch, length), and context, a tensor a feature with batch rows.
 
     Args:
         feature_extractor: ContextFeatureExtractor, holds the schema.
         tokenizer: a word-level tokenizer whose ids start with [PAD], [MASK], [UNK].
 
     Relation to its siblings:
-        ``CompletionPipeline`` calls it on raw values; training encodes whole columns with ``processor.items`` and ``encode_table``.
+        ``CompletionPipeline`` calls it on raw values; training encodes whole columns with ``processor.items`` and
+        ``encode_table``.
 
     Example:
         >>> processor = ContextualBertProcessor.from_items(["coat", "hat"])
@@ -68,7 +69,9 @@ class ContextualBertProcessor(ProcessorMixin):
         vocabulary = sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1])
         names = tuple(name for name, _ in vocabulary)
         if names[: len(RESERVED_ITEMS)] != RESERVED_ITEMS:
-            raise ConfigurationError(f"The first ids must be {', '.join(RESERVED_ITEMS)}, not {', '.join(names[:3])}. Use from_items().")
+            raise ConfigurationError(
+                f"The first ids must be {', '.join(RESERVED_ITEMS)}, not {', '.join(names[:3])}. Use from_items()."
+            )
         self._items = Vocabulary(names[len(RESERVED_ITEMS) :], reserved=RESERVED_ITEMS)
 
     @classmethod
@@ -80,7 +83,9 @@ class ContextualBertProcessor(ProcessorMixin):
         """
         ids = {name: index for index, name in enumerate((*RESERVED_ITEMS, *items))}
         if len(ids) != len(RESERVED_ITEMS) + len(items):
-            raise ConfigurationError(f"Items must be distinct and none of {', '.join(RESERVED_ITEMS)}. Remove the repeated ones.")
+            raise ConfigurationError(
+                f"Items must be distinct and none of {', '.join(RESERVED_ITEMS)}. Remove the repeated ones."
+            )
         tokenizer = PreTrainedTokenizerFast(
             tokenizer_object=Tokenizer(WordLevel(ids, unk_token=UNKNOWN)),
             pad_token=PAD,
@@ -102,28 +107,34 @@ class ContextualBertProcessor(ProcessorMixin):
 
     def with_items(self, items: Sequence[str]) -> Self:
         """The same processor with new items appended; known ones are passed over, ids stay as they are."""
-        return self.from_items((*self.items.values, *(item for item in dict.fromkeys(items) if item not in self.items)), self.schema)
+        return self.from_items(
+            (*self.items.values, *(item for item in dict.fromkeys(items) if item not in self.items)), self.schema
+        )
 
-    def __call__(
+    def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, items: Sequence[Sequence[str]], context: Sequence[Mapping[str, Any]] | None = None, **kwargs: Any
     ) -> BatchFeature:
         """Encode sets of item names and, for a model with a context, one record a set.
 
-        Unknown items become [UNK]; unknown context values the state ``unknown`` of their feature; a feature that a record does not name is
-        missing.
+        Unknown items become [UNK]; unknown context values the state ``unknown`` of their feature; a feature that a
+        record does not name is missing.
 
         Raises:
             ConfigurationError: another number of records than of sets; a keyword that means nothing here.
             DataError, UnknownNameError: a record that does not fit the schema.
         """
         if kwargs.pop("return_tensors", "pt") != "pt" or kwargs:
-            raise ConfigurationError(f"The processor gives torch tensors and takes items and context, not {sorted(kwargs)}.")
+            raise ConfigurationError(
+                f"The processor gives torch tensors and takes items and context, not {sorted(kwargs)}."
+            )
         unknown = self.items.id_of(UNKNOWN)
         rows = [[self.items.id_of(item) or (0 if item == PAD else unknown) for item in row] for row in items]
         length = max((len(row) for row in rows), default=0)
         features: dict[str, Any] = {
             "input_ids": torch.tensor([row + [0] * (length - len(row)) for row in rows], dtype=torch.long),
-            "attention_mask": torch.tensor([[1] * len(row) + [0] * (length - len(row)) for row in rows], dtype=torch.long),
+            "attention_mask": torch.tensor(
+                [[1] * len(row) + [0] * (length - len(row)) for row in rows], dtype=torch.long
+            ),
         }
         encoded = self.encode_context(context, num_rows=len(rows))
         if encoded is not None:
@@ -131,10 +142,12 @@ class ContextualBertProcessor(ProcessorMixin):
         return BatchFeature(features)
 
     def encode_context(self, context: Sequence[Mapping[str, Any]] | None, *, num_rows: int) -> EncodedContext | None:
-        """Encoded context records, None for a model without a context; no records at all means that every feature is missing."""
+        """Encoded context records, None for a model without a context; no records at all: every feature is missing."""
         if self.schema is None:
             return None
         records = [{}] * num_rows if context is None else context
         if len(records) != num_rows:
-            raise ConfigurationError(f"{num_rows} sets came with {len(records)} context records. Give one record a set.")
+            raise ConfigurationError(
+                f"{num_rows} sets came with {len(records)} context records. Give one record a set."
+            )
         return encode_records(self.schema, records)
