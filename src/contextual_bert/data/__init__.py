@@ -1,0 +1,32 @@
+"""From files to batches: reading sets, splitting them without leaks, and masking whole batches at once."""
+
+from contextual_bert.data.audit import Audit, Fault, audit
+from contextual_bert.data.collators import MaskingCollator
+from contextual_bert.data.dataset import EveryPosition, SetBatch, SetDataset
+from contextual_bert.data.digests import table_digest
+from contextual_bert.data.policies import ReadReport, SetPolicy
+from contextual_bert.data.readers import read_table
+from contextual_bert.data.samplers import LengthBucketSampler
+from contextual_bert.data.sets import SetTable, read_sets
+from contextual_bert.data.splits import Split, split_by_customer, split_by_row, split_by_time
+
+__all__ = [
+    "Audit",
+    "EveryPosition",
+    "Fault",
+    "LengthBucketSampler",
+    "MaskingCollator",
+    "ReadReport",
+    "SetBatch",
+    "SetDataset",
+    "SetPolicy",
+    "SetTable",
+    "Split",
+    "audit",
+    "read_sets",
+    "read_table",
+    "split_by_customer",
+    "split_by_row",
+    "split_by_time",
+    "table_digest",
+]

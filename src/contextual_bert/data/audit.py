@@ -1,0 +1,284 @@
+"""Leaks of a split and its columns: what makes a test score too good, looked for before anything is trained.
+
+Four questions. Does a set of one part occur in another? Is a customer in two parts? Does a column name items of its
+row? Does a value of a column say which items are in the set? Columns are judged against the same column shuffled, so
+that chance is not taken for a leak. It changes nothing, and knows no model. Protocol, point 7.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from contextual_bert.context.vocabulary import canonical_array
+from contextual_bert.data.columns import checked_column
+from contextual_bert.data.hashing import hash_counters, hash_strings
+from contextual_bert.data.sets import SetTable
+from contextual_bert.data.splits import PARTS, Split
+
+__all__ = ["Audit", "Fault", "audit"]
+
+_SHARE = 0.02  # of the rows, in excess of the shuffled column: below it a column cannot move a score by much
+_GROUP = 20  # rows a value needs before "always with this item" is more than a coincidence
+_ALWAYS = 0.99
+_NEARLY_ALL_DISTINCT = 0.95
+_SEPARATORS = r"[\s,;|/\[\]\"']+"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that was found.
+
+    Args:
+        kind: what it is.
+        severity: "leak" makes scores too good; "warning" may be in the nature of the data and needs a look.
+        message: the fault, how often, and what to do.
+        count: rows, sets or customers concerned.
+        rows: up to ten of them, as rows of the table.
+    """
+
+    kind: Literal["duplicate_set", "same_customer", "column_names_items", "column_determines_items"]
+    severity: Literal["leak", "warning"]
+    message: str
+    count: int
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What was found, and what was looked at."""
+
+    faults: tuple[Fault, ...]
+    checked: tuple[str, ...]
+
+    @property
+    def leaks(self) -> tuple[Fault, ...]:
+        """The faults that make scores too good."""
+        return tuple(fault for fault in self.faults if fault.severity == "leak")
+
+    def lines(self) -> list[str]:
+        """The audit for people: a line for each check, then one for each fault."""
+        found = [f"{fault.severity}: {fault.message} (rows {', '.join(map(str, fault.rows))})" for fault in self.faults]
+        return [f"checked: {'; '.join(self.checked)}", *(found or ["no leak found"])]
+
+
+def audit(split: Split, sets: SetTable, *, customer: str | None = None) -> Audit:
+    """Look for leaks between the parts of a split, and from the columns to the items.
+
+    Args:
+        split: of the table that the sets were read from.
+        sets: from `read_sets`.
+        customer: column that says whose set it is; default: that of the sets. Without one that check is left out,
+            and said.
+
+    Example:
+        >>> from contextual_bert.data import SetPolicy, read_sets, split_by_row
+        >>> table = pa.table({"items": [["a", "b"]] * 50, "age": list(range(50))})
+        >>> sets = read_sets(table, items="items", policy=SetPolicy())
+        >>> [fault.kind for fault in audit(split_by_row(table, validation=0.2, test=0.2), sets).faults]
+        ['duplicate_set', 'duplicate_set']
+    """
+    split.check_rows(sets)
+    customer = customer or sets.customer
+    parts = split.assignment[sets.rows].astype(np.int64)
+    names = sets.values.dictionary_encode()
+    codes = names.indices.to_numpy().astype(np.int64)
+    owner = np.repeat(np.arange(len(sets)), sets.sizes)
+    fingerprints = _sum_by(hash_counters(1, hash_strings(names.dictionary).view(np.int64))[codes], sets.offsets)
+    columns = [
+        name
+        for name in sets.table.column_names
+        if name not in (sets.items, customer, split.column if split.by == "customer" else None)
+    ]
+    faults = [
+        *_duplicate_sets(sets, parts, fingerprints, columns),
+        *(_same_customer(sets, parts, customer, split.by) if customer else []),
+    ]
+    for column in columns:
+        faults.extend(
+            _names_items(sets, column, names.dictionary, codes, owner) or _determines_items(sets, column, codes, owner)
+        )
+    checked = (
+        f"equal sets in two parts ({len(sets):,} sets)",
+        f"customers in two parts ({customer})"
+        if customer
+        else "customers in two parts: NOT checked, no customer column was named",
+        f"columns that give items away ({len(columns)})",
+    )
+    return Audit(tuple(faults), checked)
+
+
+def _sum_by(values: NDArray[np.uint64], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
+    # A sum does not depend on the order of the items. Every set has at least one, as reduceat needs.
+    return np.add.reduceat(values, offsets[:-1])
+
+
+def _duplicate_sets(
+    sets: SetTable, parts: NDArray[np.int64], fingerprints: NDArray[np.uint64], columns: list[str]
+) -> list[Fault]:
+    rows_alike = fingerprints.copy()
+    compared = [column for column in columns if not _is_identifier(sets.table.column(column))]
+    for column in compared:
+        rows_alike = hash_counters(rows_alike.view(np.int64), _codes(sets.table.column(column)))
+    faults: list[Fault] = []
+    for later, earlier in ((1, (0,)), (2, (0, 1))):
+        own = parts == later
+        seen = own & np.isin(fingerprints, fingerprints[np.isin(parts, earlier)])
+        copied = own & np.isin(rows_alike, rows_alike[np.isin(parts, earlier)]) & bool(compared)
+        if not seen.any():
+            continue
+        where = " or ".join(PARTS[part] for part in earlier)
+        message = (
+            f"{int(seen.sum()):,} of {int(own.sum()):,} {PARTS[later]} sets ({seen.sum() / own.sum():.1%}) occur in "
+            f"{where} too, {int(copied.sum()):,} of them with the same value in {len(compared)} other columns. "
+            "Where these are copies, remove them; where people choose alike, say so beside the score"
+        )
+        faults.append(
+            Fault(
+                "duplicate_set",
+                "leak" if copied.any() else "warning",
+                message,
+                int(seen.sum()),
+                _first(sets, copied if copied.any() else seen),
+            )
+        )
+    return faults
+
+
+def _same_customer(sets: SetTable, parts: NDArray[np.int64], customer: str, by: str) -> list[Fault]:
+    codes = _codes(checked_column(sets.table, customer, complete=True))
+    present = np.zeros((int(codes.max()) + 1, len(PARTS)), dtype=np.bool_)
+    present[codes, parts] = True
+    shared = present.sum(axis=1) > 1
+    if not shared.any():
+        return []
+    advice = (
+        "expected of a split by time: the score is for known customers" if by == "time" else "split by customer instead"
+    )
+    message = (
+        f"{int(shared.sum()):,} of {len(present):,} customers (column {customer!r}) are in more than one part: {advice}"
+    )
+    return [
+        Fault(
+            "same_customer",
+            "warning" if by == "time" else "leak",
+            message,
+            int(shared.sum()),
+            _first(sets, shared[codes]),
+        )
+    ]
+
+
+def _names_items(
+    sets: SetTable, column: str, names: pa.Array, codes: NDArray[np.int64], owner: NDArray[np.int64]
+) -> list[Fault]:
+    """Does a cell, an element of its list or a word of its text equal an item of the row?"""
+    rows, words = _words(sets.table.column(column))
+    found = pc.fill_null(pc.index_in(words, value_set=names), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    rows, found = rows[found >= 0], found[found >= 0]
+    pairs = np.sort(owner * len(names) + codes)
+
+    def naming(rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        key = rows * len(names) + found
+        place = np.searchsorted(pairs, key)
+        mask = np.zeros(len(sets), dtype=np.bool_)
+        mask[rows[pairs[np.minimum(place, len(pairs) - 1)] == key]] = True
+        return mask
+
+    naming_rows = naming(rows)
+    if naming_rows.mean() <= _SHARE or naming_rows.mean() - naming(_shuffled(len(sets))[rows]).mean() <= _SHARE:
+        return []
+    share = f"{naming_rows.mean():.1%} of the rows"
+    message = f"the column {column!r} names an item of its own set in {share}: leave it out of the context"
+    return [Fault("column_names_items", "leak", message, int(naming_rows.sum()), _first(sets, naming_rows))]
+
+
+def _determines_items(sets: SetTable, column: str, codes: NDArray[np.int64], owner: NDArray[np.int64]) -> list[Fault]:
+    """Is there an item in (nearly) every set of the rows that share a value? Or is the value the size of the set?"""
+    values = _codes(sets.table.column(column))
+
+    def always(values: NDArray[np.int64]) -> NDArray[np.bool_]:
+        rows_of = np.bincount(values)
+        wide = rows_of >= _GROUP
+        chosen = wide[values[owner]]
+        if not chosen.any():
+            return np.zeros(len(values), dtype=np.bool_)
+        width = int(codes.max()) + 1
+        pair, count = np.unique(values[owner[chosen]] * width + codes[chosen], return_counts=True)
+        given = np.zeros(len(rows_of), dtype=np.bool_)
+        given[pair[count >= _ALWAYS * rows_of[pair // width]] // width] = True
+        return given[values]
+
+    given = always(values)
+    what = "says which items are in the set: all sets of one value share an item"
+    if given.mean() - (always(values[_shuffled(len(values))]).mean() if given.mean() > _SHARE else 1.0) <= _SHARE:
+        given = _equals_size(sets, column)
+        what = "is the number of items in the set"
+    if not given.any():
+        return []
+    message = f"the column {column!r} {what}, in {given.mean():.1%} of the rows: leave it out of the context"
+    return [Fault("column_determines_items", "leak", message, int(given.sum()), _first(sets, given))]
+
+
+def _equals_size(sets: SetTable, column: str) -> NDArray[np.bool_]:
+    values = sets.table.column(column)
+    equal = np.zeros(len(sets), dtype=np.bool_)
+    if (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)) and len(np.unique(sets.sizes)) > 1:
+        equal = pc.fill_null(values.cast(pa.float64()), -1.0).to_numpy() == sets.sizes
+    return equal if equal.mean() >= _ALWAYS else np.zeros(len(sets), dtype=np.bool_)
+
+
+def _is_identifier(column: pa.ChunkedArray) -> bool:
+    """Is this text or a whole number that hardly ever repeats, such as the number of an order?"""
+    kind = column.type
+    plain = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)
+    return plain and pc.count_distinct(column).as_py() > _NEARLY_ALL_DISTINCT * len(column)
+
+
+def _shuffled(count: int) -> NDArray[np.int64]:
+    return np.argsort(hash_counters(0, np.arange(count)), kind="stable")
+
+
+def _codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """One number for each distinct value, missing included."""
+    kind = column.type
+    if pa.types.is_nested(kind):
+        rows, words = _words(column)
+        # The hash of a list is the sum over its elements, whatever their order.
+        sums = np.zeros(len(column), dtype=np.uint64)
+        np.add.at(sums, rows, hash_strings(words))
+        return np.unique(sums, return_inverse=True)[1].astype(np.int64)
+    plain = column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column
+    encoded = plain.combine_chunks().dictionary_encode(null_encoding="encode")
+    return encoded.indices.to_numpy().astype(np.int64)
+
+
+def _words(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
+    """The row and the text of each word: a whole cell, and its elements or parts."""
+    kind = column.type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy().astype(np.int64)
+        return _present(np.repeat(np.arange(len(column)), sizes), pc.list_flatten(column))
+    if pa.types.is_nested(kind):
+        return np.zeros(0, dtype=np.int64), pa.array([], pa.string())
+    rows, whole = _present(np.arange(len(column)), column)
+    pieces = pc.split_pattern_regex(whole, _SEPARATORS)
+    several = pc.greater(pc.list_value_length(pieces), 1)
+    pieces = pc.filter(pieces, several)
+    piece_rows = np.repeat(
+        rows[several.to_numpy(zero_copy_only=False)], pc.list_value_length(pieces).to_numpy(zero_copy_only=False)
+    )
+    return np.concatenate([rows, piece_rows]), pa.concat_arrays([whole, pc.list_flatten(pieces)])
+
+
+def _present(rows: NDArray[np.int64], values: Any) -> tuple[NDArray[np.int64], pa.Array]:
+    strings = canonical_array(values)
+    valid = pc.is_valid(strings)
+    return rows[valid.to_numpy(zero_copy_only=False)], strings.filter(valid).cast(pa.string())
+
+
+def _first(sets: SetTable, mask: NDArray[np.bool_]) -> tuple[int, ...]:
+    return tuple(int(row) for row in sets.rows[np.flatnonzero(mask)[:10]])

@@ -1,0 +1,129 @@
+r"""Batches with masks: which positions are hidden is a pure function of (seed, epoch, example id).
+
+So the masks of an example are the same for any batch, order, number of workers or processes, and after a resume in the
+middle of an epoch; masks drawn from a global generator are not. It knows no model and no vocabulary beyond two ids.
+Section 4 of the paper: one item a set is masked.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from contextual_bert.data.dataset import SetBatch
+from contextual_bert.data.hashing import hash_counters
+from contextual_bert.errors import ConfigurationError, DataError
+
+__all__ = ["MaskingCollator"]
+
+IGNORED = -100  # the label that losses of torch and transformers leave out
+
+
+class MaskingCollator:
+    r"""Hides `masks_per_set` items of each set behind the mask id, and says in `labels` what they were.
+
+    masked(example) = the min(masks_per_set, size) positions p with the smallest hash(seed, epoch, example id, p);
+    each position has the same chance.
+
+    Shapes: input_ids, labels and attention_mask (batch, length); context each (batch, ...).
+
+    Args:
+        mask_id: id of the mask.
+        pad_id: id of padding.
+        masks_per_set: how many items of a set to hide; at least one and at most all.
+        seed: seed of the hash.
+
+    Relation to its siblings: batches of `EveryPosition` say which position to hide; then nothing is drawn.
+
+    Example:
+        >>> collate = MaskingCollator(mask_id=1, pad_id=0)
+        >>> batch = collate([{"items": [5, 6, 7], "context": {}, "example_id": 0}])
+        >>> int((batch["input_ids"] == 1).sum()), sorted(batch)
+        (1, ['input_ids', 'labels'])
+    """
+
+    def __init__(self, *, mask_id: int, pad_id: int, masks_per_set: int = 1, seed: int = 0) -> None:
+        if masks_per_set < 1:
+            raise ConfigurationError(
+                f"masks_per_set is {masks_per_set}: give at least 1, for without a mask there is nothing to learn."
+            )
+        if mask_id == pad_id:
+            raise ConfigurationError(f"mask_id and pad_id are both {mask_id}: give two different ids.")
+        self.mask_id, self.pad_id, self.masks_per_set, self.seed = mask_id, pad_id, masks_per_set, seed
+        # Shared memory: workers that were started before an epoch begins still see its number.
+        self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch the masks are drawn for."""
+        return int(self._epoch)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draw other masks; also in workers that run already."""
+        self._epoch.fill_(epoch)
+
+    def __call__(self, batch: SetBatch | Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Collate and mask.
+
+        Args:
+            batch: a SetBatch, or examples {"items": ids, "context": {feature: value}, "example_id": number}.
+
+        Returns:
+            input_ids and labels (-100 where nothing is hidden); attention_mask where something is padded; context
+            where there is one.
+        """
+        sets = batch if isinstance(batch, SetBatch) else _padded(batch, self.pad_id)
+        real = torch.arange(sets.item_ids.shape[1]) < sets.lengths[:, None]
+        masked = self._drawn(sets, real.numpy()) if sets.masked_position is None else _fixed(sets, sets.masked_position)
+        output: dict[str, Any] = {
+            "input_ids": sets.item_ids.masked_fill(~real, self.pad_id).masked_fill_(masked, self.mask_id),
+            "labels": torch.where(masked, sets.item_ids, IGNORED),
+        }
+        if not bool(real.all()):
+            output["attention_mask"] = real.long()
+        if sets.context:
+            output["context"] = sets.context
+        return output
+
+    def _drawn(self, sets: SetBatch, real: np.ndarray) -> Tensor:
+        positions = np.arange(real.shape[1])
+        keys = hash_counters(self.seed, self.epoch, sets.example_ids.numpy()[:, None], positions)
+        # Padding sorts behind every real position, for a set of n items is asked for n at most.
+        keys = np.where(real, keys >> np.uint64(1), np.uint64(2**64 - 1))
+        if self.masks_per_set == 1:
+            return torch.from_numpy(positions == keys.argmin(axis=1)[:, None])
+        ranks = keys.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
+        return torch.from_numpy((ranks < self.masks_per_set) & real)
+
+
+def _fixed(sets: SetBatch, masked_position: Tensor) -> Tensor:
+    return torch.arange(sets.item_ids.shape[1]) == masked_position[:, None]
+
+
+def _padded(examples: Sequence[Mapping[str, Any]], pad_id: int) -> SetBatch:
+    """Rows to one batch: for small data and `datasets.Dataset`; SetDataset hands over whole batches."""
+    for row, example in enumerate(examples):
+        for key in ("items", "example_id"):
+            if key not in example:
+                raise DataError(
+                    f"example {row} of the batch has no {key!r}, only {', '.join(sorted(example)) or 'nothing'}",
+                    fix='Give {"items": [ids], "context": {feature: value}, "example_id": number}. '
+                    "With transformers.Trainer, set remove_unused_columns=False.",
+                )
+    items = [torch.as_tensor(example["items"], dtype=torch.int64) for example in examples]
+    empty = [example["example_id"] for example, ids in zip(examples, items, strict=True) if len(ids) == 0]
+    if empty:
+        raise DataError(
+            f"the set of example {empty[0]} is empty, nothing in it can be masked", fix="Leave empty sets out."
+        )
+    contexts: list[Mapping[str, Any]] = [example.get("context") or {} for example in examples]
+    positions = [example["masked_position"] for example in examples if example.get("masked_position") is not None]
+    return SetBatch(
+        item_ids=torch.nn.utils.rnn.pad_sequence(items, batch_first=True, padding_value=pad_id),
+        lengths=torch.tensor([len(ids) for ids in items]),
+        example_ids=torch.tensor([int(example["example_id"]) for example in examples]),
+        context={name: torch.stack([torch.as_tensor(context[name]) for context in contexts]) for name in contexts[0]},
+        masked_position=torch.tensor(positions) if positions else None,
+    )

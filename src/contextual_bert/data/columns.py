@@ -1,0 +1,145 @@
+"""One column of a table, checked: the items column as flat arrays, and columns in which no cell may be missing.
+
+Every fault is named with file, row, column and value. It decides nothing about which items are kept.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from contextual_bert.context.vocabulary import canonical_array
+from contextual_bert.data.ragged import places_of
+from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
+
+__all__ = ["Flat", "checked_column", "flatten_items"]
+
+_ALLOWED = "Items are a list of strings or whole numbers a row, or one string a row with a separator between the items."
+# What a list looks like after a tool printed it into a cell.
+_PRINTED_LIST = r"^\s*\[\s*(['\"0-9-]|\])"
+
+
+@dataclass(frozen=True, eq=False)
+class Flat:
+    """The items of all rows: `names[codes[i]]` is an item, `rows[i]` its row, `places[i]` its place in that list."""
+
+    codes: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    places: NDArray[np.int64]
+    names: pa.Array
+
+    def select(self, keep: NDArray[np.bool_]) -> "Flat":
+        """The items under a mask."""
+        return Flat(self.codes[keep], self.rows[keep], self.places[keep], self.names)
+
+
+def checked_column(table: pa.Table, name: str, *, file: str | None = None, complete: bool = False) -> pa.ChunkedArray:
+    """A column by its name; with `complete`, no cell of it may be missing."""
+    if name not in table.column_names:
+        where = f" in {file}" if file else ""
+        raise UnknownNameError(f"There is no column {name!r}{where}. {did_you_mean(name, table.column_names)}")
+    column = table.column(name)
+    if complete:
+        missing = pc.is_null(column, nan_is_null=True)
+        row = pc.index(missing, True).as_py()
+        if row >= 0:
+            raise DataError(
+                f"the cell is missing ({pc.sum(missing).as_py():,} such rows)",
+                file=file,
+                row=row,
+                column=name,
+                fix="Each row needs a value here: fill it in, or leave the row out of the table.",
+            )
+    return column
+
+
+def flatten_items(column: pa.ChunkedArray, *, items: str, separator: str, file: str | None) -> Flat:
+    """The items of a column of lists, or of strings with a separator between the items."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+        kind = column.type
+    is_text = _is_text(kind)
+    if pa.types.is_null(kind):
+        column = column.cast(pa.list_(pa.string()))
+    elif is_text:
+        column = _split(column, items=items, separator=separator, file=file)
+    elif not _is_list(kind) or not _is_item(kind.value_type):
+        raise DataError(f"the column is of type {kind}", file=file, column=items, fix=_ALLOWED)
+    sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy().astype(np.int64)
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    places = places_of(sizes)
+    values = pc.list_flatten(column)
+    if is_text:
+        values = pc.utf8_trim_whitespace(values)
+
+    def check(faulty: pa.ChunkedArray, what: str, fix: str) -> None:
+        first = pc.index(faulty, True).as_py()
+        if first >= 0:
+            place = f"item {int(places[first]) + 1} of {int(sizes[rows[first]])}"
+            raise DataError(f"{place} is {what}", file=file, row=int(rows[first]), column=items, fix=fix)
+
+    check(pc.is_null(values), "missing (null)", "Leave it out of the list, or give it a name.")
+    if pa.types.is_floating(values.type):
+        check(
+            pc.invert(pc.is_finite(values)),
+            "not a finite number (NaN or infinity)",
+            "Leave it out of the list, or give it a name.",
+        )
+    codes, names = _encode(values)
+    between = f" between two separators {separator!r}" if is_text else ""
+    empty = pc.index(pc.equal(pc.utf8_trim_whitespace(names), ""), True).as_py()
+    if empty >= 0:
+        check(
+            pa.chunked_array([pa.array(codes == empty)]),
+            f"an empty string{between}",
+            "Leave it out, or give it a name.",
+        )
+    return Flat(codes, rows, places, names)
+
+
+def _encode(values: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
+    """Codes and names: distinct raw values are turned to strings once, and equal strings share a code."""
+    if len(values) == 0:
+        return np.zeros(0, dtype=np.int64), pa.array([], pa.string())
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    raw = values.dictionary_encode().combine_chunks()
+    raw = raw.chunk(0) if isinstance(raw, pa.ChunkedArray) else raw
+    names = canonical_array(raw.dictionary).dictionary_encode()
+    again = names.indices.to_numpy().astype(np.int64)
+    return again[raw.indices.to_numpy()], names.dictionary.cast(pa.string())
+
+
+def _split(column: pa.ChunkedArray, *, items: str, separator: str, file: str | None) -> pa.ChunkedArray:
+    column = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
+    printed = pc.index(pc.fill_null(pc.match_substring_regex(column, _PRINTED_LIST), False), True).as_py()
+    if printed >= 0:
+        raise DataError(
+            f"{column[printed].as_py()[:80]!r} is a printed list",
+            file=file,
+            row=printed,
+            column=items,
+            fix=f"Write the items with {separator!r} between them and nothing around them, or save the table as "
+            "Parquet or JSON Lines.",
+        )
+    empty = pc.equal(column, "")
+    column = pc.if_else(empty, pa.scalar(None, pa.large_string()), column)
+    return pc.utf8_split_whitespace(column) if separator == " " else pc.split_pattern(column, separator)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
+def _is_item(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _is_item(kind.value_type)
+    plain = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_date, pa.types.is_null)
+    return _is_text(kind) or any(test(kind) for test in plain)

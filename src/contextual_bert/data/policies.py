@@ -1,0 +1,162 @@
+"""Which items and which sets are kept, and what was done: the settings of the reader and its report.
+
+Both are plain values. They know nothing of how a table is read; `sets.py` applies the one and fills in the other.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, cast, get_args
+
+from contextual_bert.errors import ConfigurationError, did_you_mean
+
+__all__ = ["ReadReport", "SetPolicy"]
+
+Longer = Literal["drop", "sample"]
+Duplicates = Literal["error", "drop", "keep"]
+
+
+@dataclass(frozen=True)
+class SetPolicy:
+    """Which items and which sets are kept.
+
+    The rules are applied in the order of the arguments: items are dropped by name and prefix, repeated items are
+    treated, then rare items are dropped, and at last the sizes of what is left decide.
+
+    Args:
+        drop_items: items to drop, by name.
+        drop_prefixes: drop every item that starts with one of these.
+        duplicates: what happens to an item that occurs twice in a set: an error, drop the later ones, or keep all.
+        min_count: drop items that occur fewer times than this (in the rows that count, see `read_sets`).
+        min_size: drop sets with fewer items than this.
+        max_size: the most items of a set; None is no limit.
+        longer: what happens to a longer set: drop it, or sample `max_size` of its items, a function of (seed, row).
+        separator: what stands between the items where a column holds them as one string (CSV).
+        seed: seed of the sampling.
+
+    Example:
+        >>> SetPolicy(drop_prefixes=("18",), min_count=20, min_size=4, max_size=8).max_size
+        8
+    """
+
+    drop_items: tuple[str, ...] = ()
+    drop_prefixes: tuple[str, ...] = ()
+    duplicates: Duplicates = "error"
+    min_count: int = 1
+    min_size: int = 1
+    max_size: int | None = None
+    longer: Longer = "drop"
+    separator: str = ","
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("drop_items", "drop_prefixes"):
+            _check_strings(name, getattr(self, name))
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for name, allowed in (("duplicates", get_args(Duplicates)), ("longer", get_args(Longer))):
+            if getattr(self, name) not in allowed:
+                raise ConfigurationError(
+                    f"{name} is {getattr(self, name)!r}. {did_you_mean(str(getattr(self, name)), allowed)}"
+                )
+        for name in ("min_count", "min_size"):
+            if not _is_integer(getattr(self, name)) or getattr(self, name) < 1:
+                raise ConfigurationError(f"{name} is {getattr(self, name)!r}: give an integer of at least 1.")
+        if self.max_size is not None and (not _is_integer(self.max_size) or self.max_size < self.min_size):
+            raise ConfigurationError(
+                f"max_size is {self.max_size!r} and min_size {self.min_size}: give an integer not below min_size, "
+                "or None for no limit."
+            )
+        if self.longer == "sample" and self.max_size is None:
+            raise ConfigurationError(
+                "longer is 'sample' but max_size is None: say with max_size how many items to sample."
+            )
+        if not isinstance(cast(object, self.separator), str) or not self.separator:
+            raise ConfigurationError(f"separator is {self.separator!r}: give a string such as ',' or ';'.")
+        if not _is_integer(self.seed):
+            raise ConfigurationError(f"seed is {self.seed!r}: give an integer.")
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _check_strings(name: str, values: object) -> None:
+    if isinstance(values, str):
+        raise ConfigurationError(f"{name} is the string {values!r}: give a tuple of strings, such as ({values!r},).")
+    if not isinstance(values, (tuple, list)):
+        raise ConfigurationError(f"{name} is {values!r}: give a tuple of strings.")
+    for value in cast(tuple[object, ...], values):
+        if not isinstance(value, str) or not value:
+            raise ConfigurationError(
+                f"{name} holds {value!r}: give strings of at least one character, such as '010101'."
+            )
+
+
+@dataclass(frozen=True)
+class ReadReport:
+    """What became of the rows and items of a table.
+
+    Args:
+        rows_in: rows of the table.
+        rows_kept: sets that are left.
+        rows_dropped: number of rows by reason; only reasons that occurred.
+        items_in: items of all sets of the table.
+        items_kept: items of the sets that are left.
+        items_dropped: number of items that a rule dropped, over all rows; items that left with their set are not
+            among them.
+        num_distinct: distinct items that are left.
+        smallest: size of the smallest set that is left.
+        largest: size of the largest.
+        repeated_items: items found again in their own set.
+        sets_with_repeats: sets in which that happened.
+        sets_sampled: longer sets of which a sample was kept.
+        unused: what the policy names and the table does not hold.
+
+    Example:
+        >>> ReadReport(rows_in=3, rows_kept=2, rows_dropped={"empty in the table": 1}).lines()[1]
+        'rows dropped: 1 empty in the table'
+    """
+
+    rows_in: int
+    rows_kept: int
+    rows_dropped: Mapping[str, int] = field(default_factory=dict[str, int])
+    items_in: int = 0
+    items_kept: int = 0
+    items_dropped: Mapping[str, int] = field(default_factory=dict[str, int])
+    num_distinct: int = 0
+    smallest: int = 0
+    largest: int = 0
+    repeated_items: int = 0
+    sets_with_repeats: int = 0
+    sets_sampled: int = 0
+    unused: tuple[str, ...] = ()
+
+    @property
+    def mean_size(self) -> float:
+        """Items a set, on average; not a number where no set is left."""
+        return self.items_kept / self.rows_kept if self.rows_kept else math.nan
+
+    def lines(self) -> list[str]:
+        """The report for people, a sentence a line; what did not happen is left out."""
+        text = [
+            f"{self.rows_kept:,} sets of {self.rows_in:,} rows kept ({self.rows_kept / max(1, self.rows_in):.1%}), "
+            f"{self.num_distinct:,} distinct items, {self.mean_size:.2f} items a set "
+            f"({self.smallest} to {self.largest})"
+            if self.rows_kept
+            else f"no set of {self.rows_in:,} rows is left"
+        ]
+        if self.rows_dropped:
+            text.append(f"rows dropped: {_counts(self.rows_dropped)}")
+        if self.items_dropped:
+            text.append(f"items dropped, of {self.items_in:,}: {_counts(self.items_dropped)}")
+        if self.repeated_items:
+            text.append(f"items repeated within their set: {self.repeated_items:,}, in {self.sets_with_repeats:,} sets")
+        if self.sets_sampled:
+            text.append(f"longer sets of which a sample was kept: {self.sets_sampled:,}")
+        if self.unused:
+            text.append(f"named in the policy, not in the table: {', '.join(self.unused)}")
+        return text
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {reason}" for reason, count in counts.items())

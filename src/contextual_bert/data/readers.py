@@ -1,0 +1,267 @@
+"""Files to columns: Parquet, CSV, JSON Lines and `datasets.Dataset` become one `pyarrow.Table`.
+
+A faulty row is named with its file, row and column; none is dropped or repaired in silence. Rows are counted from
+zero, without the header. It does not know which column holds the items, nor what a context is.
+"""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator
+from os import PathLike
+from pathlib import Path
+from typing import Any, Protocol, cast, runtime_checkable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
+import pyarrow.json as arrow_json
+import pyarrow.parquet as parquet
+
+from contextual_bert.errors import DataError, did_you_mean
+
+__all__ = ["read_table"]
+
+# How tools write a missing number. In a column of text they stay text ("NA" is a country): only an empty cell is
+# missing there.
+_MISSING_NUMBERS = pa.array(["NaN", "nan", "NA", "N/A", "null", "NULL", "None"])
+_INTEGER = r"^-?(0|[1-9][0-9]*)$"
+_FLOAT = r"^-?((0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]+)?|[iI]nf(inity)?)$"
+_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?$"
+_BOOLEAN = r"^([tT]rue|TRUE|[fF]alse|FALSE)$"
+_CSV_TYPES = (
+    (_INTEGER, pa.int64()),
+    (_FLOAT, pa.float64()),
+    (_DATE, pa.date32()),
+    (_TIME, pa.timestamp("us")),
+    (_BOOLEAN, pa.bool_()),
+)
+_JSON_BLOCK_BYTES = 16 << 20
+
+
+@runtime_checkable
+class _HuggingFaceDataset(Protocol):
+    """What we use of a `datasets.Dataset`; its package is not imported."""
+
+    def with_format(self, type: str) -> Any: ...  # noqa: A002  (the name is theirs)
+
+
+def read_table(source: str | PathLike[str] | pa.Table | _HuggingFaceDataset) -> pa.Table:
+    """Read a table with at least one row.
+
+    In CSV every column is read whole and becomes a number, a date or a truth value only if every cell is one and
+    nothing is lost: codes with leading zeros ("010101") stay text. An empty cell is a missing value.
+
+    Args:
+        source: a path that ends in .parquet, .csv, .jsonl or .ndjson; a `pyarrow.Table`; or a `datasets.Dataset`.
+
+    Raises:
+        DataError: the file is missing, empty, of another kind, or a row of it is broken.
+
+    Example:
+        >>> read_table(pa.table({"age": [34, 51]})).num_rows
+        2
+    """
+    if isinstance(source, pa.Table):
+        return _checked(source, None)
+    if isinstance(source, (str, PathLike)):
+        return _read_file(Path(source))
+    if isinstance(source, dict):
+        raise DataError(
+            f"a dictionary of data sets ({', '.join(map(str, cast(dict[object, object], source)))}) is not a table",
+            fix="Choose one of them, such as dataset['train'].",
+        )
+    if isinstance(source, _HuggingFaceDataset):
+        # The arrow format applies select() and shuffle(), which `.data` does not.
+        rows = source.with_format("arrow")[:] if len(cast(Any, source)) else pa.table({})
+        return _checked(rows, None)
+    raise DataError(
+        f"a {type(source).__name__} is not a table",
+        fix="Give a path, a pyarrow.Table (pandas: pa.Table.from_pandas(frame)) or a datasets.Dataset.",
+    )
+
+
+def _read_file(path: Path) -> pa.Table:
+    file = str(path)
+    readers = {".parquet": _read_parquet, ".csv": _read_csv, ".jsonl": _read_json, ".ndjson": _read_json}
+    if not path.exists():
+        siblings = [found.name for found in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = did_you_mean(path.name, [name for name in siblings if Path(name).suffix.lower() in readers])
+        raise DataError("there is no such file", file=file, fix=f"Check the path. In its folder: {near}")
+    if path.suffix.lower() not in readers or path.is_dir():
+        what = "this is a folder" if path.is_dir() else f"files that end in {path.suffix!r} are not read"
+        raise DataError(what, file=file, fix=f"Give a file that ends in one of: {', '.join(sorted(readers))}.")
+    try:
+        if path.stat().st_size == 0:
+            raise DataError("the file is empty (0 bytes)", file=file, fix="Write it again: it needs at least one row.")
+        return _checked(readers[path.suffix.lower()](path, file), file)
+    except OSError as error:
+        raise DataError(
+            f"the file cannot be read: {error}", file=file, fix="Check its permissions and content."
+        ) from error
+
+
+def _checked(table: pa.Table, file: str | None) -> pa.Table:
+    repeated = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+    if repeated:
+        raise DataError("the column occurs more than once", file=file, column=repeated[0], fix="Rename one of them.")
+    if table.num_rows == 0:
+        raise DataError("the table has no rows", file=file, fix="It needs at least one row besides the column names.")
+    return table
+
+
+def _read_parquet(path: Path, file: str) -> pa.Table:
+    try:
+        return parquet.read_table(path)
+    except pa.ArrowInvalid as error:
+        raise DataError(f"this is not a whole Parquet file: {error}", file=file, fix="Write the file again.") from error
+
+
+def _read_csv(path: Path, file: str) -> pa.Table:
+    broken: list[Any] = []
+
+    def remember(row: Any) -> str:
+        broken.append(row)
+        return "skip"
+
+    # Without threads the handler is told the number of the row.
+    read = arrow_csv.ReadOptions(use_threads=False)
+    parse = arrow_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=remember)
+    try:
+        with arrow_csv.open_csv(path, read_options=read, parse_options=parse) as stream:
+            names: list[str] = stream.schema.names
+        broken.clear()
+        _checked_header(names, file)
+        convert = arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
+        )
+        table = arrow_csv.read_csv(path, read_options=read, parse_options=parse, convert_options=convert)
+    except pa.ArrowInvalid as error:
+        raise DataError(
+            f"this is not a CSV file: {error}", file=file, fix="Save it as CSV in UTF-8, separated by commas."
+        ) from error
+    if broken:
+        first = broken[0]
+        row = first.number - 2 if first.number is not None else None  # theirs counts from one, with the header
+        if first.text.count('"') % 2:
+            raise _open_quote(file, row)
+        raise DataError(
+            f"{first.actual_columns} cells where the header has {first.expected_columns}: {first.text[:80]!r}",
+            file=file,
+            row=row,
+            fix="Put cells that hold a comma in double quotes.",
+        )
+    _check_quotes(path, file, table.num_rows - 1)
+    return pa.table({name: _typed(table.column(name)) for name in names})
+
+
+def _checked_header(names: list[str], file: str) -> None:
+    repeated = [name for name in names if names.count(name) > 1]
+    if repeated:
+        raise DataError("the column occurs more than once", file=file, column=repeated[0], fix="Rename one of them.")
+    other = [separator for separator in (";", "\t", "|") if len(names) == 1 and separator in names[0]]
+    if other:
+        raise DataError(
+            f"there is one column, {names[0]!r}: the cells seem to be separated by {other[0]!r}",
+            file=file,
+            fix="Save the file with commas between the cells.",
+        )
+
+
+def _check_quotes(path: Path, file: str, last_row: int) -> None:
+    # A quotation mark that is never closed makes the rest of the file one cell, and pyarrow does not mind.
+    with path.open("rb") as stream:
+        quotes = sum(block.count(b'"') for block in iter(lambda: stream.read(1 << 20), b""))
+    if quotes % 2 == 0:
+        return
+    with path.open(newline="", encoding="utf-8-sig") as lines:
+        try:
+            for _ in csv.reader(lines, strict=True):
+                pass
+        except csv.Error as error:
+            raise _open_quote(file, last_row) from error
+
+
+def _open_quote(file: str, row: int | None) -> DataError:
+    return DataError(
+        "a double quote is opened and never closed",
+        file=file,
+        row=row,
+        fix="Close it; a double quote within a cell is written twice.",
+    )
+
+
+def _typed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column as numbers, dates or truth values if each cell is one; else unchanged."""
+    values = pc.if_else(pc.is_in(column, value_set=_MISSING_NUMBERS), pa.scalar(None, pa.string()), column)
+    if values.null_count == len(values):
+        return column
+    for pattern, kind in _CSV_TYPES:
+        if pc.all(pc.match_substring_regex(values, pattern)).as_py():
+            try:
+                return values.cast(kind)
+            except pa.ArrowInvalid:  # digits beyond 64 bits, the 30th of February: text
+                return column
+    return column
+
+
+def _read_json(path: Path, file: str) -> pa.Table:
+    try:
+        table = arrow_json.read_json(path, read_options=arrow_json.ReadOptions(block_size=_JSON_BLOCK_BYTES))
+    except pa.ArrowInvalid as error:
+        raise _broken_line(path, file, str(error)) from error
+    for index, field in enumerate(table.schema):
+        # pyarrow reads "2016-03-05" as a time; a column of midnights is a column of dates, as it is in CSV.
+        if (
+            field.type == pa.timestamp("s")
+            and pc.all(pc.equal(pc.floor_temporal(table[index], unit="day"), table[index])).as_py()
+        ):
+            table = table.set_column(index, field.name, table[index].cast(pa.date32()))
+    return table
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    with path.open("rb") as stream:
+        yield from ((number, line) for number, line in enumerate(stream, start=1) if line.strip())
+
+
+def _broken_line(path: Path, file: str, problem: str) -> DataError:
+    """Which line it was: pyarrow counts within a block. One line at a time, for this happens once."""
+    fix = 'Each line is one JSON object such as {"items": ["a", "b"], "age": 34}.'
+    kinds: dict[str, str] = {}
+    for row, (number, line) in enumerate(_lines(path)):
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            return DataError(f"line {number} is not valid JSON: {error}", file=file, row=row, fix=fix)
+        if not isinstance(record, dict):
+            return DataError(f"line {number} is {_kind(record)}, not an object", file=file, row=row, fix=fix)
+        for name, value in cast(dict[str, object], record).items():
+            for kind in _kinds(value):
+                if kinds.setdefault(name, kind) != kind:
+                    return DataError(
+                        f"line {number} holds {kind} ({json.dumps(value)[:80]}), the lines before hold {kinds[name]}",
+                        file=file,
+                        row=row,
+                        column=name,
+                        fix="A column holds one kind of value: write all as strings, or correct this one.",
+                    )
+    return DataError(f"this is not JSON Lines: {problem}", file=file, fix=fix)
+
+
+def _kind(value: object) -> str:
+    names: dict[type, str] = {
+        bool: "a truth value",
+        str: "a string",
+        list: "a list",
+        dict: "an object",
+        type(None): "null",
+    }
+    return names.get(type(value), "a number")
+
+
+def _kinds(value: object) -> Iterable[str]:
+    if isinstance(value, list):
+        # An empty list, and null within a list, fit every kind of list.
+        return [f"a list with {_kind(element)}" for element in cast(list[object], value) if element is not None]
+    return [] if value is None else [_kind(value)]

@@ -1,0 +1,254 @@
+"""A table and the name of its items column become sets: one flat array of items, with a report of what was dropped.
+
+Items are strings whatever the file held (3, 3.0 and "3" are one item). It does not know what the other columns mean,
+and gives no ids: the vocabulary does. Whole columns at once.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import ArrayLike, NDArray
+
+from contextual_bert.data.columns import Flat, checked_column, flatten_items
+from contextual_bert.data.hashing import hash_counters
+from contextual_bert.data.policies import ReadReport, SetPolicy
+from contextual_bert.data.ragged import flat_index, offsets_of
+from contextual_bert.errors import ConfigurationError, DataError
+
+__all__ = ["SetTable", "read_sets"]
+
+
+@dataclass(frozen=True, eq=False)
+class SetTable:
+    """The sets of a table, with the rows they came from.
+
+    Shapes: values (items of all sets), offsets (sets + 1), rows (sets).
+
+    Args:
+        values: the items of all sets, one set after the other.
+        offsets: set i is `values[offsets[i] : offsets[i + 1]]`.
+        rows: the row of the table that was read, for each set: the example id.
+        table: the rows that were kept, with all their columns.
+        report: what was dropped when the table was read.
+        items: name of the items column.
+        customer: name of the column that says whose set it is, if there is one.
+        time: name of the column that says when, if there is one.
+
+    Example:
+        >>> sets = read_sets(pa.table({"items": [["b", "a"], [], ["c"]]}), items="items", policy=SetPolicy())
+        >>> len(sets), sets.sizes.tolist(), sets.rows.tolist(), sets.values.to_pylist()
+        (2, [2, 1], [0, 2], ['b', 'a', 'c'])
+    """
+
+    values: pa.Array
+    offsets: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    table: pa.Table
+    report: ReadReport
+    items: str
+    customer: str | None = None
+    time: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of items of each set."""
+        return np.diff(self.offsets)
+
+    def select(self, chosen: ArrayLike) -> "SetTable":
+        """Some of the sets, by a mask or by their indices, in that order. The report stays that of the whole table."""
+        index = np.asarray(chosen)
+        index = np.flatnonzero(index) if index.dtype == np.bool_ else index.astype(np.int64)
+        return replace(
+            self,
+            values=self.values.take(pa.array(flat_index(self.offsets, index))),
+            offsets=offsets_of(self.sizes[index]),
+            rows=self.rows[index],
+            table=self.table.take(pa.array(index)),
+        )
+
+    def distinct_items(self) -> list[str]:
+        """Every item that occurs, sorted: what a vocabulary is made of."""
+        return sorted(self.values.unique().to_pylist())
+
+
+def read_sets(
+    table: pa.Table,
+    *,
+    items: str,
+    policy: SetPolicy,
+    file: str | None = None,
+    customer: str | None = None,
+    time: str | None = None,
+    count_rows: ArrayLike | None = None,
+) -> SetTable:
+    """Read the sets of a table under a policy.
+
+    Args:
+        table: from `read_table`.
+        items: name of the items column: lists, or strings in which the policy's separator stands between the items.
+        policy: which items and sets are kept.
+        file: path of the table, for messages.
+        customer: column that says whose set a row is; no cell may be missing.
+        time: column that says when; no cell may be missing.
+        count_rows: the rows (a mask or indices) in which `min_count` counts: those of the training part, so that
+            the other parts have no say in the vocabulary. Default: all.
+
+    Raises:
+        UnknownNameError: a column that the table does not have.
+        DataError: a missing or empty item, an item twice under the policy "error", or no set is left.
+
+    Example:
+        >>> table = pa.table({"items": ["coat, hat", "coat", None]})
+        >>> print(*read_sets(table, items="items", policy=SetPolicy(min_size=2)).report.lines(), sep="\\n")
+        1 sets of 3 rows kept (33.3%), 2 distinct items, 2.00 items a set (2 to 2)
+        rows dropped: 1 empty in the table, 1 with fewer than 2 items
+    """
+    for name in (customer, time):
+        if name is not None:
+            checked_column(table, name, file=file, complete=True)
+    flat = flatten_items(checked_column(table, items, file=file), items=items, separator=policy.separator, file=file)
+    num_rows = table.num_rows
+    sizes_in = np.bincount(flat.rows, minlength=num_rows)
+    dropped: Counter[str] = Counter()
+
+    kept = flat.select(_named_items(flat, policy, dropped))
+    repeats = _repeats(kept)
+    repeated = kept.rows[repeats]
+    if len(repeated) and policy.duplicates == "error":
+        _raise_duplicate(kept, repeats, items, file)
+    if policy.duplicates == "drop":
+        dropped["repeated in their set"] = len(repeated)
+        kept = kept.select(~repeats)
+    counting = np.isin(kept.rows, _row_numbers(count_rows, num_rows))
+    frequent = np.bincount(kept.codes[counting], minlength=len(kept.names)) >= policy.min_count
+    dropped[f"seen fewer than {policy.min_count} times"] = int((~frequent[kept.codes]).sum())
+    kept = kept.select(frequent[kept.codes])
+
+    sizes = np.bincount(kept.rows, minlength=num_rows)
+    longer = sizes > (policy.max_size if policy.max_size is not None else np.iinfo(np.int64).max)
+    reasons = {
+        "empty in the table": sizes_in == 0,
+        "empty after the item filters": (sizes == 0) & (sizes_in > 0),
+        f"with fewer than {policy.min_size} items": (sizes > 0) & (sizes < policy.min_size),
+        f"with more than {policy.max_size} items": longer & (policy.longer == "drop"),
+    }
+    rows = np.flatnonzero(~np.logical_or.reduce(list(reasons.values())))
+    kept = kept.select(np.isin(kept.rows, rows, kind="table"))
+    if policy.longer == "sample":
+        sample = _sample(kept, longer, policy)
+        dropped["not in the sample of their set"] = int((~sample).sum())
+        kept = kept.select(sample)
+    sizes = np.bincount(kept.rows, minlength=num_rows)[rows]
+    report = ReadReport(
+        rows_in=num_rows,
+        rows_kept=len(rows),
+        rows_dropped={reason: int(mask.sum()) for reason, mask in reasons.items() if mask.any()},
+        items_in=len(flat.codes),
+        items_kept=len(kept.codes),
+        items_dropped={rule: count for rule, count in dropped.items() if count},
+        num_distinct=len(np.unique(kept.codes)),
+        smallest=int(sizes.min(initial=len(flat.codes))),
+        largest=int(sizes.max(initial=0)),
+        repeated_items=len(repeated),
+        sets_with_repeats=len(np.unique(repeated)),
+        sets_sampled=int(longer.sum()) if policy.longer == "sample" else 0,
+        unused=_unused(flat.names, policy),
+    )
+    if len(rows) == 0:
+        raise DataError(
+            "; ".join(report.lines()),
+            file=file,
+            column=items,
+            fix="Loosen the item filters or the limits of the set size.",
+        )
+    return SetTable(
+        values=flat.names.take(pa.array(kept.codes)),
+        offsets=offsets_of(sizes),
+        rows=rows,
+        table=table.take(pa.array(rows)),
+        report=report,
+        items=items,
+        customer=customer,
+        time=time,
+    )
+
+
+def _named_items(flat: Flat, policy: SetPolicy, dropped: Counter[str]) -> NDArray[np.bool_]:
+    """Which items of the flat array the policy's names and prefixes leave."""
+    by_name = _mask(pc.is_in(flat.names, value_set=pa.array(policy.drop_items, pa.string())))
+    by_prefix = np.zeros(len(flat.names), dtype=np.bool_)
+    for prefix in policy.drop_prefixes:
+        by_prefix |= _mask(pc.starts_with(flat.names, prefix))
+    by_prefix &= ~by_name
+    dropped["by name"] = int(by_name[flat.codes].sum())
+    dropped["by prefix"] = int(by_prefix[flat.codes].sum())
+    return ~(by_name | by_prefix)[flat.codes]
+
+
+def _unused(names: pa.Array, policy: SetPolicy) -> tuple[str, ...]:
+    """What the policy names and no set holds."""
+    missing = [item for item in policy.drop_items if not pc.any(pc.equal(names, item)).as_py()]
+    return (
+        *missing,
+        *(f"{prefix}..." for prefix in policy.drop_prefixes if not pc.any(pc.starts_with(names, prefix)).as_py()),
+    )
+
+
+def _mask(array: pa.Array) -> NDArray[np.bool_]:
+    return array.to_numpy(zero_copy_only=False).astype(np.bool_)
+
+
+def _repeats(flat: Flat) -> NDArray[np.bool_]:
+    """Which items stood earlier in the same set."""
+    key = flat.rows * max(1, len(flat.names)) + flat.codes
+    order = np.argsort(key, kind="stable")
+    repeats = np.zeros(len(key), dtype=np.bool_)
+    repeats[order[1:]] = np.diff(key[order]) == 0
+    return repeats
+
+
+def _raise_duplicate(flat: Flat, repeats: NDArray[np.bool_], items: str, file: str | None) -> None:
+    first = int(np.flatnonzero(repeats)[0])
+    raise DataError(
+        f"the item {flat.names[int(flat.codes[first])].as_py()!r} occurs more than once in the set "
+        f"({int(repeats.sum()):,} such items in {len(np.unique(flat.rows[repeats])):,} rows)",
+        file=file,
+        row=int(flat.rows[first]),
+        column=items,
+        fix="Remove it, or choose what happens with the policy for duplicates: 'drop' or 'keep'.",
+    )
+
+
+def _row_numbers(count_rows: ArrayLike | None, num_rows: int) -> NDArray[np.int64]:
+    if count_rows is None:
+        return np.arange(num_rows)
+    rows = np.asarray(count_rows)
+    if rows.dtype == np.bool_:
+        if len(rows) != num_rows:
+            raise ConfigurationError(
+                f"count_rows is a mask of {len(rows):,} rows, the table has {num_rows:,}: give one value a row."
+            )
+        return np.flatnonzero(rows)
+    rows = rows.astype(np.int64)
+    if len(rows) and (rows.min() < 0 or rows.max() >= num_rows):
+        raise ConfigurationError(
+            f"count_rows goes from {rows.min()} to {rows.max()}: give rows of the table, from 0 to {num_rows - 1}."
+        )
+    return rows
+
+
+def _sample(flat: Flat, longer: NDArray[np.bool_], policy: SetPolicy) -> NDArray[np.bool_]:
+    """Keep the max_size items with the smallest hash of (seed, row, place in the table) of each longer set."""
+    keep = np.ones(len(flat.codes), dtype=np.bool_)
+    candidates = np.flatnonzero(longer[flat.rows])
+    rows = flat.rows[candidates]
+    order = np.lexsort((hash_counters(policy.seed, rows, flat.places[candidates]), rows))
+    starts = np.searchsorted(rows[order], rows[order], side="left")
+    keep[candidates[order]] = np.arange(len(order)) - starts < (policy.max_size or 0)
+    return keep

@@ -1,0 +1,272 @@
+"""Training, validation and test: which row is in which part, by customer, by time or by row; a split is a file.
+
+The part of a customer is a pure function of (seed, customer), so it survives new rows and another order. The file
+names the data by their hash and itself by its own, so that wrong data and an edited file are both found out.
+It does not know items or contexts; `audit.py` looks for leaks. Protocol, point 7.
+"""
+
+import base64
+import hashlib
+import json
+import os
+import zlib
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from contextual_bert.context.vocabulary import canonical_array
+from contextual_bert.data.columns import checked_column
+from contextual_bert.data.digests import table_digest
+from contextual_bert.data.hashing import hash_counters, hash_strings, unit_interval
+from contextual_bert.data.sets import SetTable
+from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
+
+__all__ = ["PARTS", "Split", "split_by_customer", "split_by_row", "split_by_time"]
+
+PARTS = ("train", "validation", "test")
+_FORMAT = "contextual-bert split 1"
+_FIELDS = ("by", "column", "fractions", "seed", "data_digest", "num_rows", "assignment")
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The part of each row of a table.
+
+    Args:
+        assignment: 0 training, 1 validation, 2 test, for each row of the table.
+        by: "customer", "time" or "row".
+        column: the column it was made from, if any.
+        fractions: the shares asked for, of validation and test.
+        seed: seed of the hash; a split by time has none.
+        data_digest: hash of the table.
+
+    Example:
+        >>> table = pa.table({"who": [str(i) for i in range(100)]})
+        >>> split = split_by_customer(table, "who", validation=0.2, test=0.2)
+        >>> sum(len(split.rows(part)) for part in PARTS)
+        100
+    """
+
+    assignment: NDArray[np.uint8]
+    by: Literal["customer", "time", "row"]
+    column: str | None
+    fractions: tuple[float, float]
+    seed: int | None
+    data_digest: str
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        assignment = np.array(self.assignment, dtype=np.uint8)
+        assignment.setflags(write=False)
+        object.__setattr__(self, "assignment", assignment)
+        object.__setattr__(self, "digest", _digest(self._content()))
+
+    def rows(self, part: str) -> NDArray[np.int64]:
+        """The rows of a part, in the order of the table."""
+        if part not in PARTS:
+            raise UnknownNameError(f"There is no part {part!r} in a split. {did_you_mean(part, PARTS)}")
+        return np.flatnonzero(self.assignment == PARTS.index(part))
+
+    def select(self, sets: SetTable, part: str) -> SetTable:
+        """The sets of a part."""
+        self.check_rows(sets)
+        return sets.select(np.isin(sets.rows, self.rows(part)))
+
+    def check_rows(self, sets: SetTable) -> None:
+        """Raise a DataError if the sets come from a table with another number of rows."""
+        if sets.report.rows_in != len(self.assignment):
+            raise DataError(
+                f"the sets are from a table of {sets.report.rows_in:,} rows, the split is for {len(self.assignment):,}",
+                fix="Use the split with the table it was made from, or make a new one.",
+            )
+
+    def check(self, table: pa.Table, *, file: str | None = None) -> None:
+        """Raise a DataError if this is not the table that the split was made from."""
+        fix = "Use the table that the split was made from, or make a new split."
+        if table.num_rows != len(self.assignment):
+            raise DataError(
+                f"the table has {table.num_rows:,} rows, the split is for {len(self.assignment):,}", file=file, fix=fix
+            )
+        digest = table_digest(table)
+        if digest != self.data_digest:
+            raise DataError(
+                f"the content of the table has the hash {digest[:16]}, the split was made from {self.data_digest[:16]}",
+                file=file,
+                fix=fix,
+            )
+
+    def lines(self) -> list[str]:
+        """The split for people, a line a part."""
+        of = f" of {self.column}" if self.column else ""
+        text = [f"split by {self.by}{of}, {len(self.assignment):,} rows, hash {self.digest[:16]}"]
+        for part in PARTS:
+            count = len(self.rows(part))
+            text.append(f"{part}: {count:,} rows ({count / max(1, len(self.assignment)):.1%})")
+        return text
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the split as JSON: whole, or not at all."""
+        target = Path(path)
+        content = self._content()
+        counts = {part: len(self.rows(part)) for part in PARTS}
+        text = json.dumps({"format": _FORMAT, "digest": self.digest, "counts": counts, **content}, indent=1)
+        partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+        try:
+            partial.write_text(text + "\n", encoding="utf-8")
+            partial.replace(target)
+        except OSError as error:
+            raise DataError(
+                f"the split cannot be written: {error}",
+                file=str(target),
+                fix="Check that the folder exists, is writable and has space.",
+            ) from error
+        finally:
+            partial.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> "Split":
+        """Read a split; a file that was edited, cut off or is of another kind raises a DataError."""
+        file, fix = str(path), "Make the split again."
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise DataError("there is no such file", file=file, fix="Check the path, or make the split.") from error
+        except (OSError, ValueError) as error:
+            raise DataError(f"this is not a split: {error}", file=file, fix=fix) from error
+        if not isinstance(content, dict) or cast(dict[str, Any], content).get("format") != _FORMAT:
+            raise DataError(f"this is not a split of the format {_FORMAT!r}", file=file, fix=fix)
+        record = cast(dict[str, Any], content)
+        missing = sorted({"digest", *_FIELDS} - set(record))
+        if missing:
+            raise DataError(f"the split lacks {', '.join(missing)}", file=file, fix=fix)
+        claimed, found = record["digest"], _digest({name: record[name] for name in _FIELDS})
+        if claimed != found:
+            raise DataError(
+                f"the split was altered: its content has the hash {found[:16]}, it says {str(claimed)[:16]}",
+                file=file,
+                fix=fix,
+            )
+        return cls(
+            assignment=np.frombuffer(zlib.decompress(base64.b64decode(record["assignment"])), dtype=np.uint8),
+            by=record["by"],
+            column=record["column"],
+            fractions=(record["fractions"][0], record["fractions"][1]),
+            seed=record["seed"],
+            data_digest=record["data_digest"],
+        )
+
+    def _content(self) -> dict[str, Any]:
+        packed = base64.b64encode(zlib.compress(self.assignment.tobytes(), level=9)).decode()
+        values = (self.by, self.column, list(self.fractions), self.seed, self.data_digest, len(self.assignment), packed)
+        return dict(zip(_FIELDS, values, strict=True))
+
+
+def split_by_customer(
+    table: pa.Table, column: str, *, validation: float, test: float, seed: int = 0, file: str | None = None
+) -> Split:
+    """All rows of a customer in one part, which is a pure function of (seed, customer).
+
+    Shares are met on average over customers, not exactly. A customer is a string: 7, 7.0 and "7" are the same one.
+    """
+    customers = checked_column(table, column, file=file, complete=True)
+    unique = canonical_array(customers).dictionary_encode()
+    draws = unit_interval(hash_strings(unique.dictionary, seed=seed))
+    assignment = _parts_of(draws, validation, test)[unique.indices.to_numpy()]
+    return _split(table, assignment, by="customer", column=column, fractions=(validation, test), seed=seed, file=file)
+
+
+def split_by_row(table: pa.Table, *, validation: float, test: float, seed: int = 0, file: str | None = None) -> Split:
+    """Each row by itself, a pure function of (seed, row number): for tables without customers."""
+    assignment = _parts_of(unit_interval(hash_counters(seed, np.arange(table.num_rows))), validation, test)
+    return _split(table, assignment, by="row", column=None, fractions=(validation, test), seed=seed, file=file)
+
+
+def split_by_time(table: pa.Table, column: str, *, validation: float, test: float, file: str | None = None) -> Split:
+    """The past trains, the present validates, the future tests; rows of the same time stay together.
+
+    Of all borders between two times, those are taken that come closest to the shares.
+    """
+    _check_fractions(validation, test)
+    times = _times(checked_column(table, column, file=file, complete=True), column, file)
+    distinct, place, counts = np.unique(times, return_inverse=True, return_counts=True)
+    before = np.concatenate([[0], np.cumsum(counts)]) / len(times)  # share of the rows before each border
+    first_validation = int(np.argmin(np.abs(before - (1 - validation - test))))
+    first_test = int(np.argmin(np.abs(before - (1 - test))))
+    time_index = np.arange(len(distinct))
+    parts = (time_index >= first_validation).astype(np.uint8) + (time_index >= first_test).astype(np.uint8)
+    return _split(table, parts[place], by="time", column=column, fractions=(validation, test), seed=None, file=file)
+
+
+def _times(values: pa.ChunkedArray, column: str, file: str | None) -> NDArray[Any]:
+    kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        parsed = pc.strptime(pc.utf8_slice_codeunits(values, 0, 10), format="%Y-%m-%d", unit="s", error_is_null=True)
+        faulty = pc.index(pc.is_null(parsed), True).as_py()
+        if faulty >= 0:
+            raise DataError(
+                f"{values[faulty].as_py()!r} is not a time",
+                file=file,
+                row=faulty,
+                column=column,
+                fix="Write times as 2016-03-05 or 2016-03-05T14:30:00.",
+            )
+        # ISO times sort as text, so the part behind the day needs no reading.
+        return values.cast(pa.string()).to_numpy(zero_copy_only=False).astype(np.str_)
+    if pa.types.is_temporal(kind):
+        return values.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).to_numpy()
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return values.to_numpy()
+    raise DataError(
+        f"the column is of type {kind}",
+        file=file,
+        column=column,
+        fix="A time is a date, a timestamp, a number or text such as 2016-03-05.",
+    )
+
+
+def _check_fractions(validation: float, test: float) -> None:
+    for name, fraction in (("validation", validation), ("test", test)):
+        if not 0 <= fraction < 1:
+            raise ConfigurationError(f"{name} is {fraction}: give a share of the rows, from 0 to below 1.")
+    if validation + test >= 1 or validation + test == 0:
+        raise ConfigurationError(
+            f"validation {validation} and test {test} add up to {validation + test}: it must lie between 0 and 1."
+        )
+
+
+def _parts_of(draws: NDArray[np.float64], validation: float, test: float) -> NDArray[np.uint8]:
+    """Test takes the lowest draws, so that it stays the same when the share of validation changes."""
+    _check_fractions(validation, test)
+    return np.where(draws < test, 2, np.where(draws < test + validation, 1, 0)).astype(np.uint8)
+
+
+def _split(
+    table: pa.Table,
+    assignment: NDArray[np.uint8],
+    *,
+    by: Any,
+    column: str | None,
+    fractions: tuple[float, float],
+    seed: int | None,
+    file: str | None,
+) -> Split:
+    counts = np.bincount(assignment, minlength=3)
+    for part, count, wanted in zip(PARTS, counts, (1 - sum(fractions), *fractions), strict=True):
+        if count == 0 and wanted > 0:
+            raise DataError(
+                f"the {part} part of a split by {by} would be empty ({table.num_rows:,} rows, share {wanted:g})",
+                file=file,
+                column=column,
+                fix="Give larger shares, another seed, or more data: a customer or a moment stays in one part.",
+            )
+    return Split(assignment, by=by, column=column, fractions=fractions, seed=seed, data_digest=table_digest(table))
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

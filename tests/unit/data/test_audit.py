@@ -1,0 +1,131 @@
+"""The audit: which planted leaks it finds, and what it does not take for one."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from contextual_bert.data import SetPolicy, Split, audit, read_sets, split_by_customer, split_by_row, split_by_time
+
+
+def customers_table(num_rows: int = 3000, num_customers: int = 1000) -> pa.Table:
+    draw = np.random.default_rng(0)
+    who = draw.integers(0, num_customers, num_rows)
+    items = [[f"i{item}" for item in draw.choice(300, 5, replace=False)] for _ in range(num_rows)]
+    return pa.table(
+        {
+            "who": [f"c{w}" for w in who],
+            "items": items,
+            "age": draw.integers(0, 60, num_rows),
+            "day": np.arange(num_rows) // 7,
+        }
+    )
+
+
+TABLE = customers_table()
+
+
+def clean(**columns: object) -> tuple[pa.Table, Split]:
+    table = TABLE
+    for name, values in columns.items():
+        table = table.append_column(name, pa.array(values))
+    return table, split_by_customer(table, "who", validation=0.2, test=0.2)
+
+
+def audit_of(table: pa.Table, split: Split):
+    return audit(split, read_sets(table, items="items", policy=SetPolicy(), customer="who"))
+
+
+def test_a_clean_split_has_no_faults() -> None:
+    found = audit_of(*clean())
+    assert found.faults == ()
+    assert found.lines()[-1] == "no leak found"
+    assert "customers in two parts (who)" in found.lines()[0]
+
+
+def test_a_copied_set_is_found_whatever_the_order_of_its_items() -> None:
+    table, split = clean()
+    train, test = int(split.rows("train")[3]), int(split.rows("test")[5])
+    items = table.column("items").to_pylist()
+    items[test] = items[train][::-1]
+    age = table.column("age").to_pylist()
+    same_items = table.set_column(1, "items", pa.array(items))
+    [fault] = audit_of(same_items, split).faults
+    assert (fault.kind, fault.severity, fault.count, fault.rows) == ("duplicate_set", "warning", 1, (test,))
+    assert "test sets (0.2%) occur in train or validation too, 0 of them" in fault.message
+    age[test] = age[train]
+    day = table.column("day").to_pylist()
+    day[test] = day[train]
+    copied = same_items.set_column(2, "age", pa.array(age)).set_column(3, "day", pa.array(day))
+    copied = copied.append_column("order_id", pa.array([f"order-{row}" for row in range(copied.num_rows)]))
+    [fault] = audit_of(copied, split).leaks
+    assert (fault.kind, fault.rows) == ("duplicate_set", (test,))
+
+
+def test_a_customer_in_two_parts_is_found_and_unchecked_is_said() -> None:
+    table, _ = clean()
+    by_row = split_by_row(table, validation=0.2, test=0.2)
+    [fault] = audit_of(table, by_row).faults
+    assert (fault.kind, fault.severity) == ("same_customer", "leak")
+    parts = [
+        {*by_row.assignment[np.array(table.column("who").to_pylist()) == f"c{who}"].tolist()} for who in range(1000)
+    ]
+    assert fault.count == sum(len(seen) > 1 for seen in parts)
+    [fault] = audit_of(table, split_by_time(table, "day", validation=0.2, test=0.2)).faults
+    assert (fault.kind, fault.severity) == ("same_customer", "warning")
+    sets = read_sets(table, items="items", policy=SetPolicy())
+    assert "NOT checked" in audit(by_row, sets).lines()[0]
+
+
+ITEMS = TABLE.column("items").to_pylist()
+LEAKS = {
+    "first_item": ("column_names_items", [items[0] for items in ITEMS]),
+    "some_item": ("column_names_items", [items[4] if row % 4 == 0 else None for row, items in enumerate(ITEMS)]),
+    "bought": ("column_names_items", [[*items[:2], "other"] for items in ITEMS]),
+    "joined": ("column_names_items", ["|".join(sorted(items)) for items in ITEMS]),
+    # Not the name of an item, but its number: value 1007 is in the row exactly where i7 is the lowest item.
+    "family": (
+        "column_determines_items",
+        [min(999 + 41, *(1000 + int(item[1:]) for item in items)) for items in ITEMS],
+    ),
+    "num_items": ("column_determines_items", [len(items) for items in ITEMS]),
+}
+
+
+@pytest.mark.parametrize("name", sorted(LEAKS))
+def test_a_column_that_gives_items_away_is_found(name: str) -> None:
+    kind, values = LEAKS[name]
+    if name == "num_items":
+        items = [items[: 3 + row % 3] for row, items in enumerate(ITEMS)]
+        table = TABLE.set_column(1, "items", pa.array(items)).append_column(name, pa.array([len(i) for i in items]))
+        split = split_by_customer(table, "who", validation=0.2, test=0.2)
+    else:
+        table, split = clean(**{name: values})
+    [fault] = audit_of(table, split).faults
+    assert (fault.kind, fault.severity) == (kind, "leak")
+    assert repr(name) in fault.message and fault.rows
+
+
+def test_items_everybody_has_and_chance_matches_are_no_leaks() -> None:
+    everywhere = [["sleep", *items] for items in ITEMS]
+    draw = np.random.default_rng(5)
+    table = TABLE.set_column(1, "items", pa.array(everywhere)).append_column(
+        "favourite", pa.array([f"i{item}" for item in draw.integers(0, 300, len(ITEMS))])
+    )
+    assert audit_of(table, split_by_customer(table, "who", validation=0.2, test=0.2)).faults == ()
+
+
+def test_a_column_that_shares_names_with_a_small_vocabulary_is_no_leak() -> None:
+    draw = np.random.default_rng(6)
+    items = [[f"i{item}" for item in draw.choice(15, 5, replace=False)] for _ in ITEMS]
+    table = TABLE.set_column(1, "items", pa.array(items))
+    table = table.append_column("favourite", pa.array([f"i{item}" for item in draw.integers(0, 15, len(ITEMS))]))
+    kinds = {fault.kind for fault in audit_of(table, split_by_customer(table, "who", validation=0.2, test=0.2)).faults}
+    assert kinds == {"duplicate_set"}
+
+
+def test_equal_sets_are_called_copies_only_where_another_column_says_so() -> None:
+    table = pa.table({"who": [f"c{row}" for row in range(100)], "items": [["a", "b"]] * 100})
+    split = split_by_customer(table, "who", validation=0.2, test=0.2)
+    assert [fault.severity for fault in audit_of(table, split).faults] == ["warning", "warning"]
+    told = table.append_column("age", pa.array([30] * 100))
+    assert [fault.severity for fault in audit_of(told, split).faults] == ["leak", "leak"]

@@ -1,0 +1,65 @@
+"""Sets and contexts as batches: padding, order, every position once."""
+
+import numpy as np
+import pytest
+import torch
+
+from contextual_bert.data import EveryPosition, SetDataset
+from contextual_bert.errors import ConfigurationError, DataError
+
+
+def dataset(sizes: tuple[int, ...] = (3, 1, 2, 3)) -> SetDataset:
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    context = {"age": torch.arange(len(sizes)), "brands": torch.arange(2 * len(sizes)).reshape(-1, 2)}
+    return SetDataset(np.arange(offsets[-1]) + 3, offsets, context=context, example_ids=np.arange(len(sizes)) * 10)
+
+
+def test_a_batch_is_its_rows_padded() -> None:
+    data = dataset()
+    batch = data.__getitems__([3, 1])
+    assert batch.item_ids.tolist() == [[9, 10, 11], [6, 0, 0]]
+    assert batch.lengths.tolist() == [3, 1]
+    assert batch.example_ids.tolist() == [30, 10]
+    assert batch.context["age"].tolist() == [3, 1]
+    assert batch.context["brands"].tolist() == [[6, 7], [2, 3]]
+    assert (len(batch), len(data), data.sizes.tolist()) == (2, 4, [3, 1, 2, 3])
+    assert data.__getitems__([1]).item_ids.shape == (1, 1)
+
+
+def test_a_row_agrees_with_its_batch() -> None:
+    data = dataset()
+    for index in range(len(data)):
+        row, batch = data[index], data.__getitems__([index])
+        assert row["items"].tolist() == batch.item_ids[0].tolist()
+        assert row["example_id"] == int(batch.example_ids[0])
+        assert all(torch.equal(row["context"][name], batch.context[name][0]) for name in batch.context)
+    assert data[-1]["items"].tolist() == [9, 10, 11]
+    with pytest.raises(IndexError, match="set 4 of 4"):
+        data[4]
+
+
+def test_pieces_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="offsets must go from 0 to the number of items, 3"):
+        SetDataset([1, 2, 3], [0, 2], context={}, example_ids=[0])
+    with pytest.raises(DataError, match="the set 1 is empty"):
+        SetDataset([1, 2], [0, 2, 2], context={}, example_ids=[0, 1])
+    with pytest.raises(ConfigurationError, match="'example_ids' has 2 rows for 1 sets"):
+        SetDataset([1, 2], [0, 2], context={}, example_ids=[0, 1])
+    with pytest.raises(ConfigurationError, match="'age' has 3 rows for 1 sets"):
+        SetDataset([1, 2], [0, 2], context={"age": torch.zeros(3)}, example_ids=[0])
+
+
+def test_every_position_comes_once_ordered_by_length() -> None:
+    data = dataset((3, 1, 2, 3, 5, 1))
+    every = EveryPosition(data)
+    pairs = list(zip(every.set_index.tolist(), every.positions.tolist(), strict=True))
+    assert len(every) == len(data.item_ids) == len(set(pairs)) == 15
+    assert set(pairs) == {(row, place) for row, size in enumerate(data.sizes) for place in range(size)}
+    assert every.sizes.tolist() == sorted(every.sizes)
+    batch = every.__getitems__([2, 3, 14])
+    assert batch.masked_position is not None
+    assert batch.example_ids.tolist() == [data.example_ids[pairs[i][0]] for i in (2, 3, 14)]
+    assert batch.masked_position.tolist() == [pairs[i][1] for i in (2, 3, 14)]
+    assert every[14]["masked_position"] == pairs[14][1] and every[14]["example_id"] == 40
+    with pytest.raises(IndexError, match="row 15 of 15"):
+        every[15]

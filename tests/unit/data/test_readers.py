@@ -1,0 +1,137 @@
+"""Files to tables: what is read, what is refused, and that each message names its place."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from contextual_bert.data import SetPolicy, SetTable, read_sets, read_table
+from contextual_bert.errors import DataError
+
+ROWS = [
+    {"items": ["coat", "hat"], "age": 34, "date": "2016-03-05"},
+    {"items": ["hat"], "age": None, "date": "2016-03-06"},
+]
+
+
+def write(path: Path, text: str | bytes) -> Path:
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def as_lists(sets: SetTable) -> list[list[str]]:
+    values = sets.values.to_pylist()
+    return [values[start:stop] for start, stop in zip(sets.offsets[:-1], sets.offsets[1:], strict=True)]
+
+
+# --- the same table from every kind of source
+
+
+def test_every_source_gives_the_same_sets(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    table = pa.Table.from_pylist(ROWS)
+    parquet.write_table(table, tmp_path / "days.parquet")
+    write(tmp_path / "days.csv", 'items,age,date\n"coat, hat",34,2016-03-05\nhat,,2016-03-06\n')
+    line = (
+        '{"items": ["coat", "hat"], "age": 34, "date": "2016-03-05"}\n\n'
+        '{"items": ["hat"], "age": null, "date": "2016-03-06"}\n'
+    )
+    write(tmp_path / "days.jsonl", line)
+    write(tmp_path / "days.ndjson", line)
+    shuffled = datasets.Dataset.from_list([ROWS[1], ROWS[0]]).select([1, 0])
+    paths = [tmp_path / name for name in ("days.parquet", "days.csv", "days.jsonl", "days.ndjson")]
+    for source in (*paths, str(paths[0]), table, shuffled):
+        read = read_table(source)
+        sets = read_sets(read, items="items", policy=SetPolicy())
+        assert as_lists(sets) == [["coat", "hat"], ["hat"]]
+        assert read.column("age").to_pylist() == [34, None]
+    assert (
+        read_table(paths[1]).schema.field("date").type == read_table(paths[2]).schema.field("date").type == pa.date32()
+    )
+
+
+def test_csv_types_lose_nothing(tmp_path: Path) -> None:
+    text = (
+        "code,whole,price,flag,country,big,when,mixed\n"
+        "010101,3,1.5,true,NA,99999999999999999999,2016-03-05T10:00,1\n"
+        "020202,-4,NaN,FALSE,,1,2016-03-06 11:30:05,x\n"
+    )
+    table = read_table(write(tmp_path / "types.csv", text))
+    assert table.to_pydict()["code"] == ["010101", "020202"]
+    assert table.to_pydict()["whole"] == [3, -4]
+    assert table.to_pydict()["price"] == [1.5, None]
+    assert table.to_pydict()["flag"] == [True, False]
+    assert table.to_pydict()["country"] == ["NA", None]
+    assert table.to_pydict()["big"] == ["99999999999999999999", "1"]
+    assert table.schema.field("when").type == pa.timestamp("us")
+    assert table.to_pydict()["mixed"] == ["1", "x"]
+
+
+def test_a_csv_cell_may_hold_a_line_break_and_the_file_a_byte_order_mark(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path / "a.csv", b'\xef\xbb\xbfname,age\n"two\nlines",5\n'))
+    assert table.to_pydict() == {"name": ["two\nlines"], "age": [5]}
+
+
+# --- broken files
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "row", "column", "says"),
+    [
+        ("empty.csv", "", None, None, "the file is empty"),
+        ("empty.jsonl", "", None, None, "the file is empty"),
+        ("header.csv", "a,b\n", None, None, "the table has no rows"),
+        ("broken.csv", "a,b\n1,2\n1,2,3\n", 1, None, "3 cells where the header has 2: '1,2,3'"),
+        ("quote.csv", 'a,b\n1,2\n"1,2\n3,4\n', 1, None, "a double quote is opened and never closed"),
+        ("swallow.csv", 'a,b\n1,2\n3,"4\n5,6\n7,8\n', 1, None, "a double quote is opened and never closed"),
+        ("twice.csv", "a,a\n1,2\n", None, "a", "occurs more than once"),
+        ("semicolon.csv", "a;b\n1;2\n", None, None, "separated by ';'"),
+        ("latin.csv", b"a,b\n1,\xff\n", None, None, "invalid UTF8"),
+        ("broken.jsonl", '{"a": 1}\n\n{"a": 2\n', 1, None, "line 3 is not valid JSON"),
+        ("list.jsonl", '{"a": 1}\n[1]\n', 1, None, "line 2 is a list, not an object"),
+        (
+            "kinds.jsonl",
+            '{"a": 1}\n{"a": "x"}\n',
+            1,
+            "a",
+            'line 2 holds a string ("x"), the lines before hold a number',
+        ),
+        ("inner.jsonl", '{"a": ["x"]}\n{"a": []}\n{"a": ["y", 3]}\n', 2, "a", "a list with a number"),
+        ("broken.parquet", "not parquet at all", None, None, "not a whole Parquet file"),
+        ("days.xlsx", "x", None, None, "'.xlsx' are not read"),
+    ],
+)
+def test_a_broken_file_is_named_with_its_place(tmp_path: Path, name: str, content, row, column, says: str) -> None:
+    path = write(tmp_path / name, content)
+    with pytest.raises(DataError) as caught:
+        read_table(path)
+    error = caught.value
+    assert (error.file, error.row, error.column) == (str(path), row, column)
+    assert says in str(error)
+    assert error.fix.endswith(".")
+
+
+def test_an_odd_number_of_quotes_within_cells_is_no_fault(tmp_path: Path) -> None:
+    assert read_table(write(tmp_path / "pipe.csv", 'size,age\n5" pipe,3\n')).to_pydict() == {
+        "size": ['5" pipe'],
+        "age": [3],
+    }
+
+
+def test_a_missing_file_gets_a_suggestion_and_a_folder_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "days.csv", "a\n1\n")
+    with pytest.raises(DataError, match=r"no such file.*Did you mean 'days\.csv'"):
+        read_table(tmp_path / "day.csv")
+    (tmp_path / "folder.parquet").mkdir()
+    with pytest.raises(DataError, match="this is a folder"):
+        read_table(tmp_path / "folder.parquet")
+
+
+def test_other_objects_are_refused() -> None:
+    with pytest.raises(DataError, match=r"Choose one of them.*dataset\['train'\]"):
+        read_table({"train": None, "test": None})  # pyright: ignore
+    with pytest.raises(DataError, match=r"a list is not a table.*pa\.Table\.from_pandas"):
+        read_table([1])  # pyright: ignore
+    with pytest.raises(DataError, match="no rows"):
+        read_table(pa.table({"a": pa.array([], pa.int64())}))
