@@ -1,0 +1,53 @@
+"""Numbers: pure functions of ranks and probabilities, with intervals, reports and pictures. No model is known here."""
+
+from contextual_bert.evaluation.calibration import Calibration, CalibrationBin
+from contextual_bert.evaluation.comparison import Comparison, ComparisonRow, compare_runs
+from contextual_bert.evaluation.intervals import (
+    ClusterBootstrap,
+    Difference,
+    Interval,
+    SeedMean,
+    bootstrap,
+    cluster_interval,
+    holm,
+    paired_bootstrap,
+    seed_mean,
+)
+from contextual_bert.evaluation.metrics import Metric, Scores, metric_of, summarise
+from contextual_bert.evaluation.plots import plot_comparison, plot_recall, plot_reliability, plot_segments
+from contextual_bert.evaluation.report import EvaluationSettings, Report, evaluate_scores
+from contextual_bert.evaluation.runs import Cost, Run
+from contextual_bert.evaluation.segments import Segment
+from contextual_bert.evaluation.tables import Provenance
+
+__all__ = [
+    "Calibration",
+    "CalibrationBin",
+    "ClusterBootstrap",
+    "Comparison",
+    "ComparisonRow",
+    "Cost",
+    "Difference",
+    "EvaluationSettings",
+    "Interval",
+    "Metric",
+    "Provenance",
+    "Report",
+    "Run",
+    "Scores",
+    "SeedMean",
+    "Segment",
+    "bootstrap",
+    "cluster_interval",
+    "compare_runs",
+    "evaluate_scores",
+    "holm",
+    "metric_of",
+    "paired_bootstrap",
+    "plot_comparison",
+    "plot_recall",
+    "plot_reliability",
+    "plot_segments",
+    "seed_mean",
+    "summarise",
+]

@@ -1,0 +1,283 @@
+"""Several methods beside each other: mean and standard error over seeds, and paired differences to a reference.
+
+A difference pairs the same masked positions, averages each over a method's seeds first, and resamples customers, so its
+interval speaks of other customers and the standard error of other seeds. This module does not know what was trained:
+a run is a name, a seed, its scores and what it cost.
+
+Paper: Table 1 (mean and standard error of three runs). PROTOCOL, points 9-13.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Group
+
+from contextual_bert.errors import UnknownNameError, did_you_mean
+from contextual_bert.evaluation.intervals import ClusterBootstrap, Difference, Interval, SeedMean, holm, seed_mean
+from contextual_bert.evaluation.metrics import (
+    CROSS_ENTROPY,
+    exact_mean,
+    metric_of,
+    recall_curve,
+    row_values,
+    summarise,
+    usable_ks,
+)
+from contextual_bert.evaluation.report import FEW_CLUSTERS, EvaluationSettings
+from contextual_bert.evaluation.runs import Cost, Role, Run, align_runs, group_runs, mean_cost, seed_warnings
+from contextual_bert.evaluation.serialization import from_json_text, to_json_text
+from contextual_bert.evaluation.tables import (
+    Provenance,
+    Table,
+    interval_cell,
+    metric_notes,
+    render_markdown,
+    render_rich,
+)
+
+# A method and one of its metrics.
+Cell = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """One method: seeds, each metric's mean over them, intervals over customers, differences to the reference, cost."""
+
+    name: str
+    role: Role
+    seeds: tuple[int, ...]
+    metrics: dict[str, SeedMean]
+    intervals: dict[str, Interval]
+    differences: dict[str, Difference]
+    curve: tuple[tuple[int, float], ...]
+    cost: Cost
+
+    @property
+    def label(self) -> str:
+        """The name, with the role where it is no method and the name does not say so."""
+        return self.name if self.role == "method" or self.role in self.name else f"{self.name} ({self.role})"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The table of a study: one row a method.
+
+    Formula: difference = mean over rows of (mean over seeds of a) - (the same of the reference).
+
+    Symbols: as in Report; `metrics` are over seeds, `intervals` and `differences` over customers.
+
+    Shapes: `rows` one a method, in the order the runs were given.
+
+    Args:
+        reference: the method the others are compared with.
+        num_rows, num_sets, num_clusters, num_items: what was evaluated.
+        settings: how it was evaluated.
+        rows: one a method.
+        warnings: what a reader must know before believing the table.
+        provenance: data, commit, seeds, hardware, recipe.
+
+    Relation to its siblings: `compare_runs` makes it; `Report` is one run in depth.
+
+    Reference: Contextual BERT, Table 1; PROTOCOL, points 9-13.
+
+    Example:
+        >>> from contextual_bert.evaluation.metrics import Scores
+        >>> scores = Scores([0, 1], [0, 0], np.log([0.5, 0.25]), [0, 3], [1, 1], [0.5, 0.4])
+        >>> runs = [Run("none", 0, scores, ["ann", "bob"]), Run("global_state", 0, scores, ["ann", "bob"])]
+        >>> compare_runs(runs, reference="none").rows[1].differences["cross_entropy_nats"].interval.value
+        0.0
+    """
+
+    reference: str
+    num_rows: int
+    num_sets: int
+    num_clusters: int
+    num_items: int | None
+    settings: EvaluationSettings
+    rows: tuple[ComparisonRow, ...]
+    warnings: tuple[str, ...]
+    provenance: Provenance
+
+    def to_json(self) -> str:
+        """All numbers, unrounded; units are in the keys, an unknown number is null."""
+        return to_json_text(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what `to_json` wrote: tables are generated from files, never typed."""
+        return from_json_text(text, cls)
+
+    def to_markdown(self) -> str:
+        return render_markdown(self._heading(), self._tables(), self.notes())
+
+    def to_rich(self) -> Group:
+        return render_rich(self._heading(), self._tables(), self.notes())
+
+    def notes(self) -> list[str]:
+        """The footer: units, what brackets mean, warnings, provenance."""
+        settings = self.settings
+        notes = metric_notes(num_items=self.num_items, left_out_ks=usable_ks(settings.ks, self.num_items)[1])
+        notes.append(
+            "First table: mean over seeds, standard error over seeds in brackets; (-) where there is one seed."
+        )
+        notes.append(
+            f"Differences to {self.reference}: {100 * settings.level:g}% interval from a paired bootstrap over "
+            f"{self.num_clusters:,} {settings.cluster_name}s ({settings.num_resamples:,} resamples, seed "
+            f"{settings.seed}), each position averaged over the seeds first; p corrected by Holm "
+            "over the rows of its column."
+        )
+        return [*notes, *(f"Warning: {warning}" for warning in self.warnings), self.provenance.line()]
+
+    def _heading(self) -> str:
+        return (
+            f"Comparison on {self.num_rows:,} masked positions of {self.num_sets:,} sets, "
+            f"{self.num_clusters:,} {self.settings.cluster_name}s"
+        )
+
+    def _tables(self) -> list[Table]:
+        keys = tuple(self.rows[0].metrics)
+        rows = [
+            (row.label, str(len(row.seeds)), *(_seed_cell(row.metrics[key], key) for key in keys)) for row in self.rows
+        ]
+        tables = [Table("Methods", ("method", "seeds", *(metric_of(key).heading for key in keys)), tuple(rows))]
+        others = [row for row in self.rows if row.differences]
+        if others:
+            keys = tuple(others[0].differences)
+            cells = [(row.label, *(self._difference_cell(row.differences[key], key) for key in keys)) for row in others]
+            columns = ("method", *(metric_of(key).heading for key in keys))
+            tables.append(Table(f"Difference to {self.reference}", columns, tuple(cells)))
+        costs = tuple((row.label, *_cost_cells(row.cost)) for row in self.rows if row.cost != Cost())
+        if costs:
+            tables.append(
+                Table("Cost of one run", ("method", "parameters", "training (s)", "peak memory (MiB)"), costs)
+            )
+        return tables
+
+    def _difference_cell(self, difference: Difference, key: str) -> str:
+        value, interval = interval_cell(difference.interval, metric_of(key), is_signed=True).split(" ", maxsplit=1)
+        p_value = difference.adjusted_p_value
+        if p_value is None:
+            return f"{value}\n{interval}"
+        # No resample was on the other side: more resamples could only make p smaller.
+        is_limit = difference.p_value * (self.settings.num_resamples + 1) <= 2
+        return f"{value}\n{interval}\np {'≤' if is_limit else '='} {p_value:.3f}"
+
+
+def compare_runs(
+    runs: Sequence[Run],
+    *,
+    reference: str,
+    num_items: int | None = None,
+    settings: EvaluationSettings | None = None,
+    provenance: Provenance | None = None,
+) -> Comparison:
+    """One row a method from runs on the same masked positions; where no run names customers, each set is a cluster."""
+    settings, groups = settings or EvaluationSettings(), group_runs(runs)
+    if reference not in groups:
+        raise UnknownNameError(f"The reference {reference!r} is not among the runs. {did_you_mean(reference, groups)}")
+    scores, codes = align_runs(runs, num_items=num_items)
+    if all(run.clusters is None for run in runs):
+        settings = replace(settings, cluster_name="set")
+    kept, _ = usable_ks(settings.ks, num_items)
+    numbers = [summarise(each, ks=kept, num_items=num_items, num_bins=settings.num_bins) for each in scores]
+    curves = [recall_curve(each, largest_k=max(kept, default=1)) for each in scores]
+    values = [row_values(each, kept) for each in scores]
+    means = {
+        (name, key): np.mean([values[run][key] for run in members], axis=0)
+        for name, members in groups.items()
+        for key in values[0]
+    }
+    draws = ClusterBootstrap(codes, num_resamples=settings.num_resamples, seed=settings.seed)
+    intervals, differences = _intervals(means, reference=reference, draws=draws, level=settings.level)
+    rows: list[ComparisonRow] = []
+    for name, members in groups.items():
+        row = ComparisonRow(
+            name=name,
+            role=runs[members[0]].role,
+            seeds=tuple(runs[run].seed for run in members),
+            metrics={key: seed_mean([numbers[run][key] for run in members]) for key in numbers[0]},
+            intervals={key: interval for (method, key), interval in intervals.items() if method == name},
+            differences={key: difference for (method, key), difference in differences.items() if method == name},
+            curve=_mean_curve([curves[run] for run in members]),
+            cost=mean_cost([runs[run].cost for run in members]),
+        )
+        rows.append(row)
+    few = f"few {settings.cluster_name}s ({draws.num_clusters}): the intervals are too narrow or unknown."
+    return Comparison(
+        reference=reference,
+        num_rows=len(scores[0]),
+        num_sets=len(np.unique(scores[0].example_id)),
+        num_clusters=draws.num_clusters,
+        num_items=num_items,
+        settings=settings,
+        rows=tuple(rows),
+        warnings=(
+            *seed_warnings(groups, runs),
+            *_beaten_oracles(rows, means, draws=draws, level=settings.level),
+            *([few] if draws.num_clusters < FEW_CLUSTERS else []),
+        ),
+        provenance=provenance or Provenance(),
+    )
+
+
+def _intervals(
+    means: Mapping[Cell, NDArray[np.float64]], *, reference: str, draws: ClusterBootstrap, level: float
+) -> tuple[dict[Cell, Interval], dict[Cell, Difference]]:
+    """Of every (method, metric): its interval, and its corrected difference to the reference."""
+    # Differences are resampled as rows of their own, so that equal methods differ by exactly 0.
+    gaps = {(name, key): column - means[reference, key] for (name, key), column in means.items() if name != reference}
+    replicates = draws.resampled_means(np.stack([*means.values(), *gaps.values()], axis=1)).T
+    intervals = {
+        cell: draws.interval(exact_mean(column), replicate, level=level)
+        for (cell, column), replicate in zip(means.items(), replicates[: len(means)], strict=True)
+    }
+    differences = {
+        cell: draws.difference(exact_mean(column), replicate, level=level)
+        for (cell, column), replicate in zip(gaps.items(), replicates[len(means) :], strict=True)
+    }
+    if draws.num_clusters < 2:
+        return intervals, differences
+    for metric in {key for _, key in gaps}:
+        family = [cell for cell in differences if cell[1] == metric]
+        adjusted = holm([differences[cell].p_value for cell in family])
+        for cell, p_value in zip(family, adjusted, strict=True):
+            differences[cell] = replace(differences[cell], adjusted_p_value=p_value)
+    return intervals, differences
+
+
+def _beaten_oracles(
+    rows: Sequence[ComparisonRow], means: Mapping[Cell, NDArray[np.float64]], *, draws: ClusterBootstrap, level: float
+) -> list[str]:
+    warnings: list[str] = []
+    for oracle in (row.name for row in rows if row.role == "oracle"):
+        others = [row.name for row in rows if row.role != "oracle"]
+        gaps = [means[name, CROSS_ENTROPY] - means[oracle, CROSS_ENTROPY] for name in others]
+        replicates = draws.resampled_means(np.stack(gaps, axis=1)).T if gaps else []
+        for name, gap, replicate in zip(others, gaps, replicates, strict=True):
+            if draws.interval(exact_mean(gap), replicate, level=level).high < 0:
+                warnings.append(
+                    f"{name} beats {oracle} in CE beyond the interval: there is a leak, or it is no oracle."
+                )
+    return warnings
+
+
+def _mean_curve(curves: Sequence[tuple[tuple[int, float], ...]]) -> tuple[tuple[int, float], ...]:
+    ks = [k for k, _ in curves[0]]
+    return tuple((k, seed_mean([curve[index][1] for curve in curves]).mean) for index, k in enumerate(ks))
+
+
+def _seed_cell(value: SeedMean, key: str) -> str:
+    digits = metric_of(key).digits
+    error = "-" if math.isnan(value.standard_error) else f"{value.standard_error:.{digits}f}"
+    return f"{value.mean:.{digits}f} ({error})"
+
+
+def _cost_cells(cost: Cost) -> tuple[str, str, str]:
+    parameters = "-" if cost.parameters is None else f"{cost.parameters:,}"
+    seconds = "-" if cost.training_seconds is None else f"{cost.training_seconds:,.0f}"
+    memory = "-" if cost.peak_memory_bytes is None else f"{cost.peak_memory_bytes / 2**20:,.0f}"
+    return parameters, seconds, memory

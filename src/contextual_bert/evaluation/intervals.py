@@ -1,0 +1,295 @@
+"""How sure a number is: bootstrap over customers, paired differences, seeds, and many comparisons.
+
+Rows of one customer are not independent, so whole customers (clusters) are resampled, and a mean is a ratio: sum of
+the drawn clusters' sums over the sum of their counts. Clusters are aggregated first, so a resample costs one row of a
+matrix product, and all metrics share the same resamples. This module does not know what the values mean.
+
+Paper: not there (it gives standard errors over three runs). References: Efron and Tibshirani 1993; Holm 1979.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from contextual_bert.errors import ConfigurationError, DataError
+
+# Weights of one block of resamples stay near 16 MiB.
+_BLOCK_CELLS = 2**21
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number with its interval; `low`, `high` and `standard_error` are NaN where one cluster leaves them unknown."""
+
+    value: float
+    low: float
+    high: float
+    standard_error: float
+    num_rows: int
+    num_clusters: int
+
+    def excludes(self, number: float) -> bool:
+        """Whether the number lies outside the interval; never true of an unknown interval."""
+        return number < self.low or number > self.high
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A paired difference a - b, its two-sided p-value, and that p-value corrected for the other comparisons."""
+
+    interval: Interval
+    p_value: float
+    adjusted_p_value: float | None = None
+
+
+@dataclass(frozen=True)
+class SeedMean:
+    """Mean over training seeds and its standard error (NaN with one seed)."""
+
+    mean: float
+    standard_error: float
+    num_seeds: int
+
+
+class ClusterBootstrap:
+    """Resample whole clusters with replacement: the same draws for every column it is asked about.
+
+    Formula: mean*(r) = (sum over clusters of n_rc s_c) / (sum over clusters of n_rc m_c), n_r multinomial.
+
+    Symbols: s_c sum of a cluster's values, m_c its number of rows, n_rc how often resample r drew it.
+
+    Shapes: clusters (rows,); columns (rows, columns); answers (num_resamples, columns).
+
+    Args:
+        clusters: the label of each row's cluster (customer): whole numbers or strings, none missing.
+        num_resamples: how many resamples; quantiles of fewer than 100 are noise.
+        seed: of the draws.
+
+    Relation to its siblings: `bootstrap` and `paired_bootstrap` are this for one column; `cluster_interval` is the
+    closed form for the many small segments of a report.
+
+    Reference: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapters 8 and 13.
+
+    Example:
+        >>> draws = ClusterBootstrap(["ann", "ann", "bob"], num_resamples=100, seed=0)
+        >>> draws.num_clusters, draws.resampled_means(np.ones((3, 2))).shape
+        (2, (100, 2))
+    """
+
+    def __init__(self, clusters: ArrayLike, *, num_resamples: int = 2000, seed: int = 0) -> None:
+        if num_resamples < 100:
+            raise ConfigurationError(f"num_resamples = {num_resamples}: give at least 100, better 2000.")
+        self.codes = cluster_codes(clusters)
+        self.num_rows, self.num_clusters = len(self.codes), int(self.codes.max()) + 1
+        self.num_resamples, self.seed = num_resamples, seed
+
+    def resampled_means(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The mean over rows of each column in each resample: (num_resamples, columns)."""
+        if columns.ndim != 2 or len(columns) != self.num_rows:
+            raise ConfigurationError(f"columns have shape {columns.shape}; give ({self.num_rows}, number of columns).")
+        sums = [_on_grid(_cluster_sums(column, self.codes, self.num_clusters)) for column in columns.T]
+        counts = np.bincount(self.codes, minlength=self.num_clusters).astype(np.float64)
+        table = np.stack([counts, *sums], axis=1)
+        generator = np.random.default_rng(self.seed)
+        block = max(1, _BLOCK_CELLS // self.num_clusters)
+        totals: list[NDArray[np.float64]] = []
+        for start in range(0, self.num_resamples, block):
+            rows = min(block, self.num_resamples - start)
+            drawn = generator.integers(0, self.num_clusters, size=(rows, self.num_clusters))
+            drawn += self.num_clusters * np.arange(rows)[:, None]
+            weights = np.bincount(drawn.ravel(), minlength=rows * self.num_clusters).reshape(rows, -1)
+            totals.append(weights.astype(np.float64) @ table)
+        total = np.concatenate(totals)
+        return total[:, 1:] / total[:, :1]
+
+    def interval(self, value: float, replicates: NDArray[np.float64], *, level: float = 0.95) -> Interval:
+        """The percentile interval of a statistic whose value in each resample is given."""
+        tail = _tail(level)
+        if self.num_clusters < 2:
+            return Interval(value, math.nan, math.nan, math.nan, self.num_rows, self.num_clusters)
+        low, high = np.quantile(replicates, [tail, 1 - tail]).tolist()
+        return Interval(value, low, high, float(replicates.std(ddof=1)), self.num_rows, self.num_clusters)
+
+    def difference(self, value: float, replicates: NDArray[np.float64], *, level: float = 0.95) -> Difference:
+        """The percentile interval of a difference, with the p-value of "no difference" that inverts it."""
+        below, above = int((replicates <= 0).sum()), int((replicates >= 0).sum())
+        p_value = min(1.0, 2 * (1 + min(below, above)) / (1 + len(replicates)))
+        return Difference(self.interval(value, replicates, level=level), p_value if self.num_clusters > 1 else math.nan)
+
+
+def bootstrap(
+    values: ArrayLike, clusters: ArrayLike, *, num_resamples: int = 2000, seed: int = 0, level: float = 0.95
+) -> Interval:
+    """The mean of the values over rows, with the percentile interval of a bootstrap over clusters.
+
+    Example:
+        >>> bootstrap([1.0, 2.0, 3.0, 4.0], ["a", "a", "b", "c"]).value
+        2.5
+    """
+    numbers = _numbers(values, clusters)
+    draws = ClusterBootstrap(clusters, num_resamples=num_resamples, seed=seed)
+    replicates = draws.resampled_means(numbers[:, None])[:, 0]
+    return draws.interval(math.fsum(numbers.tolist()) / len(numbers), replicates, level=level)
+
+
+def paired_bootstrap(
+    a: ArrayLike,
+    b: ArrayLike,
+    clusters: ArrayLike,
+    *,
+    num_resamples: int = 2000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Difference:
+    """The mean of a - b over the same rows, with its interval and p-value: far sharper than two separate intervals.
+
+    Example:
+        >>> paired_bootstrap([3.0, 5.0, 4.0], [2.0, 3.0, 1.0], ["x", "y", "z"]).interval.value
+        2.0
+    """
+    first, second = _numbers(a, clusters), _numbers(b, clusters)
+    difference = first - second
+    draws = ClusterBootstrap(clusters, num_resamples=num_resamples, seed=seed)
+    replicates = draws.resampled_means(difference[:, None])[:, 0]
+    return draws.difference(math.fsum(difference.tolist()) / len(difference), replicates, level=level)
+
+
+def cluster_interval(values: ArrayLike, clusters: ArrayLike, *, level: float = 0.95) -> Interval:
+    """The mean over rows with its cluster-robust standard error and a Student interval: the bootstrap's closed form.
+
+    Formula: variance = C / (C - 1) * sum over clusters of (s_c - mean m_c)^2 / rows^2, C - 1 degrees of freedom.
+    """
+    numbers, codes = _numbers(values, clusters), cluster_codes(clusters)
+    num_rows, num_clusters, tail = len(numbers), int(codes.max()) + 1, _tail(level)
+    mean = math.fsum(numbers.tolist()) / num_rows
+    if num_clusters < 2:
+        return Interval(mean, math.nan, math.nan, math.nan, num_rows, num_clusters)
+    residual = _cluster_sums(numbers - mean, codes, num_clusters)
+    variance = num_clusters / (num_clusters - 1) * math.fsum((residual**2).tolist()) / num_rows**2
+    standard_error = math.sqrt(variance)
+    half = student_quantile(1 - tail, num_clusters - 1) * standard_error
+    return Interval(mean, mean - half, mean + half, standard_error, num_rows, num_clusters)
+
+
+def bounded(interval: Interval, *, highest: float, level: float = 0.95) -> Interval:
+    """The interval within 0..highest; where no cluster differs from 0 (or from all), the exact binomial limit.
+
+    Example:
+        >>> bounded(Interval(0.0, 0.0, 0.0, 0.0, 90, 30), highest=100.0).high > 10
+        True
+    """
+    if math.isnan(interval.low):
+        return interval
+    low, high = max(0.0, interval.low), min(highest, interval.high)
+    # Clopper and Pearson 1934 for none (or all) of n clusters: a standard error of 0 is no certainty.
+    width = highest * (1 - _tail(level) ** (1 / interval.num_clusters)) if interval.standard_error == 0 else 0.0
+    if interval.value == 0:
+        high = max(high, width)
+    if interval.value == highest:
+        low = min(low, highest - width)
+    return replace(interval, low=low, high=high)
+
+
+def student_quantile(probability: float, degrees_of_freedom: int) -> float:
+    """Quantile of Student's t: exact for 1 and 2 degrees of freedom, else Abramowitz and Stegun 26.7.5."""
+    if degrees_of_freedom == 1:
+        return math.tan(math.pi * (probability - 0.5))
+    if degrees_of_freedom == 2:
+        return (2 * probability - 1) / math.sqrt(2 * probability * (1 - probability))
+    z, v = NormalDist().inv_cdf(probability), degrees_of_freedom
+    first = (z**3 + z) / 4
+    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    fourth = (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160
+    return z + first / v + second / v**2 + third / v**3 + fourth / v**4
+
+
+def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Holm's step-down correction: p-values that keep the family-wise error rate, in the order given.
+
+    Example:
+        >>> holm([0.01, 0.04, 0.03])
+        (0.03, 0.06, 0.06)
+    """
+    wrong = [p for p in p_values if not 0 <= p <= 1]
+    if wrong:
+        raise ConfigurationError(f"p-value {wrong[0]} is not between 0 and 1. Leave comparisons without one out.")
+    adjusted, largest = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda each: p_values[each])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = largest
+    return tuple(adjusted)
+
+
+def seed_mean(values: Sequence[float]) -> SeedMean:
+    """Mean and standard error over seeds.
+
+    Example:
+        >>> seed_mean([1.0, 2.0, 3.0]).mean
+        2.0
+    """
+    if not values:
+        raise ConfigurationError("No seeds to average over. Give the value of at least one run.")
+    mean = math.fsum(values) / len(values)
+    squares = math.fsum((value - mean) ** 2 for value in values)
+    n = len(values)
+    return SeedMean(mean, math.sqrt(squares / (n - 1) / n) if n > 1 else math.nan, n)
+
+
+def cluster_codes(clusters: ArrayLike) -> NDArray[np.int64]:
+    """Number the clusters 0.. in sorted order of their labels."""
+    labels = np.asarray(clusters)
+    if labels.ndim != 1 or len(labels) == 0:
+        raise ConfigurationError(f"clusters have shape {labels.shape}; give one label a row, and at least one row.")
+    missing = labels != labels if labels.dtype.kind in "fO" else np.zeros(len(labels), dtype=bool)
+    if labels.dtype.kind == "O":
+        missing = missing | np.array([label is None for label in labels.tolist()])
+    if missing.any():
+        raise DataError(
+            "no customer",
+            row=int(np.flatnonzero(missing)[0]),
+            column="clusters",
+            fix="Give every row a customer; a row of an unknown customer can be a cluster of its own (its example id).",
+        )
+    names = labels.astype(str) if labels.dtype.kind == "O" else labels
+    return np.unique(names, return_inverse=True)[1].astype(np.int64)
+
+
+def _numbers(values: ArrayLike, clusters: ArrayLike) -> NDArray[np.float64]:
+    numbers = np.asarray(values, dtype=np.float64)
+    if numbers.shape != np.shape(clusters):
+        raise ConfigurationError(
+            f"values have shape {numbers.shape} and clusters {np.shape(clusters)}: the rows must be the same ones."
+        )
+    wrong = np.flatnonzero(~np.isfinite(numbers))
+    if len(wrong):
+        raise DataError(f"{numbers[wrong[0]]} has no mean", row=int(wrong[0]), fix="Give finite values.")
+    return numbers
+
+
+def _cluster_sums(column: NDArray[np.float64], codes: NDArray[np.int64], num_clusters: int) -> NDArray[np.float64]:
+    # Adding in the order of the values makes the digits independent of the order of the rows.
+    order = np.argsort(column, kind="stable")
+    return np.bincount(codes[order], weights=column[order], minlength=num_clusters).astype(np.float64)
+
+
+def _on_grid(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Round to a grid so fine that it does not matter and so coarse that every sum of as many draws is exact.
+
+    Then a matrix product has the same digits in any order: any number of threads, of columns, any processor.
+    """
+    largest = len(sums) * float(np.abs(sums).max())
+    if largest == 0:
+        return sums
+    grid = 2.0 ** (math.ceil(math.log2(largest)) - 52)
+    return np.round(sums / grid) * grid
+
+
+def _tail(level: float) -> float:
+    if not 0 < level < 1:
+        raise ConfigurationError(f"level = {level}: give a number between 0 and 1, such as 0.95.")
+    return (1 - level) / 2

@@ -1,0 +1,262 @@
+"""One evaluation, for people and for machines: metrics with intervals, segments, calibration, provenance.
+
+This module decides what is said about one run and how; several runs beside each other are `comparison`, pictures are
+`plots`. It does not know what a model is.
+
+Paper: the columns of Table 1. PROTOCOL, points 1-5, 10, 11, 13.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from rich.console import Group
+
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.evaluation.calibration import Calibration, calibrate
+from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval, cluster_codes
+from contextual_bert.evaluation.metrics import (
+    CALIBRATION_ERROR,
+    DEFAULT_KS,
+    Scores,
+    exact_mean,
+    metric_of,
+    recall_curve,
+    row_values,
+    usable_ks,
+)
+from contextual_bert.evaluation.segments import Segment, evaluate_segments, worst_segment
+from contextual_bert.evaluation.serialization import from_json_text, to_json_text
+from contextual_bert.evaluation.tables import (
+    Provenance,
+    Table,
+    interval_cell,
+    metric_notes,
+    render_markdown,
+    render_rich,
+)
+
+COLD_FEATURE = "customer in training"
+# Below this many clusters every cluster interval is known to be too narrow (Cameron and Miller 2015).
+FEW_CLUSTERS = 30
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """How to evaluate: ks of recall, bootstrap, calibration bins, when a segment is small, what a cluster is called."""
+
+    ks: tuple[int, ...] = DEFAULT_KS
+    num_resamples: int = 2000
+    seed: int = 0
+    level: float = 0.95
+    num_bins: int = 15
+    min_segment_clusters: int = 30
+    cluster_name: str = "customer"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ks", usable_ks(self.ks, None)[0])
+        if not 0 < self.level < 1:
+            raise ConfigurationError(f"level = {self.level}: give a number between 0 and 1, such as 0.95.")
+        if self.num_resamples < 100:
+            raise ConfigurationError(f"num_resamples = {self.num_resamples}: give at least 100, better 2000.")
+        if min(self.num_bins, self.min_segment_clusters) < 1:
+            raise ConfigurationError(
+                f"num_bins = {self.num_bins} and min_segment_clusters = {self.min_segment_clusters} must be at least 1."
+            )
+
+
+@dataclass(frozen=True)
+class Report:
+    """The numbers of one run: metrics with intervals, by segment, with calibration and provenance.
+
+    Formula: each metric is a mean over masked positions; its interval resamples clusters.
+
+    Symbols: keys end with the unit: `cross_entropy_nats`, `recall_at_5_percent`.
+
+    Shapes: `metrics` key -> Interval; `segments` one a value of a feature; `curve` pairs (k, recall@k in percent).
+
+    Args:
+        num_rows, num_sets, num_clusters: masked positions, sets and customers.
+        num_items: how many items were ranked, if known.
+        settings: how it was evaluated.
+        metrics: key -> Interval, the calibration error included.
+        segments: in the order of the features.
+        worst: the segment with the highest cross-entropy among those that are not small.
+        calibration: bins and the error that chance alone would show.
+        curve: recall over k.
+        provenance: data, commit, seeds, hardware, recipe.
+
+    Relation to its siblings: `evaluate_scores` makes it; `Comparison` puts several runs side by side.
+
+    Reference: PROTOCOL, points 1-5, 10, 11, 13.
+
+    Example:
+        >>> scores = Scores([0, 1], [0, 0], np.log([0.5, 0.25]), [0, 3], [1, 1], [0.5, 0.4])
+        >>> report = evaluate_scores(scores, clusters=["ann", "bob"], settings=EvaluationSettings(ks=(1, 5)))
+        >>> report.metrics["recall_at_5_percent"].value
+        100.0
+    """
+
+    num_rows: int
+    num_sets: int
+    num_clusters: int
+    num_items: int | None
+    settings: EvaluationSettings
+    metrics: dict[str, Interval]
+    segments: tuple[Segment, ...]
+    worst: Segment | None
+    calibration: Calibration
+    curve: tuple[tuple[int, float], ...]
+    provenance: Provenance
+
+    def to_json(self) -> str:
+        """All numbers, unrounded; units are in the keys, an unknown number is null."""
+        return to_json_text(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what `to_json` wrote."""
+        return from_json_text(text, cls)
+
+    def to_markdown(self, *, num_segments: int | None = None) -> str:
+        """Tables and footer; at most `num_segments` segments, the worst first, or all in order."""
+        return render_markdown(self._heading(), self._tables(num_segments), self.notes())
+
+    def to_rich(self, *, num_segments: int | None = 10) -> Group:
+        """The same for a terminal, with the worst ten segments unless told otherwise."""
+        return render_rich(self._heading(), self._tables(num_segments), self.notes())
+
+    def notes(self) -> list[str]:
+        """The footer: units, what the intervals are, what to be careful with, provenance."""
+        settings, name = self.settings, self.settings.cluster_name
+        notes = metric_notes(num_items=self.num_items, left_out_ks=usable_ks(settings.ks, self.num_items)[1])
+        notes.append(
+            f"Brackets: {100 * settings.level:g}% interval from a bootstrap over {self.num_clusters:,} {name}s "
+            f"({settings.num_resamples:,} resamples, seed {settings.seed}); in segments the closed form of the same."
+        )
+        notes.append(
+            f"ECE: calibration error of the best item over {settings.num_bins} equal bins, 0 to 1. It cannot be "
+            f"negative: perfectly calibrated probabilities would show about {self.calibration.chance_error:.4f} here."
+        )
+        if self.num_clusters < FEW_CLUSTERS:
+            notes.append(f"Few {name}s ({self.num_clusters}): the intervals are too narrow or unknown.")
+        if self.segments:
+            notes.append(self._segment_note())
+        return [*notes, self.provenance.line()]
+
+    def _segment_note(self) -> str:
+        small = sum(segment.is_small for segment in self.segments)
+        limit = f"{self.settings.min_segment_clusters} {self.settings.cluster_name}s"
+        text = f"Segments marked * have fewer than {limit} ({small} of {len(self.segments)}) and are never the worst."
+        if self.worst is None:
+            return text
+        metric, worst = metric_of("cross_entropy_nats"), self.worst
+        return (
+            f"{text} Worst segment: {worst.name}, CE {interval_cell(worst.cross_entropy_nats, metric)} nats, "
+            f"n = {worst.num_rows:,}; the worst of many looks worse than it is."
+        )
+
+    def _heading(self) -> str:
+        return (
+            f"Evaluation: {self.num_rows:,} masked positions of {self.num_sets:,} sets, "
+            f"{self.num_clusters:,} {self.settings.cluster_name}s"
+        )
+
+    def _tables(self, num_segments: int | None) -> list[Table]:
+        rows = [(metric_of(key).heading, interval_cell(value, metric_of(key))) for key, value in self.metrics.items()]
+        heading = f"value [{100 * self.settings.level:g}% interval]"
+        tables = [Table("Metrics", ("metric", heading), tuple(rows))]
+        if self.segments and num_segments != 0:
+            tables.append(self._segment_table(num_segments))
+        return tables
+
+    def _segment_table(self, limit: int | None) -> Table:
+        shown, title = list(self.segments), "Segments"
+        if limit is not None and len(shown) > limit:
+            shown.sort(key=lambda segment: (segment.is_small, -segment.cross_entropy_nats.value))
+            shown, title = shown[:limit], f"Segments: the worst {limit} of {len(self.segments)}"
+        loss, recall = metric_of("cross_entropy_nats"), metric_of("recall_at_1_percent")
+        columns = ("feature", "value", "n", f"{self.settings.cluster_name}s", loss.heading, recall.heading)
+        rows = [
+            (
+                segment.feature,
+                f"{segment.value}{' *' if segment.is_small else ''}",
+                f"{segment.num_rows:,}",
+                f"{segment.num_clusters:,}",
+                interval_cell(segment.cross_entropy_nats, loss),
+                interval_cell(segment.recall_at_1_percent, recall),
+            )
+            for segment in shown
+        ]
+        return Table(title, columns, tuple(rows), num_label_columns=2)
+
+
+def evaluate_scores(
+    scores: Scores,
+    *,
+    clusters: ArrayLike | None = None,
+    segments: Mapping[str, Sequence[Any] | NDArray[Any]] | None = None,
+    cold_customers: ArrayLike | None = None,
+    num_items: int | None = None,
+    settings: EvaluationSettings | None = None,
+    provenance: Provenance | None = None,
+) -> Report:
+    """Metrics with intervals, by segment, with calibration.
+
+    Args:
+        scores: one row a masked position, each once, in any order.
+        clusters: each row's customer; left out, each set is a cluster of its own.
+        segments: feature -> label of each row; a list of labels puts a row in several segments.
+        cold_customers: whether each row's customer was unseen in training; adds a segment.
+        num_items: how many items were ranked; recall@k is left out from there on.
+        settings: how to evaluate.
+        provenance: for the footer.
+    """
+    settings, labels = settings or EvaluationSettings(), dict(segments or {})
+    scores.check(num_items=num_items)
+    if clusters is None:
+        clusters, settings = scores.example_id, replace(settings, cluster_name="set")
+    codes = cluster_codes(clusters)
+    if len(codes) != len(scores):
+        raise ConfigurationError(
+            f"clusters has {len(codes)} labels for {len(scores)} rows. Give one a masked position."
+        )
+    if cold_customers is not None:
+        labels[COLD_FEATURE] = _cold_labels(cold_customers, labels, len(scores))
+    draws = ClusterBootstrap(codes, num_resamples=settings.num_resamples, seed=settings.seed)
+    kept, _ = usable_ks(settings.ks, num_items)
+    values = row_values(scores, kept)
+    replicates = draws.resampled_means(np.stack(list(values.values()), axis=1)).T
+    metrics = {
+        key: draws.interval(exact_mean(column), replicate, level=settings.level)
+        for (key, column), replicate in zip(values.items(), replicates, strict=True)
+    }
+    calibration = calibrate(scores, clusters=codes, draws=draws, num_bins=settings.num_bins, level=settings.level)
+    found = evaluate_segments(
+        scores, clusters=codes, labels=labels, min_clusters=settings.min_segment_clusters, level=settings.level
+    )
+    return Report(
+        num_rows=len(scores),
+        num_sets=len(np.unique(scores.example_id)),
+        num_clusters=draws.num_clusters,
+        num_items=num_items,
+        settings=settings,
+        metrics=metrics | {CALIBRATION_ERROR: calibration.error},
+        segments=found,
+        worst=worst_segment(found),
+        calibration=calibration,
+        curve=recall_curve(scores, largest_k=max(kept, default=1)),
+        provenance=provenance or Provenance(),
+    )
+
+
+def _cold_labels(cold_customers: ArrayLike, labels: Mapping[str, Any], num_rows: int) -> list[str]:
+    is_cold = np.asarray(cold_customers)
+    if is_cold.dtype != np.bool_ or is_cold.shape != (num_rows,) or COLD_FEATURE in labels:
+        raise ConfigurationError(
+            f"cold_customers holds {is_cold.dtype} of shape {is_cold.shape}; give True or False for each of the "
+            f"{num_rows} rows, and call no segment {COLD_FEATURE!r}."
+        )
+    return ["no (cold)" if cold else "yes" for cold in is_cold.tolist()]

@@ -1,0 +1,134 @@
+"""Runs to compare: what one is, and the proof that all of them were scored on the same rows.
+
+This module does not compare: it groups runs by method and puts their rows in one order, or says which run does not fit.
+
+Paper: three runs a method. PROTOCOL, points 5 and 10.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.evaluation.intervals import cluster_codes
+from contextual_bert.evaluation.metrics import Scores, exact_mean
+
+Role = Literal["method", "baseline", "oracle"]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run cost; None where it was not measured or means nothing (an oracle has no parameters)."""
+
+    parameters: int | None = None
+    training_seconds: float | None = None
+    peak_memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One trained model on the evaluation rows; a baseline or an oracle is a run with one seed.
+
+    Args:
+        name: of the method; runs of one name differ by seed.
+        seed: of the training.
+        scores: one row a masked position, each once, in any order.
+        clusters: the customer of each row of `scores`; left out in all runs, each set is a cluster of its own.
+        cost: parameters, training time, peak memory.
+        role: a trained method, a baseline (control), or the oracle, which nothing may beat.
+    """
+
+    name: str
+    seed: int
+    scores: Scores
+    clusters: ArrayLike | None = None
+    cost: Cost = field(default_factory=Cost)
+    role: Role = "method"
+
+
+def group_runs(runs: Sequence[Run]) -> dict[str, list[int]]:
+    """Method -> the numbers of its runs, in the order given."""
+    if not runs:
+        raise ConfigurationError("No runs to compare. Give at least one.")
+    groups: dict[str, list[int]] = {}
+    for number, run in enumerate(runs):
+        groups.setdefault(run.name, []).append(number)
+    for name, numbers in groups.items():
+        seeds = [runs[number].seed for number in numbers]
+        if len(set(seeds)) < len(seeds):
+            raise ConfigurationError(f"{name!r} has seeds {seeds}: one run a seed. Drop the repeated run.")
+        if len({runs[number].role for number in numbers}) > 1:
+            raise ConfigurationError(f"The runs of {name!r} have different roles. Give all seeds of a method one role.")
+    return groups
+
+
+def align_runs(runs: Sequence[Run], *, num_items: int | None) -> tuple[list[Scores], NDArray[np.int64]]:
+    """Each run's scores in the canonical order, and the cluster numbers they share; an error if they do not."""
+    aligned: list[Scores] = []
+    labels: list[NDArray[np.generic]] = []
+    for run in runs:
+        run.scores.check(num_items=num_items)
+        clusters = run.scores.example_id if run.clusters is None else np.asarray(run.clusters)
+        if len(clusters) != len(run.scores):
+            raise ConfigurationError(
+                f"{_place(run)} has {len(run.scores)} rows and {len(clusters)} clusters: give one a row."
+            )
+        order = run.scores.order()
+        aligned.append(run.scores.select(order))
+        labels.append(clusters[order])
+    first = aligned[0]
+    for run, scores, clusters in zip(runs[1:], aligned[1:], labels[1:], strict=True):
+        if len(scores) != len(first):
+            raise DataError(
+                f"{_place(run)} scored {len(scores)} masked positions, {_place(runs[0])} {len(first)}", fix=_SAME_ROWS
+            )
+        differs = np.flatnonzero((scores.example_id != first.example_id) | (scores.position != first.position))
+        if len(differs):
+            example, position = scores.example_id[differs[0]], scores.position[differs[0]]
+            raise DataError(
+                f"{_place(run)} scored example {example}, position {position}, which {_place(runs[0])} did not",
+                fix=_SAME_ROWS,
+            )
+        if not np.array_equal(clusters, labels[0]):
+            raise DataError(
+                f"{_place(run)} and {_place(runs[0])} give different customers to the same rows", fix=_SAME_ROWS
+            )
+    return aligned, cluster_codes(labels[0])
+
+
+def mean_cost(costs: Sequence[Cost]) -> Cost:
+    """Over seeds: mean time, largest memory, and the parameters, which must be the same."""
+    parameters = {cost.parameters for cost in costs}
+    if len(parameters) > 1:
+        raise ConfigurationError(
+            f"One method with different parameter counts {sorted(map(str, parameters))}: name them apart."
+        )
+    seconds = [cost.training_seconds for cost in costs if cost.training_seconds is not None]
+    memory = [cost.peak_memory_bytes for cost in costs if cost.peak_memory_bytes is not None]
+    mean_seconds = exact_mean(np.array(seconds)) if seconds else None
+    return Cost(parameters.pop(), mean_seconds, max(memory, default=None))
+
+
+def seed_warnings(groups: Mapping[str, Sequence[int]], runs: Sequence[Run]) -> list[str]:
+    """Methods with one seed, or fewer seeds than the others."""
+    counts = {name: len(numbers) for name, numbers in groups.items() if runs[numbers[0]].role == "method"}
+    warnings: list[str] = []
+    single = [name for name, count in counts.items() if count == 1]
+    if single:
+        warnings.append(f"one seed for {', '.join(single)}: how much another seed would change is unknown.")
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+        warnings.append(
+            f"methods have different numbers of seeds ({listed}); averaging more seeds makes CE look better."
+        )
+    return warnings
+
+
+_SAME_ROWS = "Score every run on the same part of the same split, each position masked once."
+
+
+def _place(run: Run) -> str:
+    return f"run {run.name!r} (seed {run.seed})"

@@ -1,0 +1,67 @@
+"""Reports as JSON and back, by the types of their dataclasses.
+
+An unknown number (NaN) is null in the file. This module does not know which dataclasses there are.
+
+Paper: not there.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from contextual_bert.errors import DataError
+
+T = TypeVar("T")
+
+
+def to_json_text(value: object) -> str:
+    """Indented JSON of dataclasses, tuples and mappings.
+
+    Example:
+        >>> to_json_text((1, float("nan")))
+        '[\\n  1,\\n  null\\n]\\n'
+    """
+    return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def from_json_text(text: str, kind: type[T]) -> T:
+    """Read what `to_json_text` wrote of an object of this class."""
+    try:
+        return _restore(json.loads(text), kind)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        fix = f"Give the text that {kind.__name__}.to_json wrote with this version."
+        raise DataError(f"this is not the JSON of a {kind.__name__}: {error!r}", fix=fix) from error
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
+
+
+def _restore(raw: Any, kind: Any) -> Any:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        if set(raw) != set(hints):
+            raise KeyError(f"keys {sorted(set(raw) ^ set(hints))} are unknown or missing")
+        return kind(**{name: _restore(raw[name], hint) for name, hint in hints.items()})  # pyright: ignore[reportCallIssue]
+    if origin is UnionType:
+        return None if raw is None else _restore(raw, next(each for each in arguments if each is not NoneType))
+    if origin is tuple:
+        kinds = [arguments[0]] * len(raw) if arguments[-1] is Ellipsis else arguments
+        return tuple(_restore(each, inner) for each, inner in zip(raw, kinds, strict=True))
+    if origin is dict:
+        return {key: _restore(each, arguments[1]) for key, each in raw.items()}
+    if kind is float:
+        return math.nan if raw is None else float(raw)
+    return raw

@@ -1,0 +1,154 @@
+"""How numbers are laid out for people: one table, rendered for a terminal and as Markdown, and its provenance.
+
+This module does not know what is in a table; `report` and `comparison` fill it.
+
+Paper: the layout of Table 1. Provenance: PROTOCOL, point 13.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.box import HORIZONTALS
+from rich.console import Console, ConsoleOptions, Group
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.evaluation.intervals import Interval
+from contextual_bert.evaluation.metrics import Metric
+
+# A terminal may break longer names, but no shorter ones.
+_LABEL_WIDTH = 24
+# Blanks and rules around a cell.
+_PADDING = 3
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a number comes from; what was not recorded is printed as such."""
+
+    data_digest: str | None = None
+    commit: str | None = None
+    seeds: tuple[int, ...] = ()
+    hardware: str | None = None
+    recipe: str | None = None
+
+    def line(self) -> str:
+        """The footer of a table.
+
+        Example:
+            >>> Provenance(data_digest="1f3a", seeds=(0, 1)).line()
+            'Data 1f3a; commit not recorded; seeds 0, 1; hardware not recorded; recipe not recorded.'
+        """
+        seeds = ", ".join(str(seed) for seed in self.seeds)
+        parts = {
+            "data": self.data_digest,
+            "commit": self.commit,
+            "seeds": seeds,
+            "hardware": self.hardware,
+            "recipe": self.recipe,
+        }
+        text = "; ".join(f"{name} {value or 'not recorded'}" for name, value in parts.items())
+        return f"{text[0].upper()}{text[1:]}."
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, headings and rows of text; the first `num_label_columns` are names, the rest numbers."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    num_label_columns: int = 1
+
+    def __post_init__(self) -> None:
+        wrong = [row for row in self.rows if len(row) != len(self.columns)]
+        if wrong:
+            raise ConfigurationError(
+                f"The row {wrong[0]} does not have the {len(self.columns)} cells of {self.columns}."
+            )
+
+    def to_markdown(self) -> str:
+        marks = [":--" if index < self.num_label_columns else "--:" for index in range(len(self.columns))]
+        lines = [self.columns, marks, *self.rows]
+        body = "\n".join(f"| {' | '.join(_escape(cell) for cell in line)} |" for line in lines)
+        return f"**{_escape(self.title)}**\n\n{body}"
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RichTable]:
+        # A terminal cuts off what is too wide: go on in a second table that repeats the names.
+        widths = [
+            _PADDING + max(len(line) for cell in cells for line in cell.split("\n"))
+            for cells in zip(self.columns, *self.rows, strict=True)
+        ]
+        labels = list(range(self.num_label_columns))
+        taken = sum(min(widths[index], _LABEL_WIDTH + _PADDING) for index in labels)
+        groups: list[list[int]] = []
+        used = options.max_width
+        for index in range(self.num_label_columns, len(self.columns)):
+            if not groups or used + widths[index] > options.max_width - 1:
+                groups.append([])
+                used = taken
+            groups[-1].append(index)
+            used += widths[index]
+        for number, group in enumerate(groups or [[]]):
+            yield self._part([*labels, *group], self.title if number == 0 else f"{self.title} (continued)")
+
+    def _part(self, chosen: Sequence[int], title: str) -> RichTable:
+        has_lines = any("\n" in cell for row in self.rows for cell in row)
+        table = RichTable(title=Text(title), title_justify="left", box=HORIZONTALS, show_lines=has_lines)
+        for index in chosen:
+            widest = max((len(row[index]) for row in self.rows), default=0)
+            if index < self.num_label_columns:
+                table.add_column(Text(self.columns[index]), overflow="fold", min_width=min(widest, _LABEL_WIDTH))
+            else:
+                table.add_column(Text(self.columns[index]), justify="right", no_wrap=True)
+        for row in self.rows:
+            table.add_row(*(Text(row[index]) for index in chosen))
+        return table
+
+
+def render_markdown(heading: str, tables: Sequence[Table], notes: Sequence[str]) -> str:
+    """A heading, the tables, and the notes as a list."""
+    parts = [f"## {heading}", *(table.to_markdown() for table in tables), "\n".join(f"- {note}" for note in notes)]
+    return "\n\n".join(parts) + "\n"
+
+
+def render_rich(heading: str, tables: Sequence[Table], notes: Sequence[str]) -> Group:
+    """The same for a terminal: `rich.print` it."""
+    return Group(
+        Text(heading, style="bold"),
+        *tables,
+        *(Text(note, style="dim") for note in notes),
+    )
+
+
+def interval_cell(interval: Interval, metric: Metric, *, is_signed: bool = False) -> str:
+    """Value and interval with the metric's digits.
+
+    Example:
+        >>> from contextual_bert.evaluation.metrics import metric_of
+        >>> interval_cell(Interval(3.262, 3.241, 3.283, 0.01, 90, 30), metric_of("cross_entropy_nats"))
+        '3.2620 [3.2410, 3.2830]'
+    """
+    pattern = f"{'+' if is_signed else ''}.{metric.digits}f"
+    if math.isnan(interval.low):
+        return f"{interval.value:{pattern}} [unknown]"
+    return f"{interval.value:{pattern}} [{interval.low:{pattern}}, {interval.high:{pattern}}]"
+
+
+def metric_notes(*, num_items: int | None, left_out_ks: Sequence[int]) -> list[str]:
+    """What a reader must know of the metrics, said once under every table."""
+    over = f" of all {num_items:,} items" if num_items else " of all items"
+    notes = [
+        f"CE: cross-entropy of the masked item in nats, lower is better. Recall in percent, from the full "
+        f"ranking{over}, higher is better; ties get their expected rank; with one target recall@k equals hit rate@k.",
+    ]
+    if left_out_ks:
+        names = ", ".join(f"recall@{k}" for k in left_out_ks)
+        notes.append(f"Left out: {names}. With {num_items} items it is 100% whatever the scorer does.")
+    return notes
+
+
+def _escape(cell: str) -> str:
+    return cell.replace("|", "\\|").replace("\n", " ")

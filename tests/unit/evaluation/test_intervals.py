@@ -1,0 +1,192 @@
+"""Intervals: coverage on simulated customers, pairing, Holm by hand, scipy as the oracle."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.evaluation import (
+    ClusterBootstrap,
+    Interval,
+    bootstrap,
+    cluster_interval,
+    holm,
+    paired_bootstrap,
+    seed_mean,
+)
+from contextual_bert.evaluation.intervals import bounded, cluster_codes, student_quantile
+
+
+def simulate(generator: np.random.Generator, num_customers: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of customers with a taste of their own; the true mean is 0."""
+    sizes = generator.integers(1, 9, num_customers)
+    customers = np.repeat(np.arange(num_customers), sizes)
+    return generator.normal(size=num_customers)[customers] + generator.normal(size=len(customers)), customers
+
+
+@pytest.mark.parametrize("method", ["bootstrap", "closed form", "rows as customers"])
+def test_coverage_is_nominal_only_when_customers_are_the_clusters(method):
+    generator, hits, trials = np.random.default_rng(0), 0, 300
+    for _ in range(trials):
+        values, customers = simulate(generator, 100)
+        if method == "closed form":
+            interval = cluster_interval(values, customers)
+        else:
+            clusters = customers if method == "bootstrap" else np.arange(len(values))
+            interval = bootstrap(values, clusters, num_resamples=300)
+        hits += not interval.excludes(0.0)
+    assert hits / trials < 0.8 if method == "rows as customers" else 0.91 <= hits / trials <= 0.98
+
+
+def test_bootstrap_and_closed_form_agree():
+    values, customers = simulate(np.random.default_rng(1), 2000)
+    one, other = bootstrap(values, customers), cluster_interval(values, customers)
+    assert one.value == other.value == pytest.approx(values.mean())
+    assert one.standard_error == pytest.approx(other.standard_error, rel=0.06)
+    assert one.low == pytest.approx(other.low, abs=0.15 * other.standard_error)
+    assert (one.num_rows, one.num_clusters) == (len(values), 2000)
+
+
+def test_a_resample_is_a_ratio_of_sums_over_drawn_customers():
+    values, customers = np.array([1.0, 2.0, 30.0]), ["a", "a", "b"]
+    means = ClusterBootstrap(customers, num_resamples=500).resampled_means(values[:, None])[:, 0]
+    assert set(means.tolist()) == {1.5, 11.0, 30.0}
+    assert np.mean(means == 11.0) == pytest.approx(0.5, abs=0.08)
+
+
+def test_all_columns_share_the_same_draws():
+    values, customers = simulate(np.random.default_rng(2), 50)
+    draws = ClusterBootstrap(customers, num_resamples=200, seed=5)
+    means = draws.resampled_means(np.stack([values, 2 * values + 1], axis=1))
+    assert np.allclose(2 * means[:, 0] + 1, means[:, 1])
+    assert np.array_equal(means, draws.resampled_means(np.stack([values, 2 * values + 1], axis=1)))
+    other = ClusterBootstrap(customers, num_resamples=200, seed=6).resampled_means(values[:, None])
+    assert not np.allclose(means[:, :1], other)
+
+
+def test_rows_in_any_order_give_the_same_digits():
+    values, customers = simulate(np.random.default_rng(3), 200)
+    order = np.random.default_rng(4).permutation(len(values))
+    assert bootstrap(values, customers) == bootstrap(values[order], customers[order])
+    assert cluster_interval(values, customers) == cluster_interval(values[order], customers[order])
+    assert paired_bootstrap(values, 0 * values, customers) == paired_bootstrap(
+        values[order], 0 * values, customers[order]
+    )
+
+
+def test_other_columns_and_other_blocks_never_change_a_digit(monkeypatch):
+    values, customers = simulate(np.random.default_rng(7), 500)
+    draws = ClusterBootstrap(customers, num_resamples=300)
+    alone = draws.resampled_means(values[:, None])[:, 0]
+    monkeypatch.setattr("contextual_bert.evaluation.intervals._BLOCK_CELLS", 3500)
+    wide = np.random.default_rng(8).normal(size=(len(values), 13))
+    wide[:, 6] = values
+    beside = draws.resampled_means(wide)[:, 6]
+    assert np.array_equal(alone, beside)
+
+
+def test_pairing_sees_what_two_intervals_cannot():
+    generator = np.random.default_rng(5)
+    base, customers = simulate(generator, 300)
+    better = base - 0.05 + 0.1 * generator.normal(size=len(base))
+    difference = paired_bootstrap(better, base, customers)
+    assert difference.interval.excludes(0.0)
+    assert difference.p_value < 0.01
+    assert not bootstrap(better, customers).excludes(bootstrap(base, customers).value)
+    with pytest.raises(ConfigurationError, match="rows must be the same"):
+        paired_bootstrap(better, base[:-1], customers)
+
+
+def test_the_p_value_is_uniform_without_a_difference():
+    generator, p_values = np.random.default_rng(6), []
+    for _ in range(200):
+        values, customers = simulate(generator, 80)
+        p_values.append(paired_bootstrap(values, 0 * values, customers, num_resamples=300).p_value)
+    assert scipy.stats.kstest(p_values, "uniform").pvalue > 0.001
+    assert paired_bootstrap([1.0, 2.0], [1.0, 2.0], ["a", "b"]).p_value == 1.0
+
+
+def test_holm_by_hand_and_bounded():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx((0.03, 0.06, 0.06, 0.02))
+    assert holm([0.5, 0.9]) == (1.0, 1.0)
+    assert holm([]) == ()
+    with pytest.raises(ConfigurationError, match=r"p-value 1.5 is not between 0 and 1"):
+        holm([0.1, 1.5])
+
+
+def test_student_quantile_against_scipy():
+    for degrees in (1, 2, 3, 5, 10, 30, 1000):
+        assert student_quantile(0.975, degrees) == pytest.approx(scipy.stats.t.ppf(0.975, degrees), rel=4e-3)
+        assert student_quantile(0.95, degrees) == pytest.approx(scipy.stats.t.ppf(0.95, degrees), rel=4e-3)
+
+
+def test_seed_mean_against_scipy():
+    values = [4.75, 4.74, 4.79]
+    found = seed_mean(values)
+    assert (found.mean, found.standard_error) == pytest.approx((np.mean(values), scipy.stats.sem(values)))
+    assert math.isnan(seed_mean([1.0]).standard_error)
+    with pytest.raises(ConfigurationError, match="No seeds"):
+        seed_mean([])
+
+
+def test_no_hit_among_thirty_customers_is_no_proof_of_zero():
+    none = cluster_interval(np.zeros(60), np.repeat(np.arange(30), 2))
+    exact = scipy.stats.binomtest(0, 30).proportion_ci(0.95, method="exact")
+    assert bounded(none, highest=100.0).high == pytest.approx(100 * exact.high)
+    every = cluster_interval(np.full(60, 100.0), np.repeat(np.arange(30), 2))
+    assert bounded(every, highest=100.0).low == pytest.approx(100 * (1 - exact.high))
+    half = Interval(99.0, 97.0, 101.0, 1.0, 60, 30)
+    assert (bounded(half, highest=100.0).low, bounded(half, highest=100.0).high) == (97.0, 100.0)
+
+
+def test_one_cluster_leaves_the_interval_unknown():
+    for interval in (bootstrap([1.0, 3.0], ["a", "a"]), cluster_interval([1.0, 3.0], ["a", "a"])):
+        assert interval.value == 2.0
+        assert math.isnan(interval.low)
+        assert math.isnan(interval.standard_error)
+        assert not interval.excludes(100.0)
+    assert math.isnan(paired_bootstrap([1.0], [0.0], ["a"]).p_value)
+
+
+def test_cluster_labels_of_any_kind_are_numbered_in_sorted_order():
+    assert cluster_codes(["b", "a", "b"]).tolist() == [1, 0, 1]
+    assert cluster_codes(np.array(["b", "a", 3], dtype=object)).tolist() == [2, 1, 0]
+    assert cluster_codes(np.array([5, 5, -1])).tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    "missing", [["a", None, "b"], [1.0, math.nan, 2.0], np.array(["a", math.nan, "b"], dtype=object)]
+)
+def test_a_missing_customer_is_named(missing):
+    with pytest.raises(DataError, match=r"row 1, column 'clusters': no customer.*example id"):
+        bootstrap([1.0, 2.0, 3.0], missing)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"num_resamples": 10}, "at least 100"), ({"level": 95}, "level = 95.*0.95"), ({"level": 0.0}, "between 0 and 1")],
+)
+def test_settings_that_cannot_work_are_refused(options, message):
+    with pytest.raises(ConfigurationError, match=message):
+        bootstrap([1.0, 2.0], ["a", "b"], **options)
+
+
+def test_values_that_have_no_mean_are_refused():
+    with pytest.raises(DataError, match="row 1: inf has no mean"):
+        bootstrap([1.0, math.inf], ["a", "b"])
+    with pytest.raises(ConfigurationError, match="at least one row"):
+        bootstrap([], [])
+    with pytest.raises(ConfigurationError, match=r"give \(2, number of columns\)"):
+        ClusterBootstrap(["a", "b"]).resampled_means(np.ones(2))
+
+
+def test_seventeen_thousand_customers_take_seconds():
+    generator = np.random.default_rng(0)
+    columns, customers = generator.normal(size=(85_000, 7)), generator.integers(0, 17_000, 85_000)
+    start = time.process_time()
+    means = ClusterBootstrap(customers, num_resamples=2000).resampled_means(columns)
+    assert time.process_time() - start < 8
+    assert means.std(axis=0) == pytest.approx(np.full(7, 85_000**-0.5), rel=0.1)

@@ -1,0 +1,99 @@
+"""Pictures: whole files or none, drawn from what the report says."""
+
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.evaluation import (
+    EvaluationSettings,
+    Run,
+    Scores,
+    compare_runs,
+    evaluate_scores,
+    plot_comparison,
+    plot_recall,
+    plot_reliability,
+    plot_segments,
+)
+
+SETTINGS = EvaluationSettings(num_resamples=100)
+SCORES = Scores(
+    np.arange(120), [0] * 120, -np.linspace(0.1, 4, 120), np.arange(120) % 40, [1] * 120, np.linspace(0.01, 1, 120)
+)
+REPORT = evaluate_scores(SCORES, segments={"age": np.arange(120) % 3}, settings=SETTINGS, num_items=50)
+COMPARISON = compare_runs(
+    [Run("none", 0, SCORES), Run("oracle", 0, SCORES, role="oracle")], reference="none", settings=SETTINGS
+)
+PLOTS = [
+    (plot_comparison, COMPARISON),
+    (plot_recall, COMPARISON),
+    (plot_recall, REPORT),
+    (plot_reliability, REPORT),
+    (plot_segments, REPORT),
+]
+
+
+@pytest.mark.parametrize(("plot", "evaluated"), PLOTS)
+def test_a_png_with_something_on_it_is_written_and_nothing_else(plot, evaluated, tmp_path):
+    path = plot(evaluated, tmp_path / "plot.png")
+    assert [each.name for each in tmp_path.iterdir()] == ["plot.png"]
+    pixels = matplotlib.image.imread(path)
+    assert min(pixels.shape[:2]) > 300
+    assert 0.01 < (pixels[..., :3].min(axis=-1) < 0.9).mean() < 0.6
+
+
+@pytest.mark.parametrize(("plot", "evaluated"), PLOTS)
+def test_a_failing_disk_keeps_the_old_file_and_leaves_no_half(plot, evaluated, tmp_path, monkeypatch):
+    def fail(self: Figure, path: Path, **_: object) -> None:
+        Path(path).write_bytes(b"half")
+        raise OSError("disk full")
+
+    (tmp_path / "plot.png").write_bytes(b"old")
+    monkeypatch.setattr(Figure, "savefig", fail)
+    with pytest.raises(OSError, match="disk full"):
+        plot(evaluated, tmp_path / "plot.png")
+    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("plot.png", b"old")]
+
+
+@pytest.fixture
+def drawn(monkeypatch) -> list[Figure]:
+    figures: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, path, **_: (figures.append(self), Path(path).write_bytes(b"x")))
+    return figures
+
+
+def test_axes_name_their_units(drawn, tmp_path):
+    for plot, evaluated in PLOTS:
+        plot(evaluated, tmp_path / "plot.png")
+    labels = [axes.get_xlabel() + axes.get_ylabel() for figure in drawn for axes in figure.axes]
+    assert labels.count("cross-entropy (nats), lower is better") == 2
+    assert labels.count("recall@1 (%), higher is better") == 2
+    assert sum("recall@k (%), higher is better" in label for label in labels) == 2
+    title = drawn[3].get_suptitle()
+    assert f"ECE {REPORT.calibration.error.value:.4f}" in title
+
+
+def test_points_stand_where_the_numbers_are(drawn, tmp_path):
+    plot_comparison(COMPARISON, tmp_path / "plot.png")
+    left = drawn[0].axes[0]
+    points = [float(container.lines[0].get_xdata()[0]) for container in left.containers]
+    assert points == [row.intervals["cross_entropy_nats"].value for row in COMPARISON.rows]
+    assert [label.get_text() for label in left.get_yticklabels()] == ["none", "oracle"]
+
+
+def test_only_png_and_only_segments_that_can_be_trusted(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"does not end with .png"):
+        plot_recall(REPORT, tmp_path / "plot.pdf")
+    small = evaluate_scores(SCORES, segments={"id": np.arange(120)}, settings=SETTINGS)
+    with pytest.raises(ConfigurationError, match="No segment has 30 sets"):
+        plot_segments(small, tmp_path / "plot.png")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_customer_can_be_drawn(tmp_path):
+    lonely = evaluate_scores(SCORES, clusters=["ann"] * 120, settings=SETTINGS)
+    assert plot_reliability(lonely, tmp_path / "plot.png").stat().st_size > 1000
