@@ -1,0 +1,21 @@
+"""Using a trained model: completion of raw sets, scoring of data sets."""
+
+from contextual_bert.inference.constraints import CONSTRAINTS, permitted_items
+from contextual_bert.inference.encode import encode_sets, segment_labels, set_index
+from contextual_bert.inference.pipeline import Answer, Candidate, CompletionPipeline, Slot
+from contextual_bert.inference.scoring import ScoredSet, Scorer, score
+
+__all__ = [
+    "CONSTRAINTS",
+    "Answer",
+    "Candidate",
+    "CompletionPipeline",
+    "ScoredSet",
+    "Scorer",
+    "Slot",
+    "encode_sets",
+    "permitted_items",
+    "score",
+    "segment_labels",
+    "set_index",
+]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from contextual_bert.data import EveryPosition, MaskingCollator, SetDataset
 from contextual_bert.evaluation import Scores
-from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS, MaskedScores
+from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS
 
 
 class Scorer(Protocol):
@@ -29,7 +29,7 @@ class Scorer(Protocol):
         attention_mask: Tensor | None = None,
         context: Mapping[str, Tensor] | None = None,
         labels: Tensor | None = None,
-    ) -> MaskedScores: ...
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
 
 
 class ScoredSet(NamedTuple):

@@ -42,7 +42,7 @@ class ContextualTrainingArguments(TrainingArguments):
     save_strategy: str = "epoch"
     save_total_limit: int | None = 2
     load_best_model_at_end: bool = True
-    metric_for_best_model: str | None = "cross_entropy"
+    metric_for_best_model: str | None = "cross_entropy_nats"
     greater_is_better: bool | None = False
     logging_steps: float = 50
     remove_unused_columns: bool | None = False  # batches come whole from the data set: there are no columns to remove
@@ -86,7 +86,7 @@ def training_arguments(
         output_dir=str(output),
         use_cpu=on_cpu,
         dataloader_pin_memory=not on_cpu,
-        ddp_backend="gloo" if on_cpu else None,
+        ddp_backend="gloo" if on_cpu and torch.distributed.is_torchelastic_launched() else None,
         bf16=dtype == "bfloat16",
         seed=seed,
         data_seed=seed,

@@ -40,14 +40,15 @@ class MaskEpoch(TrainerCallback):
 
 
 class ContextualBertTrainer(Trainer):
-    """Trains a ContextualBertForMaskedLM on a SetDataset.
+    """Trains a masked model on a SetDataset.
 
     Args:
-        model: the model; its config says which ids are [PAD] and [MASK].
+        model: the model, or a baseline with ``score_masked``.
         args: ContextualTrainingArguments.
         train_dataset: sets to learn from, None to evaluate only.
         eval_dataset: sets to choose the best checkpoint by; every position is masked once.
-        processor: saved with every checkpoint, so that a checkpoint is usable by itself.
+        processor: saved with every checkpoint, so that a checkpoint is usable by itself; says which ids are [PAD] and [MASK], as the
+            model's config does where there is none.
         patience: stop after so many evaluations without a better cross-entropy; None never stops early.
 
     Relation to its siblings:
@@ -60,7 +61,7 @@ class ContextualBertTrainer(Trainer):
 
     def __init__(
         self,
-        model: ContextualBertForMaskedLM,
+        model: ContextualBertForMaskedLM | nn.Module,
         args: ContextualTrainingArguments,
         *,
         train_dataset: SetDataset | None = None,
@@ -69,11 +70,9 @@ class ContextualBertTrainer(Trainer):
         patience: int | None = None,
         callbacks: list[TrainerCallback] | None = None,
     ) -> None:
+        ids = processor.tokenizer if processor is not None else model.config
         collator = MaskingCollator(
-            mask_id=model.config.mask_token_id,
-            pad_id=model.config.pad_token_id or 0,
-            masks_per_set=args.masks_per_set,
-            seed=args.seed,
+            mask_id=ids.mask_token_id, pad_id=ids.pad_token_id, masks_per_set=args.masks_per_set, seed=args.seed
         )
         early = [EarlyStoppingCallback(early_stopping_patience=patience)] if patience is not None else []
         super().__init__(
@@ -100,7 +99,8 @@ class ContextualBertTrainer(Trainer):
         labels = inputs["labels"]
         with self.compute_loss_context_manager():
             scores = self.model.score_masked(**inputs)
-        loss = -scores.log_probability.mean()
+        log_probability, *_ = scores
+        loss = -log_probability.mean()
         return (loss, None, None) if prediction_loss_only else (loss, tuple(scores), labels[labels != IGNORED_LABEL])
 
 

@@ -1,0 +1,45 @@
+"""contextual-bert: masked language models that know who is asking.
+
+Importing registers the classes with transformers' Auto classes, and does nothing else.
+
+Paper: Denk and Peleteiro Ramallo (2020), "Contextual BERT: Conditioning the Language Model Using a Global State".
+"""
+
+from contextual_bert.conditioning import METHODS, ConditioningMethod, get_method, register_method
+from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector, infer_schema
+from contextual_bert.errors import ContextualBertError
+from contextual_bert.inference import CompletionPipeline, score
+from contextual_bert.models import (
+    ContextualBertConfig,
+    ContextualBertForMaskedLM,
+    ContextualBertModel,
+    ContextualBertProcessor,
+    register_auto_classes,
+)
+from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "METHODS",
+    "Categorical",
+    "CompletionPipeline",
+    "ConditioningMethod",
+    "ContextSchema",
+    "ContextualBertConfig",
+    "ContextualBertError",
+    "ContextualBertForMaskedLM",
+    "ContextualBertModel",
+    "ContextualBertProcessor",
+    "ContextualBertTrainer",
+    "ContextualTrainingArguments",
+    "MultiCategorical",
+    "Numerical",
+    "Vector",
+    "get_method",
+    "infer_schema",
+    "register_method",
+    "score",
+]
+
+register_auto_classes()

@@ -1,0 +1,108 @@
+"""A bag of items: what many deploy before a transformer, and the bar that one has to clear.
+
+The order and the interplay of items are not seen, only their mean. It has the two faces of the models, a loss for training and
+``score_masked`` for evaluation, and knows nothing of transformers.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from contextual_bert.context import ContextEncoder, FeatureLayout
+
+
+class BagOfItems(nn.Module):
+    """Predicts the masked item from the mean of the others' embeddings and, if wished, the context.
+
+    Formula:
+        h = W_x mean(x_j of the visible items) + W_c c + b;  Pr(M = w) = softmax(U ReLU(h) + d)_w
+
+    Symbols:
+        x_j item embeddings; c the concatenated feature embeddings; U output matrix, not tied.
+
+    Shapes:
+        input_ids and labels (batch, length), labels -100 where nothing is asked; scores (masked,).
+
+    Args:
+        vocab_size: items, reserved ids included.
+        layout: the context's features; empty for the bag without context.
+        hidden_size: width of h.
+        num_reserved: ids below this are no items.
+        dropout: probability of dropping a component of h.
+
+    Relation to its siblings:
+        Same data, masks, loss, optimiser and evaluation as the contextual BERT; no attention.
+
+    Reference:
+        Mikolov et al. (2013), "Efficient Estimation of Word Representations in Vector Space", the bag-of-words model.
+
+    Example:
+        >>> bag = BagOfItems(9, layout=(), hidden_size=4)
+        >>> bag(input_ids=torch.tensor([[3, 4, 1]]), labels=torch.tensor([[-100, -100, 5]]))["loss"].shape
+        torch.Size([])
+    """
+
+    def __init__(
+        self, vocab_size: int, *, layout: Sequence[FeatureLayout], hidden_size: int = 256, num_reserved: int = 3, dropout: float = 0.1
+    ) -> None:
+        super().__init__()
+        self.num_reserved = num_reserved
+        self.items = nn.Embedding(vocab_size, hidden_size)
+        self.context_encoder = ContextEncoder(layout) if layout else None
+        self.context = nn.Linear(self.context_encoder.context_size, hidden_size) if self.context_encoder is not None else None
+        self.hidden = nn.Linear(hidden_size, hidden_size)
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(hidden_size, vocab_size)
+        nn.init.normal_(self.items.weight, std=0.02)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.items.weight.device
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        context: Mapping[str, Tensor] | None = None,
+        labels: Tensor | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> dict[str, Any]:
+        """Logits (masked, vocabulary) and, with labels, the loss; ids below ``num_reserved`` are not seen, so no mask is needed."""
+        hidden = self.hidden(self.mean_of_visible(input_ids))
+        if self.context is not None and self.context_encoder is not None and context is not None:
+            hidden = hidden + self.context(self.context_encoder(context).vector)
+        asked = labels != -100 if labels is not None else input_ids == 1
+        rows, _ = asked.nonzero(as_tuple=True)
+        logits = self.output(self.dropout(hidden.relu())[rows])
+        if labels is None:
+            return {"logits": logits}
+        total = cross_entropy(logits.float(), labels[asked], reduction="sum")
+        return {"loss": total / (num_items_in_batch if num_items_in_batch is not None else len(rows)), "logits": logits}
+
+    def mean_of_visible(self, input_ids: Tensor) -> Tensor:
+        """(batch, hidden): the mean embedding of the real items, zero where none is visible."""
+        is_visible = (input_ids >= self.num_reserved).unsqueeze(-1)
+        total = (self.items(input_ids) * is_visible).sum(dim=1)
+        return total / is_visible.sum(dim=1).clamp(min=1)
+
+    @torch.no_grad()
+    def score_masked(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        context: Mapping[str, Tensor] | None = None,
+        labels: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Log-probability, items scored higher, items scored the same, probability of the best: (masked,) each."""
+        if labels is None:
+            raise ValueError("Scoring needs labels: the true item at each masked position, -100 elsewhere.")
+        logits = self(input_ids, attention_mask, context, labels)["logits"].float()
+        own = logits.gather(1, labels[labels != -100].unsqueeze(1))
+        normaliser = logits.logsumexp(dim=-1)
+        logits[:, : self.num_reserved] = -torch.inf
+        best = (logits.amax(dim=-1) - normaliser).exp()
+        return own.squeeze(1) - normaliser, (logits > own).sum(dim=-1), (logits == own).sum(dim=-1), best

@@ -1,0 +1,137 @@
+"""What a run directory holds, and how it is written: whole or not at all.
+
+Weights, config, processor and schema make it usable; recipe, metrics, scores and model card make it checkable. ``metrics.json`` comes last:
+a directory that has it is complete.
+"""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from contextual_bert.errors import RunDirectoryError
+from contextual_bert.evaluation import Cost, Report, Run, Scores
+from contextual_bert.training.recipe import RECIPE_FILE, Recipe
+
+METRICS_FILE = "metrics.json"
+SCORES_FILE = "test_scores.safetensors"
+CHECKPOINTS = "checkpoints"
+CLUSTERS = "cluster"
+
+
+@contextmanager
+def replacing_directory(directory: Path) -> Iterator[Path]:
+    """A temporary folder inside ``directory`` whose files move up when the block ends well, ``metrics.json`` last; else they vanish."""
+    directory.mkdir(parents=True, exist_ok=True)
+    partial = directory / f".partial-{os.getpid()}"
+    try:
+        partial.mkdir()
+        yield partial
+        for path in sorted(partial.iterdir(), key=lambda path: path.name == METRICS_FILE):
+            path.replace(directory / path.name)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def is_complete(directory: Path) -> bool:
+    """Whether the run ended well."""
+    return (directory / METRICS_FILE).is_file()
+
+
+def last_checkpoint(directory: Path) -> Path | None:
+    """The latest checkpoint that was written whole; trainer_state.json is its last file, so half a checkpoint lacks it."""
+    found = [path for path in (directory / CHECKPOINTS).glob("checkpoint-*") if is_whole_checkpoint(path)]
+    return max(found, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
+
+
+def is_whole_checkpoint(path: Path) -> bool:
+    """Whether the trainer's state, the file written last, is there and readable."""
+    try:
+        return "global_step" in json.loads((path / "trainer_state.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+
+
+def save_scores(scores: Scores, clusters: np.ndarray | None, path: Path) -> None:
+    """The rows that intervals are computed from; ``clusters`` holds a number for the customer of each row."""
+    arrays: dict[str, np.ndarray] = dict(scores.as_arrays())
+    if clusters is not None:
+        arrays[CLUSTERS] = np.asarray(clusters, dtype=np.int64)
+    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
+
+
+def load_run(directory: Path, *, name: str, role: Any = "method") -> Run:
+    """A finished run, as ``compare_runs`` takes it.
+
+    Raises:
+        RunDirectoryError: a file is missing or damaged.
+    """
+    try:
+        arrays = load_file(directory / SCORES_FILE)
+        metrics = json.loads((directory / METRICS_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError, SafetensorError) as error:
+        raise RunDirectoryError(f"{directory} is no complete run: {error}. Train it again with --overwrite.") from error
+    clusters = arrays.pop(CLUSTERS, None)
+    return Run(name, Recipe.load(directory).seed, Scores(**arrays), clusters, Cost(**metrics["cost"]), role)
+
+
+def write_metrics(directory: Path, reports: Mapping[str, Report], cost: Cost, extra: Mapping[str, Any]) -> None:
+    """metrics.json: a report a part, what the run cost, and what else must be known."""
+    content = {
+        **{part: json.loads(report.to_json()) for part, report in reports.items()},
+        "cost": {
+            "parameters": cost.parameters,
+            "training_seconds": cost.training_seconds,
+            "peak_memory_bytes": cost.peak_memory_bytes,
+        },
+        **extra,
+    }
+    (directory / METRICS_FILE).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def write_recipe(directory: Path, recipe: Recipe, resolved: Mapping[str, Any]) -> None:
+    """recipe.json: the recipe, everything it resolved to, and the versions it ran on."""
+    content = {"recipe": recipe.to_dict(), "resolved": resolved, "environment": environment()}
+    (directory / RECIPE_FILE).write_text(json.dumps(content, indent=1, default=str) + "\n", encoding="utf-8")
+
+
+def environment() -> dict[str, str]:
+    """Versions, commit and hardware: what a number depends on beside its recipe."""
+    versions = {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}
+    return {**versions, "commit": commit() or "unknown", "hardware": hardware()}
+
+
+def commit() -> str | None:
+    """The commit of the code that runs, with "+" if files differ from it; None outside a checkout."""
+    folder = Path(__file__).parent
+    try:
+        revision = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=folder, capture_output=True, text=True, check=True)
+        changes = subprocess.run(
+            ["git", "status", "--porcelain", "--untracked-files=no", "--", "."], cwd=folder, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return revision.stdout.strip() + ("+" if changes.stdout.strip() else "")
+
+
+def hardware() -> str:
+    """Processor and accelerator, in words."""
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    model = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
+    except OSError:
+        pass
+    return f"{os.cpu_count()} cores of {model}"

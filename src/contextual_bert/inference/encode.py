@@ -1,0 +1,55 @@
+"""From sets of names to sets of ids, and the labels of their segments: whole columns at once.
+
+Knows no model; the processor says what the names mean.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contextual_bert.context import Categorical, MultiCategorical, Numerical, encode_table
+from contextual_bert.data import SetDataset, SetTable
+from contextual_bert.models import RESERVED_ITEMS, ContextualBertProcessor
+
+UNKNOWN_ID = RESERVED_ITEMS.index("[UNK]")
+
+
+def encode_sets(sets: SetTable, processor: ContextualBertProcessor, *, file: str | None = None) -> SetDataset:
+    """The data set of these sets: items as ids ([UNK] where the vocabulary lacks one), contexts encoded.
+
+    Raises:
+        SchemaError, DataError: the table does not fit the processor's schema.
+    """
+    ids = processor.items.lookup(sets.values)
+    context = encode_table(processor.schema, sets.table, file=file).tensors if processor.schema is not None else {}
+    return SetDataset(np.where(ids < 0, UNKNOWN_ID, ids), sets.offsets, context=context, example_ids=sets.rows)
+
+
+def set_index(dataset: SetDataset, example_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each example id (a row of the table) the number of its set in ``dataset``."""
+    rows = dataset.example_ids.numpy()
+    order = np.argsort(rows)
+    return order[np.searchsorted(rows, example_ids, sorter=order)]
+
+
+def segment_labels(dataset: SetDataset, processor: ContextualBertProcessor) -> dict[str, NDArray[np.str_] | list[list[str]]]:
+    """Feature -> the label of each set: its category, its bin, or the list of its values; "(missing)" and "(unknown)" are labels."""
+    labels: dict[str, NDArray[np.str_] | list[list[str]]] = {}
+    for feature in processor.schema.features if processor.schema is not None else ():
+        ids = dataset.context[feature.name].numpy()
+        if isinstance(feature, Categorical):
+            labels[feature.name] = np.array(["(missing)", "(unknown)", *feature.values])[ids]
+        elif isinstance(feature, Numerical):
+            labels[feature.name] = np.array(["(missing)", *bin_names(feature.edges)])[ids]
+        elif isinstance(feature, MultiCategorical):
+            names = ["", "(missing)", "(unknown)", "(none)", *feature.values]
+            labels[feature.name] = [[names[index] for index in row if index] for row in ids.tolist()]
+        else:
+            labels[feature.name] = np.where(ids[:, -1] > 0, "(missing)", "given")
+    return labels
+
+
+def bin_names(edges: tuple[float, ...]) -> list[str]:
+    """Names of the bins between these edges: "below 20", "20 to 30", "30 and above"."""
+    texts = [f"{edge:g}" for edge in edges]
+    middle = [f"{low} to below {high}" for low, high in zip(texts[:-1], texts[1:], strict=True)]
+    return [f"below {texts[0]}", *middle, f"{texts[-1]} and above"] if texts else ["any"]

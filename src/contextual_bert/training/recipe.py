@@ -1,0 +1,123 @@
+"""A run, fully described: what is trained, on which data, how. A function that returns a Recipe is our configuration file.
+
+Paths and plain values only, so that ``recipe.json`` says all of it. This module reads no data and builds no model.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from contextual_bert.data import SetPolicy
+from contextual_bert.errors import ConfigurationError, RunDirectoryError, did_you_mean
+from contextual_bert.training.arguments import check_settings
+
+FORMAT = "contextual-bert recipe 1"
+RECIPE_FILE = "recipe.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What ``contextual_bert.benchmark.run`` needs to train and evaluate one model.
+
+    Args:
+        data: path of the table.
+        items: name of its items column.
+        customer: column that says whose set it is: the unit of splits and intervals; None makes each set its own.
+        time: column that says when; with ``split_by='time'`` the latest sets are the test.
+        split: path of a split file; None makes a split from the next four settings.
+        split_by: "customer", "time" or "row"; None takes the customer if one is named, else the row.
+        validation: share of the data to choose checkpoints by.
+        test: share of the data for the final numbers.
+        split_seed: seed of the split.
+        policy: which items and sets are kept.
+        schema: ``ContextSchema.to_dict()``; None infers one from the training part.
+        exclude: columns that are no context when the schema is inferred.
+        conditioning: name of the method, or of a baseline.
+        model: fields of ContextualBertConfig that differ from ``DEFAULT_MODEL``.
+        training: fields of ContextualTrainingArguments that differ from its defaults.
+        patience: stop after so many epochs without a better validation cross-entropy; None never stops early.
+        init_from: run directory to start from; its vocabulary is kept and new items are appended.
+        device: "auto", "cpu", "cuda" or "mps".
+        dtype: "float32" or "bfloat16" (autocast).
+        seed: of initialisation, masks, dropout and order.
+
+    Raises:
+        ConfigurationError: a setting that cannot work.
+
+    Example:
+        >>> Recipe(data="days.parquet", items="items", conditioning="concat").with_seed(3).seed
+        3
+    """
+
+    data: str
+    items: str
+    customer: str | None = None
+    time: str | None = None
+    split: str | None = None
+    split_by: Literal["customer", "time", "row"] | None = None
+    validation: float = 0.1
+    test: float = 0.1
+    split_seed: int = 0
+    policy: SetPolicy = field(default_factory=SetPolicy)
+    schema: Mapping[str, Any] | None = None
+    exclude: tuple[str, ...] = ()
+    conditioning: str = "global_state_update"
+    model: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    training: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    patience: int | None = None
+    init_from: str | None = None
+    device: str = "auto"
+    dtype: str = "float32"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_settings(dict(self.training))
+        if self.split_by == "customer" and self.customer is None:
+            raise ConfigurationError("split_by='customer' needs the customer column. Name it with customer=... (--customer).")
+        if self.split_by == "time" and self.time is None:
+            raise ConfigurationError("split_by='time' needs the time column. Name it with time=... (--time).")
+        if self.patience is not None and self.patience < 1:
+            raise ConfigurationError(f"patience={self.patience}: give 1 or more, or leave it out.")
+
+    def with_seed(self, seed: int) -> Self:
+        """The same run with another seed; the split stays."""
+        return replace(self, seed=seed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"format": FORMAT, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """The recipe that ``to_dict`` wrote.
+
+        Raises:
+            RunDirectoryError: another format, or a key that no recipe has.
+        """
+        values = dict(content)
+        if values.pop("format", None) != FORMAT:
+            raise RunDirectoryError(f"This is no {FORMAT!r} (format: {content.get('format')!r}). It is from another version: train again.")
+        known = [each.name for each in fields(cls)]
+        for name in values:
+            if name not in known:
+                raise RunDirectoryError(f"The recipe has an unknown key {name!r}. {did_you_mean(name, known)}")
+        policy = {name: tuple(value) if isinstance(value, list) else value for name, value in values.pop("policy", {}).items()}
+        return cls(policy=SetPolicy(**policy), exclude=tuple(values.pop("exclude", ())), **values)
+
+    @classmethod
+    def load(cls, directory: Path) -> Self:
+        """The recipe of a run directory.
+
+        Raises:
+            RunDirectoryError: it has none, or an unreadable one.
+        """
+        path = directory / RECIPE_FILE
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise RunDirectoryError(f"{path} does not exist: {directory} is no run directory. Name the folder given as --output.") from error
+        except ValueError as error:
+            raise RunDirectoryError(f"{path} is not valid JSON ({error}). Train again.") from error
+        return cls.from_dict(content["recipe"] if "recipe" in content else content)
