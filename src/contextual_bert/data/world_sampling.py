@@ -7,14 +7,24 @@ the cost does not grow with the number of items. Deliberately knows nothing of t
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from contextual_bert.data.world_customers import Customers
 from contextual_bert.data.world_preferences import Preferences, Tendencies
-from contextual_bert.data.world_tables import CLOTHING_SIZES, COLOURS, STYLES, Articles, Booleans, Floats, Integers
+from contextual_bert.data.world_tables import (
+    CATEGORIES,
+    CLOTHING_SIZES,
+    COLOURS,
+    STYLES,
+    Articles,
+    Booleans,
+    Floats,
+    Integers,
+)
 
-REJECTION_ROUNDS = 40
+REJECTION_ROUNDS = 160
 DENSE_ROWS = 256  # rows whose full weights are held at once
 
 
@@ -31,6 +41,17 @@ class ArticleSampler:
     articles: Articles
     tendencies: Tendencies
     weights: Floats
+
+    @cached_property
+    def _by_colour(self) -> Integers:
+        """The articles, sorted by category and then by colour."""
+        return np.lexsort((self.articles.colour, self.articles.category))
+
+    @cached_property
+    def _cells(self) -> Integers:
+        """Where each (category, colour) starts in `_by_colour`, and the number of items at the end."""
+        key = (self.articles.category * len(COLOURS) + self.articles.colour)[self._by_colour]
+        return np.searchsorted(key, np.arange(len(CATEGORIES) * len(COLOURS) + 1))
 
     def draw(
         self,
@@ -58,21 +79,17 @@ class ArticleSampler:
     def _draw_group(
         self, preferences: Preferences, row: Integers, category: Integers, *, style: int, generator: np.random.Generator
     ) -> Integers:
-        articles = self.articles
-        by_colour = np.lexsort((articles.colour, articles.category))
+        articles, by_colour, cells = self.articles, self._by_colour, self._cells
         is_offered = preferences.group[row[0], articles.target_group[by_colour]]
         sums = np.concatenate([[0.0], np.cumsum(self.weights[style, by_colour] * is_offered)])
-        cells = np.searchsorted(
-            (articles.category * len(COLOURS) + articles.colour)[by_colour],
-            np.arange(len(articles.starts[:-1]) * len(COLOURS) + 1),
-        )
         mass = np.diff(sums[cells]).reshape(-1, len(COLOURS))
-        colour_sums = np.cumsum(mass[category] * preferences.colour[row], axis=1)
+        colour_sums = np.ascontiguousarray(np.cumsum(mass[category] * preferences.colour[row], axis=1).T)
         bound = preferences.price.max(axis=1) * preferences.brand.max(axis=1) * preferences.style.max(axis=1)
         chosen, pending = np.full(len(row), -1), np.arange(len(row))
         for _ in range(REJECTION_ROUNDS):
             uniform = generator.random((3, len(pending)))
-            colour = (colour_sums[pending] <= uniform[0, :, None] * colour_sums[pending, -1:]).sum(axis=1)
+            colour_sum = colour_sums[:, pending]
+            colour = (colour_sum <= uniform[0] * colour_sum[-1]).sum(axis=0)
             cell = category[pending] * len(COLOURS) + np.minimum(colour, len(COLOURS) - 1)
             low, high = sums[cells[cell]], sums[cells[cell + 1]]
             place = np.searchsorted(sums, low + uniform[1] * (high - low), side="right") - 1

@@ -109,7 +109,7 @@ def test_the_table_read_back_is_what_was_drawn(world: StylistWorld) -> None:
         np.testing.assert_array_equal(getattr(read, name), values, err_msg=name)
 
 
-@pytest.mark.parametrize("rounds", [40, 0], ids=["by rejection", "from the full list"])
+@pytest.mark.parametrize("rounds", [160, 0], ids=["by rejection", "from the full list"])
 @pytest.mark.parametrize("interactions", [True, False])
 def test_articles_are_drawn_with_the_stated_probabilities(
     rounds: int, interactions: bool, monkeypatch: pytest.MonkeyPatch
