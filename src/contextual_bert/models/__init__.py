@@ -9,6 +9,13 @@ from contextual_bert.models.modeling_contextual_bert import (
     ContextualBertPreTrainedModel,
     MaskedScores,
 )
+from contextual_bert.models.parameters import (
+    PAPER_PARAMETERS,
+    ParameterCount,
+    Table1Row,
+    count_parameters,
+    table1,
+)
 from contextual_bert.models.processing_contextual_bert import (
     RESERVED_ITEMS,
     ContextFeatureExtractor,
@@ -17,6 +24,7 @@ from contextual_bert.models.processing_contextual_bert import (
 
 __all__ = [
     "IGNORED_LABEL",
+    "PAPER_PARAMETERS",
     "RESERVED_ITEMS",
     "ContextFeatureExtractor",
     "ContextualBertConfig",
@@ -25,6 +33,10 @@ __all__ = [
     "ContextualBertPreTrainedModel",
     "ContextualBertProcessor",
     "MaskedScores",
+    "ParameterCount",
+    "Table1Row",
     "check_layout",
+    "count_parameters",
     "register_auto_classes",
+    "table1",
 ]

@@ -43,7 +43,7 @@ class ContextualBertConfig(BertConfig):
     """
 
     model_type = "contextual_bert"
-    keys_to_ignore_at_inference = ("state",)
+    keys_to_ignore_at_inference = ["state"]  # noqa: RUF012  (Trainer adds a list to it)
 
     conditioning: str = "none"
     context_features: list[dict[str, Any]] | None = None
@@ -52,6 +52,7 @@ class ContextualBertConfig(BertConfig):
     mask_token_id: int = 1
     reserved_token_ids: list[int] | tuple[int, ...] = (0, 1, 2)
     type_vocab_size: int = 0
+    use_cache: bool = False  # there is nothing to cache without a decoder, and BERT's True warns when checkpointing
 
     def __post_init__(self, **kwargs: Any) -> None:
         known = set(type(self).__dataclass_fields__)

@@ -1,0 +1,143 @@
+"""How many parameters a model has, by the paper's counting rule: Table 1's last column.
+
+Knows names of weights only. The rule "without the feature and item embeddings and the last dense layer" is applied
+here; which layers reproduce the five numbers is decided in the configuration. Paper: section 4, Table 1.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from contextual_bert.conditioning import METHODS, get_method
+from contextual_bert.context import Categorical, ContextSchema
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
+from contextual_bert.models.modeling_contextual_bert import ContextualBertForMaskedLM
+
+PAPER_NUM_ITEMS = 30_000
+PAPER_PARAMETERS = {
+    "none": 546_432,
+    "concat": 673_664,
+    "new_position": 640_768,
+    "global_state": 723_328,
+    "global_state_update": 921_856,
+}
+
+# The first prefix that fits decides; a tied weight is counted once, as the embedding that it is.
+_PARTS = (
+    ("bert.embeddings.", "embeddings"),
+    ("bert.context_encoder.", "context_encoder"),
+    ("cls.predictions.transform.", "head"),
+    ("cls.", "output"),
+    ("bert.conditioning.", "input"),
+    ("bert.encoder.conditioning.", "state"),
+)
+_LAYER_PARTS = {
+    "attention": "attention",
+    "conditioning": "block",
+    "intermediate": "feed_forward",
+    "output": "feed_forward",
+}
+
+
+@dataclass(frozen=True)
+class ParameterCount:
+    """Numbers of parameters, split as Table 1 splits them.
+
+    Formula:
+        counted = attention + feed_forward + head + input + state + block
+
+    Args:
+        counted: what the paper counts: all but the three below.
+        embeddings: items (or words), segments, positions and their LayerNorm.
+        context_encoder: the embeddings of the context features.
+        output: the last dense layer: the output matrix, unless it is tied to the item embeddings, and its bias.
+        parts: ``counted`` by part: attention, feed_forward and head are BERT's; input, state and block the method's
+            slots.
+
+    Relation to its siblings:
+        ``table1`` makes one for each registered method.
+
+    Reference:
+        Denk and Peleteiro Ramallo (2020), Table 1.
+
+    Example:
+        >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+        >>> count_parameters(ContextualBertForMaskedLM(ContextualBertConfig(vocab_size=9, **sizes))).parts["head"]
+        88
+    """
+
+    counted: int
+    embeddings: int
+    context_encoder: int
+    output: int
+    parts: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        """All parameters."""
+        return self.counted + self.embeddings + self.context_encoder + self.output
+
+
+@dataclass(frozen=True)
+class Table1Row:
+    """One method in the paper's setting: our count and the paper's.
+
+    Args:
+        conditioning: name of the method.
+        label: the paper's name for it.
+        count: ours.
+        paper: the number printed in Table 1; None for a method that is not the paper's.
+
+    Example:
+        >>> row = table1()[0]
+        >>> row.conditioning, row.count.counted == row.paper
+        ('none', True)
+    """
+
+    conditioning: str
+    label: str
+    count: ParameterCount
+    paper: int | None
+
+
+def count_parameters(model: nn.Module) -> ParameterCount:
+    """The parameters of a ContextualBertForMaskedLM by the paper's rule.
+
+    Raises:
+        ConfigurationError: a parameter with a name that is not this model's.
+    """
+    sums: Counter[str] = Counter()
+    for name, parameter in model.named_parameters():
+        sums[_part(name)] += parameter.numel()
+    embeddings, context_encoder, output = (sums.pop(part, 0) for part in ("embeddings", "context_encoder", "output"))
+    return ParameterCount(sums.total(), embeddings, context_encoder, output, dict(sums))
+
+
+def table1(schema: ContextSchema | None = None) -> tuple[Table1Row, ...]:
+    """Every registered method in the paper's setting, the paper's five first.
+
+    Args:
+        schema: customer features; no counted number depends on them, for their sizes are scaled to the paper's sum.
+    """
+    schema = schema or ContextSchema(features=(Categorical(name="customer", values=("a", "b")),))
+    rows: list[Table1Row] = []
+    for name in (*PAPER_PARAMETERS, *sorted(METHODS.keys() - PAPER_PARAMETERS.keys())):
+        config = ContextualBertConfig.paper(name, schema=schema, vocab_size=PAPER_NUM_ITEMS)
+        with torch.device("meta"):  # counting needs no memory
+            model = ContextualBertForMaskedLM(config)
+        rows.append(Table1Row(name, get_method(name).label, count_parameters(model), PAPER_PARAMETERS.get(name)))
+    return tuple(rows)
+
+
+def _part(name: str) -> str:
+    for prefix, part in _PARTS:
+        if name.startswith(prefix):
+            return part
+    if name.startswith("bert.encoder.layer."):
+        return _LAYER_PARTS[name.split(".")[4]]
+    raise ConfigurationError(
+        f"The parameter {name!r} is none of ContextualBertForMaskedLM. Count a model of that class."
+    )

@@ -1,0 +1,108 @@
+"""A model, a batch and a schema small enough for a contract to take milliseconds.
+
+All weights are drawn anew from a generator, those that a method starts at zero too: a contract must hold anywhere, not
+only where training begins. It knows no contract. Paper: section 4, in miniature.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector
+from contextual_bert.models import (
+    IGNORED_LABEL,
+    ContextualBertConfig,
+    ContextualBertForMaskedLM,
+    ContextualBertProcessor,
+)
+
+ITEMS = tuple(f"item-{number}" for number in range(20))
+SETS = (  # of different lengths; the masked item of each is ANSWERS'
+    ("item-0", "[MASK]", "item-2", "item-3", "item-4"),
+    ("item-5", "item-6", "[MASK]"),
+    ("[MASK]", "item-8", "item-9", "item-10"),
+    ("item-3", "item-1", "[MASK]", "item-7", "item-19"),
+)
+ANSWERS = ("item-1", "item-7", "item-11", "item-0")
+RECORDS: tuple[dict[str, Any], ...] = (
+    {"sex": "f", "age": 12, "brands": ["a", "b"], "style": [0.5, -1.0]},
+    {"sex": "m", "age": 45, "brands": ["c"], "style": [1.5, 0.25]},
+    {"sex": "nobody knows", "age": 70, "brands": []},  # unknown, empty, missing
+    {"age": 33, "brands": ["b", "c", "a"], "style": [-0.75, 2.0]},
+)
+WEIGHT_SCALE = 0.2  # about 1 / sqrt(hidden): neither fades nor explodes from block to block
+
+
+def miniature_schema() -> ContextSchema:
+    """One context feature of each kind."""
+    return ContextSchema(
+        features=(
+            Categorical(name="sex", values=("f", "m")),
+            Numerical(name="age", edges=(20.0, 40.0, 60.0)),
+            MultiCategorical(name="brands", values=("a", "b", "c")),
+            Vector(name="style", size=2, embedding_size=4),
+        )
+    )
+
+
+def miniature_config(method_name: str, **fields: Any) -> ContextualBertConfig:
+    """Three blocks of width 32 without dropout; ``fields`` override."""
+    sizes: dict[str, Any] = {
+        "vocab_size": len(ITEMS) + 3,  # the reserved ids
+        "hidden_size": 32,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 48,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+    }
+    return ContextualBertConfig.from_schema(miniature_schema(), conditioning=method_name, **(sizes | fields))
+
+
+def miniature_model(method_name: str, *, seed: int = 0, **fields: Any) -> ContextualBertForMaskedLM:
+    """A model in ``eval()`` mode, every weight drawn at random."""
+    model = ContextualBertForMaskedLM(miniature_config(method_name, **fields))
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            noise = torch.randn(weight.shape, generator=generator) * WEIGHT_SCALE
+            weight.copy_(1 + noise if name.endswith("LayerNorm.weight") else noise)
+    return model.eval()
+
+
+def miniature_processor() -> ContextualBertProcessor:
+    """Knows ITEMS and ``miniature_schema``."""
+    return ContextualBertProcessor.from_items(ITEMS, miniature_schema())
+
+
+def miniature_batch() -> dict[str, Any]:
+    """Four sets with one [MASK] each, padded, with their contexts and labels: what ``forward`` takes."""
+    processor = miniature_processor()
+    batch = dict(processor(items=SETS, context=RECORDS))
+    answers = torch.tensor([processor.items.id_of(answer) for answer in ANSWERS])
+    is_masked = batch["input_ids"] == processor.items.id_of("[MASK]")
+    batch["labels"] = torch.where(is_masked, answers[:, None], IGNORED_LABEL)
+    return batch
+
+
+def rows_of(batch: dict[str, Any], rows: list[int]) -> dict[str, Any]:
+    """These rows of a batch, context included."""
+    return {
+        name: {feature: tensor[rows] for feature, tensor in value.items()} if isinstance(value, dict) else value[rows]
+        for name, value in batch.items()
+    }
+
+
+def require(holds: bool, text: str) -> None:
+    """Raise AssertionError with ``text`` unless ``holds``; unlike ``assert`` it also works under ``python -O``."""
+    if not holds:
+        raise AssertionError(text)
+
+
+def relative_difference(found: Tensor, expected: Tensor) -> float:
+    """max |found - expected| / max |expected|; infinite where the shapes differ or something is not a number."""
+    if found.shape != expected.shape or not bool(found.isfinite().all()):
+        return float("inf")
+    scale = float(expected.abs().max())
+    return float((found.float() - expected.float()).abs().max()) / (scale or 1.0)
