@@ -1,0 +1,24 @@
+"""The oracle of a stylist world as one more row of a comparison: the best score that any model can reach on these sets."""
+
+from collections.abc import Callable
+
+from contextual_bert.benchmark.preparation import Preparation
+from contextual_bert.benchmark.runner import cluster_numbers
+from contextual_bert.data import Oracle, StylistWorld
+from contextual_bert.evaluation import Run, Scores
+
+
+def oracle_run(world: StylistWorld, ready: Preparation, *, progress: Callable[[int, int], None] | None = None) -> Run:
+    """Score the test sets with the true probabilities of the world they were drawn from.
+
+    Args:
+        world: the world.
+        ready: the data of the study.
+        progress: called with (rows done, rows in all).
+
+    Returns:
+        A run named "oracle" on the same masked positions as every model.
+    """
+    sets = ready.split.select(ready.sets, "test")
+    scores = Scores(**Oracle(world).score_table(sets.table, example_ids=sets.rows, progress=progress))
+    return Run("oracle", 0, scores, cluster_numbers(ready, "test", scores.example_id), role="oracle")
