@@ -89,12 +89,20 @@ def prepare(recipe: Recipe, *, source: pa.Table | None = None) -> Preparation:
         count_rows=split.rows("train"),
     )
     if not np.isin(sets.rows, split.rows("train")).any():
-        raise DataError("no set of the training part is left", file=recipe.data, fix="Loosen the item filters or the set sizes.")
+        raise DataError(
+            "no set of the training part is left", file=recipe.data, fix="Loosen the item filters or the set sizes."
+        )
     training = split.select(sets, "train")
     if recipe.init_from is not None:
         known = ContextualBertProcessor.from_pretrained(recipe.init_from)
-        if recipe.schema is not None and known.schema is not None and ContextSchema.from_dict(dict(recipe.schema)) != known.schema:
-            raise ConfigurationError(f"{recipe.init_from} was trained with another schema. Leave --schema out: the run brings its own.")
+        if (
+            recipe.schema is not None
+            and known.schema is not None
+            and ContextSchema.from_dict(dict(recipe.schema)) != known.schema
+        ):
+            raise ConfigurationError(
+                f"{recipe.init_from} was trained with another schema. Leave --schema out: the run brings its own."
+            )
         processor, schema = known.with_items(training.distinct_items()), known.schema
     else:
         schema = schema_of(recipe, training.table)
@@ -131,4 +139,3 @@ def customers_of(sets: SetTable) -> NDArray[np.str_]:
     """The customer of each set, as text."""
     column = sets.table.column(str(sets.customer))
     return np.asarray(column.cast(pa.string()).to_numpy(zero_copy_only=False), dtype=np.str_)
-

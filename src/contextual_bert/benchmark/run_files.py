@@ -1,14 +1,16 @@
 """What a run directory holds, and how it is written: whole or not at all.
 
-Weights, config, processor and schema make it usable; recipe, metrics, scores and model card make it checkable. ``metrics.json`` comes last:
-a directory that has it is complete.
+Weights, config, processor and schema make it usable; recipe, metrics, scores and model card make it checkable.
+``metrics.json`` comes last: a directory that has it is complete.
 """
 
 import json
 import os
 import platform
+import resource
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,12 +28,13 @@ from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 METRICS_FILE = "metrics.json"
 SCORES_FILE = "test_scores.safetensors"
 CHECKPOINTS = "checkpoints"
+TENSORBOARD = "tensorboard"
 CLUSTERS = "cluster"
 
 
 @contextmanager
 def replacing_directory(directory: Path) -> Iterator[Path]:
-    """A temporary folder inside ``directory`` whose files move up when the block ends well, ``metrics.json`` last; else they vanish."""
+    """A temporary folder inside ``directory``; its files move up if the block ends well, ``metrics.json`` last."""
     directory.mkdir(parents=True, exist_ok=True)
     partial = directory / f".partial-{os.getpid()}"
     try:
@@ -49,7 +52,7 @@ def is_complete(directory: Path) -> bool:
 
 
 def last_checkpoint(directory: Path) -> Path | None:
-    """The latest checkpoint that was written whole; trainer_state.json is its last file, so half a checkpoint lacks it."""
+    """The latest whole checkpoint; trainer_state.json is the last file written, so half a checkpoint lacks it."""
     found = [path for path in (directory / CHECKPOINTS).glob("checkpoint-*") if is_whole_checkpoint(path)]
     return max(found, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
 
@@ -115,9 +118,15 @@ def commit() -> str | None:
     """The commit of the code that runs, with "+" if files differ from it; None outside a checkout."""
     folder = Path(__file__).parent
     try:
-        revision = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=folder, capture_output=True, text=True, check=True)
+        revision = subprocess.run(
+            ["git", "rev-parse", "--short=12", "HEAD"], cwd=folder, capture_output=True, text=True, check=True
+        )
         changes = subprocess.run(
-            ["git", "status", "--porcelain", "--untracked-files=no", "--", "."], cwd=folder, capture_output=True, text=True, check=True
+            ["git", "status", "--porcelain", "--untracked-files=no", "--", "."],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=True,
         )
     except (OSError, subprocess.CalledProcessError):
         return None
@@ -135,3 +144,11 @@ def hardware() -> str:
     except OSError:
         pass
     return f"{os.cpu_count()} cores of {model}"
+
+
+def peak_memory_bytes() -> int:
+    """The most memory this process, or the accelerator it used, ever held."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated()
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

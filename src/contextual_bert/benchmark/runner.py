@@ -3,8 +3,6 @@
 A run that is complete is not run again, an interrupted one goes on at its last checkpoint. PROTOCOL, points 7, 10, 13.
 """
 
-import resource
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -12,49 +10,65 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import nn
 from torch.utils.tensorboard import SummaryWriter
 from transformers import PreTrainedModel, PrinterCallback, ProgressCallback, TrainerCallback, set_seed
 from transformers.integrations import TensorBoardCallback
 
-from contextual_bert.baselines import BagOfItems
+from contextual_bert.benchmark.building import arguments_of, build_model, count_counted
 from contextual_bert.benchmark.card import write_card
+from contextual_bert.benchmark.checks import (
+    BASELINES,
+    check_conditioning,
+    check_same_recipe,
+    check_study,
+    checkpoint_to_resume,
+    remember_recipe,
+)
 from contextual_bert.benchmark.preparation import Preparation, prepare
 from contextual_bert.benchmark.run_files import (
     CHECKPOINTS,
+    TENSORBOARD,
     commit,
     hardware,
     is_complete,
-    last_checkpoint,
     load_run,
+    peak_memory_bytes,
     replacing_directory,
     save_scores,
     write_metrics,
     write_recipe,
 )
-from contextual_bert.conditioning import METHODS, get_method
-from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
-from contextual_bert.evaluation import Comparison, Cost, EvaluationSettings, Provenance, Report, Run, compare_runs, evaluate_scores
+from contextual_bert.evaluation import (
+    Comparison,
+    Cost,
+    EvaluationSettings,
+    Provenance,
+    Report,
+    Run,
+    compare_runs,
+    evaluate_scores,
+)
 from contextual_bert.inference import ScoredSet, score, segment_labels, set_index
-from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
-from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments, training_arguments
-from contextual_bert.training.progress import TrainingProgress
+from contextual_bert.training import (
+    ContextualBertTrainer,
+    ContextualTrainingArguments,
+    TrainingProgress,
+    counting,
+)
 from contextual_bert.training.recipe import Recipe
 
-BASELINES = ("bag", "bag_context")
-DEFAULT_MODEL: Mapping[str, Any] = {
-    "hidden_size": 128,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 8,
-    "intermediate_size": 256,
-}
 Say = Callable[[str], None]
 
 
 def run(
-    recipe: Recipe, output: Path, *, preparation: Preparation | None = None, is_resumed: bool = False, is_quiet: bool = False
+    recipe: Recipe,
+    output: Path,
+    *,
+    preparation: Preparation | None = None,
+    is_resumed: bool = False,
+    is_quiet: bool = False,
 ) -> Report:
     """Train one model, evaluate its best checkpoint, and write the run directory.
 
@@ -71,19 +85,18 @@ def run(
     Raises:
         ConfigurationError: the directory holds a run already.
     """
-    if is_complete(output):
-        raise ConfigurationError(f"{output} holds a complete run. Give another --output, or --overwrite to replace it.")
-    checkpoint = last_checkpoint(output)
-    if checkpoint is not None and not is_resumed:
-        raise ConfigurationError(f"{output} holds an interrupted run. Give --resume to go on with it, or --overwrite to start again.")
+    check_conditioning(recipe.conditioning)
+    checkpoint = checkpoint_to_resume(output, is_resumed=is_resumed)
     ready = preparation or prepare(recipe)
     recipe = replace(ready.recipe, conditioning=recipe.conditioning, seed=recipe.seed)
-    arguments = training_arguments(
-        output / CHECKPOINTS, device=recipe.device, dtype=recipe.dtype, seed=recipe.seed, disable_tqdm=True, **recipe.training
-    )
+    if checkpoint is not None:
+        check_same_recipe(recipe, output)
+    arguments = arguments_of(recipe, output / CHECKPOINTS, has_validation="validation" in ready.datasets)
     set_seed(recipe.seed)
     model = build_model(recipe, ready)
     trainer = make_trainer(recipe, ready, model, arguments, is_quiet=is_quiet)
+    if trainer.is_world_process_zero():
+        remember_recipe(output, recipe)
     started = time.perf_counter()
     try:
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
@@ -93,54 +106,24 @@ def run(
                 callback.close()
     cost = Cost(count_counted(model), time.perf_counter() - started, peak_memory_bytes())
     model.eval()
-    scored = {part: score(model, ready.datasets[part]) for part in ("validation", "test") if part in ready.datasets}
+    parts = [part for part in ("validation", "test") if part in ready.datasets]
+    scored: dict[str, ScoredSet] = {}
+    for part in parts:
+        with counting(f"scoring the {part} part", is_quiet=is_quiet) as progress:
+            scored[part] = score(model, ready.datasets[part], progress=progress)
     reports = {part: report_on(part, result, ready, seed=recipe.seed) for part, result in scored.items()}
     if trainer.is_world_process_zero():
-        write_run(output, recipe, ready, model, {"reports": reports, "scored": scored, "cost": cost, "arguments": arguments})
-    return reports.get("test") or reports["validation"]
-
-
-def build_model(recipe: Recipe, ready: Preparation) -> nn.Module:
-    """The model of a recipe: new, from ``init_from``, or a baseline.
-
-    Raises:
-        UnknownNameError: neither a method nor a baseline has that name.
-    """
-    name, schema, vocab_size = recipe.conditioning, ready.processor.schema, len(ready.processor.items)
-    if name in BASELINES:
-        return BagOfItems(vocab_size, layout=schema.layout if name == "bag_context" and schema is not None else ())
-    if name not in METHODS:
-        raise UnknownNameError(f"Unknown conditioning {name!r}. {did_you_mean(name, [*METHODS, *BASELINES])}")
-    if recipe.init_from is not None:
-        return started_from(recipe, vocab_size)
-    if get_method(name).has_context and schema is None:
-        raise ConfigurationError(f"conditioning={name!r} needs a context, and {recipe.data} has no column for one. Take 'none'.")
-    return ContextualBertForMaskedLM(
-        ContextualBertConfig.from_schema(schema, **{**DEFAULT_MODEL, **recipe.model, "conditioning": name, "vocab_size": vocab_size})
-    )
-
-
-def started_from(recipe: Recipe, vocab_size: int) -> ContextualBertForMaskedLM:
-    """The model of the run ``init_from``, with rows for the items that were appended to its vocabulary."""
-    model = ContextualBertForMaskedLM.from_pretrained(str(recipe.init_from))
-    if recipe.conditioning != model.config.conditioning:
-        raise ConfigurationError(
-            f"{recipe.init_from} was trained with conditioning={model.config.conditioning!r}, this run asks for {recipe.conditioning!r}. "
-            "Give the same --conditioning, or start without --init-from."
+        write_run(
+            output, recipe, ready, model, {"reports": reports, "scored": scored, "cost": cost, "arguments": arguments}
         )
-    differing = [field for field, value in recipe.model.items() if getattr(model.config, field, None) != value]
-    if differing:
-        raise ConfigurationError(f"{', '.join(differing)} cannot change in a run that starts from {recipe.init_from}. Leave it out.")
-    if vocab_size > model.config.vocab_size:
-        model.resize_token_embeddings(vocab_size)
-    return model
+    return reports.get("test") or reports["validation"]
 
 
 def make_trainer(
     recipe: Recipe, ready: Preparation, model: nn.Module, arguments: ContextualTrainingArguments, *, is_quiet: bool
 ) -> ContextualBertTrainer:
     """The trainer of a run: its data, TensorBoard in ``<checkpoints>/../tensorboard``, one progress bar."""
-    log = Path(arguments.output_dir).parent / "tensorboard"
+    log = Path(arguments.output_dir).parent / TENSORBOARD
     callbacks: list[TrainerCallback] = [TensorBoardCallback(SummaryWriter(str(log)))] if arguments.should_log else []
     if not is_quiet:
         callbacks.append(TrainingProgress(f"{recipe.conditioning}, seed {recipe.seed}"))
@@ -235,11 +218,13 @@ def compare(
     Returns:
         The comparison on the test part.
     """
+    check_study(recipes, reference=reference, others=[each.name for each in extra])
     ready = preparation or prepare(recipes[0])
     runs: list[Run] = []
     for recipe in recipes:
         folder = output / recipe.conditioning / f"seed-{recipe.seed}"
         if is_complete(folder):
+            check_same_recipe(replace(ready.recipe, conditioning=recipe.conditioning, seed=recipe.seed), folder)
             say(f"{folder}: complete, not run again")
         else:
             run(recipe, folder, preparation=ready, is_resumed=True, is_quiet=is_quiet)
@@ -257,20 +242,9 @@ def compare(
 def provenance(ready: Preparation, *, seeds: Sequence[int]) -> Provenance:
     """Where the numbers of a report come from."""
     return Provenance(
-        data_digest=ready.split.data_digest[:16], commit=commit(), seeds=tuple(seeds), hardware=hardware(), recipe="recipe.json"
+        data_digest=ready.split.data_digest[:16],
+        commit=commit(),
+        seeds=tuple(seeds),
+        hardware=hardware(),
+        recipe="recipe.json",
     )
-
-
-def count_counted(model: nn.Module) -> int:
-    """Parameters by the paper's rule: without item embeddings, context encoder and output matrix."""
-    left_out = ("bert.embeddings.", "bert.context_encoder.", "cls.predictions.decoder.", "cls.predictions.bias", "items.", "context_encoder.", "output.")
-    return sum(parameter.numel() for name, parameter in model.named_parameters() if not name.startswith(left_out))
-
-
-def peak_memory_bytes() -> int:
-    """The most memory this process, or the accelerator it used, ever held."""
-    if torch.cuda.is_available():
-        return torch.cuda.max_memory_allocated()
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-

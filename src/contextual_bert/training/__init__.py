@@ -1,8 +1,25 @@
 """Training: arguments, trainer, recipes."""
 
-from contextual_bert.training.arguments import ContextualTrainingArguments, training_arguments
-from contextual_bert.training.progress import TrainingProgress
+from contextual_bert.training.arguments import (
+    ContextualTrainingArguments,
+    check_settings,
+    chosen_device,
+    chosen_dtype,
+    training_arguments,
+)
+from contextual_bert.training.progress import TrainingProgress, counting
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.trainer import ContextualBertTrainer, MaskEpoch
 
-__all__ = ["ContextualBertTrainer", "ContextualTrainingArguments", "MaskEpoch", "Recipe", "TrainingProgress", "training_arguments"]
+__all__ = [
+    "ContextualBertTrainer",
+    "ContextualTrainingArguments",
+    "MaskEpoch",
+    "Recipe",
+    "TrainingProgress",
+    "check_settings",
+    "chosen_device",
+    "chosen_dtype",
+    "counting",
+    "training_arguments",
+]

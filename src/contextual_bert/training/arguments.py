@@ -3,6 +3,8 @@
 Knows no model and no data.
 """
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,25 @@ from typing import Any
 import torch
 from transformers import TrainingArguments
 
-from contextual_bert.errors import ConfigurationError, did_you_mean
+from contextual_bert.errors import ConfigurationError, ContextualBertError, did_you_mean
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = ("float32", "bfloat16")
+OWN_SETTINGS = {
+    "output_dir": "output",
+    "seed": "seed",
+    "data_seed": "seed",
+    "use_cpu": "device",
+    "bf16": "dtype",
+    "fp16": "dtype",
+}
+POSITIVE = (
+    "learning_rate",
+    "masks_per_set",
+    "num_train_epochs",
+    "per_device_train_batch_size",
+    "per_device_eval_batch_size",
+)
 
 
 @dataclass
@@ -75,28 +92,69 @@ def training_arguments(
         True
     """
     check_settings(settings)
-    if device not in DEVICES:
-        raise ConfigurationError(f"device={device!r}. {did_you_mean(device, DEVICES)}")
-    if dtype not in DTYPES:
-        raise ConfigurationError(f"dtype={dtype!r}. {did_you_mean(dtype, DTYPES)}")
-    if (device == "cuda" and not torch.cuda.is_available()) or (device == "mps" and not torch.backends.mps.is_available()):
-        raise ConfigurationError(f"device={device!r}, and PyTorch finds none on this machine. Give 'cpu' or 'auto'.")
-    on_cpu = device == "cpu" or (device == "auto" and not torch.accelerator.is_available())
-    return ContextualTrainingArguments(
-        output_dir=str(output),
-        use_cpu=on_cpu,
-        dataloader_pin_memory=not on_cpu,
-        ddp_backend="gloo" if on_cpu and torch.distributed.is_torchelastic_launched() else None,
-        bf16=dtype == "bfloat16",
-        seed=seed,
-        data_seed=seed,
-        **settings,
-    )
+    on_cpu = chosen_device(device).type == "cpu"
+    chosen: dict[str, Any] = {
+        "use_cpu": on_cpu,
+        "dataloader_pin_memory": not on_cpu,
+        "ddp_backend": "gloo" if on_cpu and torch.distributed.is_torchelastic_launched() else None,
+        "bf16": chosen_dtype(dtype) == torch.bfloat16,
+    }
+    try:
+        return ContextualTrainingArguments(output_dir=str(output), seed=seed, data_seed=seed, **{**chosen, **settings})
+    except ContextualBertError:
+        raise
+    except (ValueError, TypeError, NotImplementedError, ImportError) as error:
+        raise ConfigurationError(f"The training settings {settings} do not work: {error}") from error
 
 
-def check_settings(settings: dict[str, Any]) -> None:
-    """Raise ConfigurationError for a name that is no training setting, with the closest one."""
+def chosen_device(name: str) -> torch.device:
+    """The device of that name; "auto" takes an accelerator if there is one.
+
+    Raises:
+        ConfigurationError: no such device, or this machine lacks it.
+
+    Example:
+        >>> chosen_device("cpu").type
+        'cpu'
+    """
+    if name not in DEVICES:
+        raise ConfigurationError(f"device={name!r}. {did_you_mean(name, DEVICES)}")
+    if (name == "cuda" and not torch.cuda.is_available()) or (name == "mps" and not torch.backends.mps.is_available()):
+        raise ConfigurationError(f"device={name!r}, and PyTorch finds none on this machine. Give 'cpu' or 'auto'.")
+    if name != "auto":
+        return torch.device(name)
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    return accelerator if accelerator is not None else torch.device("cpu")
+
+
+def chosen_dtype(name: str) -> torch.dtype:
+    """float32 or bfloat16, by name.
+
+    Raises:
+        ConfigurationError: another name.
+
+    Example:
+        >>> chosen_dtype("bfloat16")
+        torch.bfloat16
+    """
+    if name not in DTYPES:
+        raise ConfigurationError(f"dtype={name!r}. {did_you_mean(name, DTYPES)}")
+    return torch.bfloat16 if name == "bfloat16" else torch.float32
+
+
+def check_settings(settings: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError for a name that is no training setting, or a value that cannot work.
+
+    Example:
+        >>> check_settings({"num_train_epochs": 3})
+    """
     known = ContextualTrainingArguments.__dataclass_fields__
-    for name in settings:
+    for name, value in settings.items():
+        if name in OWN_SETTINGS:
+            raise ConfigurationError(f"{name!r} is not a setting of its own here: give {OWN_SETTINGS[name]} instead.")
         if name not in known:
             raise ConfigurationError(f"No training setting {name!r}. {did_you_mean(name, known)}")
+        if name in POSITIVE and (
+            isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf
+        ):
+            raise ConfigurationError(f"{name}={value!r}: give a number above 0.")

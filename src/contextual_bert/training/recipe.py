@@ -1,4 +1,4 @@
-"""A run, fully described: what is trained, on which data, how. A function that returns a Recipe is our configuration file.
+"""A run, fully described: what is trained, on which data, how. A function that returns a Recipe is our config file.
 
 Paths and plain values only, so that ``recipe.json`` says all of it. This module reads no data and builds no model.
 """
@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 
 from contextual_bert.data import SetPolicy
 from contextual_bert.errors import ConfigurationError, RunDirectoryError, did_you_mean
+from contextual_bert.models import ContextualBertConfig
 from contextual_bert.training.arguments import check_settings
 
 FORMAT = "contextual-bert recipe 1"
@@ -73,9 +74,12 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_settings(dict(self.training))
+        check_settings(self.training)
+        check_fields(self.model)
         if self.split_by == "customer" and self.customer is None:
-            raise ConfigurationError("split_by='customer' needs the customer column. Name it with customer=... (--customer).")
+            raise ConfigurationError(
+                "split_by='customer' needs the customer column. Name it with customer=... (--customer)."
+            )
         if self.split_by == "time" and self.time is None:
             raise ConfigurationError("split_by='time' needs the time column. Name it with time=... (--time).")
         if self.patience is not None and self.patience < 1:
@@ -98,12 +102,16 @@ class Recipe:
         """
         values = dict(content)
         if values.pop("format", None) != FORMAT:
-            raise RunDirectoryError(f"This is no {FORMAT!r} (format: {content.get('format')!r}). It is from another version: train again.")
+            raise RunDirectoryError(
+                f"This is no {FORMAT!r} (format: {content.get('format')!r}). It is from another version: train again."
+            )
         known = [each.name for each in fields(cls)]
         for name in values:
             if name not in known:
                 raise RunDirectoryError(f"The recipe has an unknown key {name!r}. {did_you_mean(name, known)}")
-        policy = {name: tuple(value) if isinstance(value, list) else value for name, value in values.pop("policy", {}).items()}
+        policy = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in values.pop("policy", {}).items()
+        }
         return cls(policy=SetPolicy(**policy), exclude=tuple(values.pop("exclude", ())), **values)
 
     @classmethod
@@ -117,7 +125,21 @@ class Recipe:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
-            raise RunDirectoryError(f"{path} does not exist: {directory} is no run directory. Name the folder given as --output.") from error
+            raise RunDirectoryError(
+                f"{path} does not exist: {directory} is no run directory. Name the folder given as --output."
+            ) from error
         except ValueError as error:
             raise RunDirectoryError(f"{path} is not valid JSON ({error}). Train again.") from error
-        return cls.from_dict(content["recipe"] if "recipe" in content else content)
+        return cls.from_dict(content.get("recipe", content))
+
+
+def check_fields(model: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError for a name that is no field of ContextualBertConfig, with the closest one."""
+    known = ContextualBertConfig.__dataclass_fields__
+    for name in model:
+        if name in ("conditioning", "vocab_size", "context_features"):
+            raise ConfigurationError(
+                f"{name!r} follows from the recipe and its data: leave it out of the model's fields."
+            )
+        if name not in known:
+            raise ConfigurationError(f"No field {name!r} in a model's config. {did_you_mean(name, known)}")

@@ -35,7 +35,9 @@ class MaskEpoch(TrainerCallback):
     def __init__(self, collator: MaskingCollator) -> None:
         self.collator = collator
 
-    def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_epoch_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         self.collator.set_epoch(int(state.epoch or 0))
 
 
@@ -90,7 +92,9 @@ class ContextualBertTrainer(Trainer):
         dataset = train_dataset if train_dataset is not None else self.train_dataset
         if not isinstance(dataset, SetDataset):
             return super()._get_train_sampler(train_dataset)
-        return LengthBucketSampler(dataset.sizes, batch_size=self.args.train_batch_size, seed=self.args.data_seed or self.args.seed)
+        return LengthBucketSampler(
+            dataset.sizes, batch_size=self.args.train_batch_size, seed=self.args.data_seed or self.args.seed
+        )
 
     def prediction_step(
         self, model: nn.Module, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: list[str] | None = None
@@ -117,4 +121,3 @@ def summarise_prediction(prediction: EvalPrediction) -> dict[str, float]:
         confidence=confidence.astype(np.float64),
     )
     return summarise(scores)
-

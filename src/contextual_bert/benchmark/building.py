@@ -1,0 +1,100 @@
+"""From a recipe to a model and its training arguments. Trains nothing and reads no table."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub.errors import StrictDataclassError
+from torch import nn
+
+from contextual_bert.baselines import BagOfItems
+from contextual_bert.benchmark.checks import BASELINES, check_conditioning
+from contextual_bert.benchmark.preparation import Preparation
+from contextual_bert.conditioning import get_method
+from contextual_bert.errors import ConfigurationError, ContextualBertError
+from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
+from contextual_bert.training import ContextualTrainingArguments, training_arguments
+from contextual_bert.training.recipe import Recipe
+
+DEFAULT_MODEL: Mapping[str, Any] = {
+    "hidden_size": 128,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "intermediate_size": 256,
+}
+
+
+def arguments_of(recipe: Recipe, checkpoints: Path, *, has_validation: bool) -> ContextualTrainingArguments:
+    """The training arguments of a recipe; without a validation part the last weights are kept, not the best.
+
+    Raises:
+        ConfigurationError: settings that need a validation part where there is none.
+    """
+    settings = dict(recipe.training)
+    if not has_validation:
+        if recipe.patience is not None:
+            raise ConfigurationError(
+                f"patience={recipe.patience} needs a validation part. Give --validation, or leave it out."
+            )
+        settings |= {"eval_strategy": "no", "load_best_model_at_end": False}
+    return training_arguments(
+        checkpoints, device=recipe.device, dtype=recipe.dtype, seed=recipe.seed, disable_tqdm=True, **settings
+    )
+
+
+def build_model(recipe: Recipe, ready: Preparation) -> nn.Module:
+    """The model of a recipe: new, from ``init_from``, or a baseline.
+
+    Raises:
+        UnknownNameError: neither a method nor a baseline has that name.
+    """
+    name, schema, vocab_size = recipe.conditioning, ready.processor.schema, len(ready.processor.items)
+    if name in BASELINES:
+        return BagOfItems(vocab_size, layout=schema.layout if name == "bag_context" and schema is not None else ())
+    check_conditioning(name)
+    if recipe.init_from is not None:
+        return started_from(recipe, vocab_size)
+    if get_method(name).has_context and schema is None:
+        raise ConfigurationError(
+            f"conditioning={name!r} needs a context, and {recipe.data} has no column for one. Take 'none'."
+        )
+    fields = {**DEFAULT_MODEL, **recipe.model, "conditioning": name, "vocab_size": vocab_size}
+    try:
+        return ContextualBertForMaskedLM(ContextualBertConfig.from_schema(schema, **fields))
+    except ContextualBertError:
+        raise
+    except (StrictDataclassError, ValueError, TypeError, KeyError) as error:
+        raise ConfigurationError(f"No model has these settings ({dict(recipe.model)}): {error}.") from error
+
+
+def started_from(recipe: Recipe, vocab_size: int) -> ContextualBertForMaskedLM:
+    """The model of the run ``init_from``, with rows for the items that were appended to its vocabulary."""
+    model = ContextualBertForMaskedLM.from_pretrained(str(recipe.init_from))
+    if recipe.conditioning != model.config.conditioning:
+        raise ConfigurationError(
+            f"{recipe.init_from} was trained with conditioning={model.config.conditioning!r}, "
+            f"this run asks for {recipe.conditioning!r}. "
+            "Give the same --conditioning, or start without --init-from."
+        )
+    differing = [field for field, value in recipe.model.items() if getattr(model.config, field, None) != value]
+    if differing:
+        raise ConfigurationError(
+            f"{', '.join(differing)} cannot change in a run that starts from {recipe.init_from}. Leave it out."
+        )
+    if vocab_size > model.config.vocab_size:
+        model.resize_token_embeddings(vocab_size)
+    return model
+
+
+def count_counted(model: nn.Module) -> int:
+    """Parameters by the paper's rule: without item embeddings, context encoder and output matrix."""
+    left_out = (
+        "bert.embeddings.",
+        "bert.context_encoder.",
+        "cls.predictions.decoder.",
+        "cls.predictions.bias",
+        "items.",
+        "context_encoder.",
+        "output.",
+    )
+    return sum(parameter.numel() for name, parameter in model.named_parameters() if not name.startswith(left_out))

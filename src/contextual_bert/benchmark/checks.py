@@ -1,0 +1,146 @@
+"""What is checked before a run starts: its method, its directory, and that what is gone on with is the same run.
+
+A mistake must cost seconds and not the reading of a large table, and no run may be mixed with another. Trains nothing.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from contextual_bert.benchmark.run_files import (
+    CHECKPOINTS,
+    METRICS_FILE,
+    SCORES_FILE,
+    TENSORBOARD,
+    is_complete,
+    last_checkpoint,
+)
+from contextual_bert.conditioning import METHODS
+from contextual_bert.errors import ConfigurationError, RunDirectoryError, UnknownNameError, did_you_mean
+from contextual_bert.training.recipe import RECIPE_FILE, Recipe
+
+BASELINES = ("bag", "bag_context")
+MODEL_FILES = ("config.json", "model.safetensors", "README.md")
+RUN_FILES = (
+    METRICS_FILE,  # first, so that a directory that is half cleared is not taken for a run
+    SCORES_FILE,
+    *MODEL_FILES,
+    "generation_config.json",
+    "processor_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "schema.json",
+    "split.json",
+    RECIPE_FILE,
+)
+# What may differ between the two halves of a run, or between a finished run and the recipe that asks for it.
+_FREE = ("data", "device")
+
+
+def check_conditioning(name: str) -> None:
+    """Raise UnknownNameError unless ``name`` is a method or a baseline.
+
+    Example:
+        >>> check_conditioning("global_state")
+    """
+    if name not in (*METHODS, *BASELINES):
+        raise UnknownNameError(f"Unknown conditioning {name!r}. {did_you_mean(name, [*METHODS, *BASELINES])}")
+
+
+def check_study(recipes: Sequence[Recipe], *, reference: str, others: Sequence[str] = ()) -> None:
+    """Raise unless every method of a comparison is known and the reference is one of them."""
+    for recipe in recipes:
+        check_conditioning(recipe.conditioning)
+    names = [*dict.fromkeys(recipe.conditioning for recipe in recipes), *others]
+    if reference not in names:
+        raise UnknownNameError(
+            f"The reference {reference!r} is not among what is compared. {did_you_mean(reference, names)}"
+        )
+
+
+def checkpoint_to_resume(output: Path, *, is_resumed: bool) -> Path | None:
+    """The checkpoint that a run in this directory starts from, None for a new run.
+
+    Raises:
+        ConfigurationError: the directory holds a run, an interrupted run that was not asked for, or other files.
+    """
+    if is_complete(output):
+        raise ConfigurationError(f"{output} holds a complete run. Give another --output, or --overwrite to replace it.")
+    checkpoint = last_checkpoint(output)
+    if checkpoint is not None and not is_resumed:
+        raise ConfigurationError(
+            f"{output} holds an interrupted run. Give --resume to go on with it, or --overwrite to start again."
+        )
+    foreign = [name for name in MODEL_FILES if (output / name).exists()]
+    if foreign and not is_run(output):
+        raise ConfigurationError(
+            f"{output} is no run directory and holds {', '.join(foreign)}, which a run would replace. "
+            "Give another --output."
+        )
+    return checkpoint
+
+
+def is_run(directory: Path) -> bool:
+    """Whether this is the directory of a run, complete or not."""
+    return (directory / RECIPE_FILE).is_file() or (directory / CHECKPOINTS).is_dir()
+
+
+def clear_run(directory: Path) -> None:
+    """Remove what a run wrote and nothing else; a directory that is no run stays as it is."""
+    if not is_run(directory):
+        return
+    for name in RUN_FILES:
+        (directory / name).unlink(missing_ok=True)
+    for name in (CHECKPOINTS, TENSORBOARD):
+        shutil.rmtree(directory / name, ignore_errors=True)
+
+
+def remember_recipe(output: Path, recipe: Recipe) -> None:
+    """Write the recipe beside the checkpoints, so that a resumed run can be compared with it."""
+    folder = output / CHECKPOINTS
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / f".{RECIPE_FILE}.{os.getpid()}"
+    try:
+        partial.write_text(json.dumps(recipe.to_dict()) + "\n", encoding="utf-8")
+        partial.replace(folder / RECIPE_FILE)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def check_same_recipe(recipe: Recipe, output: Path) -> None:
+    """Raise unless the run in this directory, complete or interrupted, was made from the same recipe.
+
+    Raises:
+        ConfigurationError: another recipe; names what differs.
+    """
+    folders = [folder for folder in (output, output / CHECKPOINTS) if (folder / RECIPE_FILE).is_file()]
+    if not folders:
+        return
+    try:
+        found = Recipe.load(folders[0])
+    except RunDirectoryError as error:
+        raise RunDirectoryError(f"{error} Or give --overwrite.") from error
+    theirs, ours = _plain(found), _plain(recipe)
+    differing = [
+        f"{name}: {_shown(theirs[name])} there, {_shown(ours[name])} here"
+        for name in ours
+        if theirs[name] != ours[name]
+    ]
+    if differing:
+        raise ConfigurationError(
+            f"{output} holds a run with other settings ({'; '.join(differing)}). "
+            "Give the same settings, another --output, or --overwrite to start again."
+        )
+
+
+def _plain(recipe: Recipe) -> dict[str, Any]:
+    return json.loads(json.dumps(replace(recipe, **dict.fromkeys(_FREE, "")).to_dict(), default=str))
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
