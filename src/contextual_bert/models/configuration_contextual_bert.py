@@ -61,9 +61,10 @@ class ContextualBertConfig(BertConfig):
             if is_misspelt:
                 raise ConfigurationError(f"{type(self).__name__} has no field {key!r}. {did_you_mean(key, known)}")
         super().__post_init__(**kwargs)
+        self._check()
 
-    def validate_conditioning(self) -> None:
-        """Reject at construction what would train wrongly."""
+    def _check(self) -> None:
+        # Not a `validate_...` method: transformers would wrap our error in one of its own.
         method = get_method(self.conditioning)
         if method.has_context and not self.context_features:
             raise ConfigurationError(

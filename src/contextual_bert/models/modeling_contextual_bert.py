@@ -409,8 +409,9 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
     ) -> MaskedScores:
         """Rank the true item of each masked position against the whole vocabulary, in constant memory.
 
-        Reserved ids are no rivals. Each block holds whole rows of at most ``MAX_SCORE_ELEMENTS`` logits, so the true
-        item and its rivals come from the same product and a tie is exact.
+        Reserved ids are no rivals; a true item that is itself reserved ([UNK]) ties with itself. Each block holds whole
+        rows of at most ``MAX_SCORE_ELEMENTS`` logits, so the true item and its rivals come from the same product and a
+        tie is exact.
 
         Returns:
             MaskedScores, (masked,) each, the masked positions row after row.
@@ -420,7 +421,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         targets = labels.flatten()[rows] if labels is not None else None
         if targets is None:
             raise ConfigurationError("Scoring needs labels: the true item at each masked position, -100 elsewhere.")
-        reserved = torch.as_tensor(self.config.reserved_token_ids, device=rows.device)
+        reserved = torch.as_tensor(self.config.reserved_token_ids, dtype=torch.long, device=rows.device)
         parts: list[MaskedScores] = []
         for start, logits in blocks:
             true = targets[start : start + logits.shape[0], None]
@@ -431,7 +432,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
                 MaskedScores(
                     own.squeeze(1) - normaliser,
                     (logits > own).sum(dim=-1),
-                    (logits == own).sum(dim=-1),
+                    (logits == own).sum(dim=-1) + torch.isin(true, reserved).squeeze(1),
                     (logits.amax(dim=-1) - normaliser).exp(),
                 )
             )
@@ -440,5 +441,5 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
     def logit_blocks(self, hidden: Tensor) -> Iterator[tuple[int, Tensor]]:
         """(first row, float32 logits) of blocks of ``hidden`` (rows, hidden), each at most ``MAX_SCORE_ELEMENTS``."""
         size = max(1, MAX_SCORE_ELEMENTS // self.config.vocab_size)
-        for start in range(0, hidden.shape[0], size):
+        for start in range(0, max(1, hidden.shape[0]), size):
             yield start, self.cls(hidden[start : start + size]).float()

@@ -130,11 +130,11 @@ class ContextualBertProcessor(ProcessorMixin):
         unknown = self.items.id_of(UNKNOWN)
         rows = [[self.items.id_of(item) or (0 if item == PAD else unknown) for item in row] for row in items]
         length = max((len(row) for row in rows), default=0)
+        ids = [row + [0] * (length - len(row)) for row in rows]
+        mask = [[1] * len(row) + [0] * (length - len(row)) for row in rows]
         features: dict[str, Any] = {
-            "input_ids": torch.tensor([row + [0] * (length - len(row)) for row in rows], dtype=torch.long),
-            "attention_mask": torch.tensor(
-                [[1] * len(row) + [0] * (length - len(row)) for row in rows], dtype=torch.long
-            ),
+            "input_ids": torch.tensor(ids, dtype=torch.long).view(len(rows), length),
+            "attention_mask": torch.tensor(mask, dtype=torch.long).view(len(rows), length),
         }
         encoded = self.encode_context(context, num_rows=len(rows))
         if encoded is not None:

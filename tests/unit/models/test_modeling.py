@@ -1,0 +1,293 @@
+"""The path of a batch: where logits are made, what is refused, what transformers' users expect of a model."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import AutoModel
+
+from contextual_bert.conditioning import METHODS
+from contextual_bert.errors import ConfigurationError, SchemaError
+from contextual_bert.models import (
+    IGNORED_LABEL,
+    ContextualBertForMaskedLM,
+    ContextualBertModel,
+    register_auto_classes,
+)
+from contextual_bert.testing import miniature_batch, miniature_config, miniature_model
+
+VOCABULARY = 23
+ALL_METHODS = pytest.mark.parametrize("method_name", sorted(METHODS))
+
+
+@pytest.fixture
+def batch() -> dict[str, Any]:
+    return miniature_batch()
+
+
+def decoder_shapes(model: ContextualBertForMaskedLM) -> list[tuple[int, ...]]:
+    """The shapes of all that the output matrix makes, filled while the model runs."""
+    shapes: list[tuple[int, ...]] = []
+    model.get_output_embeddings().register_forward_hook(
+        lambda module, inputs, output: shapes.append(tuple(output.shape))
+    )
+    return shapes
+
+
+@ALL_METHODS
+@pytest.mark.parametrize("has_labels", [True, False])
+def test_logits_are_made_at_masked_rows_only(method_name: str, has_labels: bool, batch: dict[str, Any]) -> None:
+    model = miniature_model(method_name)
+    shapes = decoder_shapes(model)
+    if not has_labels:
+        del batch["labels"]
+    assert tuple(model(**batch).logits.shape) == (4, VOCABULARY)
+    assert shapes == [(4, VOCABULARY)], "no (batch, length, vocabulary) tensor"
+
+
+def test_labels_decide_where_there_are_labels(batch: dict[str, Any]) -> None:
+    batch["labels"][0] = torch.tensor([5, 6, IGNORED_LABEL, IGNORED_LABEL, 7])
+    model = miniature_model("global_state")
+    logits = model(**batch).logits
+    everywhere = model(**batch, logits_at="all").logits
+    torch.testing.assert_close(logits, everywhere[batch["labels"] != IGNORED_LABEL])
+    assert len(logits) == 6
+
+
+def test_all_logits_on_request(batch: dict[str, Any]) -> None:
+    model = miniature_model("concat")
+    shapes = decoder_shapes(model)
+    outputs = model(**batch, logits_at="all")
+    assert tuple(outputs.logits.shape) == (4, 5, VOCABULARY)
+    assert shapes == [(4, 5, VOCABULARY)]
+    torch.testing.assert_close(outputs.loss, model(**batch).loss)
+
+
+def test_another_word_for_logits_at_is_refused(batch: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=r"logits_at='every': give 'masked' \(the default\) or 'all'"):
+        miniature_model("none")(**batch, logits_at="every")
+
+
+def test_nothing_masked_gives_no_logits() -> None:
+    assert tuple(miniature_model("none")(torch.tensor([[3, 4]])).logits.shape) == (0, VOCABULARY)
+
+
+def test_another_mask_id() -> None:
+    logits = miniature_model("none", mask_token_id=5)(torch.tensor([[3, 5, 5, 1]])).logits
+    assert tuple(logits.shape) == (2, VOCABULARY)
+
+
+def test_the_loss_is_the_mean_cross_entropy_in_nats(batch: dict[str, Any]) -> None:
+    outputs = miniature_model("global_state_update")(**batch)
+    answers = batch["labels"][batch["labels"] != IGNORED_LABEL]
+    expected = -outputs.logits.log_softmax(dim=-1)[torch.arange(4), answers].mean()
+    torch.testing.assert_close(outputs.loss, expected)
+
+
+def test_the_loss_does_not_depend_on_accumulation(batch: dict[str, Any]) -> None:
+    batch["labels"][0] = batch["input_ids"][0]  # unequal parts: 5 labels in the first row, 1 in each other
+    model = miniature_model("concat")
+    whole = model(**batch, num_items_in_batch=torch.tensor(8)).loss
+    torch.testing.assert_close(whole, model(**batch).loss)
+    parts = [
+        model(
+            **{name: batch[name][rows] for name in ("input_ids", "attention_mask", "labels")},
+            context={feature: tensor[rows] for feature, tensor in batch["context"].items()},
+            num_items_in_batch=8,
+        ).loss
+        for rows in (slice(0, 1), slice(1, 4))
+    ]
+    torch.testing.assert_close(sum(parts), whole)
+
+
+@ALL_METHODS
+def test_with_positions_the_order_counts(method_name: str) -> None:
+    batch = miniature_batch()
+    inputs = {"context": batch["context"], "logits_at": "all"}
+    order = torch.tensor([1, 0, 2, 3, 4])
+    for has_positions, changes in ((True, True), (False, False)):
+        model = miniature_model(method_name, has_position_embeddings=has_positions)
+        straight = model(batch["input_ids"], **inputs).logits
+        permuted = model(batch["input_ids"][:, order], **inputs).logits
+        assert (not torch.allclose(permuted, straight[:, order], atol=1e-4)) == changes
+
+
+def test_position_ids_are_used_where_there_are_positions() -> None:
+    model = miniature_model("none", has_position_embeddings=True)
+    ids = torch.tensor([[3, 1, 4]])
+    counted = model(ids, position_ids=torch.arange(3)[None]).logits
+    assert torch.equal(model(ids).logits, counted)
+    assert not torch.equal(model(ids, position_ids=torch.tensor([[2, 1, 0]])).logits, counted)
+
+
+def test_segments_are_used_where_there_are_segments() -> None:
+    model = miniature_model("none", type_vocab_size=2)
+    ids = torch.tensor([[3, 1, 4]])
+    assert torch.equal(model(ids).logits, model(ids, token_type_ids=torch.zeros_like(ids)).logits)
+    assert not torch.equal(model(ids).logits, model(ids, token_type_ids=torch.ones_like(ids)).logits)
+
+
+@pytest.mark.parametrize("name", ["token_type_ids", "position_ids"])
+def test_ids_that_would_be_ignored_are_refused(name: str) -> None:
+    ids = torch.tensor([[3, 1]])
+    with pytest.raises(ConfigurationError, match=rf"{name} was given, and this model has no embeddings for it"):
+        miniature_model("none")(ids, **{name: ids})
+
+
+@ALL_METHODS
+def test_inputs_embeds_in_place_of_ids(method_name: str, batch: dict[str, Any]) -> None:
+    model = miniature_model(method_name)
+    embedded = model.get_input_embeddings()(batch["input_ids"])
+    ids = batch.pop("input_ids")
+    torch.testing.assert_close(model(inputs_embeds=embedded, **batch).logits, model(ids, **batch).logits)
+    del batch["labels"]
+    with pytest.raises(ConfigurationError, match="say where to predict"):
+        model(inputs_embeds=embedded, **batch)
+    with pytest.raises(ConfigurationError, match="either input_ids or inputs_embeds"):
+        model.bert(ids, inputs_embeds=embedded, context=batch["context"])
+
+
+@ALL_METHODS
+def test_hidden_states_have_the_inputs_length(method_name: str, batch: dict[str, Any]) -> None:
+    model = miniature_model(method_name)
+    outputs = model(**batch, output_hidden_states=True)
+    assert [tuple(states.shape) for states in outputs.hidden_states] == [(4, 5, 32)] * 4
+    del batch["labels"]
+    assert torch.equal(outputs.hidden_states[-1], model.bert(**batch).last_hidden_state)
+    assert model(**batch).hidden_states is None
+
+
+@ALL_METHODS
+def test_attentions_with_the_eager_implementation(method_name: str, batch: dict[str, Any]) -> None:
+    model = miniature_model(method_name)
+    expected = model(**batch).logits
+    model.set_attn_implementation("eager")
+    outputs = model(**batch, output_attentions=True)
+    length = 6 if method_name == "new_position" else 5
+    assert [tuple(weights.shape) for weights in outputs.attentions] == [(4, 4, length, length)] * 3
+    torch.testing.assert_close(outputs.attentions[0].sum(dim=-1), torch.ones(4, 4, length))
+    torch.testing.assert_close(outputs.logits, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_state_is_given_out(batch: dict[str, Any]) -> None:
+    model = miniature_model("global_state")
+    expected = model.bert.encoder.conditioning.initial(model.bert.embed_context(batch["context"], batch_size=4))
+    torch.testing.assert_close(model(**batch).state, expected)
+    assert miniature_model("new_position")(**batch).state is None
+
+
+def test_a_tuple_on_request(batch: dict[str, Any]) -> None:
+    model = miniature_model("global_state")
+    outputs = model(**batch)
+    loss, logits, state = model(**batch, return_dict=False)
+    assert all(torch.equal(*pair) for pair in ((loss, outputs.loss), (logits, outputs.logits), (state, outputs.state)))
+    assert torch.equal(model.bert(batch["input_ids"], context=batch["context"], return_dict=False)[1], state)
+
+
+@pytest.mark.parametrize("method_name", sorted(METHODS.keys() - {"none"}))
+def test_a_context_is_needed(method_name: str, batch: dict[str, Any]) -> None:
+    model = miniature_model(method_name)
+    with pytest.raises(ConfigurationError, match=rf"conditioning='{method_name}' needs context=.*and none came"):
+        model(**(batch | {"context": None}))
+    two_rows = {feature: tensor[:2] for feature, tensor in batch["context"].items()}
+    with pytest.raises(ConfigurationError, match=r"context has 2 rows and input_ids 4\."):
+        model(**(batch | {"context": two_rows}))
+    one_feature = {"sex": batch["context"]["sex"]}
+    with pytest.raises(SchemaError, match="lacks the feature 'age'"):
+        model(**(batch | {"context": one_feature}))
+
+
+@pytest.mark.parametrize("is_tied", [True, False])
+@ALL_METHODS
+def test_every_weight_is_trained(method_name: str, is_tied: bool, batch: dict[str, Any]) -> None:
+    model = miniature_model(method_name, tie_word_embeddings=is_tied)
+    model(**batch).loss.backward()
+    dead = [name for name, weight in model.named_parameters() if weight.grad is None or not bool(weight.grad.any())]
+    assert dead == []
+    matrix, embeddings = model.get_output_embeddings().weight, model.get_input_embeddings().weight
+    assert (matrix is embeddings) == is_tied
+
+
+@pytest.mark.parametrize("is_tied", [True, False])
+def test_tied_or_not_it_comes_back(is_tied: bool, batch: dict[str, Any], tmp_path: Path) -> None:
+    model = miniature_model("global_state", tie_word_embeddings=is_tied)
+    with torch.no_grad():
+        model.get_output_embeddings().bias.copy_(torch.arange(VOCABULARY) / 10)
+    model.save_pretrained(tmp_path)
+    loaded, information = ContextualBertForMaskedLM.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(information[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    assert torch.equal(loaded.eval()(**batch).logits, model(**batch).logits)
+    assert (loaded.get_output_embeddings().weight is loaded.get_input_embeddings().weight) == is_tied
+
+
+@pytest.mark.parametrize("is_tied", [True, False])
+def test_resizing_keeps_ties_and_old_items(is_tied: bool, batch: dict[str, Any]) -> None:
+    model = miniature_model("new_position", tie_word_embeddings=is_tied)
+    with torch.no_grad():
+        before = model(**batch).logits
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model.resize_token_embeddings(VOCABULARY + 4, mean_resizing=False)
+    outputs = model.eval()(**batch)
+    assert tuple(outputs.logits.shape) == (4, VOCABULARY + 4)
+    assert model.config.vocab_size == VOCABULARY + 4
+    torch.testing.assert_close(outputs.logits[:, :VOCABULARY], before)
+    decoder = model.get_output_embeddings()
+    assert (decoder.weight is model.get_input_embeddings().weight) == is_tied
+    head_bias = model.cls.predictions.bias
+    assert head_bias is decoder.bias if is_tied else head_bias is None
+    outputs.loss.backward()
+    assert decoder.bias.grad is not None
+    assert bool(decoder.bias.grad[-4:].all()), "the new items take part"
+    assert len(model.score_masked(**batch).num_better) == 4
+
+
+def test_a_padding_items_embedding_is_not_trained(batch: dict[str, Any]) -> None:
+    model = miniature_model("none", tie_word_embeddings=False)
+    model(**batch).loss.backward()
+    gradient = model.get_input_embeddings().weight.grad
+    assert gradient is not None
+    assert not bool(gradient[0].any())
+
+
+def test_gradient_checkpointing_computes_the_blocks_twice(
+    batch: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    model = miniature_model("global_state").train()
+    calls: list[int] = []
+    model.bert.encoder.layer[0].intermediate.register_forward_hook(lambda *_: calls.append(1))
+    model.gradient_checkpointing_enable()
+    model(**batch).loss.backward()
+    assert len(calls) == 2
+    assert "incompatible with gradient checkpointing" not in caplog.text
+
+
+def test_the_encoder_alone_loads_from_a_model_with_a_head(batch: dict[str, Any], tmp_path: Path) -> None:
+    register_auto_classes()
+    model = miniature_model("global_state_update")
+    model.save_pretrained(tmp_path)
+    inputs = {name: batch[name] for name in ("input_ids", "attention_mask", "context")}
+    for loaded in (ContextualBertModel.from_pretrained(tmp_path), AutoModel.from_pretrained(tmp_path)):
+        assert torch.equal(loaded.eval()(**inputs).last_hidden_state, model.bert(**inputs).last_hidden_state)
+
+
+def test_dropout_is_off_in_eval_mode_only(batch: dict[str, Any]) -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = ContextualBertForMaskedLM(miniature_config("global_state", hidden_dropout_prob=0.5))
+        still = [model.eval()(**batch).logits for _ in range(2)]
+        moving = [model.train()(**batch).logits for _ in range(2)]
+    assert torch.equal(*still)
+    assert not torch.equal(*moving)
+
+
+def test_the_head_is_dense_gelu_matrix(batch: dict[str, Any]) -> None:
+    model = miniature_model("none", has_head_layer_norm=False)
+    rows: list[Tensor] = []
+    model.cls.register_forward_pre_hook(lambda module, inputs: rows.append(inputs[0]))
+    logits = model(**batch).logits
+    dense, decoder = model.cls.predictions.transform.dense, model.get_output_embeddings()
+    expected = nn.functional.gelu(rows[0] @ dense.weight.T + dense.bias) @ decoder.weight.T + decoder.bias
+    torch.testing.assert_close(logits, expected)

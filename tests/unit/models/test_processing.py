@@ -1,0 +1,122 @@
+"""The processor: raw values to tensors, and back from its files."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoProcessor, PreTrainedTokenizerFast
+
+from contextual_bert.context import Categorical, ContextSchema, MultiCategorical
+from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
+from contextual_bert.models import (
+    RESERVED_ITEMS,
+    ContextFeatureExtractor,
+    ContextualBertConfig,
+    ContextualBertProcessor,
+    register_auto_classes,
+)
+
+SCHEMA = ContextSchema(
+    features=(Categorical(name="sex", values=("f", "m")), MultiCategorical(name="brands", values=("a", "b")))
+)
+ITEMS = ("coat", "hat", "red shoe", "Schal", "hat,blue")
+
+
+@pytest.fixture
+def processor() -> ContextualBertProcessor:
+    return ContextualBertProcessor.from_items(ITEMS, SCHEMA)
+
+
+def test_ids_start_with_the_reserved_ones(processor: ContextualBertProcessor) -> None:
+    assert RESERVED_ITEMS == ("[PAD]", "[MASK]", "[UNK]")
+    assert [processor.items.id_of(item) for item in (*RESERVED_ITEMS, *ITEMS)] == list(range(8))
+    config = ContextualBertConfig()
+    assert (config.pad_token_id, config.mask_token_id, tuple(config.reserved_token_ids)) == (0, 1, (0, 1, 2))
+
+
+def test_sets_and_records_become_a_padded_batch(processor: ContextualBertProcessor) -> None:
+    batch = processor(items=[["hat", "[MASK]"], ["red shoe"]], context=[{"sex": "m", "brands": ["a", "b"]}, {}])
+    assert batch["input_ids"].tolist() == [[4, 1], [5, 0]]
+    assert batch["attention_mask"].tolist() == [[1, 1], [1, 0]]
+    assert batch["context"]["sex"].tolist() == [3, 0]
+    assert batch["context"]["brands"].tolist()[0] == [4, 5]
+
+
+def test_unknown_items_become_unk(processor: ContextualBertProcessor) -> None:
+    ids = processor(items=[["hat", "boat", "HAT", "[PAD]", "[UNK]"]])["input_ids"]
+    assert ids.tolist() == [[4, 2, 2, 0, 2]]
+
+
+def test_without_records_every_feature_is_missing(processor: ContextualBertProcessor) -> None:
+    missing = processor(items=[["hat"]] * 2)["context"]
+    assert all(torch.equal(tensor, processor(items=[["hat"]] * 2, context=[{}, {}])["context"][name])
+               for name, tensor in missing.items())  # fmt: skip
+    assert missing["sex"].tolist() == [0, 0]
+
+
+def test_a_model_without_context_gets_none() -> None:
+    batch = ContextualBertProcessor.from_items(ITEMS)(items=[["hat"]], context=[{"sex": "f"}])
+    assert sorted(batch) == ["attention_mask", "input_ids"]
+
+
+def test_unknown_values_are_a_state_and_unknown_features_an_error(processor: ContextualBertProcessor) -> None:
+    assert processor(items=[["hat"]], context=[{"sex": "x"}])["context"]["sex"].tolist() == [1]
+    with pytest.raises(UnknownNameError, match="Did you mean 'sex'"):
+        processor(items=[["hat"]], context=[{"sexx": "f"}])
+    with pytest.raises(DataError, match="brands"):
+        processor(items=[["hat"]], context=[{"brands": {"a": 1}}])
+
+
+def test_as_many_records_as_sets(processor: ContextualBertProcessor) -> None:
+    with pytest.raises(ConfigurationError, match=r"2 sets came with 1 context records\. Give one record a set"):
+        processor(items=[["hat"], ["coat"]], context=[{}])
+
+
+@pytest.mark.parametrize("settings", [{"return_tensors": "np"}, {"padding": True}])
+def test_keywords_that_mean_nothing_here_are_refused(
+    processor: ContextualBertProcessor, settings: dict[str, object]
+) -> None:
+    with pytest.raises(ConfigurationError, match="takes items and context"):
+        processor(items=[["hat"]], **settings)
+    assert processor(items=[["hat"]], return_tensors="pt")["input_ids"].tolist() == [[4]]
+
+
+@pytest.mark.parametrize("items", [("hat", "hat"), ("hat", "[MASK]")])
+def test_items_are_distinct(items: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigurationError, match="Items must be distinct and none of"):
+        ContextualBertProcessor.from_items(items)
+
+
+def test_another_tokenizer_is_refused(processor: ContextualBertProcessor) -> None:
+    other = ContextualBertProcessor.from_items(ITEMS).tokenizer.backend_tokenizer.to_str().replace("[PAD]", "<p>")
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=type(processor.tokenizer.backend_tokenizer).from_str(other))
+    with pytest.raises(ConfigurationError, match=r"The first ids must be \[PAD\], \[MASK\], \[UNK\], not <p>"):
+        ContextualBertProcessor(ContextFeatureExtractor(), tokenizer)
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, None])
+@pytest.mark.parametrize("loader", [ContextualBertProcessor, AutoProcessor])
+def test_it_comes_back_from_its_files(schema: ContextSchema | None, loader: type, tmp_path: Path) -> None:
+    register_auto_classes()
+    ContextualBertProcessor.from_items(ITEMS, schema).save_pretrained(tmp_path)
+    ContextualBertConfig().save_pretrained(tmp_path)
+    again = loader.from_pretrained(tmp_path)
+    assert type(again) is ContextualBertProcessor
+    assert again.schema == schema
+    assert again.items.values == ITEMS
+    inputs = {"items": [["hat,blue", "[MASK]", "boat"]], "context": [{"sex": "f", "brands": []}]}
+    expected = ContextualBertProcessor.from_items(ITEMS, schema)(**inputs)
+    found = again(**inputs)
+    assert torch.equal(found["input_ids"], expected["input_ids"])
+    assert all(torch.equal(found["context"][name], expected["context"][name]) for name in expected.get("context", {}))
+
+
+def test_new_items_are_appended(processor: ContextualBertProcessor) -> None:
+    longer = processor.with_items(["boat", "hat", "boat", "kite"])
+    assert longer.items.values == (*ITEMS, "boat", "kite")
+    assert longer.schema == SCHEMA
+    assert processor.items.values == ITEMS, "the old one stays as it is"
+
+
+def test_no_sets_at_all(processor: ContextualBertProcessor) -> None:
+    assert tuple(processor(items=[])["input_ids"].shape) == (0, 0)
