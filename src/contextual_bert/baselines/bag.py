@@ -1,7 +1,7 @@
 """A bag of items: what many deploy before a transformer, and the bar that one has to clear.
 
-The order and the interplay of items are not seen, only their mean. It has the two faces of the models, a loss for training and
-``score_masked`` for evaluation, and knows nothing of transformers.
+The order and the interplay of items are not seen, only their mean. It has the two faces of the models, a loss for
+training and ``score_masked`` for evaluation, and knows nothing of transformers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +12,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from contextual_bert.context import ContextEncoder, FeatureLayout
+from contextual_bert.errors import ConfigurationError
+
+IGNORED_LABEL = -100
+MASK_ID = 1  # without labels, logits are given where the input has it
 
 
 class BagOfItems(nn.Module):
@@ -45,14 +49,24 @@ class BagOfItems(nn.Module):
         torch.Size([])
     """
 
+    accepts_loss_kwargs = True  # transformers' Trainer then hands over the number of masks of the whole batch
+
     def __init__(
-        self, vocab_size: int, *, layout: Sequence[FeatureLayout], hidden_size: int = 256, num_reserved: int = 3, dropout: float = 0.1
+        self,
+        vocab_size: int,
+        *,
+        layout: Sequence[FeatureLayout],
+        hidden_size: int = 256,
+        num_reserved: int = 3,
+        dropout: float = 0.1,
     ) -> None:
         super().__init__()
         self.num_reserved = num_reserved
         self.items = nn.Embedding(vocab_size, hidden_size)
         self.context_encoder = ContextEncoder(layout) if layout else None
-        self.context = nn.Linear(self.context_encoder.context_size, hidden_size) if self.context_encoder is not None else None
+        self.context = (
+            nn.Linear(self.context_encoder.context_size, hidden_size) if self.context_encoder is not None else None
+        )
         self.hidden = nn.Linear(hidden_size, hidden_size)
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(hidden_size, vocab_size)
@@ -71,17 +85,24 @@ class BagOfItems(nn.Module):
         labels: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
     ) -> dict[str, Any]:
-        """Logits (masked, vocabulary) and, with labels, the loss; ids below ``num_reserved`` are not seen, so no mask is needed."""
-        hidden = self.hidden(self.mean_of_visible(input_ids))
-        if self.context is not None and self.context_encoder is not None and context is not None:
-            hidden = hidden + self.context(self.context_encoder(context).vector)
-        asked = labels != -100 if labels is not None else input_ids == 1
-        rows, _ = asked.nonzero(as_tuple=True)
-        logits = self.output(self.dropout(hidden.relu())[rows])
+        """Logits (masked, vocabulary) and, with labels, the loss; reserved ids are not seen, so no mask is needed."""
+        asked = labels != IGNORED_LABEL if labels is not None else input_ids == MASK_ID
+        logits = self.logits(input_ids, asked, context)
         if labels is None:
             return {"logits": logits}
         total = cross_entropy(logits.float(), labels[asked], reduction="sum")
-        return {"loss": total / (num_items_in_batch if num_items_in_batch is not None else len(rows)), "logits": logits}
+        count = num_items_in_batch if num_items_in_batch is not None else len(logits)
+        return {"loss": total / count, "logits": logits}
+
+    def logits(self, input_ids: Tensor, asked: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
+        """(masked, vocabulary): the logits of the positions asked for, row after row."""
+        hidden = self.hidden(self.mean_of_visible(input_ids))
+        if self.context is not None and self.context_encoder is not None:
+            if context is None:
+                raise ConfigurationError("This bag was built with a context, and none came. Give context=....")
+            hidden = hidden + self.context(self.context_encoder(context).vector)
+        rows, _ = asked.nonzero(as_tuple=True)
+        return self.output(self.dropout(hidden.relu())[rows])
 
     def mean_of_visible(self, input_ids: Tensor) -> Tensor:
         """(batch, hidden): the mean embedding of the real items, zero where none is visible."""
@@ -99,9 +120,10 @@ class BagOfItems(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Log-probability, items scored higher, items scored the same, probability of the best: (masked,) each."""
         if labels is None:
-            raise ValueError("Scoring needs labels: the true item at each masked position, -100 elsewhere.")
-        logits = self(input_ids, attention_mask, context, labels)["logits"].float()
-        own = logits.gather(1, labels[labels != -100].unsqueeze(1))
+            raise ConfigurationError("Scoring needs labels: the true item at each masked position, -100 elsewhere.")
+        asked = labels != IGNORED_LABEL
+        logits = self.logits(input_ids, asked, context).float()
+        own = logits.gather(1, labels[asked].unsqueeze(1))
         normaliser = logits.logsumexp(dim=-1)
         logits[:, : self.num_reserved] = -torch.inf
         best = (logits.amax(dim=-1) - normaliser).exp()

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from contextual_bert.benchmark.checks import BASELINES
 from contextual_bert.benchmark.run_files import environment
 from contextual_bert.evaluation import Report
 from contextual_bert.training.recipe import Recipe
@@ -17,16 +18,7 @@ tags:
 
 # {title}
 
-A masked model of sets of items, conditioned by `{conditioning}`. It fills the masked items of a set, given the other items{context}.
-
-## Use
-
-```python
-from contextual_bert import CompletionPipeline
-
-pipeline = CompletionPipeline.from_pretrained("{directory}")
-pipeline({{"items": ["...", "[MASK]"]{example}}}, top_k=5)
-```
+{about}
 
 ## Data
 
@@ -38,8 +30,10 @@ pipeline({{"items": ["...", "[MASK]"]{example}}}, top_k=5)
 
 ## Limits
 
-- Probabilities are those of the population it was trained on: another shop, season or country needs another training or fine-tuning.
-- Items that were not in the training part are unknown to it; values of the context that it never saw are treated as `unknown`.
+- Probabilities are those of the population it was trained on: another shop, season or country needs another training
+  or fine-tuning.
+- Items that were not in the training part are unknown to it; values of the context that it never saw are treated as
+  `unknown`, a state that is learned only where the training part had rare values.
 - A context feature can be a stand-in for a person's group. Look at the segments above before you act on a difference.
 - Several masks of one set are filled each by itself, not jointly.
 
@@ -47,18 +41,34 @@ pipeline({{"items": ["...", "[MASK]"]{example}}}, top_k=5)
 
 {provenance}
 """
+MODEL = """A masked model of sets of items, conditioned by `{conditioning}`.
+It fills the masked items of a set, given the other items{context}.
+
+## Use
+
+```python
+from contextual_bert import CompletionPipeline
+
+pipeline = CompletionPipeline.from_pretrained("path/to/this/folder")
+pipeline({{"items": ["...", "[MASK]"]{example}}}, top_k=5)
+```"""
+BASELINE = (
+    "The baseline `{conditioning}`: what others are compared with. Its scores and metrics are kept, not its weights."
+)
 
 
 def write_card(directory: Path, recipe: Recipe, reports: Mapping[str, Report], lines: Sequence[str]) -> None:
     """Write README.md into the run directory; every number in it comes from the reports."""
     features = [feature["name"] for feature in (recipe.schema or {}).get("features", ())]
     has_context = bool(features) and recipe.conditioning != "none"
+    about = BASELINE if recipe.conditioning in BASELINES else MODEL
     text = CARD.format(
         title=f"contextual-bert, {recipe.conditioning}, seed {recipe.seed}",
-        conditioning=recipe.conditioning,
-        context=" and the context: " + ", ".join(features) if has_context else ", without a context",
-        directory="path/to/this/folder",
-        example=', "context": {...}' if has_context else "",
+        about=about.format(
+            conditioning=recipe.conditioning,
+            context=" and the context: " + ", ".join(features) if has_context else ", without a context",
+            example=', "context": {...}' if has_context else "",
+        ),
         data="\n".join(f"- {line}" for line in (f"table: {Path(recipe.data).name}", *lines)),
         results="\n\n".join(f"### {part}\n\n{report.to_markdown(num_segments=10)}" for part, report in reports.items()),
         provenance="\n".join(f"- {name}: {value}" for name, value in environment().items()),

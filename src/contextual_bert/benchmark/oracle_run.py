@@ -1,6 +1,7 @@
-"""The oracle of a stylist world as one more row of a comparison: the best score that any model can reach on these sets."""
+"""The oracle of a stylist world as one more row of a comparison: the best score any model can reach on these sets."""
 
 from collections.abc import Callable
+from typing import Any
 
 from contextual_bert.benchmark.preparation import Preparation
 from contextual_bert.benchmark.runner import cluster_numbers
@@ -20,5 +21,6 @@ def oracle_run(world: StylistWorld, ready: Preparation, *, progress: Callable[[i
         A run named "oracle" on the same masked positions as every model.
     """
     sets = ready.split.select(ready.sets, "test")
-    scores = Scores(**Oracle(world).score_table(sets.table, example_ids=sets.rows, progress=progress))
+    columns: dict[str, Any] = dict(Oracle(world).score_table(sets.table, example_ids=sets.rows, progress=progress))
+    scores = Scores(**columns)
     return Run("oracle", 0, scores, cluster_numbers(ready, "test", scores.example_id), role="oracle")

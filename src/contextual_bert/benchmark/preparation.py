@@ -5,6 +5,7 @@ The vocabulary, the bins of numbers and rare values are taken from the training 
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +25,24 @@ from contextual_bert.data import (
     split_by_time,
 )
 from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.inference import encode_sets
+from contextual_bert.inference import CompletionPipeline, encode_sets
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.training.recipe import Recipe
+
+DATA_FIELDS = (
+    "data",
+    "items",
+    "customer",
+    "time",
+    "split",
+    "split_by",
+    "validation",
+    "test",
+    "split_seed",
+    "policy",
+    "exclude",
+    "init_from",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +72,23 @@ class Preparation:
             if np.isin(self.sets.rows, self.split.rows(part)).any()
         }
 
+    def resolve(self, recipe: Recipe) -> Recipe:
+        """The recipe of another run on these data, the schema filled in.
+
+        Raises:
+            ConfigurationError: it asks for other data.
+        """
+        resolved = replace(recipe, schema=self.recipe.schema)
+        differing = [name for name in DATA_FIELDS if getattr(recipe, name) != getattr(self.recipe, name)]
+        if recipe.schema is not None and ContextSchema.from_dict(dict(recipe.schema)) != self.processor.schema:
+            differing.append("schema")
+        if differing:
+            raise ConfigurationError(
+                f"These data were prepared with another {', '.join(differing)} than the recipe asks for. "
+                "Prepare them for this recipe, or give the runs the same."
+            )
+        return resolved
+
     def customers(self, part: str) -> NDArray[np.str_] | None:
         """The customer of each set of a part, None where the table names none."""
         if self.sets.customer is None:
@@ -75,7 +108,8 @@ def prepare(recipe: Recipe, *, source: pa.Table | None = None) -> Preparation:
         source: the table, where it was read already.
 
     Raises:
-        DataError, UnknownNameError, SchemaError, ConfigurationError: a fault of the table or the recipe, by name and place.
+        DataError, UnknownNameError, SchemaError, ConfigurationError, RunDirectoryError: a fault of the table, of the
+            recipe or of the run to start from, by name and place.
     """
     table = read_table(recipe.data) if source is None else source
     split = make_split(recipe, table)
@@ -94,12 +128,8 @@ def prepare(recipe: Recipe, *, source: pa.Table | None = None) -> Preparation:
         )
     training = split.select(sets, "train")
     if recipe.init_from is not None:
-        known = ContextualBertProcessor.from_pretrained(recipe.init_from)
-        if (
-            recipe.schema is not None
-            and known.schema is not None
-            and ContextSchema.from_dict(dict(recipe.schema)) != known.schema
-        ):
+        known = CompletionPipeline.from_pretrained(recipe.init_from).processor
+        if recipe.schema is not None and ContextSchema.from_dict(dict(recipe.schema)) != known.schema:
             raise ConfigurationError(
                 f"{recipe.init_from} was trained with another schema. Leave --schema out: the run brings its own."
             )
@@ -117,7 +147,7 @@ def make_split(recipe: Recipe, table: pa.Table) -> Split:
         split = Split.load(recipe.split)
         split.check(table, file=recipe.data)
         return split
-    shares = {"validation": recipe.validation, "test": recipe.test, "file": recipe.data}
+    shares: dict[str, Any] = {"validation": recipe.validation, "test": recipe.test, "file": recipe.data}
     if recipe.split_by == "time" and recipe.time is not None:
         return split_by_time(table, recipe.time, **shares)
     if recipe.customer is not None and recipe.split_by != "row":
@@ -126,7 +156,7 @@ def make_split(recipe: Recipe, table: pa.Table) -> Split:
 
 
 def schema_of(recipe: Recipe, training: pa.Table) -> ContextSchema | None:
-    """The schema of the recipe, or one inferred from the training part; None where no column is left for a context."""
+    """The schema of the recipe, or one inferred from the training part; None where no column is left for it."""
     if recipe.schema is not None:
         return ContextSchema.from_dict(dict(recipe.schema))
     exclude = [name for name in (recipe.items, recipe.customer, *recipe.exclude) if name is not None]

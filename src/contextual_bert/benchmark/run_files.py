@@ -11,7 +11,7 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from contextual_bert.evaluation import Cost, Report, Run, Scores
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
 METRICS_FILE = "metrics.json"
+WEIGHTS_FILE = "model.safetensors"
 SCORES_FILE = "test_scores.safetensors"
 CHECKPOINTS = "checkpoints"
 TENSORBOARD = "tensorboard"
@@ -33,7 +34,7 @@ CLUSTERS = "cluster"
 
 
 @contextmanager
-def replacing_directory(directory: Path) -> Iterator[Path]:
+def replacing_directory(directory: Path) -> Generator[Path]:
     """A temporary folder inside ``directory``; its files move up if the block ends well, ``metrics.json`` last."""
     directory.mkdir(parents=True, exist_ok=True)
     partial = directory / f".partial-{os.getpid()}"
@@ -59,10 +60,29 @@ def last_checkpoint(directory: Path) -> Path | None:
 
 def is_whole_checkpoint(path: Path) -> bool:
     """Whether the trainer's state, the file written last, is there and readable."""
+    return "global_step" in trainer_state(path)
+
+
+def trainer_state(checkpoint: Path) -> dict[str, Any]:
+    """What transformers' Trainer wrote about itself; empty where it is missing or damaged."""
     try:
-        return "global_step" in json.loads((path / "trainer_state.json").read_text(encoding="utf-8"))
+        state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return False
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+def is_trained(checkpoint: Path) -> bool:
+    """Whether training ended with this checkpoint: its steps were done, or it was stopped early."""
+    control = trainer_state(checkpoint).get("stateful_callbacks", {}).get("TrainerControl", {})
+    return bool(control.get("args", {}).get("should_training_stop"))
+
+
+def best_weights(checkpoint: Path) -> Path:
+    """The weights that were best when this checkpoint was written, its own where none were chosen."""
+    step = trainer_state(checkpoint).get("best_global_step")
+    best = checkpoint.with_name(f"checkpoint-{step}") / WEIGHTS_FILE
+    return best if best.is_file() else checkpoint / WEIGHTS_FILE
 
 
 def save_scores(scores: Scores, clusters: np.ndarray | None, path: Path) -> None:

@@ -5,16 +5,16 @@ A run that is complete is not run again, an interrupted one goes on at its last 
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors.torch import load_model
 from torch import nn
 from torch.utils.tensorboard import SummaryWriter
 from transformers import PreTrainedModel, PrinterCallback, ProgressCallback, TrainerCallback, set_seed
-from transformers.integrations import TensorBoardCallback
+from transformers.integrations.integration_utils import TensorBoardCallback
 
 from contextual_bert.benchmark.building import arguments_of, build_model, count_counted
 from contextual_bert.benchmark.card import write_card
@@ -30,9 +30,12 @@ from contextual_bert.benchmark.preparation import Preparation, prepare
 from contextual_bert.benchmark.run_files import (
     CHECKPOINTS,
     TENSORBOARD,
+    WEIGHTS_FILE,
+    best_weights,
     commit,
     hardware,
     is_complete,
+    is_trained,
     load_run,
     peak_memory_bytes,
     replacing_directory,
@@ -88,7 +91,7 @@ def run(
     check_conditioning(recipe.conditioning)
     checkpoint = checkpoint_to_resume(output, is_resumed=is_resumed)
     ready = preparation or prepare(recipe)
-    recipe = replace(ready.recipe, conditioning=recipe.conditioning, seed=recipe.seed)
+    recipe = ready.resolve(recipe)
     if checkpoint is not None:
         check_same_recipe(recipe, output)
     arguments = arguments_of(recipe, output / CHECKPOINTS, has_validation="validation" in ready.datasets)
@@ -99,7 +102,12 @@ def run(
         remember_recipe(output, recipe)
     started = time.perf_counter()
     try:
-        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
+        if checkpoint is not None and is_trained(checkpoint):
+            # Interrupted after the last step. Another one must not follow, least of all after an early stop.
+            best = best_weights(checkpoint) if arguments.load_best_model_at_end else checkpoint / WEIGHTS_FILE
+            load_model(model, best, strict=False)
+        else:
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
     finally:
         for callback in trainer.callback_handler.callbacks:
             if isinstance(callback, TrainingProgress):
@@ -110,12 +118,19 @@ def run(
     scored: dict[str, ScoredSet] = {}
     for part in parts:
         with counting(f"scoring the {part} part", is_quiet=is_quiet) as progress:
-            scored[part] = score(model, ready.datasets[part], progress=progress)
+            scored[part] = score(
+                cast(Any, model),  # each model here has score_masked
+                ready.datasets[part],
+                batch_size=arguments.eval_batch_size,
+                is_shared=arguments.world_size > 1,
+                progress=progress,
+            )
     reports = {part: report_on(part, result, ready, seed=recipe.seed) for part, result in scored.items()}
     if trainer.is_world_process_zero():
         write_run(
             output, recipe, ready, model, {"reports": reports, "scored": scored, "cost": cost, "arguments": arguments}
         )
+    trainer.accelerator.wait_for_everyone()
     return reports.get("test") or reports["validation"]
 
 
@@ -123,7 +138,7 @@ def make_trainer(
     recipe: Recipe, ready: Preparation, model: nn.Module, arguments: ContextualTrainingArguments, *, is_quiet: bool
 ) -> ContextualBertTrainer:
     """The trainer of a run: its data, TensorBoard in ``<checkpoints>/../tensorboard``, one progress bar."""
-    log = Path(arguments.output_dir).parent / TENSORBOARD
+    log = Path(str(arguments.output_dir)).parent / TENSORBOARD
     callbacks: list[TrainerCallback] = [TensorBoardCallback(SummaryWriter(str(log)))] if arguments.should_log else []
     if not is_quiet:
         callbacks.append(TrainingProgress(f"{recipe.conditioning}, seed {recipe.seed}"))
@@ -207,7 +222,7 @@ def compare(
     """Train what is missing, then compare all on the same masked positions.
 
     Args:
-        recipes: one a run; they differ in ``conditioning`` and ``seed`` only.
+        recipes: one a run, all on the same data.
         output: the study's folder; a run lies in ``<output>/<conditioning>/seed-<n>``.
         reference: the method the others are compared with.
         extra: rows from elsewhere, the oracle for instance.
@@ -224,7 +239,7 @@ def compare(
     for recipe in recipes:
         folder = output / recipe.conditioning / f"seed-{recipe.seed}"
         if is_complete(folder):
-            check_same_recipe(replace(ready.recipe, conditioning=recipe.conditioning, seed=recipe.seed), folder)
+            check_same_recipe(ready.resolve(recipe), folder)
             say(f"{folder}: complete, not run again")
         else:
             run(recipe, folder, preparation=ready, is_resumed=True, is_quiet=is_quiet)

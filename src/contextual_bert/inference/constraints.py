@@ -1,7 +1,7 @@
 """What a completion may be: each constraint is one function from a query to the items it permits.
 
-A query names a constraint by its key, beside ``items`` and ``context``. Constraints are applied before the softmax: what is forbidden has
-probability 0, the rest sums to 1. This module knows ids and names, no model.
+A query names a constraint by its key, beside ``items`` and ``context``. Constraints are applied before the softmax:
+what is forbidden has probability 0, the rest sums to 1. This module knows ids and names, no model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from contextual_bert.context import Vocabulary
+from contextual_bert.context import Vocabulary, canonical
 from contextual_bert.errors import DataError
 
 
@@ -63,14 +63,17 @@ def permitted_items(vocabulary: Vocabulary, items: Sequence[str], settings: Mapp
 
 
 def names_of(value: Any, *, key: str) -> list[str]:
-    """``value`` as a list of item names.
+    """``value`` as a list of item names; a number is the item of that name, as in a table.
 
     Raises:
-        DataError: it is something else, a single string for instance.
+        DataError: it is something else, a single string for instance, or an entry is no name.
     """
     if isinstance(value, str) or not isinstance(value, Sequence | set | frozenset):
         raise DataError(f"{value!r} is not a list of items", column=key, fix=f'Give a list: "{key}": ["coat-17", ...].')
-    return [str(name) for name in value]
+    try:
+        return [canonical(name) for name in value]
+    except DataError as error:
+        raise DataError(error.problem, column=key, fix=error.fix) from None
 
 
 def known_ids(vocabulary: Vocabulary, names: Sequence[str]) -> list[int]:

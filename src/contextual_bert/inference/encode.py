@@ -3,6 +3,8 @@
 Knows no model; the processor says what the names mean.
 """
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,8 +33,10 @@ def set_index(dataset: SetDataset, example_ids: NDArray[np.int64]) -> NDArray[np
     return order[np.searchsorted(rows, example_ids, sorter=order)]
 
 
-def segment_labels(dataset: SetDataset, processor: ContextualBertProcessor) -> dict[str, NDArray[np.str_] | list[list[str]]]:
-    """Feature -> the label of each set: its category, its bin, or the list of its values; "(missing)" and "(unknown)" are labels."""
+def segment_labels(
+    dataset: SetDataset, processor: ContextualBertProcessor
+) -> dict[str, NDArray[np.str_] | list[list[str]]]:
+    """Feature -> the label of each set: its category, its bin or its values; "(missing)", "(unknown)" are labels."""
     labels: dict[str, NDArray[np.str_] | list[list[str]]] = {}
     for feature in processor.schema.features if processor.schema is not None else ():
         ids = dataset.context[feature.name].numpy()
@@ -51,5 +55,5 @@ def segment_labels(dataset: SetDataset, processor: ContextualBertProcessor) -> d
 def bin_names(edges: tuple[float, ...]) -> list[str]:
     """Names of the bins between these edges: "below 20", "20 to 30", "30 and above"."""
     texts = [f"{edge:g}" for edge in edges]
-    middle = [f"{low} to below {high}" for low, high in zip(texts[:-1], texts[1:], strict=True)]
+    middle = [f"{low} to below {high}" for low, high in pairwise(texts)]
     return [f"below {texts[0]}", *middle, f"{texts[-1]} and above"] if texts else ["any"]

@@ -1,18 +1,21 @@
-"""Scores a data set: for every item of every set the log-probability and the rank of the true one. Streaming, in constant memory.
+"""Scores a data set: for every item of every set the log-probability and the rank of the true one.
 
-Anything with ``score_masked`` can be scored: a model of this package or a baseline. The oracle of the stylist world scores tables itself.
-This module knows no metric: it gives the rows that ``contextual_bert.evaluation`` summarises.
+Streaming: no matrix of positions and items is ever stored. Anything with ``score_masked`` can be scored, a model or a
+baseline; the oracle of the stylist world scores tables itself. This module knows no metric: it gives the rows that
+``contextual_bert.evaluation`` summarises.
 """
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch import distributed as dist
 
 from contextual_bert.data import EveryPosition, MaskingCollator, SetDataset
+from contextual_bert.errors import DataError
 from contextual_bert.evaluation import Scores
 from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS
 
@@ -33,7 +36,7 @@ class Scorer(Protocol):
 
 
 class ScoredSet(NamedTuple):
-    """Scores of a data set, and how many positions hold an item that the vocabulary does not know: those cannot be ranked."""
+    """Scores of a data set, and at how many positions the item is unknown to the vocabulary, so cannot be ranked."""
 
     scores: Scores
     num_unknown_targets: int
@@ -45,6 +48,7 @@ def score(
     *,
     batch_size: int = 1024,
     dtype: torch.dtype = torch.float32,
+    is_shared: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> ScoredSet:
     """Mask every position of every set once and rank the true item among all items.
@@ -54,36 +58,47 @@ def score(
         dataset: the sets.
         batch_size: masked sets a forward pass.
         dtype: bfloat16 runs the model under autocast.
+        is_shared: all processes of the default process group call this and share the batches; each gets all scores. The
+            batches are those of one process, and so is every digit.
         progress: called with (rows done, rows in all) after each batch.
 
     Returns:
         Scores sorted by (example_id, position). Positions whose item is [UNK] are left out and counted.
+
+    Raises:
+        DataError: there is no set.
 
     Example:
         >>> from contextual_bert.data import SetDataset
         >>> callable(score)
         True
     """
+    if len(dataset) == 0:
+        raise DataError("there is no set to score", fix="Give a part with at least one set.")
     positions = EveryPosition(dataset)
+    num_processes, process = (dist.get_world_size(), dist.get_rank()) if is_shared else (1, 0)
     collator = MaskingCollator(mask_id=RESERVED_ITEMS.index("[MASK]"), pad_id=RESERVED_ITEMS.index("[PAD]"))
     device = scorer.device
     autocast = torch.autocast(device.type, dtype=dtype) if dtype != torch.float32 else nullcontext()
     parts: list[tuple[np.ndarray, ...]] = []
-    for start in range(0, len(positions), batch_size):
-        batch = positions.__getitems__(range(start, min(start + batch_size, len(positions))))
+    for start in range(process * batch_size, len(positions), num_processes * batch_size):
+        batch = positions.__getitems__(torch.arange(start, min(start + batch_size, len(positions))))
         inputs = to_device(collator(batch), device)
         with torch.no_grad(), autocast:
             scores = scorer.score_masked(**inputs)
         labels = inputs["labels"]
         targets = labels[labels != IGNORED_LABEL]
-        columns = (batch.example_ids, batch.masked_position, targets, *scores)
-        parts.append(tuple(column.cpu().numpy() for column in columns))
+        places = (batch.example_ids, positions.positions[start : start + batch_size])
+        parts.append(tuple(column.cpu().numpy() for column in (*places, targets, *scores)))
         if progress is not None:
             progress(min(start + batch_size, len(positions)), len(positions))
-    example_id, position, targets, log_probability, num_better, num_tied, confidence = (
-        np.concatenate(columns) for columns in zip(*parts, strict=True)
-    )
-    known = targets >= len(RESERVED_ITEMS)
+    if is_shared:
+        gathered: list[Any] = [None] * num_processes
+        dist.all_gather_object(gathered, parts)
+        parts = [part for each in gathered for part in each]
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    is_known = columns[2] >= len(RESERVED_ITEMS)
+    example_id, position, _, log_probability, num_better, num_tied, confidence = (each[is_known] for each in columns)
     scores = Scores(
         example_id=example_id,
         position=position,
@@ -92,12 +107,14 @@ def score(
         num_tied=num_tied,
         confidence=confidence.astype(np.float64),
     )
-    return ScoredSet(scores.select(known).sorted(), int((~known).sum()))
+    return ScoredSet(scores.sorted(), int((~is_known).sum()))
 
 
-def to_device(inputs: Mapping[str, Tensor | Mapping[str, Tensor]], device: torch.device) -> dict[str, Tensor]:
+def to_device(inputs: Mapping[str, Tensor | Mapping[str, Tensor]], device: torch.device) -> dict[str, Any]:
     """The same inputs on ``device``; goes into the context's features."""
     return {
-        name: {feature: tensor.to(device) for feature, tensor in value.items()} if isinstance(value, Mapping) else value.to(device)
+        name: {feature: tensor.to(device) for feature, tensor in value.items()}
+        if isinstance(value, Mapping)
+        else value.to(device)
         for name, value in inputs.items()
     }

@@ -3,7 +3,7 @@
 Knows the trainer's events, nothing of the model.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -87,7 +87,7 @@ class TrainingProgress(TrainerCallback):
 @contextmanager
 def counting(
     label: str, *, is_quiet: bool = False, console: Console | None = None
-) -> Iterator[Callable[[int, int], None] | None]:
+) -> Generator[Callable[[int, int], None] | None]:
     """A bar for work that reports (done, in all); None where nothing shall be drawn.
 
     Example:

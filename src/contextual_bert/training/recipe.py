@@ -105,13 +105,15 @@ class Recipe:
             raise RunDirectoryError(
                 f"This is no {FORMAT!r} (format: {content.get('format')!r}). It is from another version: train again."
             )
-        known = [each.name for each in fields(cls)]
-        for name in values:
-            if name not in known:
-                raise RunDirectoryError(f"The recipe has an unknown key {name!r}. {did_you_mean(name, known)}")
-        policy = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in values.pop("policy", {}).items()
-        }
+        policy: dict[str, Any] = dict(values.pop("policy", {}))
+        for kind, names in ((cls, values), (SetPolicy, policy)):
+            known = [each.name for each in fields(kind)]
+            for name in names:
+                if name not in known:
+                    raise RunDirectoryError(f"The recipe has an unknown key {name!r}. {did_you_mean(name, known)}")
+        lacking = [name for name in ("data", "items") if name not in values]
+        if lacking:
+            raise RunDirectoryError(f"The recipe lacks {' and '.join(lacking)}: it is incomplete. Train again.")
         return cls(policy=SetPolicy(**policy), exclude=tuple(values.pop("exclude", ())), **values)
 
     @classmethod
@@ -130,6 +132,8 @@ class Recipe:
             ) from error
         except ValueError as error:
             raise RunDirectoryError(f"{path} is not valid JSON ({error}). Train again.") from error
+        if not isinstance(content, dict):
+            raise RunDirectoryError(f"{path} holds no recipe. Train again.")
         return cls.from_dict(content.get("recipe", content))
 
 

@@ -1,9 +1,10 @@
 """A Trainer for sets of items: what it needs beyond transformers' Trainer is attributes and two overrides.
 
-A plain Trainer trains the same models; here the batches have one length, the masks change from epoch to epoch without depending on workers,
-resume or world size, and evaluation ranks the whole vocabulary at every position of every set.
+A plain Trainer trains the same models; here the batches have one length, the masks change from epoch to epoch without
+depending on workers, resume or world size, and evaluation ranks the whole vocabulary at every position of every set.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from transformers import (
 
 from contextual_bert.data import EveryPosition, LengthBucketSampler, MaskingCollator, SetDataset
 from contextual_bert.evaluation import Scores, summarise
-from contextual_bert.models import IGNORED_LABEL, ContextualBertForMaskedLM, ContextualBertProcessor
+from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS, ContextualBertForMaskedLM, ContextualBertProcessor
 from contextual_bert.training.arguments import ContextualTrainingArguments
 
 
@@ -49,12 +50,13 @@ class ContextualBertTrainer(Trainer):
         args: ContextualTrainingArguments.
         train_dataset: sets to learn from, None to evaluate only.
         eval_dataset: sets to choose the best checkpoint by; every position is masked once.
-        processor: saved with every checkpoint, so that a checkpoint is usable by itself; says which ids are [PAD] and [MASK], as the
-            model's config does where there is none.
+        processor: saved with every checkpoint, so that a checkpoint is usable by itself; says which ids are [PAD] and
+            [MASK], as the model's config does where there is none.
         patience: stop after so many evaluations without a better cross-entropy; None never stops early.
 
     Relation to its siblings:
-        transformers' Trainer with a MaskingCollator and MaskEpoch trains the same model, with padding and without ranking.
+        transformers' Trainer with a MaskingCollator and MaskEpoch trains the same model, with padding and without
+        ranking.
 
     Example:
         >>> ContextualBertTrainer.__mro__[1].__name__
@@ -72,7 +74,7 @@ class ContextualBertTrainer(Trainer):
         patience: int | None = None,
         callbacks: list[TrainerCallback] | None = None,
     ) -> None:
-        ids = processor.tokenizer if processor is not None else model.config
+        ids: Any = processor.tokenizer if processor is not None else model.config
         collator = MaskingCollator(
             mask_id=ids.mask_token_id, pad_id=ids.pad_token_id, masks_per_set=args.masks_per_set, seed=args.seed
         )
@@ -90,34 +92,71 @@ class ContextualBertTrainer(Trainer):
 
     def _get_train_sampler(self, train_dataset: Dataset[Any] | None = None) -> Sampler[int] | None:
         dataset = train_dataset if train_dataset is not None else self.train_dataset
-        if not isinstance(dataset, SetDataset):
+        if not isinstance(dataset, SetDataset) or self.args.train_sampling_strategy != "random":
             return super()._get_train_sampler(train_dataset)
-        return LengthBucketSampler(
-            dataset.sizes, batch_size=self.args.train_batch_size, seed=self.args.data_seed or self.args.seed
-        )
+        seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
+        return LengthBucketSampler(dataset.sizes, batch_size=self.args.train_batch_size, seed=seed)
+
+    def _get_eval_sampler(self, eval_dataset: Dataset[Any]) -> Sampler[int] | None:
+        if not isinstance(eval_dataset, EveryPosition):
+            return super()._get_eval_sampler(eval_dataset)
+        return WholeBatchSampler(len(eval_dataset), batch_size=self.args.eval_batch_size)
 
     def prediction_step(
         self, model: nn.Module, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: list[str] | None = None
     ) -> tuple[Tensor | None, Any, Tensor | None]:
         inputs = self._prepare_inputs(inputs)
+        scorer: Any = self.model  # unwrapped: ranks are always computed in float32, without autocast
+        scores = scorer.score_masked(**inputs)
+        if prediction_loss_only:
+            return -scores[0].mean(), None, None
         labels = inputs["labels"]
-        with self.compute_loss_context_manager():
-            scores = self.model.score_masked(**inputs)
-        log_probability, *_ = scores
-        loss = -log_probability.mean()
-        return (loss, None, None) if prediction_loss_only else (loss, tuple(scores), labels[labels != IGNORED_LABEL])
+        return None, tuple(scores), labels[labels != IGNORED_LABEL]
+
+
+class WholeBatchSampler(Sampler[int]):
+    """Every row once, and the last row again until the last batch is full.
+
+    So each batch is the same for any number of processes, and with it every digit of every row: two processes would
+    fill a short batch with rows of other lengths. Accelerate drops what was filled up.
+
+    Args:
+        num_rows: rows of the data set.
+        batch_size: rows of a batch.
+
+    Example:
+        >>> list(WholeBatchSampler(4, batch_size=3))
+        [0, 1, 2, 3, 3, 3]
+    """
+
+    def __init__(self, num_rows: int, *, batch_size: int) -> None:
+        self.num_rows = num_rows
+        self.num_filled = num_rows + -num_rows % batch_size
+
+    def __len__(self) -> int:
+        return self.num_filled
+
+    def __iter__(self) -> Iterator[int]:
+        return (min(row, self.num_rows - 1) for row in range(self.num_filled))
 
 
 def summarise_prediction(prediction: EvalPrediction) -> dict[str, float]:
-    """Metrics of a full ranking from what ``prediction_step`` gathered; sums over examples, whatever the order or the world size."""
-    log_probability, num_better, num_tied, confidence = prediction.predictions
+    """Metrics of a full ranking from what ``prediction_step`` gathered.
+
+    Items that the vocabulary does not know cannot be ranked: they are left out. ``loss`` is the cross-entropy.
+    """
+    predictions: Any = prediction.predictions
+    is_known = np.asarray(prediction.label_ids) >= len(RESERVED_ITEMS)
+    log_probability, num_better, num_tied, confidence = (column[is_known] for column in predictions)
     num_rows = len(log_probability)
-    scores = Scores(
-        example_id=np.arange(num_rows),
-        position=np.zeros(num_rows, dtype=np.int64),
-        log_probability=log_probability.astype(np.float64),
-        num_better=num_better,
-        num_tied=num_tied,
-        confidence=confidence.astype(np.float64),
+    numbers = summarise(
+        Scores(
+            example_id=np.arange(num_rows),
+            position=np.zeros(num_rows, dtype=np.int64),
+            log_probability=log_probability.astype(np.float64),
+            num_better=num_better,
+            num_tied=num_tied,
+            confidence=confidence.astype(np.float64),
+        )
     )
-    return summarise(scores)
+    return {"loss": numbers["cross_entropy_nats"], **numbers}
