@@ -35,7 +35,8 @@ def recipe(conditioning: str, folder: Path) -> Recipe:
         customer="customer_id",
         conditioning=conditioning,
         dtype="bfloat16",
-        training={"num_train_epochs": 16, "per_device_train_batch_size": 128, "learning_rate": 2e-3},
+        model={"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+        training={"num_train_epochs": 16, "per_device_train_batch_size": 128},
         seed=SEED,
     )
 

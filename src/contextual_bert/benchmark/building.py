@@ -21,6 +21,7 @@ DEFAULT_MODEL: Mapping[str, Any] = {
     "num_hidden_layers": 4,
     "num_attention_heads": 8,
     "intermediate_size": 256,
+    "tie_word_embeddings": False,
 }
 
 
@@ -58,13 +59,20 @@ def build_model(recipe: Recipe, ready: Preparation) -> nn.Module:
         raise ConfigurationError(
             f"conditioning={name!r} needs a context, and {recipe.data} has no column for one. Take 'none'."
         )
-    fields = {**DEFAULT_MODEL, **recipe.model, "conditioning": name, "vocab_size": vocab_size}
+    sizes = {**DEFAULT_MODEL, **recipe.model}
+    fields = {"initializer_range": initial_scale(sizes["hidden_size"]), **sizes}
+    fields |= {"conditioning": name, "vocab_size": vocab_size}
     try:
         return ContextualBertForMaskedLM(ContextualBertConfig.from_schema(schema, **fields))
     except ContextualBertError:
         raise
     except (StrictDataclassError, ValueError, TypeError, KeyError) as error:
         raise ConfigurationError(f"No model has these settings ({dict(recipe.model)}): {error}.") from error
+
+
+def initial_scale(hidden_size: int) -> float:
+    """Standard deviation of the first weights: what BERT's 0.02 is for its own width (docs/decisions/006)."""
+    return hidden_size**-0.5 if isinstance(hidden_size, int) and hidden_size > 0 else 0.02
 
 
 def started_from(recipe: Recipe, vocab_size: int) -> ContextualBertForMaskedLM:

@@ -4,11 +4,13 @@ from contextual_bert.data.audit import Audit, Fault, audit
 from contextual_bert.data.collators import MaskingCollator
 from contextual_bert.data.dataset import EveryPosition, SetBatch, SetDataset
 from contextual_bert.data.digests import table_digest
+from contextual_bert.data.oracle import Oracle
 from contextual_bert.data.policies import ReadReport, SetPolicy
 from contextual_bert.data.readers import read_table
 from contextual_bert.data.samplers import LengthBucketSampler
 from contextual_bert.data.sets import SetTable, read_sets
 from contextual_bert.data.splits import Split, split_by_customer, split_by_row, split_by_time
+from contextual_bert.data.world import StylistWorld
 
 __all__ = [
     "Audit",
@@ -16,12 +18,14 @@ __all__ = [
     "Fault",
     "LengthBucketSampler",
     "MaskingCollator",
+    "Oracle",
     "ReadReport",
     "SetBatch",
     "SetDataset",
     "SetPolicy",
     "SetTable",
     "Split",
+    "StylistWorld",
     "audit",
     "read_sets",
     "read_table",
