@@ -1,4 +1,4 @@
-"""The main job in five minutes: a stylist world, one model that knows the customer, one that does not, and their proposals.
+"""The main job in five minutes: a stylist world, a model that knows the customer and one that does not.
 
 Run it with ``make demo``. Everything is written below ./demo.
 """
@@ -64,8 +64,8 @@ def main(folder: Path = Path("demo")) -> None:
     CONSOLE.print(summary(comparison))
     gain = comparison.rows[1].differences["cross_entropy_nats"].interval
     CONSOLE.print(
-        f"Knowing the customer changes the cross-entropy by {gain.value:+.3f} nats (95% interval {gain.low:+.3f} to {gain.high:+.3f}, "
-        f"paired bootstrap over {gain.num_clusters:,} customers). The oracle is the best that is possible."
+        f"Knowing the customer changes the cross-entropy by {gain.value:+.3f} nats (95% interval {gain.low:+.3f} to "
+        f"{gain.high:+.3f}, paired bootstrap over {gain.num_clusters:,} customers). The oracle is the best possible."
     )
     picture = plot_comparison(comparison, folder / "comparison.png")
 
@@ -79,12 +79,13 @@ def main(folder: Path = Path("demo")) -> None:
     CONSOLE.print(
         f"picture: {picture}     model card: {run / 'README.md'}     {time.perf_counter() - started:.0f} s in all"
     )
+    columns = "--items items --customer customer_id"
     for command in (
-        f"contextual-bert inspect {folder}/world/outfits.parquet --items items --customer customer_id --output {folder}/schema.json",
+        f"contextual-bert inspect {folder}/world/outfits.parquet {columns} --output {folder}/schema.json",
         f"contextual-bert evaluate {run} --part test --output {folder}/evaluation",
-        f"""contextual-bert complete {run} --set 'coat-1,[MASK]' --context '{{"age": 34, "occasion": "work"}}' --top 5""",
+        f"""contextual-bert complete {run} --set 'coat-1,[MASK]' --context '{{"age": 34, "occasion": "work"}}'""",
         f"contextual-bert world oracle {folder}/world",
-        "contextual-bert train YOUR.parquet --items items --customer customer_id --output runs/mine",
+        f"contextual-bert train YOUR.parquet {columns} --output runs/mine",
     ):
         CONSOLE.print(f"  .venv/bin/{command}", highlight=False, soft_wrap=True)
 
