@@ -130,7 +130,7 @@ class _Computed(NamedTuple):
 
 def _loss_and_gradients(model: ContextualBertForMaskedLM, function: Any) -> _Computed:
     model.zero_grad()
-    outputs = function(**miniature_batch())
+    outputs = function(**miniature_batch(), logits_at="masked")
     outputs.loss.backward()
     gradients = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
     return _Computed(outputs.loss.detach(), outputs.logits.detach(), gradients)
