@@ -174,7 +174,7 @@ def test_a_resumed_run_stops_early_where_the_whole_run_did(
         patch.setattr(MaskEpoch, "on_step_begin", interrupting(step))
         run(recipe, tmp_path, preparation=tiny_data, is_quiet=True)
     assert not (tmp_path / "metrics.json").exists()
-    with pytest.raises(ConfigurationError, match="interrupted run.*--resume"):
+    with pytest.raises(ConfigurationError, match=r"interrupted run.*--resume"):
         run(recipe, tmp_path, preparation=tiny_data, is_quiet=True)
     run(recipe, tmp_path, preparation=tiny_data, is_resumed=True, is_quiet=True)
     assert numbers(tmp_path) == numbers(early_run)
