@@ -142,6 +142,12 @@ def numbers(directory: Path) -> dict[str, Any]:
     return {part: metrics[part]["metrics"] for part in ("validation", "test")}
 
 
+def steps_of(directory: Path) -> str:
+    checkpoint = last_checkpoint(directory)
+    assert checkpoint is not None
+    return checkpoint.name
+
+
 @pytest.fixture(scope="module")
 def early_run(tiny_data: Preparation, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("early") / "run"
@@ -177,6 +183,7 @@ def test_a_resumed_run_stops_early_where_the_whole_run_did(
     with pytest.raises(ConfigurationError, match=r"interrupted run.*--resume"):
         run(recipe, tmp_path, preparation=tiny_data, is_quiet=True)
     run(recipe, tmp_path, preparation=tiny_data, is_resumed=True, is_quiet=True)
+    assert steps_of(tmp_path) == steps_of(early_run)
     assert numbers(tmp_path) == numbers(early_run)
     assert_same(load_file(tmp_path / "model.safetensors"), load_file(early_run / "model.safetensors"))
 

@@ -108,8 +108,6 @@ class ContextualBertTrainer(Trainer):
         inputs = self._prepare_inputs(inputs)
         scorer: Any = self.model  # unwrapped: ranks are always computed in float32, without autocast
         scores = scorer.score_masked(**inputs)
-        if prediction_loss_only:
-            return -scores[0].mean(), None, None
         labels = inputs["labels"]
         return None, tuple(scores), labels[labels != IGNORED_LABEL]
 
@@ -143,7 +141,8 @@ class WholeBatchSampler(Sampler[int]):
 def summarise_prediction(prediction: EvalPrediction) -> dict[str, float]:
     """Metrics of a full ranking from what ``prediction_step`` gathered.
 
-    Items that the vocabulary does not know cannot be ranked: they are left out. ``loss`` is the cross-entropy.
+    Items that the vocabulary does not know cannot be ranked: they are left out. ``loss`` is the cross-entropy, which
+    the loop of transformers would take as the mean of unequal batches.
     """
     predictions: Any = prediction.predictions
     is_known = np.asarray(prediction.label_ids) >= len(RESERVED_ITEMS)
