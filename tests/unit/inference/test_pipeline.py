@@ -1,0 +1,313 @@
+"""Completion of raw sets: what is asked, what is permitted, what is said about it."""
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vocabulary
+from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError
+from contextual_bert.inference import CONSTRAINTS, CompletionPipeline
+from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
+
+ITEMS = ("coat", "hat", "bag", "belt", "shoes", "17")
+SCHEMA = ContextSchema(
+    features=(
+        Categorical(name="gender", values=("female", "male")),
+        Numerical(name="age", edges=(30, 60)),
+        MultiCategorical(name="brands", values=("acme", "hooli")),
+    )
+)
+
+
+def pipeline_for(
+    conditioning: str = "global_state_update", schema: ContextSchema | None = SCHEMA
+) -> CompletionPipeline:
+    torch.manual_seed(0)
+    config = ContextualBertConfig.from_schema(
+        schema,
+        conditioning=conditioning,
+        vocab_size=len(ITEMS) + 3,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        initializer_range=0.5,
+    )
+    return CompletionPipeline(ContextualBertForMaskedLM(config), ContextualBertProcessor.from_items(ITEMS, schema))
+
+
+@pytest.fixture(scope="module")
+def pipeline() -> CompletionPipeline:
+    return pipeline_for()
+
+
+def candidates(answer: Any, slot: int = 0) -> dict[str, float]:
+    return {each["item"]: each["probability"] for each in answer["slots"][slot]["candidates"]}
+
+
+def test_one_query_gives_one_answer_and_a_list_a_list(pipeline: CompletionPipeline) -> None:
+    query = {"items": ["hat", "[MASK]", "bag"], "context": {"age": 34}}
+    single: Any = pipeline(query, top_k=2)
+    assert single["items"] == ["hat", "[MASK]", "bag"]
+    assert [slot["position"] for slot in single["slots"]] == [1]
+    assert len(candidates(single)) == 2
+    assert pipeline([query], top_k=2) == [single]
+    assert pipeline([]) == []
+
+
+def test_the_best_come_first_with_the_probabilities_of_the_model(pipeline: CompletionPipeline) -> None:
+    query = {"items": ["hat", "[MASK]"], "context": {"gender": "female", "brands": ["acme"]}, "repeats": True}
+    found = candidates(pipeline(query, top_k=len(ITEMS)))
+    inputs = pipeline.processor(items=[query["items"]], context=[query["context"]])
+    with torch.no_grad():
+        logits = pipeline.model(**inputs).logits[0, 3:]
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+    for item, probability in zip(ITEMS, logits.softmax(dim=0).tolist(), strict=True):
+        assert found[item] == pytest.approx(probability, rel=1e-5)
+
+
+def test_probabilities_sum_to_one_over_what_is_permitted(pipeline: CompletionPipeline) -> None:
+    query = {"items": ["hat"], "context": {"age": 50}, "deny": ["bag"]}
+    found = candidates(pipeline(query, top_k=100))
+    assert found.keys() == {"coat", "belt", "shoes", "17"}
+    assert sum(found.values()) == pytest.approx(1)
+    everything = candidates(pipeline({"items": ["hat"], "context": {"age": 50}, "repeats": True}, top_k=100))
+    assert everything.keys() == set(ITEMS)
+    assert found["coat"] / found["belt"] == pytest.approx(everything["coat"] / everything["belt"], rel=1e-4)
+
+
+def test_answers_do_not_depend_on_the_batch(pipeline: CompletionPipeline) -> None:
+    generator = np.random.default_rng(0)
+    queries = [
+        {
+            "items": [*generator.choice(ITEMS, int(generator.integers(0, 5)), replace=False).tolist(), "[MASK]"],
+            "context": {"age": int(generator.integers(20, 70)), "brands": ["acme", "hooli"][: row % 3]},
+        }
+        for row in range(70)
+    ]
+    whole: Any = pipeline(queries, top_k=3, batch_size=64)
+    single: Any = pipeline(queries, top_k=3, batch_size=1)
+    for left, right in zip(whole, single, strict=True):
+        assert left["items"] == right["items"]
+        for item, probability in candidates(left).items():
+            assert candidates(right)[item] == pytest.approx(probability, rel=1e-4)
+
+
+def test_the_context_matters(pipeline: CompletionPipeline) -> None:
+    young, old = (candidates(pipeline({"items": ["hat"], "context": {"age": age}}, top_k=9)) for age in (20, 70))
+    assert max(abs(young[item] - old[item]) for item in young) > 0.01
+
+
+def test_without_a_mask_one_more_item_is_proposed(pipeline: CompletionPipeline) -> None:
+    answer: Any = pipeline({"items": ["hat", "bag"]})
+    assert answer["items"] == ["hat", "bag", "[MASK]"]
+    assert answer["slots"][0]["position"] == 2
+
+
+def test_several_masks_are_filled_each_by_itself(pipeline: CompletionPipeline) -> None:
+    answer: Any = pipeline({"items": ["[MASK]", "hat", "[MASK]"]}, top_k=9)
+    assert [slot["position"] for slot in answer["slots"]] == [0, 2]
+    both: Any = pipeline([{"items": ["[MASK]", "hat", "[MASK]"]}, {"items": ["bag"]}], top_k=9)
+    assert [len(each["slots"]) for each in both] == [2, 1]
+    assert candidates(both[0], 1) == pytest.approx(candidates(answer, 1))
+
+
+def test_an_empty_set_is_completed_from_the_context_alone(pipeline: CompletionPipeline) -> None:
+    for query in ({"items": [], "context": {"gender": "male"}}, {"context": {"gender": "male"}}, {}):
+        answer: Any = pipeline(query, top_k=9)
+        assert answer["items"] == ["[MASK]"]
+        assert sum(candidates(answer).values()) == pytest.approx(1)
+
+
+def test_constraints(pipeline: CompletionPipeline) -> None:
+    query = {"items": ["hat", "coat"]}
+    assert candidates(pipeline(query, top_k=9)).keys() == {"bag", "belt", "shoes", "17"}
+    assert candidates(pipeline({**query, "repeats": True}, top_k=9)).keys() == set(ITEMS)
+    assert candidates(pipeline({**query, "allow": ["bag", "coat"]}, top_k=9)) == {"bag": pytest.approx(1)}
+    found = candidates(pipeline({**query, "allow": ["bag", "belt", "17"], "deny": ["belt"]}, top_k=9))
+    assert found.keys() == {"bag", "17"}
+    assert sum(found.values()) == pytest.approx(1)
+
+
+def test_nothing_permitted_is_an_empty_slot_with_a_note(pipeline: CompletionPipeline) -> None:
+    first, second = pipeline([{"items": ["hat"], "allow": ["hat"]}, {"items": ["hat"]}])  # pyright: ignore
+    assert first["slots"] == [{"position": 1, "candidates": []}]
+    assert "No permitted item" in first["notes"][0]
+    assert len(second["slots"][0]["candidates"]) == 5
+    assert second["notes"] == []
+
+
+def test_a_permitted_item_of_probability_zero_comes_before_a_forbidden_one(
+    pipeline: CompletionPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forward = pipeline.model.forward
+
+    def extreme(**inputs: Any) -> Any:
+        output = forward(**inputs)
+        output.logits = torch.tensor([[0.0, 0, 0, 500, 0, -500, -600, -700, -800]])
+        return output
+
+    monkeypatch.setattr(pipeline.model, "forward", extreme)
+    found = candidates(pipeline({"items": ["hat"], "deny": []}, top_k=5))
+    assert list(found) == ["coat", "bag", "belt", "shoes", "17"]
+    assert list(found.values()) == [1, 0, 0, 0, 0]
+
+
+def test_numbers_are_the_items_of_that_name(pipeline: CompletionPipeline) -> None:
+    answer: Any = pipeline({"items": [17, "[MASK]"], "deny": [17.0]}, top_k=9)
+    assert answer["items"] == ["17", "[MASK]"]
+    assert answer["unknown_items"] == answer["notes"] == []
+    assert "17" not in candidates(answer)
+
+
+def test_what_is_unknown_is_reported(pipeline: CompletionPipeline) -> None:
+    answer: Any = pipeline(
+        {
+            "items": ["hat", "kilt", "[MASK]"],
+            "context": {"gender": "robot", "brands": ["acme", "umbrella"], "age": 200},
+            "deny": ["kilt", "bag"],
+        },
+        top_k=9,
+    )
+    assert answer["unknown_items"] == ["kilt"]
+    assert answer["unknown_context"] == {"gender": ["robot"], "brands": ["umbrella"]}
+    assert answer["notes"] == ["deny names 1 unknown items, which change nothing: kilt."]
+    assert sum(candidates(answer).values()) == pytest.approx(1)
+
+
+def test_duplicates_are_read_and_reported(pipeline: CompletionPipeline) -> None:
+    answer: Any = pipeline({"items": ["hat", "hat", "[MASK]", "[MASK]"]})
+    assert answer["notes"] == ["In the set more than once, and read so: hat."]
+    assert len(answer["slots"]) == 2
+
+
+def test_top_k_beyond_the_vocabulary_gives_all(pipeline: CompletionPipeline) -> None:
+    assert len(candidates(pipeline({"repeats": True}, top_k=10_000))) == len(ITEMS)
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, None], ids=["schema", "no-schema"])
+def test_a_model_without_conditioning_says_that_the_context_was_not_used(schema: ContextSchema | None) -> None:
+    blind = pipeline_for("none", schema)
+    plain: Any = blind({"items": ["hat"]}, top_k=9)
+    answer: Any = blind({"items": ["hat"], "context": {"gender": "male"}}, top_k=9)
+    assert plain["notes"] == []
+    assert answer["notes"] == ["The context was not used: this model was trained with conditioning='none'."]
+    assert answer["slots"] == plain["slots"]
+
+
+FAULTS: list[tuple[Any, type[Exception], str]] = [
+    ({"itms": ["hat"]}, UnknownNameError, r"Query 300: unknown key 'itms'. Did you mean 'items'"),
+    ({"context": {"gendr": "male"}}, UnknownNameError, r"row 300: .*'gendr'. Did you mean 'gender'"),
+    ({"context": ["male"]}, DataError, r"row 300, column 'context': \['male'\] is not a record"),
+    ({"context": {"age": "old"}}, DataError, r"row 300, column 'age': 'old'"),
+    ({"context": {"age": float("inf")}}, DataError, r"row 300, column 'age'.*finite"),
+    ({"context": {"brands": 3}}, DataError, r"row 300, column 'brands'"),
+    ({"items": "hat"}, DataError, r"row 300, column 'items': 'hat' is not a list"),
+    ({"items": ["hat", None]}, DataError, r"row 300, column 'items': None"),
+    ({"items": [["hat"]]}, DataError, r"row 300, column 'items': \['hat'\] is a list"),
+    ({"deny": "hat"}, DataError, r"row 300, column 'deny': 'hat' is not a list"),
+    ({"repeats": "yes"}, DataError, r"row 300, column 'repeats': 'yes' is neither true nor false"),
+    ("hat", DataError, r"row 300: 'hat' is not a query"),
+]
+
+
+@pytest.mark.parametrize(("query", "kind", "message"), FAULTS)
+def test_a_faulty_query_is_named_by_its_row(
+    pipeline: CompletionPipeline, query: Any, kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        pipeline([*[{"items": ["hat"]}] * 300, query])
+
+
+@pytest.mark.parametrize("settings", [{"top_k": 0}, {"batch_size": 0}])
+def test_settings_that_cannot_work(pipeline: CompletionPipeline, settings: dict[str, int]) -> None:
+    with pytest.raises(ConfigurationError, match="=0: give 1 or more"):
+        pipeline([{}], **settings)
+
+
+@pytest.mark.parametrize("queries", ["hat", 3, None])
+def test_what_is_no_query_at_all(pipeline: CompletionPipeline, queries: Any) -> None:
+    with pytest.raises(DataError, match="neither a query nor a list"):
+        pipeline(queries)
+
+
+@pytest.fixture
+def short_names() -> Iterator[None]:
+    def shorter(vocabulary: Vocabulary, items: Sequence[str], value: Any) -> np.ndarray:
+        return np.array([len(vocabulary.value_of(index)) < value for index in range(len(vocabulary))])
+
+    CONSTRAINTS["shorter_than"] = shorter
+    yield
+    del CONSTRAINTS["shorter_than"]
+
+
+def test_a_constraint_is_one_function(pipeline: CompletionPipeline, short_names: None) -> None:
+    found = candidates(pipeline({"items": ["hat"], "shorter_than": 4, "deny": ["17"]}, top_k=9))
+    assert found == {"bag": pytest.approx(1)}
+
+
+def test_a_constraint_that_is_not_registered_is_an_unknown_key(pipeline: CompletionPipeline) -> None:
+    with pytest.raises(UnknownNameError, match="shorter_than"):
+        pipeline({"items": ["hat"], "shorter_than": 4})
+
+
+@pytest.fixture
+def directory(pipeline: CompletionPipeline, tmp_path: Path) -> Path:
+    pipeline.model.save_pretrained(tmp_path)
+    pipeline.processor.save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_a_run_directory_is_all_that_is_needed(pipeline: CompletionPipeline, directory: Path) -> None:
+    queries = [{"items": ["hat"], "context": {"gender": "male", "age": 3}}, {"items": ["bag", "kilt"]}]
+    assert CompletionPipeline.from_pretrained(directory)(queries) == pipeline(queries)
+    assert CompletionPipeline.from_pretrained(directory, device="cpu")(queries) == pipeline(queries)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "processor_config.json", "tokenizer.json"])
+def test_an_incomplete_directory(directory: Path, name: str) -> None:
+    (directory / name).unlink()
+    with pytest.raises(RunDirectoryError, match=f"no complete run directory: {name} missing"):
+        CompletionPipeline.from_pretrained(directory)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "processor_config.json", "tokenizer.json"])
+def test_a_damaged_directory(directory: Path, name: str) -> None:
+    content = (directory / name).read_bytes()
+    (directory / name).write_bytes(content[: len(content) // 2])
+    with pytest.raises(RunDirectoryError, match="cannot be loaded"):
+        CompletionPipeline.from_pretrained(directory)
+
+
+def test_no_directory(tmp_path: Path) -> None:
+    with pytest.raises(RunDirectoryError, match=r"nowhere is no complete run directory"):
+        CompletionPipeline.from_pretrained(tmp_path / "nowhere")
+
+
+def test_a_directory_of_another_version(directory: Path) -> None:
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps({**config, "conditioning": "telepathy"}))
+    with pytest.raises(RunDirectoryError, match="telepathy"):
+        CompletionPipeline.from_pretrained(directory)
+
+
+def test_a_model_and_a_processor_that_do_not_belong_together(
+    pipeline: CompletionPipeline, directory: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    fewer = ContextualBertProcessor.from_items(ITEMS[:-1], SCHEMA)
+    with pytest.raises(ConfigurationError, match="processor knows 8 items and the model 9"):
+        CompletionPipeline(pipeline.model, fewer)
+    schema = ContextSchema(features=(*SCHEMA.features[:2], MultiCategorical(name="brands", values=("acme",))))
+    other = tmp_path_factory.mktemp("other")
+    ContextualBertProcessor.from_items(ITEMS, schema).save_pretrained(other)
+    shutil.copy(other / "processor_config.json", directory)
+    with pytest.raises(ConfigurationError, match="model and the schema disagree on: brands"):
+        CompletionPipeline.from_pretrained(directory)
+    with pytest.raises(ConfigurationError, match="disagree on: age, brands, gender"):
+        CompletionPipeline(pipeline.model, ContextualBertProcessor.from_items(ITEMS))

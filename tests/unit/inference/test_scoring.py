@@ -1,0 +1,156 @@
+"""Scoring: the same as a full softmax by hand, whatever the blocks and batches."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from contextual_bert.baselines import BagOfItems
+from contextual_bert.context import Categorical, ContextSchema
+from contextual_bert.data import SetDataset
+from contextual_bert.errors import DataError
+from contextual_bert.inference import score
+from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, modeling_contextual_bert
+
+NUM_ITEMS = 40
+SCHEMA = ContextSchema(features=(Categorical(name="gender", values=("female", "male")),))
+
+
+def model_for(conditioning: str) -> Any:
+    torch.manual_seed(0)
+    if conditioning == "bag":
+        return BagOfItems(NUM_ITEMS + 3, layout=SCHEMA.layout, hidden_size=16).eval()
+    config = ContextualBertConfig.from_schema(
+        SCHEMA,
+        conditioning=conditioning,
+        vocab_size=NUM_ITEMS + 3,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        initializer_range=0.5,
+    )
+    return ContextualBertForMaskedLM(config).eval()
+
+
+def dataset(*, num_sets: int = 30, unknown: bool = False) -> SetDataset:
+    generator = np.random.default_rng(0)
+    sizes = generator.integers(1, 7, num_sets)
+    items = generator.integers(3, NUM_ITEMS + 3, sizes.sum())
+    if unknown:
+        items[::4] = 2
+    return SetDataset(
+        items,
+        np.concatenate([[0], sizes.cumsum()]),
+        context={"gender": torch.from_numpy(generator.integers(0, 4, num_sets))},
+        example_ids=generator.permutation(1000)[:num_sets],
+    )
+
+
+def by_hand(model: Any, sets: SetDataset) -> dict[tuple[int, int], tuple[float, int, int, float]]:
+    """One set and position at a time, with all logits."""
+    rows: dict[tuple[int, int], tuple[float, int, int, float]] = {}
+    for index in range(len(sets)):
+        example = sets[index]
+        for position, target in enumerate(example["items"].tolist()):
+            if target < 3:
+                continue
+            masked = example["items"].clone()
+            masked[position] = 1
+            context = {name: value[None] for name, value in example["context"].items()}
+            with torch.no_grad():
+                output = model(input_ids=masked[None], context=context)
+            logits = output["logits"][(masked == 1).nonzero().flatten().tolist().index(position)].double()
+            probabilities = logits.softmax(dim=0)
+            items = logits[3:]
+            rows[example["example_id"], position] = (
+                float(probabilities[target].log()),
+                int((items > logits[target]).sum()),
+                int((items == logits[target]).sum()),
+                float(probabilities[3:].max()),
+            )
+    return rows
+
+
+@pytest.mark.parametrize("conditioning", ["none", "global_state_update", "bag"])
+def test_it_equals_a_softmax_by_hand(conditioning: str) -> None:
+    model, sets = model_for(conditioning), dataset()
+    scores = score(model, sets, batch_size=16).scores
+    expected = by_hand(model, sets)
+    places = list(zip(scores.example_id.tolist(), scores.position.tolist(), strict=True))
+    assert places == sorted(expected)
+    for row, place in enumerate(places):
+        log_probability, num_better, num_tied, confidence = expected[place]
+        assert scores.log_probability[row] == pytest.approx(log_probability, abs=1e-4)
+        assert (scores.num_better[row], scores.num_tied[row]) == (num_better, num_tied)
+        assert scores.confidence[row] == pytest.approx(confidence, abs=1e-4)
+
+
+@pytest.mark.parametrize("conditioning", ["global_state_update", "bag"])
+def test_unknown_targets_are_counted_and_left_out(conditioning: str) -> None:
+    model, sets = model_for(conditioning), dataset(unknown=True)
+    result = score(model, sets, batch_size=16)
+    assert result.num_unknown_targets == int((sets.item_ids == 2).sum()) > 10
+    expected = by_hand(model, sets)
+    places = list(zip(result.scores.example_id.tolist(), result.scores.position.tolist(), strict=True))
+    assert places == sorted(expected)
+    np.testing.assert_allclose(result.scores.log_probability, [expected[place][0] for place in places], atol=1e-4)
+
+
+def test_batches_change_nothing_but_the_last_digits() -> None:
+    model, sets = model_for("global_state_update"), dataset()
+    whole = score(model, sets, batch_size=1024).scores
+    for batch_size in (1, 7):
+        scores = score(model, sets, batch_size=batch_size).scores
+        np.testing.assert_allclose(scores.log_probability, whole.log_probability, atol=1e-5)
+        np.testing.assert_array_equal(scores.num_better, whole.num_better)
+
+
+def test_no_matrix_of_rows_and_items_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, sets = model_for("global_state_update"), dataset()
+    whole = score(model, sets).scores
+    shapes: list[tuple[int, ...]] = []
+    model.cls.register_forward_hook(lambda *args: shapes.append(tuple(args[-1].shape)))
+    score(model, sets)
+    assert len(shapes) == 1
+    shapes.clear()
+    limit = 5 * (NUM_ITEMS + 3) + 1
+    monkeypatch.setattr(modeling_contextual_bert, "MAX_SCORE_ELEMENTS", limit)
+    blocks = score(model, sets).scores
+    assert len(shapes) > 10
+    assert max(rows * items for rows, items in shapes) <= limit
+    for name, column in whole.as_arrays().items():
+        np.testing.assert_allclose(blocks.as_arrays()[name], column, atol=1e-5, err_msg=name)
+
+
+def test_ties_are_exact_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, sets = model_for("none"), dataset()
+    with torch.no_grad():
+        model.cls.predictions.decoder.weight.zero_()
+    monkeypatch.setattr(modeling_contextual_bert, "MAX_SCORE_ELEMENTS", 1)
+    scores = score(model, sets).scores
+    assert set(scores.num_better.tolist()) == {0}
+    assert set(scores.num_tied.tolist()) == {NUM_ITEMS}
+
+
+def test_progress_counts_to_the_end() -> None:
+    seen: list[tuple[int, int]] = []
+    sets = dataset()
+    score(model_for("none"), sets, batch_size=50, progress=lambda done, total: seen.append((done, total)))
+    total = len(sets.item_ids)
+    assert seen == [(min(done, total), total) for done in range(50, total + 50, 50)]
+
+
+def test_bfloat16_is_close() -> None:
+    model, sets = model_for("none"), dataset()
+    exact = score(model, sets).scores.log_probability
+    rounded = score(model, sets, dtype=torch.bfloat16).scores.log_probability
+    assert (exact != rounded).any()
+    assert np.abs(exact - rounded).mean() < 0.1
+
+
+def test_no_set() -> None:
+    empty = SetDataset([], [0], context={}, example_ids=[])
+    with pytest.raises(DataError, match="no set to score"):
+        score(model_for("none"), empty)
