@@ -1,0 +1,88 @@
+"""The bag of items: order does not matter, reserved ids are not seen, and it learns."""
+
+import pytest
+import torch
+
+from contextual_bert.baselines import BagOfItems
+from contextual_bert.context import Categorical, ContextSchema
+from contextual_bert.errors import ConfigurationError
+
+SCHEMA = ContextSchema(features=(Categorical(name="gender", values=("female", "male")),))
+CONTEXT = {"gender": torch.tensor([2, 3])}
+INPUTS = torch.tensor([[3, 4, 1, 0], [5, 6, 7, 1]])
+LABELS = torch.tensor([[-100, -100, 8, -100], [-100, -100, -100, 9]])
+
+
+def bag_for(*, has_context: bool = False) -> BagOfItems:
+    torch.manual_seed(0)
+    bag = BagOfItems(12, layout=SCHEMA.layout if has_context else (), hidden_size=8).eval()
+    with torch.no_grad():
+        bag.items.weight.mul_(50)
+    return bag
+
+
+def test_the_order_of_the_items_does_not_matter() -> None:
+    bag = bag_for()
+    logits = bag(INPUTS)["logits"]
+    torch.testing.assert_close(bag(INPUTS.flip(1))["logits"], logits)
+    assert not torch.allclose(logits[0], logits[1])
+
+
+def test_reserved_ids_are_not_seen() -> None:
+    bag = bag_for()
+    expected = bag(INPUTS)["logits"]
+    with torch.no_grad():
+        bag.items.weight[:3] = 1e6
+    torch.testing.assert_close(bag(INPUTS)["logits"], expected)
+
+
+def test_it_is_the_formula() -> None:
+    bag = bag_for(has_context=True)
+    items, context = bag.items.weight, bag.context_encoder(CONTEXT).vector  # pyright: ignore[reportOptionalCall]
+    mean = torch.stack([items[[3, 4]].mean(0), items[[5, 6, 7]].mean(0)])
+    hidden = bag.hidden(mean) + bag.context(context)  # pyright: ignore[reportOptionalCall]
+    expected = torch.log_softmax(bag.output(hidden.relu()), dim=-1)
+    output = bag(INPUTS, context=CONTEXT, labels=LABELS)
+    torch.testing.assert_close(output["loss"], -(expected[0, 8] + expected[1, 9]) / 2)
+    by_four = bag(INPUTS, context=CONTEXT, labels=LABELS, num_items_in_batch=4)["loss"]
+    torch.testing.assert_close(by_four, output["loss"] / 2)
+
+
+def test_a_set_without_visible_items_is_scored_from_the_context() -> None:
+    bag = bag_for(has_context=True)
+    only_mask = torch.tensor([[1], [1]])
+    logits = bag(only_mask, context=CONTEXT)["logits"]
+    assert torch.isfinite(logits).all()
+    assert not torch.allclose(logits[0], logits[1])
+
+
+def test_scores_leave_reserved_ids_out() -> None:
+    bag = bag_for()
+    logits = bag(INPUTS, labels=LABELS)["logits"]
+    log_probability, num_better, num_tied, confidence = bag.score_masked(INPUTS, labels=LABELS)
+    torch.testing.assert_close(log_probability, logits.log_softmax(-1)[[0, 1], [8, 9]])
+    assert num_better.tolist() == [int((logits[i, 3:] > logits[i, j]).sum()) for i, j in ((0, 8), (1, 9))]
+    assert num_tied.tolist() == [1, 1]
+    torch.testing.assert_close(confidence, logits.softmax(-1)[:, 3:].amax(-1))
+
+
+def test_missing_inputs() -> None:
+    with pytest.raises(ConfigurationError, match="Scoring needs labels"):
+        bag_for().score_masked(INPUTS)
+    with pytest.raises(ConfigurationError, match="built with a context, and none came"):
+        bag_for(has_context=True)(INPUTS)
+
+
+def test_it_learns() -> None:
+    bag = bag_for(has_context=True).train()
+    optimiser = torch.optim.Adam(bag.parameters(), lr=0.05)
+    losses: list[float] = []
+    for _ in range(40):
+        loss = bag(INPUTS, context=CONTEXT, labels=LABELS)["loss"]
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < losses[0] / 4
+    assert bag.context_encoder is not None
+    assert all(parameter.grad is not None for parameter in bag.context_encoder.parameters())

@@ -1,0 +1,44 @@
+"""What the progress bar shows, and that it stops."""
+
+import io
+
+from rich.console import Console
+from transformers import TrainerControl, TrainerState, TrainingArguments
+
+from contextual_bert.training import TrainingProgress, counting
+
+
+def shown(*, is_first: bool) -> str:
+    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    progress = TrainingProgress("training", console)
+    arguments, control = TrainingArguments("unused", use_cpu=True), TrainerControl()
+    state = TrainerState(max_steps=10, global_step=2, epoch=1.0, is_world_process_zero=is_first)
+    progress.on_train_begin(arguments, state, control)
+    progress.on_log(arguments, state, control, logs={"loss": "1.25"})  # pyright: ignore[reportArgumentType]
+    progress.on_step_end(arguments, state, control)
+    progress.on_evaluate(arguments, state, control, metrics={"eval_cross_entropy_nats": 3.5})
+    progress.on_train_end(arguments, state, control)
+    assert progress.progress is None
+    progress.close()
+    return console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_it_shows_steps_loss_and_validation() -> None:
+    text = shown(is_first=True)
+    assert "2/10" in text
+    assert "loss 1.250" in text
+    assert "validation 3.500 nats (epoch 1)" in text
+
+
+def test_only_the_first_process_draws() -> None:
+    assert shown(is_first=False) == ""
+
+
+def test_counting() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with counting("scoring", console=console) as progress:
+        assert progress is not None
+        progress(3, 7)
+    assert "3/7" in console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+    with counting("scoring", is_quiet=True, console=console) as progress:
+        assert progress is None

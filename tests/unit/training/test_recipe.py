@@ -1,0 +1,117 @@
+"""A recipe is a JSON file that comes back as it went; what cannot work is refused when it is made."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextual_bert.data import SetPolicy
+from contextual_bert.errors import ConfigurationError, ContextualBertError, RunDirectoryError
+from contextual_bert.training import ContextualTrainingArguments, Recipe, training_arguments
+
+RECIPE = Recipe(
+    data="days.parquet",
+    items="codes",
+    customer="person",
+    time="date",
+    split_by="time",
+    policy=SetPolicy(drop_items=("a",), drop_prefixes=("18", "19"), min_count=3, max_size=8, longer="sample"),
+    exclude=("weight",),
+    conditioning="concat",
+    model={"hidden_size": 16},
+    training={"num_train_epochs": 3, "masks_per_set": 2},
+    patience=2,
+    dtype="bfloat16",
+    seed=5,
+)
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    assert Recipe.from_dict(json.loads(json.dumps(RECIPE.to_dict()))) == RECIPE
+    for content in (RECIPE.to_dict(), {"recipe": RECIPE.to_dict(), "resolved": {}}):
+        (tmp_path / "recipe.json").write_text(json.dumps(content))
+        assert Recipe.load(tmp_path) == RECIPE
+    assert replace(RECIPE, seed=0).with_seed(5) == RECIPE
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"condtioning": "none"}, "unknown key 'condtioning'. Did you mean 'conditioning'"),
+        ({"policy": {"min_sise": 3}}, "unknown key 'min_sise'. Did you mean 'min_size'"),
+        ({"format": "contextual-bert recipe 2"}, "'contextual-bert recipe 2'.*another version"),
+        ({"format": None}, "another version"),
+    ],
+)
+def test_a_recipe_of_another_version(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(RunDirectoryError, match=message):
+        Recipe.from_dict({**RECIPE.to_dict(), **change})
+
+
+@pytest.mark.parametrize("name", ["data", "items"])
+def test_an_incomplete_recipe(name: str) -> None:
+    content = {key: value for key, value in RECIPE.to_dict().items() if key != name}
+    with pytest.raises(RunDirectoryError, match=f"lacks {name}"):
+        Recipe.from_dict(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "does not exist"), ("{", "not valid JSON"), ("[]", "holds no recipe"), ("{}", "another version")],
+)
+def test_a_directory_without_a_recipe(tmp_path: Path, content: str | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / "recipe.json").write_text(content)
+    with pytest.raises(RunDirectoryError, match=message):
+        Recipe.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"training": {"learning_rat": 1}}, "'learning_rat'. Did you mean 'learning_rate'"),
+        ({"training": {"seed": 1}}, "'seed' is not a setting of its own"),
+        ({"training": {"output_dir": "x"}}, "give output instead"),
+        ({"training": {"bf16": True}}, "give dtype instead"),
+        ({"training": {"masks_per_set": 0}}, "masks_per_set=0"),
+        ({"training": {"learning_rate": float("nan")}}, "learning_rate=nan"),
+        ({"model": {"hidden_sise": 3}}, "'hidden_sise'.*Did you mean 'hidden_size'"),
+        ({"model": {"vocab_size": 3}}, "'vocab_size' follows from the recipe"),
+        ({"split_by": "customer"}, "customer=..."),
+        ({"split_by": "time"}, "time=..."),
+        ({"patience": 0}, "patience=0"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_once(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ContextualBertError, match=message):
+        Recipe(data="days.parquet", items="codes", **settings)
+
+
+def test_our_defaults_are_the_recipes(tmp_path: Path) -> None:
+    arguments = training_arguments(tmp_path, device="cpu", dtype="bfloat16", seed=7, masks_per_set=2)
+    assert (arguments.seed, arguments.data_seed, arguments.bf16, arguments.masks_per_set) == (7, 7, True, 2)
+    assert arguments.load_best_model_at_end
+    assert arguments.metric_for_best_model == "cross_entropy_nats"
+    assert arguments.remove_unused_columns is False
+    assert arguments.restore_callback_states_from_checkpoint
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"device": "gpu"}, "device='gpu'"),
+        ({"device": "cpu", "dtype": "float61"}, "dtype='float61'"),
+        ({"device": "cpu", "warmup": 3}, "'warmup'"),
+        ({"device": "cpu", "save_strategy": "steps"}, "do not work"),
+    ],
+)
+def test_settings_of_the_command_line(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        training_arguments(tmp_path, **settings)
+
+
+def test_no_masks_in_the_arguments_themselves(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="masks_per_set=0"):
+        ContextualTrainingArguments(output_dir=str(tmp_path), use_cpu=True, masks_per_set=0)
