@@ -1,7 +1,29 @@
 """Runs and studies: recipes in, run directories and tables out."""
 
+from contextual_bert.benchmark.checks import BASELINES
+from contextual_bert.benchmark.evaluation import Evaluation, evaluate_oracle, evaluate_run
+from contextual_bert.benchmark.inspection import Inspection, inspect_table
+from contextual_bert.benchmark.oracle_run import oracle_run
 from contextual_bert.benchmark.preparation import Preparation, make_split, prepare
+from contextual_bert.benchmark.report_files import write_comparison, write_report
 from contextual_bert.benchmark.run_files import is_complete, load_run
-from contextual_bert.benchmark.runner import BASELINES, compare, run
+from contextual_bert.benchmark.runner import compare, run
 
-__all__ = ["BASELINES", "Preparation", "compare", "is_complete", "load_run", "make_split", "prepare", "run"]
+__all__ = [
+    "BASELINES",
+    "Evaluation",
+    "Inspection",
+    "Preparation",
+    "compare",
+    "evaluate_oracle",
+    "evaluate_run",
+    "inspect_table",
+    "is_complete",
+    "load_run",
+    "make_split",
+    "oracle_run",
+    "prepare",
+    "run",
+    "write_comparison",
+    "write_report",
+]

@@ -70,7 +70,7 @@ def build_model(recipe: Recipe, ready: Preparation) -> nn.Module:
         raise ConfigurationError(f"No model has these settings ({dict(recipe.model)}): {error}.") from error
 
 
-def initial_scale(hidden_size: int) -> float:
+def initial_scale(hidden_size: object) -> float:
     """Standard deviation of the first weights: what BERT's 0.02 is for its own width (docs/decisions/006)."""
     return hidden_size**-0.5 if isinstance(hidden_size, int) and hidden_size > 0 else 0.02
 

@@ -6,6 +6,7 @@ A mistake must cost seconds and not the reading of a large table, and no run may
 import json
 import os
 import shutil
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from contextual_bert.conditioning import METHODS
 from contextual_bert.errors import ConfigurationError, RunDirectoryError, UnknownNameError, did_you_mean
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
+PAPER_METHODS = ("none", "concat", "new_position", "global_state", "global_state_update")
 BASELINES = ("bag", "bag_context")
 MODEL_FILES = ("config.json", "model.safetensors", "README.md")
 RUN_FILES = (
@@ -99,20 +101,49 @@ def clear_run(directory: Path) -> None:
         shutil.rmtree(directory / name, ignore_errors=True)
 
 
-def remember_recipe(output: Path, recipe: Recipe) -> None:
+def await_clearing(directory: Path, *, timeout_seconds: float = 60) -> None:
+    """Wait until another process has cleared the run in this directory, where several start it together."""
+    deadline = time.monotonic() + timeout_seconds
+    while (is_complete(directory) or last_checkpoint(directory) is not None) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def load_recipe(directory: Path) -> Recipe:
+    """The recipe of a run whose model can be used.
+
+    Raises:
+        RunDirectoryError: no run directory, an interrupted run, or a baseline, of which no weights are kept.
+    """
+    if not is_complete(directory) and (directory / CHECKPOINTS).is_dir():
+        raise RunDirectoryError(
+            f"{directory} holds an interrupted run: go on with contextual-bert train ... --output {directory} --resume."
+        )
+    recipe = Recipe.load(directory)
+    if recipe.conditioning in BASELINES:
+        raise RunDirectoryError(
+            f"{directory} is a run of the baseline {recipe.conditioning!r}, of which scores and metrics are kept and "
+            "no weights. Name the run of a method."
+        )
+    return recipe
+
+
+def remember_recipe(output: Path, recipe: Recipe, *, split_digest: str) -> None:
     """Write the recipe beside the checkpoints, so that a resumed run can be compared with it."""
     folder = output / CHECKPOINTS
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder / f".{RECIPE_FILE}.{os.getpid()}"
     try:
-        partial.write_text(json.dumps(recipe.to_dict()) + "\n", encoding="utf-8")
+        partial.write_text(
+            json.dumps({"recipe": recipe.to_dict(), "resolved": {"split_digest": split_digest}}) + "\n",
+            encoding="utf-8",
+        )
         partial.replace(folder / RECIPE_FILE)
     finally:
         partial.unlink(missing_ok=True)
 
 
-def check_same_recipe(recipe: Recipe, output: Path) -> None:
-    """Raise unless the run in this directory, complete or interrupted, was made from the same recipe.
+def check_same_recipe(recipe: Recipe, output: Path, *, split_digest: str) -> None:
+    """Raise unless the run in this directory, complete or interrupted, has the same recipe, table and split.
 
     Raises:
         ConfigurationError: another recipe; names what differs.
@@ -126,10 +157,12 @@ def check_same_recipe(recipe: Recipe, output: Path) -> None:
         raise RunDirectoryError(f"{error} Or give --overwrite.") from error
     theirs, ours = _plain(found), _plain(recipe)
     differing = [
-        f"{name}: {_shown(theirs[name])} there, {_shown(ours[name])} here"
-        for name in ours
-        if theirs[name] != ours[name]
+        f"{name}: {_shown(theirs.get(name))} there, {_shown(ours.get(name))} here"
+        for name in dict.fromkeys((*ours, *theirs))
+        if theirs.get(name) != ours.get(name)
     ]
+    if _split_digest(folders[0]) != split_digest:
+        differing.append("split_digest: another table or another split")
     if differing:
         raise ConfigurationError(
             f"{output} holds a run with other settings ({'; '.join(differing)}). "
@@ -137,8 +170,16 @@ def check_same_recipe(recipe: Recipe, output: Path) -> None:
         )
 
 
+def _split_digest(folder: Path) -> str | None:
+    """The hash of split and table that stands beside a recipe."""
+    return json.loads((folder / RECIPE_FILE).read_text(encoding="utf-8")).get("resolved", {}).get("split_digest")
+
+
 def _plain(recipe: Recipe) -> dict[str, Any]:
-    return json.loads(json.dumps(replace(recipe, **dict.fromkeys(_FREE, "")).to_dict(), default=str))
+    """Setting -> value, those of the trainer, the model and the policy one by one."""
+    content = json.loads(json.dumps(replace(recipe, **dict.fromkeys(_FREE, "")).to_dict(), default=str))
+    nested = {name: content.pop(name) for name in ("training", "model", "policy")}
+    return content | {f"{group}.{name}": value for group, values in nested.items() for name, value in values.items()}
 
 
 def _shown(value: Any) -> str:

@@ -25,7 +25,7 @@ from contextual_bert.data import (
     split_by_time,
 )
 from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.inference import CompletionPipeline, encode_sets
+from contextual_bert.inference import CompletionPipeline, encode_sets, placed
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.training.recipe import Recipe
 
@@ -135,7 +135,7 @@ def prepare(recipe: Recipe, *, source: pa.Table | None = None) -> Preparation:
             )
         processor, schema = known.with_items(training.distinct_items()), known.schema
     else:
-        schema = schema_of(recipe, training.table)
+        schema = schema_of(recipe, training)
         processor = ContextualBertProcessor.from_items(training.distinct_items(), schema)
     resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
     return Preparation(resolved, sets, split, audit(split, sets, customer=recipe.customer), processor)
@@ -155,14 +155,17 @@ def make_split(recipe: Recipe, table: pa.Table) -> Split:
     return split_by_row(table, seed=recipe.split_seed, **shares)
 
 
-def schema_of(recipe: Recipe, training: pa.Table) -> ContextSchema | None:
+def schema_of(recipe: Recipe, training: SetTable) -> ContextSchema | None:
     """The schema of the recipe, or one inferred from the training part; None where no column is left for it."""
     if recipe.schema is not None:
         return ContextSchema.from_dict(dict(recipe.schema))
     exclude = [name for name in (recipe.items, recipe.customer, *recipe.exclude) if name is not None]
-    if set(training.column_names) <= set(exclude):
+    if set(training.table.column_names) <= set(exclude):
         return None
-    return infer_schema(training, exclude=exclude).schema
+    try:
+        return infer_schema(training.table, exclude=exclude).schema
+    except DataError as error:
+        raise placed(error, training, file=recipe.data) from error
 
 
 def customers_of(sets: SetTable) -> NDArray[np.str_]:

@@ -93,13 +93,13 @@ def run(
     ready = preparation or prepare(recipe)
     recipe = ready.resolve(recipe)
     if checkpoint is not None:
-        check_same_recipe(recipe, output)
+        check_same_recipe(recipe, output, split_digest=ready.split.digest)
     arguments = arguments_of(recipe, output / CHECKPOINTS, has_validation="validation" in ready.datasets)
     set_seed(recipe.seed)
     model = build_model(recipe, ready)
     trainer = make_trainer(recipe, ready, model, arguments, is_quiet=is_quiet)
     if trainer.is_world_process_zero():
-        remember_recipe(output, recipe)
+        remember_recipe(output, recipe, split_digest=ready.split.digest)
     started = time.perf_counter()
     try:
         if checkpoint is not None and is_trained(checkpoint):
@@ -239,7 +239,7 @@ def compare(
     for recipe in recipes:
         folder = output / recipe.conditioning / f"seed-{recipe.seed}"
         if is_complete(folder):
-            check_same_recipe(ready.resolve(recipe), folder)
+            check_same_recipe(ready.resolve(recipe), folder, split_digest=ready.split.digest)
             say(f"{folder}: complete, not run again")
         else:
             run(recipe, folder, preparation=ready, is_resumed=True, is_quiet=is_quiet)

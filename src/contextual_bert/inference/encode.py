@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.context import Categorical, MultiCategorical, Numerical, encode_table
 from contextual_bert.data import SetDataset, SetTable
+from contextual_bert.errors import DataError
 from contextual_bert.models import RESERVED_ITEMS, ContextualBertProcessor
 
 UNKNOWN_ID = RESERVED_ITEMS.index("[UNK]")
@@ -22,8 +23,17 @@ def encode_sets(sets: SetTable, processor: ContextualBertProcessor, *, file: str
         SchemaError, DataError: the table does not fit the processor's schema.
     """
     ids = processor.items.lookup(sets.values)
-    context = encode_table(processor.schema, sets.table, file=file).tensors if processor.schema is not None else {}
+    try:
+        context = encode_table(processor.schema, sets.table, file=file).tensors if processor.schema is not None else {}
+    except DataError as error:
+        raise placed(error, sets, file=file) from error
     return SetDataset(np.where(ids < 0, UNKNOWN_ID, ids), sets.offsets, context=context, example_ids=sets.rows)
+
+
+def placed(error: DataError, sets: SetTable, *, file: str | None) -> DataError:
+    """The same error with the row of the file, where it names a row of these sets."""
+    row = int(sets.rows[error.row]) if error.row is not None else None
+    return DataError(error.problem, file=file, row=row, column=error.column, fix=error.fix)
 
 
 def set_index(dataset: SetDataset, example_ids: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -98,6 +98,7 @@ def counting(
         yield None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console or Console(stderr=True), transient=True) as bar:
+    drawn = console or Console(stderr=True)
+    with Progress(*columns, console=drawn, transient=True, disable=not drawn.is_terminal) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from contextual_bert.data import SetPolicy
 from contextual_bert.errors import ConfigurationError, RunDirectoryError, did_you_mean
@@ -16,6 +16,7 @@ from contextual_bert.training.arguments import check_settings
 
 FORMAT = "contextual-bert recipe 1"
 RECIPE_FILE = "recipe.json"
+SplitBy = Literal["customer", "time", "row"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +58,7 @@ class Recipe:
     customer: str | None = None
     time: str | None = None
     split: str | None = None
-    split_by: Literal["customer", "time", "row"] | None = None
+    split_by: SplitBy | None = None
     validation: float = 0.1
     test: float = 0.1
     split_seed: int = 0
@@ -76,6 +77,8 @@ class Recipe:
     def __post_init__(self) -> None:
         check_settings(self.training)
         check_fields(self.model)
+        if self.split_by is not None and self.split_by not in get_args(SplitBy):
+            raise ConfigurationError(f"split_by={self.split_by!r}. {did_you_mean(self.split_by, get_args(SplitBy))}")
         if self.split_by == "customer" and self.customer is None:
             raise ConfigurationError(
                 "split_by='customer' needs the customer column. Name it with customer=... (--customer)."

@@ -1,0 +1,161 @@
+"""What is in a table, before anything is trained: sizes, features, missing values, faults, and what was left out.
+
+The features are found in the training part of the split that ``train`` would make from the same settings, so that no
+bin and no category is learned from the test. It trains nothing and writes nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from rich.box import HORIZONTALS
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from contextual_bert.benchmark.preparation import make_split
+from contextual_bert.context import ContextSchema, infer_schema
+from contextual_bert.context.infer import ColumnNote
+from contextual_bert.data import ReadReport, SetTable, Split, audit, read_sets, read_table
+from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
+from contextual_bert.inference import placed
+from contextual_bert.training.recipe import Recipe
+
+# An item of nearly every set is no choice of anybody, and makes every score look better.
+_NEARLY_EVERY_SET = 0.9
+_NUM_FREQUENT = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Inspection:
+    """What was found in a table.
+
+    Args:
+        schema: the features, None where no column is left for a context.
+        notes: a note on each column: its kind, or why it was left out.
+        num_rows: rows that the notes count: sets of the training part.
+        report: what became of the rows and items.
+        basis: the sentences that say which rows the features were found in.
+        faults: what should be looked at before training.
+
+    Example:
+        >>> table = pa.table({"items": [["a", "b"], ["a", "c"]] * 50, "sex": ["f", "m", "m", "f"] * 25})
+        >>> inspect_table(Recipe(data="days.parquet", items="items"), source=table).schema.names
+        ('sex',)
+    """
+
+    schema: ContextSchema | None
+    notes: tuple[ColumnNote, ...]
+    num_rows: int
+    report: ReadReport
+    basis: tuple[str, ...]
+    faults: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """Everything but the table of columns, a sentence a line."""
+        features = (
+            f"{len(self.schema.features)} features, {self.schema.context_size} components in all"
+            if self.schema is not None
+            else "no feature found: only 'none' can be trained"
+        )
+        return [*self.report.lines(), *self.basis, features, *self.faults]
+
+    def to_rich(self) -> Group:
+        """For a terminal: the sentences, and a row a column of the table."""
+        table = Table("column", "kind", "distinct", "missing", "how, or why it was left out", box=HORIZONTALS)
+        for note in self.notes:
+            missing = f"{note.missing / max(1, self.num_rows):.1%}"
+            cells = (note.column, note.kind or "left out", f"{note.distinct:,}", missing, note.reason)
+            table.add_row(*(Text(cell) for cell in cells))
+        for column in table.columns[2:4]:
+            column.justify = "right"
+        return Group(*(Text(line) for line in self.lines()), Text(), table)
+
+
+def inspect_table(
+    recipe: Recipe, *, overrides: Mapping[str, str] | None = None, source: pa.Table | None = None
+) -> Inspection:
+    """Look at the table of a recipe.
+
+    Args:
+        recipe: the table, its columns, the item filters and the split, as for ``run``.
+        overrides: column -> a kind of feature or "ignore".
+        source: the table, where it was read already.
+
+    Raises:
+        DataError, UnknownNameError: a fault of the table that ``train`` would stop at too.
+    """
+    table = read_table(recipe.data) if source is None else source
+    overrides = dict(overrides or {})
+    reserved = [name for name in (recipe.items, recipe.customer) if name is not None]
+    exclude = [*reserved, *recipe.exclude]
+    for name in (*exclude, *overrides):
+        if name not in table.column_names:
+            raise UnknownNameError(
+                f"There is no column {name!r} in {recipe.data}. {did_you_mean(name, table.column_names)}"
+            )
+    split, sentence = _split_of(recipe, table)
+    sets = read_sets(
+        table,
+        items=recipe.items,
+        policy=recipe.policy,
+        file=recipe.data,
+        customer=recipe.customer,
+        time=recipe.time,
+        count_rows=split.rows("train") if split is not None else None,
+    )
+    training = split.select(sets, "train") if split is not None else sets
+    wanted = {name: kind for name, kind in overrides.items() if name not in exclude}
+    try:
+        found = infer_schema(training.table, exclude=exclude, overrides=wanted)
+    except DataError as error:
+        raise placed(error, training, file=recipe.data) from error
+    faults = (
+        [f"{fault.severity}: {fault.message}" for fault in audit(split, sets, customer=recipe.customer).faults]
+        if split is not None
+        else []
+    )
+    return Inspection(
+        schema=found.schema if found.schema.features else None,
+        notes=found.notes,
+        num_rows=len(training),
+        report=sets.report,
+        basis=(sentence, _frequent_line(training)),
+        faults=(*faults, *_common_items(training)),
+    )
+
+
+def _split_of(recipe: Recipe, table: pa.Table) -> tuple[Split | None, str]:
+    try:
+        split = make_split(recipe, table)
+    except DataError as error:
+        if error.column is not None and error.row is not None:
+            raise
+        return None, f"features found in all rows, for the table cannot be split: {error}"
+    share = len(split.rows("train")) / len(split.assignment)
+    of = f" of {split.column}" if split.column is not None else ""
+    return split, f"features found in the training part ({share:.1%}) of the split by {split.by}{of} that train makes"
+
+
+def _frequencies(sets: SetTable) -> list[tuple[str, float]]:
+    """Items and the share of sets they occur in, the most frequent first."""
+    counted = sets.values.value_counts()
+    counts = np.asarray(counted.field(1))
+    order = np.argsort(-counts, kind="stable")[:100]
+    return [(counted.field(0)[int(index)].as_py(), int(counts[index]) / max(1, len(sets))) for index in order]
+
+
+def _frequent_line(sets: SetTable) -> str:
+    listed = ", ".join(f"{item} ({share:.0%} of the sets)" for item, share in _frequencies(sets)[:_NUM_FREQUENT])
+    return f"most frequent items: {listed}"
+
+
+def _common_items(sets: SetTable) -> list[str]:
+    common = [item for item, share in _frequencies(sets) if share >= _NEARLY_EVERY_SET]
+    if not common:
+        return []
+    return [
+        f"warning: {', '.join(common)} are in {_NEARLY_EVERY_SET:.0%} of the sets or more: nobody has to know anything "
+        f"to guess them; consider --drop-items {','.join(common)}"
+    ]

@@ -1,0 +1,60 @@
+"""Reports and comparisons as files: Markdown, JSON and pictures, all of them or none."""
+
+import os
+from pathlib import Path
+
+from contextual_bert.benchmark.run_files import replacing_directory
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.evaluation import (
+    Comparison,
+    Report,
+    plot_comparison,
+    plot_recall,
+    plot_reliability,
+    plot_segments,
+)
+
+
+def write_report(report: Report, directory: Path, *, num_segments: int | None = None) -> list[Path]:
+    """report.md, report.json, recall.png, reliability.png and, where a segment is large enough, segments.png.
+
+    Args:
+        report: what to write.
+        directory: made if it does not exist; files of the same name are replaced.
+        num_segments: segments in report.md, the worst first; None writes all.
+
+    Returns:
+        What was written.
+    """
+    with replacing_directory(directory) as folder:
+        (folder / "report.md").write_text(report.to_markdown(num_segments=num_segments), encoding="utf-8")
+        (folder / "report.json").write_text(report.to_json() + "\n", encoding="utf-8")
+        plot_recall(report, folder / "recall.png")
+        plot_reliability(report, folder / "reliability.png")
+        try:
+            plot_segments(report, folder / "segments.png")
+        except ConfigurationError:
+            (directory / "segments.png").unlink(missing_ok=True)  # of an earlier report: no segment is large enough now
+        names = sorted(path.name for path in folder.iterdir())
+    return [directory / name for name in names]
+
+
+def write_comparison(comparison: Comparison, directory: Path) -> list[Path]:
+    """comparison.md, comparison.json, comparison.png and recall.png; returns what was written."""
+    with replacing_directory(directory) as folder:
+        (folder / "comparison.md").write_text(comparison.to_markdown(), encoding="utf-8")
+        (folder / "comparison.json").write_text(comparison.to_json() + "\n", encoding="utf-8")
+        plot_comparison(comparison, folder / "comparison.png")
+        plot_recall(comparison, folder / "recall.png")
+        names = sorted(path.name for path in folder.iterdir())
+    return [directory / name for name in names]
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole, or not at all."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

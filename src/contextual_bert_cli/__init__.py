@@ -1,0 +1,1 @@
+"""The command ``contextual-bert``: parse, call the library, print. Apart from it, so that --help takes no seconds."""

@@ -1,0 +1,94 @@
+"""``contextual-bert compare``: methods x seeds on the same split and the same masks, in one table."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from contextual_bert_cli import options
+from contextual_bert_cli.failures import Interrupted
+from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, working
+from contextual_bert_cli.recipes import listed, recipe_of
+
+EXAMPLE = """\b
+Example:
+  contextual-bert compare days.parquet --items items --schema schema.json --conditioning none,concat,global_state \\
+      --seeds 3 --baselines bag,bag_context --epochs 20 --output runs/cmp
+"""
+
+
+def command(
+    data: options.Data,
+    *,
+    items: options.Items,
+    output: Annotated[
+        Path,
+        typer.Option(metavar="DIRECTORY", help="Folder of the study: runs, table and plots; complete runs are kept."),
+    ],
+    customer: options.Customer = None,
+    time: options.Time = None,
+    schema: options.Schema = None,
+    exclude: options.Exclude = None,
+    conditioning: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B", help="Methods; default: the paper's five."),
+    ] = None,
+    baselines: Annotated[list[str] | None, typer.Option(metavar="A,B", help="Baselines: bag, bag_context.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds a method: --seed and the numbers after it.")] = 3,
+    reference: Annotated[str, typer.Option(metavar="METHOD", help="What the others are compared with.")] = "none",
+    split: options.SplitFile = None,
+    split_by: options.SplitBy = None,
+    validation: options.Validation = 0.1,
+    test: options.Test = 0.1,
+    split_seed: options.SplitSeed = 0,
+    epochs: options.Epochs = None,
+    batch_size: options.BatchSize = None,
+    learning_rate: options.LearningRate = None,
+    masks_per_set: options.MasksPerSet = None,
+    patience: options.Patience = None,
+    seed: options.Seed = 0,
+    device: options.Device = "auto",
+    dtype: options.Dtype = "float32",
+    settings: options.Settings = None,
+    model: options.Model = None,
+    compile_model: options.Compile = False,
+    drop_items: options.DropItems = None,
+    drop_prefixes: options.DropPrefixes = None,
+    min_count: options.MinCount = 1,
+    min_size: options.MinSize = 1,
+    max_size: options.MaxSize = None,
+    longer: options.Longer = "drop",
+    duplicates: options.Duplicates = "error",
+    separator: options.Separator = ",",
+    overwrite: options.Overwrite = False,
+) -> None:
+    """Train several methods with several seeds on the same split and compare them on the same masked positions."""
+    choices = dict(locals())
+    from dataclasses import replace
+
+    from contextual_bert.benchmark import compare, prepare
+    from contextual_bert.benchmark.checks import PAPER_METHODS, check_study, clear_run
+    from contextual_bert.benchmark.report_files import write_comparison
+
+    calm_transformers()
+    names = [*dict.fromkeys((*(listed(conditioning) or PAPER_METHODS), *listed(baselines)))]
+    base = recipe_of({**choices, "conditioning": names[0]})
+    recipes = [replace(base, conditioning=name, seed=seed + number) for name in names for number in range(seeds)]
+    check_study(recipes, reference=reference)
+    try:
+        with working(f"reading {data}"):
+            ready = prepare(recipes[0])
+        remark(*ready.lines())
+        if overwrite:
+            for recipe in recipes:
+                clear_run(output / recipe.conditioning / f"seed-{recipe.seed}")
+        found = compare(recipes, output, reference=reference, preparation=ready, say=remark)
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"Interrupted. Complete runs and checkpoints below {output} are whole: the same command goes on there."
+        ) from None
+    written = write_comparison(found, output)
+    show(found.to_rich())
+    remark("", f"wrote {', '.join(str(path) for path in written)}; runs in {output}/METHOD/seed-N")
+    last = output / recipes[0].conditioning / f"seed-{seed}"
+    next_commands(["evaluate", str(last), "--part", "test", "--output", f"{last}/evaluation"])

@@ -1,0 +1,193 @@
+"""``contextual-bert complete``: raw values in, proposals out."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from contextual_bert_cli import options
+from contextual_bert_cli.choices import checked_format
+from contextual_bert_cli.output import calm_transformers, remark, show, show_text, working
+from contextual_bert_cli.recipes import listed
+
+if TYPE_CHECKING:
+    from contextual_bert.inference import Answer
+
+EXAMPLE = """\b
+Example:
+  contextual-bert complete runs/gsu --set '020101,050101,[MASK]' --context '{"age": 34, "weekday": "Sunday"}' --top 10
+  contextual-bert complete runs/gsu --input queries.jsonl > answers.jsonl
+  where a line of queries.jsonl is {"items": ["020101", "[MASK]"], "context": {"age": 34}, "deny": ["010101"]}
+"""
+
+
+def command(
+    directory: options.RunDirectory,
+    *,
+    items: Annotated[
+        str | None,
+        typer.Option("--set", metavar="A,B,[MASK]", help="The set; without a [MASK] one more item is proposed."),
+    ] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help="Who asks: {feature: value}; a feature that is not named is missing."),
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="Proposals a [MASK].")] = 10,
+    allow: Annotated[
+        list[str] | None, typer.Option(metavar="A,B", help="Propose only these; repeatable or with commas.")
+    ] = None,
+    deny: Annotated[list[str] | None, typer.Option(metavar="A,B", help="Never propose these; as --allow.")] = None,
+    repeats: Annotated[
+        bool, typer.Option("--repeats", help="Propose items again that are in the set already.")
+    ] = False,
+    separator: Annotated[str, typer.Option(help="What stands between the items of --set, --allow and --deny.")] = ",",
+    queries: Annotated[
+        Path | None,
+        typer.Option("--input", metavar="FILE", help="Many queries, one JSON object a line; answers are JSON Lines."),
+    ] = None,
+    output_format: Annotated[
+        str, typer.Option("--format", metavar="table|json", help="How to print the answer to one query.")
+    ] = "table",
+    batch_size: Annotated[int, typer.Option(min=1, help="Queries a forward pass.")] = 256,
+    device: options.Device = "auto",
+) -> None:
+    """Propose the missing items of a set for the person who asks, with probabilities."""
+    from contextual_bert import CompletionPipeline
+    from contextual_bert.benchmark.checks import load_recipe
+    from contextual_bert.errors import ConfigurationError
+    from contextual_bert.training import chosen_device
+
+    calm_transformers()
+    checked_format(output_format, ("table", "json"))
+    if (items is None) == (queries is None):
+        raise ConfigurationError("Give either --set 'a,b,[MASK]' for one query or --input FILE.jsonl for many.")
+    extra = [name for name, value in (("context", context), ("allow", allow), ("deny", deny)) if value]
+    if queries is not None and extra:
+        raise ConfigurationError(
+            f"--{extra[0]} belongs to --set. With --input, each line says its own {extra[0]}: "
+            '{"items": [...], "context": {...}, "allow": [...], "deny": [...]}.'
+        )
+    asked: list[dict[str, Any]] = []
+    if queries is not None:
+        asked = read_queries(queries)
+        if repeats:
+            asked = [{"repeats": True, **query} for query in asked]
+    else:
+        asked.append({"items": items_of(items or "", separator), "context": read_context(context)})
+        asked[0] |= {
+            name: list(_split(value, separator)) for name, value in (("allow", allow), ("deny", deny)) if value
+        }
+        asked[0]["repeats"] = repeats
+    load_recipe(directory)
+    with working(f"loading {directory}"):
+        pipeline = CompletionPipeline.from_pretrained(directory, device=chosen_device(device))
+    with working(f"completing {len(asked):,} sets"):
+        answers = cast("list[Answer]", pipeline(asked, top_k=top, batch_size=batch_size))
+    if queries is not None:
+        show_text("\n".join(json.dumps(answer, ensure_ascii=False) for answer in answers))
+    elif output_format == "json":
+        show_text(json.dumps(answers[0], ensure_ascii=False, indent=1))
+    else:
+        show_answer(answers[0], num_items=len(pipeline.processor.items.values))
+
+
+def items_of(text: str, separator: str) -> list[str]:
+    """The items of --set; an empty text is the empty set.
+
+    Raises:
+        ConfigurationError: nothing between two separators.
+    """
+    from contextual_bert.errors import ConfigurationError
+
+    if not text.strip():
+        return []
+    items = [part.strip() for part in text.split(separator)]
+    if "" in items:
+        raise ConfigurationError(
+            f"--set {text!r}: item {items.index('') + 1} of {len(items)} is empty. Give names with {separator!r} "
+            "between them, and [MASK] where one is missing."
+        )
+    return items
+
+
+def read_context(text: str | None) -> dict[str, Any]:
+    """The record of --context.
+
+    Raises:
+        ConfigurationError: no JSON object.
+    """
+    return record_of(text, place="--context") if text is not None else {}
+
+
+def read_queries(path: Path) -> list[dict[str, Any]]:
+    """The queries of --input, one a line; empty lines are passed over.
+
+    Raises:
+        DataError: no such file, no query, or a line that is no JSON object.
+    """
+    from contextual_bert.errors import DataError
+
+    if not path.is_file():
+        raise DataError("there is no such file", file=str(path), fix="Give a file with one JSON object a line.")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    found = [record_of(line, place=f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    if not found:
+        raise DataError(
+            "there is no query in it", file=str(path), fix='Write lines such as {"items": ["a", "[MASK]"]}.'
+        )
+    return found
+
+
+def record_of(text: str, *, place: str) -> dict[str, Any]:
+    """A JSON object; the place of a fault is named with line and column.
+
+    Raises:
+        ConfigurationError: something else.
+    """
+    from contextual_bert.errors import ConfigurationError
+
+    def refuse(constant: str) -> None:
+        raise ConfigurationError(
+            f"{place}: {constant} is no JSON value. Leave the feature out if its value is missing."
+        )
+
+    try:
+        found = json.loads(text, parse_constant=refuse)
+    except json.JSONDecodeError as error:
+        near = text[max(0, error.pos - 10) : error.pos + 10]
+        raise ConfigurationError(
+            f"{place} is not valid JSON at line {error.lineno}, column {error.colno}, near {near!r}: {error.msg}. "
+            """Names and text stand in double quotes, all of it in single ones: '{"age": 34, "weekday": "Sunday"}'."""
+        ) from error
+    if not isinstance(found, dict):
+        raise ConfigurationError(f'{place} is {text!r:.60}: give a JSON object, such as {{"age": 34}}.')
+    return found
+
+
+def show_answer(answer: "Answer", *, num_items: int) -> None:
+    """A table of candidates for each [MASK], then in words what the model did not know."""
+    from contextual_bert.evaluation.tables import Table
+
+    for slot in answer["slots"]:
+        rows = tuple(
+            (str(rank), each["item"], f"{each['probability']:.2%}") for rank, each in enumerate(slot["candidates"], 1)
+        )
+        title = (
+            f"{', '.join(answer['items'])}: item {slot['position'] + 1}, the best {len(rows)} of {num_items:,} items"
+        )
+        show(Table(title, ("rank", "item", "probability"), rows, num_label_columns=2))
+    strangers = answer["unknown_items"]
+    if strangers:
+        remark(f"unknown items, of which the model knows only that something is there: {', '.join(strangers)}")
+    for feature, values in answer["unknown_context"].items():
+        remark(f"unknown values of {feature}, treated as unknown: {', '.join(values)}")
+    remark(*answer["notes"])
+
+
+def _split(values: list[str], separator: str) -> tuple[str, ...]:
+    return (
+        listed(values)
+        if separator == ","
+        else tuple(p.strip() for v in values for p in v.split(separator) if p.strip())
+    )

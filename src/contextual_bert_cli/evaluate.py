@@ -1,0 +1,74 @@
+"""``contextual-bert evaluate``: the numbers of a run on a table, with intervals and by segment."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from contextual_bert_cli import options
+from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, show_text
+
+EXAMPLE = """\b
+Example:
+  contextual-bert evaluate runs/gsu --data test.parquet --output runs/gsu/evaluation
+  contextual-bert evaluate runs/gsu --part validation --format json > validation.json
+"""
+
+
+def command(
+    directory: options.RunDirectory,
+    *,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help=f"Table: {options.DATA_FORMATS}; left out, the run's own."),
+    ] = None,
+    split: options.SplitFile = None,
+    part: Annotated[
+        str | None,
+        typer.Option(metavar="train|validation|test|all", help="Part of the split; default: test, or all without one."),
+    ] = None,
+    items: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of items; left out, as the run was trained.")
+    ] = None,
+    customer: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of customers; left out, as the run was trained.")
+    ] = None,
+    segments: Annotated[int, typer.Option(min=0, help="Segments to show, the worst first; 0 shows none.")] = 10,
+    output_format: options.FormatChoice = "table",
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="DIRECTORY", help="Write report.md, report.json and the plots (PNG) there."),
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Masked sets a forward pass.")] = 1024,
+    device: options.Device = "auto",
+    dtype: options.Dtype = "float32",
+) -> None:
+    """Mask every item once and rank it among all: cross-entropy, recall@k and MRR, with intervals, by segment."""
+    from contextual_bert.benchmark.evaluation import evaluate_run
+    from contextual_bert.benchmark.report_files import write_report
+    from contextual_bert.training import counting
+    from contextual_bert_cli.choices import checked_format, checked_part
+
+    calm_transformers()
+    checked_format(output_format)
+    checked_part(part)
+    given = {"data": data, "split": split, "items": items, "customer": customer}
+    overrides = {name: str(value) for name, value in given.items() if value is not None}
+    with counting("scoring") as progress:
+        found = evaluate_run(
+            directory,
+            overrides={**overrides, "device": device, "dtype": dtype},
+            part=part,
+            batch_size=batch_size,
+            progress=progress,
+        )
+    remark(*found.lines)
+    if output_format == "json":
+        show_text(found.report.to_json())
+    elif output_format == "markdown":
+        show_text(found.report.to_markdown(num_segments=segments))
+    else:
+        show(found.report.to_rich(num_segments=segments))
+    if output is not None:
+        remark(f"wrote {', '.join(str(path) for path in write_report(found.report, output))}")
+    next_commands(["complete", str(directory), "--set", "ITEM,[MASK]", "--context", "{}", "--top", "10"])

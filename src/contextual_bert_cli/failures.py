@@ -1,0 +1,94 @@
+"""What goes wrong, in words: a user's mistake is one paragraph on standard error and exit code 2, never a traceback.
+
+Knows the classes of errors by name, so that ``--help`` need not import the library.
+"""
+
+import contextlib
+import errno
+import os
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+MISTAKE, INTERRUPTED = 2, 130
+DEBUG_VARIABLE = "CONTEXTUAL_BERT_DEBUG"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL_ADVICE = (
+    "Free some space or give another --output. What was complete before is whole; nothing was left half written."
+)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, with a sentence on what is left."""
+
+
+class InWords(TyperGroup):
+    """The group of all commands: runs one and turns what it raises into a sentence and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; see the module's docstring."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # The reader has read enough. The rest goes nowhere, also what the interpreter flushes at the end.
+            with contextlib.suppress(OSError):  # a stream without a file, as in tests, has nothing to flush
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except KeyboardInterrupt as error:
+            say(str(error) or "Interrupted. Nothing half written was left.")
+            raise typer.Exit(INTERRUPTED) from None
+        except Exception as error:
+            sentence = describe(error)
+            if sentence is None or is_debugging():
+                raise
+            say(sentence)
+            raise typer.Exit(MISTAKE) from None
+        return result
+
+
+def is_debugging() -> bool:
+    """Whether tracebacks are wanted."""
+    return os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
+
+
+def is_main_process() -> bool:
+    """Whether this process is the one that speaks, where ``torchrun`` started several."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def say(sentence: str) -> None:
+    """One paragraph on standard error."""
+    if is_main_process():
+        typer.echo(f"contextual-bert: {' '.join(sentence.split())}", err=True)
+
+
+def describe(error: Exception) -> str | None:
+    """What a person can do about an error; None for a bug of ours."""
+    names = {kind.__name__ for kind in type(error).__mro__ if kind.__module__ != "builtins"}
+    text = str(error)
+    if "ContextualBertError" in names and not is_full(error):
+        return text
+    if is_full(error):
+        place = getattr(error, "filename", None)
+        return f"No space is left on the disk{f' ({place})' if place else ''}: {text}. {_FULL_ADVICE}"
+    if "SafetensorError" in names:
+        return f"A file of weights is damaged or cannot be written: {text}. Train again, or look at the disk."
+    if "OutOfMemoryError" in names or isinstance(error, MemoryError):
+        return f"Not enough memory: {text or 'the machine has no more'}. Give a smaller --batch-size."
+    if isinstance(error, OSError):
+        return f"{text}. Check the path, its permissions and the disk."
+    return None
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether the disk, or the quota, is full; libraries say so in their own words."""
+    causes = [error, *([error.__cause__] if error.__cause__ is not None else [])]
+    return any(
+        (isinstance(each, OSError) and each.errno in _FULL)
+        or "No space left on device" in str(each)
+        or "PytorchStreamWriter failed" in str(each)
+        for each in causes
+    )

@@ -1,0 +1,69 @@
+"""The entry point: the list of commands, the global flags, and the exit codes."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from contextual_bert_cli import compare, complete, evaluate, inspect, parameters, split, train, world
+from contextual_bert_cli.failures import DEBUG_VARIABLE, INTERRUPTED, InWords, say
+
+# Verbatim, line for line, in the help text.
+EXAMPLE = """\b
+Example:
+  contextual-bert world generate --output world
+  contextual-bert inspect world/outfits.parquet --items items --customer customer_id
+  contextual-bert train world/outfits.parquet --items items --customer customer_id --output runs/gsu
+  contextual-bert complete runs/gsu --set 'coat-1,[MASK]' --context '{"age": 34}'
+"""
+
+app = typer.Typer(
+    cls=InWords,
+    help="Masked models of sets of items that know who is asking: train, evaluate and use them on your own table.",
+    epilog=EXAMPLE,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+for module in (inspect, split, train, evaluate, complete, compare, parameters):
+    app.command(epilog=module.EXAMPLE)(module.command)
+    app.registered_commands[-1].name = module.__name__.rpartition(".")[2]
+app.add_typer(world.app, name="world")
+
+
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        from contextual_bert import __version__
+
+        typer.echo(f"contextual-bert {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    debug: Annotated[
+        bool, typer.Option("--debug", help=f"Show the traceback of an error; {DEBUG_VARIABLE}=1 does the same.")
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Global flags, given before the command."""
+    if debug:
+        os.environ[DEBUG_VARIABLE] = "1"
+
+
+def main() -> None:
+    """Run the command line: exit code 0, 2 for a mistake, 130 after Ctrl-C."""
+    try:
+        app(prog_name="contextual-bert")
+    except KeyboardInterrupt:  # before a command ran, or after
+        say("Interrupted.")
+        sys.exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

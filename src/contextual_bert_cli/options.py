@@ -1,0 +1,85 @@
+"""The options that several commands share, each described once. Imports no library, for the sake of ``--help``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DATA_FORMATS = ".parquet, .csv, .jsonl or .ndjson"
+
+Data = Annotated[Path, typer.Argument(metavar="DATA", help=f"Table with one row a set: {DATA_FORMATS}.")]
+RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory, the --output of train.")]
+
+Items = Annotated[
+    str, typer.Option(metavar="COLUMN", help="Column of items: a list a row, or text with --separator between items.")
+]
+Customer = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Column that says whose set it is: the unit of splits and intervals."),
+]
+Time = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Column that says when: a date, a timestamp, or text as 2016-03-05."),
+]
+Exclude = Annotated[
+    list[str] | None, typer.Option(metavar="A,B", help="Columns that are no context; repeatable or with commas.")
+]
+
+DropItems = Annotated[
+    list[str] | None, typer.Option(metavar="A,B", help="Items to drop, by name; repeatable or with commas.")
+]
+DropPrefixes = Annotated[
+    list[str] | None, typer.Option(metavar="A,B", help="Drop items that start with one of these; as --drop-items.")
+]
+MinCount = Annotated[
+    int, typer.Option(help="Drop items that occur fewer times than this in the training part (1 keeps all).")
+]
+MinSize = Annotated[int, typer.Option(help="Drop sets of fewer items.")]
+MaxSize = Annotated[int | None, typer.Option(help="Most items of a set; left out, there is no limit.")]
+Longer = Annotated[str, typer.Option(metavar="drop|sample", help="What happens to sets of more than --max-size items.")]
+Duplicates = Annotated[
+    str, typer.Option(metavar="error|drop|keep", help="What happens to an item that occurs twice in a set.")
+]
+Separator = Annotated[str, typer.Option(help="What stands between items where a column holds them as text (CSV).")]
+
+Schema = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="schema.json of inspect; left out, it is inferred from the table.")
+]
+SplitFile = Annotated[
+    Path | None, typer.Option("--split", metavar="FILE", help="Split file of the command split, made for this table.")
+]
+SplitBy = Annotated[
+    str | None,
+    typer.Option(metavar="customer|time|row", help="How to split without a split file; default: customer if named."),
+]
+Validation = Annotated[
+    float,
+    typer.Option(min=0.0, max=1.0, help="Share, 0 to below 1, that chooses the best epoch (0: the last is kept)."),
+]
+Test = Annotated[float, typer.Option(min=0.0, max=1.0, help="Share, 0 to below 1, that the final numbers come from.")]
+SplitSeed = Annotated[int, typer.Option(min=0, help="Seed of the split, beside which nothing random decides it.")]
+
+Epochs = Annotated[float | None, typer.Option(help="Passes over the training part, above 0 (default 10).")]
+BatchSize = Annotated[int | None, typer.Option(help="Sets a training step and process (default 256).")]
+LearningRate = Annotated[float | None, typer.Option(help="Peak learning rate, above 0 (default 0.001).")]
+MasksPerSet = Annotated[int | None, typer.Option(help="Items masked in each set and step, 1 or more (default 1).")]
+Patience = Annotated[
+    int | None, typer.Option(help="Stop after so many epochs without a better validation cross-entropy.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of initialisation, masks, dropout and order.")]
+Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda|mps", help="Where to run; auto takes an accelerator.")]
+Dtype = Annotated[
+    str, typer.Option(metavar="float32|bfloat16", help="bfloat16 runs under autocast; weights and loss stay float32.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Any other training argument, e.g. weight_decay=0.1; repeatable."),
+]
+Model = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="Any field of the model's config, e.g. hidden_size=256; repeatable."),
+]
+Compile = Annotated[bool, typer.Option("--compile", help="Use torch.compile: slow to start, then faster.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on at the last whole checkpoint of an interrupted run.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there already.")]
+FormatChoice = Annotated[str, typer.Option("--format", metavar="table|markdown|json", help="How to print the result.")]

@@ -1,0 +1,104 @@
+"""From options to a Recipe: names and numbers are translated, nothing is decided."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from contextual_bert.data import SetPolicy
+    from contextual_bert.training import Recipe
+
+_TRAINING_OPTIONS = {
+    "epochs": "num_train_epochs",
+    "batch_size": "per_device_train_batch_size",
+    "learning_rate": "learning_rate",
+    "masks_per_set": "masks_per_set",
+}
+_PLAIN_OPTIONS = (
+    *("items", "customer", "time", "split_by", "validation", "test", "split_seed"),
+    *("conditioning", "patience", "device", "dtype", "seed"),
+)
+
+
+def listed(values: Sequence[str] | None) -> tuple[str, ...]:
+    """The parts of repeatable options whose values may hold commas.
+
+    Example:
+        >>> listed(["a,b", "c"])
+        ('a', 'b', 'c')
+    """
+    return tuple(part for value in values or () for part in (piece.strip() for piece in value.split(",")) if part)
+
+
+def assigned(settings: Sequence[str] | None, *, option: str) -> dict[str, Any]:
+    """NAME=VALUE pairs; a value is read as JSON (3, 0.1, true, null, [1]) and otherwise as text.
+
+    Raises:
+        ConfigurationError: no "=", or a name twice.
+
+    Example:
+        >>> assigned(["hidden_size=256", "lr_scheduler_type=linear"], option="--set")
+        {'hidden_size': 256, 'lr_scheduler_type': 'linear'}
+    """
+    from contextual_bert.errors import ConfigurationError
+
+    found: dict[str, Any] = {}
+    for setting in settings or ():
+        name, sign, text = (part.strip() for part in setting.partition("="))
+        name = name.replace("-", "_")
+        if not sign or not name:
+            raise ConfigurationError(f"{option} {setting!r}: give NAME=VALUE, for instance {option} weight_decay=0.1.")
+        if name in found:
+            raise ConfigurationError(f"{option} names {name!r} twice. Give it once.")
+        try:
+            found[name] = json.loads(text)
+        except ValueError:
+            found[name] = {"True": True, "False": False, "None": None}.get(text, text)
+    return found
+
+
+def policy_of(options: Mapping[str, Any]) -> "SetPolicy":
+    """The policy of the item filters among the options of a command."""
+    from contextual_bert.data import SetPolicy
+
+    lists = {name: listed(options.get(name)) for name in ("drop_items", "drop_prefixes")}
+    names = {field.name for field in fields(SetPolicy)} - {"seed", *lists}
+    return SetPolicy(**lists, **{name: options[name] for name in names if name in options})
+
+
+def recipe_of(options: Mapping[str, Any]) -> "Recipe":
+    """The recipe that the options of a command describe.
+
+    Raises:
+        ConfigurationError, SchemaError: an option that cannot work.
+    """
+    from contextual_bert.context import ContextSchema
+    from contextual_bert.errors import ConfigurationError
+    from contextual_bert.training import Recipe
+
+    training = assigned(options.get("settings"), option="--set")
+    for option, name in _TRAINING_OPTIONS.items():
+        if options.get(option) is not None:
+            if name in training:
+                raise ConfigurationError(
+                    f"--{option.replace('_', '-')} and --set {name} say the same. Give one of them."
+                )
+            training[name] = options[option]
+    if options.get("compile_model"):
+        training["torch_compile"] = True
+    schema: Path | None = options.get("schema")
+    split: Path | None = options.get("split")
+    init_from: Path | None = options.get("init_from")
+    return Recipe(
+        data=str(options["data"]),
+        split=str(split) if split is not None else None,
+        policy=policy_of(options),
+        schema=ContextSchema.load(schema).to_dict() if schema is not None else None,
+        exclude=listed(options.get("exclude")),
+        model=assigned(options.get("model"), option="--model"),
+        training=training,
+        init_from=str(init_from) if init_from is not None else None,
+        **{name: options[name] for name in _PLAIN_OPTIONS if name in options},
+    )

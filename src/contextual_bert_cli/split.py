@@ -1,0 +1,82 @@
+"""``contextual-bert split``: training, validation and test as a file with a hash, and a look for leaks."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from contextual_bert_cli import options
+from contextual_bert_cli.output import next_commands, remark, show_text, working
+
+EXAMPLE = """\b
+Example:
+  contextual-bert split days.parquet --by person_id --validation 0.1 --test 0.1 --items items --output split.json
+  contextual-bert split days.parquet --by-time date --items items
+"""
+
+
+def command(
+    data: options.Data,
+    *,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Split by this column: all rows of one customer are in one part."),
+    ] = None,
+    by_time: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Split by time: the past trains, the latest rows are the test."),
+    ] = None,
+    by_row: Annotated[bool, typer.Option("--by-row", help="Split row by row, for tables without customers.")] = False,
+    validation: options.Validation = 0.1,
+    test: options.Test = 0.1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the split by customer or by row.")] = 0,
+    items: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column of items: look for leaks between the parts and from the columns."),
+    ] = None,
+    customer: options.Customer = None,
+    separator: options.Separator = ",",
+    output: Annotated[Path, typer.Option(metavar="FILE", help="Where the split is written.")] = Path("split.json"),
+    overwrite: options.Overwrite = False,
+) -> None:
+    """Split a table by customer, by time or by row into a file with a hash, and look for leaks."""
+    from contextual_bert.data import (
+        SetPolicy,
+        audit,
+        read_sets,
+        read_table,
+        split_by_customer,
+        split_by_row,
+        split_by_time,
+    )
+    from contextual_bert.errors import ConfigurationError
+
+    if [by is not None, by_time is not None, by_row].count(True) != 1:
+        raise ConfigurationError(
+            "Give one of --by COLUMN (all rows of a customer in one part), --by-time COLUMN (the latest rows are the "
+            "test) and --by-row."
+        )
+    if output.exists() and not overwrite:
+        raise ConfigurationError(f"{output} exists already. Give --overwrite to replace it, or another --output.")
+    with working(f"reading {data}"):
+        table = read_table(data)
+        if by is not None:
+            made = split_by_customer(table, by, validation=validation, test=test, seed=seed, file=str(data))
+        elif by_time is not None:
+            made = split_by_time(table, by_time, validation=validation, test=test, file=str(data))
+        else:
+            made = split_by_row(table, validation=validation, test=test, seed=seed, file=str(data))
+        found = None
+        if items is not None:
+            policy = SetPolicy(duplicates="keep", separator=separator)
+            sets = read_sets(table, items=items, policy=policy, file=str(data), customer=customer or by)
+            found = audit(made, sets)
+    made.save(output)
+    show_text("\n".join([*made.lines(), *(found.lines() if found is not None else ())]))
+    if found is None:
+        remark("no look for leaks: name the column of items with --items")
+    remark(f"wrote {output}")
+    named = ["--customer", by or customer] if by or customer else []
+    next_commands(
+        ["train", str(data), "--items", items or "items", *named, "--split", str(output), "--output", "runs/gsu"]
+    )

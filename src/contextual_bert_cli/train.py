@@ -1,0 +1,123 @@
+"""``contextual-bert train``: one run, from a table to a run directory."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from contextual_bert_cli import options
+from contextual_bert_cli.failures import Interrupted, is_main_process
+from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, working
+from contextual_bert_cli.recipes import recipe_of
+
+EXAMPLE = """\b
+Example:
+  contextual-bert train days.parquet --items items --schema schema.json --conditioning global_state_update \\
+      --epochs 20 --dtype bfloat16 --set weight_decay=0.1 --model hidden_size=256 --output runs/gsu
+  torchrun --nproc-per-node 2 --no-python contextual-bert train days.parquet --items items --output runs/two
+"""
+
+
+def command(
+    data: options.Data,
+    *,
+    items: options.Items,
+    output: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Run directory to write.")],
+    customer: options.Customer = None,
+    time: options.Time = None,
+    schema: options.Schema = None,
+    exclude: options.Exclude = None,
+    conditioning: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METHOD",
+            help="none, concat, new_position, global_state, global_state_update, bag or bag_context; "
+            "default: that of --init-from, else global_state_update.",
+        ),
+    ] = None,
+    split: options.SplitFile = None,
+    split_by: options.SplitBy = None,
+    validation: options.Validation = 0.1,
+    test: options.Test = 0.1,
+    split_seed: options.SplitSeed = 0,
+    epochs: options.Epochs = None,
+    batch_size: options.BatchSize = None,
+    learning_rate: options.LearningRate = None,
+    masks_per_set: options.MasksPerSet = None,
+    patience: options.Patience = None,
+    seed: options.Seed = 0,
+    device: options.Device = "auto",
+    dtype: options.Dtype = "float32",
+    init_from: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Run to start from: its vocabulary and schema are kept, new items appended."),
+    ] = None,
+    settings: options.Settings = None,
+    model: options.Model = None,
+    compile_model: options.Compile = False,
+    drop_items: options.DropItems = None,
+    drop_prefixes: options.DropPrefixes = None,
+    min_count: options.MinCount = 1,
+    min_size: options.MinSize = 1,
+    max_size: options.MaxSize = None,
+    longer: options.Longer = "drop",
+    duplicates: options.Duplicates = "error",
+    separator: options.Separator = ",",
+    resume: options.Resume = False,
+    overwrite: options.Overwrite = False,
+) -> None:
+    """Train a model on a table of sets, keep its best epoch, evaluate it on the test part, write a run directory."""
+    choices = dict(locals())
+    from contextual_bert.benchmark import prepare, run
+    from contextual_bert.benchmark.checks import (
+        await_clearing,
+        check_conditioning,
+        checkpoint_to_resume,
+        clear_run,
+        load_recipe,
+    )
+    from contextual_bert.benchmark.run_files import CHECKPOINTS, last_checkpoint
+    from contextual_bert.errors import ConfigurationError
+
+    calm_transformers()
+    if resume and overwrite:
+        raise ConfigurationError("--resume goes on with a run and --overwrite replaces it. Give one of them.")
+    if conditioning is None:
+        conditioning = "global_state_update" if init_from is None else load_recipe(init_from).conditioning
+    check_conditioning(conditioning)
+    choices["conditioning"] = conditioning
+    recipe = recipe_of(choices)
+    if not overwrite:
+        checkpoint = checkpoint_to_resume(output, is_resumed=resume)
+        if resume:
+            remark(
+                f"going on at {checkpoint}"
+                if checkpoint
+                else f"{output} holds no checkpoint: starting from the beginning"
+            )
+    try:
+        with working(f"reading {data}"):
+            ready = prepare(recipe)
+        remark(*ready.lines())
+        if overwrite:
+            (clear_run if is_main_process() else await_clearing)(output)
+        report = run(recipe, output, preparation=ready, is_resumed=resume, is_quiet=not is_main_process())
+    except KeyboardInterrupt:
+        left = last_checkpoint(output)
+        if left is None:
+            raise Interrupted("Interrupted before the first checkpoint: there is nothing to go on with.") from None
+        raise Interrupted(
+            f"Interrupted. The last checkpoint is whole: {left}. Give the same command with --resume to go on there, "
+            "to the same result as without the interruption."
+        ) from None
+    show(report.to_rich())
+    remark(
+        "",
+        f"wrote {output}: model, processor, schema, split, recipe, metrics, README.md; curves in {output}/tensorboard",
+    )
+    remark(f"its checkpoints ({output / CHECKPOINTS}) are no longer needed")
+    first = ready.processor.items.values[0]
+    next_commands(
+        ["evaluate", str(output), "--part", "test", "--output", f"{output}/evaluation"],
+        ["complete", str(output), "--set", f"{first},[MASK]", "--context", "{}", "--top", "5"],
+    )

@@ -1,0 +1,345 @@
+"""A user's mistake gets a paragraph with what, where and what to do, and exit code 2; nothing is half written."""
+
+import errno
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import Result
+
+from contextual_bert.context import ContextSchema, Numerical
+from contextual_bert.training import Recipe
+
+
+def refused(result: Result, *expected: str) -> None:
+    """Exit code 2 and one paragraph on stderr that holds all of these."""
+    assert result.exit_code == 2, (result.output, result.exception)
+    assert "Traceback" not in result.output
+    assert result.stdout == ""
+    lacking = [text for text in expected if text not in result.stderr]
+    assert not lacking, f"{lacking} not in: {result.stderr}"
+
+
+def write(path: Path, **columns: object) -> Path:
+    if path.suffix == ".parquet":
+        pq.write_table(pa.table(columns), path)
+    else:
+        rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+SETS = [["a", "b"], ["b", "c"], ["a", "c"]] * 20
+WHO = [str(number) for number in range(60)]
+
+TABLES = {
+    "empty file": ({}, ("days.parquet", "0 bytes")),
+    "empty sets": ({"items": [[]] * 60, "who": WHO}, ("days.parquet", "'items'", "empty in the table", "Loosen")),
+    "longer sets": (
+        {"items": [["a", "b", "c", "d"]] * 60, "who": WHO},
+        ("days.parquet", "'items'", "60 with more than 3 items", "Loosen"),
+    ),
+    "duplicates": (
+        {"items": [["a", "b"]] * 59 + [["c", "c"]], "who": WHO},
+        ("days.parquet", "row 59", "'items'", "'c'", "'drop' or 'keep'"),
+    ),
+    "missing item": ({"items": [["a", "b"]] * 59 + [["c", None]], "who": WHO}, ("row 59", "item 2 of 2", "null")),
+    "missing customer": ({"items": SETS, "who": [*WHO[:-1], None]}, ("days.parquet", "row 59", "'who'", "missing")),
+    "infinite context": (
+        {"items": SETS, "who": WHO, "age": [20.0, 30.0, 40.0] * 19 + [1.0, 2.0, float("inf")]},
+        ("days.parquet", "row 59", "'age'", "inf"),
+    ),
+    "items of the wrong type": ({"items": [{"x": 1}] * 60, "who": WHO}, ("'items'", "struct", "list of strings")),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("verb", ["inspect", "train"])
+def test_faulty_tables(command: Any, tmp_path: Path, name: str, verb: str) -> None:
+    columns, expected = TABLES[name]
+    path = tmp_path / "days.parquet"
+    if columns:
+        write(path, **columns)
+    else:
+        path.touch()
+    options = ("--items", "items", "--customer", "who", "--max-size", 3, "--output", tmp_path / "out")
+    refused(command(verb, path, *options), *expected)
+    assert {each.name for each in tmp_path.iterdir()} == {"days.parquet"}
+
+
+def test_a_missing_file_names_its_neighbours(command: Any, table: Path, tmp_path: Path) -> None:
+    result = command("train", table.with_name("outfit.parquet"), *command.small, "--output", tmp_path / "run")
+    refused(result, "outfit.parquet", "no such file", "Did you mean 'outfits.parquet'")
+
+
+def test_a_broken_line_is_named(command: Any, tmp_path: Path) -> None:
+    path = write(tmp_path / "days.jsonl", items=SETS, who=WHO)
+    path.write_text(path.read_text("utf-8") + '{"items": ["a"], "who"\n', encoding="utf-8")
+    refused(command("inspect", path, "--items", "items", "--output", tmp_path / "s.json"), "days.jsonl", "row 60")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--items", "itmes"), ("'itmes'", "Did you mean 'items'", "outfits.parquet")),
+        (("--customer", "customerid"), ("'customerid'", "Did you mean 'customer_id'")),
+        (("--exclude", "contry"), ("'contry'", "Did you mean 'country'")),
+        (("--conditioning", "globl_state"), ("'globl_state'", "Did you mean 'global_state'")),
+        (("--device", "gpu"), ("device='gpu'", "auto")),
+        (("--dtype", "float16"), ("dtype='float16'", "bfloat16")),
+        (("--split-by", "custmer"), ("'custmer'", "Did you mean 'customer'")),
+        (("--split-by", "time"), ("time", "--time")),
+        (("--longer", "smaple", "--max-size", "3"), ("'smaple'", "Did you mean 'sample'")),
+        (("--duplicates", "keeep"), ("'keeep'", "Did you mean 'keep'")),
+        (("--set", "weight_decy=1"), ("'weight_decy'", "Did you mean 'weight_decay'")),
+        (("--set", "weight_decay"), ("NAME=VALUE",)),
+        (("--set", "bf16=true"), ("'bf16'", "dtype")),
+        (("--set", "num_train_epochs=2"), ("--epochs", "--set num_train_epochs")),
+        (("--set", "lr_scheduler_type=cosin"), ("cosin",)),
+        (("--min-size", "0"), ("min_size is 0", "at least 1")),
+        (("--patience", "0"), ("patience=0", "1 or more")),
+        (("--batch-size", "0"), ("per_device_train_batch_size=0", "above 0")),
+        (("--learning-rate", "nan"), ("learning_rate=nan", "above 0")),
+        (("--epochs", "0"), ("num_train_epochs=0", "above 0")),
+        (("--masks-per-set", "0"), ("masks_per_set=0", "above 0")),
+        (("--set", "masks_per_set=0"), ("masks_per_set=0", "above 0")),
+        (("--model", "hiden_size=16"), ("'hiden_size'", "Did you mean 'hidden_size'")),
+        (("--model", "num_attention_heads=3"), ("num_attention_heads",)),
+        (("--model", "vocab_size=5"), ("'vocab_size'", "leave it out")),
+        (("--validation", "0.6", "--test", "0.6"), ("add up to 1.2",)),
+        (("--patience", "2", "--validation", "0"), ("patience=2", "validation")),
+        (("--schema", "nowhere.json"), ("nowhere.json", "schema.json", "inspect")),
+        (("--split", "nowhere.json"), ("nowhere.json", "no such file")),
+        (("--init-from", "nowhere"), ("nowhere", "no run directory")),
+        (("--resume", "--overwrite"), ("--resume", "--overwrite")),
+        (("--item", "x"), ("--item", "--items")),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_faulty_options(
+    command: Any, table: Path, tmp_path: Path, options: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    overridden = {"--batch-size": 2, "--items": 2, "--customer": 2, "--epochs": 2, "--device": 2}
+    kept = list(command.small)
+    for name in options:
+        if name in overridden:
+            place = kept.index(name)
+            del kept[place : place + overridden[name]]
+    if "num_train_epochs=2" not in options and "--init-from" in options:
+        kept = ["--items", "items"]
+    result = command("train", table, *kept, *options, "--output", tmp_path / "run")
+    refused(result, *expected)
+    assert not (tmp_path / "run" / "metrics.json").exists()
+
+
+def test_a_schema_that_does_not_fit_the_table(command: Any, table: Path, tmp_path: Path) -> None:
+    ContextSchema(features=(Numerical(name="agee", edges=(30.0,)),)).save(tmp_path / "schema.json")
+    result = command("train", table, *command.small, "--schema", tmp_path / "schema.json", "--output", tmp_path / "run")
+    refused(result, "'agee'", "Did you mean 'age'")
+    ContextSchema(features=(Numerical(name="country", edges=(30.0,)),)).save(tmp_path / "other.json")
+    result = command("train", table, *command.small, "--schema", tmp_path / "other.json", "--output", tmp_path / "run")
+    refused(result, "outfits.parquet", "row ", "'country'")
+    (tmp_path / "broken.json").write_text('{"features": [{"kind": "categoricl", "name": "x"}]}', encoding="utf-8")
+    result = command("train", table, *command.small, "--schema", tmp_path / "broken.json", "--output", tmp_path / "run")
+    refused(result, "broken.json", "'categoricl'", "Did you mean 'categorical'")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_split_of_another_table(command: Any, table: Path, tmp_path: Path) -> None:
+    other = write(tmp_path / "days.parquet", items=SETS, who=WHO)
+    assert command("split", other, "--by", "who", "--output", tmp_path / "split.json").exit_code == 0
+    result = command("train", table, *command.small, "--split", tmp_path / "split.json", "--output", tmp_path / "run")
+    refused(result, "300 rows", "60", "outfits.parquet")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ((), ("--by COLUMN", "--by-time COLUMN")),
+        (("--by", "customer_id", "--by-row"), ("one of",)),
+        (("--by", "customerid"), ("Did you mean 'customer_id'",)),
+        (("--by-time", "country"), ("row 0", "'country'", "is not a time")),
+        (("--by", "customer_id", "--validation", "0.0001", "--test", "0.0001"), ("would be empty",)),
+        (("--by", "customer_id", "--items", "itms"), ("Did you mean 'items'",)),
+    ],
+)
+def test_faulty_splits(
+    command: Any, table: Path, tmp_path: Path, options: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    refused(command("split", table, *options, "--output", tmp_path / "split.json"), *expected)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_file_is_overwritten_unasked(command: Any, table: Path, tmp_path: Path) -> None:
+    for name in ("schema.json", "split.json"):
+        (tmp_path / name).write_text("mine", encoding="utf-8")
+    refused(command("inspect", table, "--items", "items", "--output", tmp_path / "schema.json"), "--overwrite")
+    refused(command("split", table, "--by-row", "--output", tmp_path / "split.json"), "--overwrite")
+    assert {path.read_text("utf-8") for path in tmp_path.iterdir()} == {"mine"}
+    (tmp_path / "README.md").write_text("mine", encoding="utf-8")
+    refused(command("train", table, *command.small, "--output", tmp_path), "README.md", "another --output")
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (("--set", "coat-0", "--context", '{"agee": 3}'), ("'agee'", "Did you mean 'age'")),
+        (("--set", "coat-0", "--context", '{"age": "old"}'), ("'age'", "'old'", "number")),
+        (("--set", "coat-0", "--context", '{"age": NaN}'), ("NaN", "Leave the feature out")),
+        (("--set", "coat-0", "--context", '{"age": 1e999}'), ("'age'", "inf")),
+        (("--set", "coat-0", "--context", '{"country": ["x"]}'), ("'country'", "['x']")),
+        (("--set", "coat-0", "--context", '{"age": 3'), ("line 1, column 10", "--context", "JSON")),
+        (("--set", "coat-0", "--context", "[1]"), ("JSON object", "[1]")),
+        (("--set", "coat-0,,hat-0"), ("item 2 of 3 is empty",)),
+        (("--set", "coat-0", "--top", "0"), ("--top",)),
+        (("--set", "coat-0", "--format", "jsn"), ("'jsn'", "Did you mean 'json'")),
+        ((), ("--set", "--input")),
+        (("--input", "nowhere.jsonl"), ("nowhere.jsonl", "no such file")),
+    ],
+)
+def test_faulty_queries(command: Any, finished: Path, query: tuple[str, ...], expected: tuple[str, ...]) -> None:
+    refused(command("complete", finished, *query), *expected)
+
+
+def test_a_faulty_line_of_queries_is_named(command: Any, finished: Path, tmp_path: Path) -> None:
+    path = tmp_path / "queries.jsonl"
+    path.write_text('{"items": ["coat-0"]}\n{"items": [}\n', encoding="utf-8")
+    refused(command("complete", finished, "--input", path), "queries.jsonl, line 2", "column 12")
+    path.write_text('{"items": ["coat-0"]}\n{"itms": ["coat-0"]}\n', encoding="utf-8")
+    refused(command("complete", finished, "--input", path), "Query 1", "'itms'", "Did you mean 'items'")
+
+
+def damaged(finished: Path, tmp_path: Path, name: str) -> Path:
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    path = run / name
+    if name == "recipe.json":
+        content = json.loads(path.read_text("utf-8"))
+        content["recipe"]["format"] = "contextual-bert recipe 99"
+        path.write_text(json.dumps(content), encoding="utf-8")
+    elif name == "model.safetensors":
+        path.write_bytes(path.read_bytes()[:1000])
+    elif name == "config.json":
+        content = json.loads(path.read_text("utf-8"))
+        path.write_text(json.dumps(content | {"num_hidden_layers": 2}), encoding="utf-8")
+    else:
+        path.unlink()
+    return run
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("recipe.json", ("contextual-bert recipe 99", "another version")),
+        ("tokenizer.json", ("tokenizer.json missing", "no complete run directory")),
+        ("model.safetensors", ("cannot be loaded", "damaged")),
+        ("config.json", ("lack", "another version")),
+    ],
+)
+@pytest.mark.parametrize("verb", ["complete", "evaluate"])
+def test_faulty_run_directories(
+    command: Any, finished: Path, tmp_path: Path, name: str, expected: tuple[str, ...], verb: str
+) -> None:
+    run = damaged(finished, tmp_path, name)
+    query = ("--set", "coat-0") if verb == "complete" else ()
+    refused(command(verb, run, *query), *expected)
+
+
+def test_what_is_no_run_directory(command: Any, finished: Path, tmp_path: Path) -> None:
+    refused(command("complete", tmp_path / "nowhere", "--set", "a"), "nowhere", "no run directory", "--output")
+    (tmp_path / "half" / "checkpoints").mkdir(parents=True)
+    refused(command("evaluate", tmp_path / "half"), "interrupted run", "--resume")
+    recipe = Recipe(data="x.parquet", items="items", conditioning="bag")
+    (tmp_path / "recipe.json").write_text(json.dumps(recipe.to_dict()), encoding="utf-8")
+    refused(command("evaluate", tmp_path), "'bag'", "no weights")
+
+
+def test_faulty_evaluations(command: Any, table: Path, finished: Path, tmp_path: Path) -> None:
+    refused(command("evaluate", finished, "--data", tmp_path / "no.parquet"), "no.parquet", "no such file")
+    refused(command("evaluate", finished, "--part", "tst"), "'tst'", "Did you mean 'test'")
+    other = tmp_path / "other.parquet"
+    pq.write_table(pq.read_table(table).slice(0, 50), other)
+    refused(command("evaluate", finished, "--data", other, "--part", "test"), "which split", "--split")
+    pq.write_table(pq.read_table(table).drop_columns(["age"]), other)
+    refused(command("evaluate", finished, "--data", other), "'age'")
+    refused(command("evaluate", finished, "--items", "preferred_colours"), "none of the", "vocabulary")
+    assert [each.name for each in tmp_path.iterdir()] == ["other.parquet"]
+
+
+def test_faulty_studies(command: Any, table: Path, tmp_path: Path) -> None:
+    study = ("compare", table, *command.small, "--output", tmp_path / "cmp")
+    refused(command(*study, "--conditioning", "none,conct"), "'conct'", "Did you mean 'concat'")
+    refused(command(*study, "--conditioning", "concat"), "reference 'none'", "concat")
+    refused(command(*study, "--baselines", "bags"), "'bags'", "Did you mean 'bag'")
+    refused(command(*study, "--seeds", 0), "--seeds")
+    assert not (tmp_path / "cmp").exists()
+
+
+def test_faulty_worlds(command: Any, world: Path, table: Path, tmp_path: Path) -> None:
+    refused(command("world", "oracle", tmp_path), "world.json", "is missing")
+    refused(command("world", "generate", "--items", 1, "--output", tmp_path / "w"), "1")
+    refused(
+        command("world", "generate", "--outfits", 5, "--customers", 9, "--output", tmp_path / "w"), "num_customers=9"
+    )
+    other = write(tmp_path / "days.parquet", items=SETS, who=WHO)
+    refused(command("world", "oracle", world, "--data", other), "column")
+    rows = pq.read_table(table).slice(0, 3)
+    strange = rows.set_column(1, "items", pa.array([["coat-0"], ["spaceship"], ["hat-0"]]))
+    pq.write_table(strange, other)
+    refused(command("world", "oracle", world, "--data", other), "'spaceship'", "row 1")
+
+
+def full_disk(*arguments: object, **keywords: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_leaves_nothing_half_written(
+    command: Any, table: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advice = ("No space is left", "Free some space")
+    monkeypatch.setattr("contextual_bert.benchmark.runner.write_card", full_disk)
+    refused(command("train", table, *command.small, "--output", tmp_path / "run"), *advice)
+    assert {each.name for each in (tmp_path / "run").iterdir()} == {"checkpoints", "tensorboard"}
+    refused(command("complete", tmp_path / "run", "--set", "a"), "interrupted run", "--resume")
+    monkeypatch.undo()
+    resumed = command("train", table, *command.small, "--resume", "--output", tmp_path / "run")
+    assert resumed.exit_code == 0, resumed.output
+
+    monkeypatch.setattr(Path, "replace", full_disk)
+    schema, split = tmp_path / "schema.json", tmp_path / "split.json"
+    refused(command("inspect", table, "--items", "items", "--output", schema), *advice)
+    result = command("split", table, "--by-row", "--output", split)
+    assert (result.exit_code, schema.exists(), split.exists()) == (2, False, False)
+    assert "No space is left" in result.stderr
+    result = command("evaluate", finished, "--output", tmp_path / "report", "--format", "json")
+    assert result.exit_code == 2
+    assert "No space is left" in result.stderr
+    assert list((tmp_path / "report").iterdir()) == []
+    result = command("world", "generate", "--items", 60, "--outfits", 50, "--output", tmp_path / "world")
+    refused(result, *advice)
+    assert list((tmp_path / "world").iterdir()) == []
+
+
+def test_debugging_shows_the_traceback(command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONTEXTUAL_BERT_DEBUG", "0")
+    mistake = ("inspect", tmp_path / "no.csv", "--items", "items")
+    assert type(command(*mistake).exception) is SystemExit
+    assert "DataError" in type(command("--debug", *mistake).exception).__name__
+
+
+def test_a_context_that_nothing_reads_is_said(command: Any, table: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert command("train", table, *command.small, "--conditioning", "none", "--output", run).exit_code == 0
+    result = command("complete", run, "--set", "coat-0", "--context", '{"age": 34}')
+    assert result.exit_code == 0, result.output
+    assert "context was not used" in result.stderr
+
+
+def test_a_method_with_context_on_a_table_without(command: Any, tmp_path: Path) -> None:
+    path = write(tmp_path / "days.parquet", items=SETS)
+    result = command("train", path, "--items", "items", "--output", tmp_path / "run")
+    refused(result, "needs a context", "'none'", "days.parquet")

@@ -1,0 +1,254 @@
+"""Each command does its job on a tiny world, and its output can be read by people and by programs."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from contextual_bert import CompletionPipeline, ContextSchema
+from contextual_bert.data import Split
+from contextual_bert.evaluation import Comparison, Report
+
+
+def test_inspect_writes_a_schema_that_train_takes(command: Any, table: Path, tmp_path: Path) -> None:
+    schema = tmp_path / "schema.json"
+    columns = ("--items", "items", "--customer", "customer_id")
+    options = ("--override", "age=categorical", "--override", "newsletter=ignore", "--min-count", 2)
+    result = command("inspect", table, *columns, *options, "--output", schema)
+    assert result.exit_code == 0, result.output
+    found = ContextSchema.load(schema)
+    assert found.feature("age").kind == "categorical"
+    assert "newsletter" not in found.names
+    assert "customer_id" not in found.names
+    assert "ignored: by an override" in result.stdout
+    assert "300 sets of 300 rows kept" in result.stdout
+    assert "items seen fewer than 2 times" in result.stdout or "60 distinct items" in result.stdout
+    assert f"contextual-bert train {table} --items items --customer customer_id --min-count 2" in result.stderr
+    trained = command("train", table, *command.small, "--schema", schema, "--output", tmp_path / "run")
+    assert trained.exit_code == 0, trained.output
+    assert ContextSchema.load(tmp_path / "run" / "schema.json") == found
+
+
+def test_inspect_learns_nothing_from_the_test_part(command: Any, table: Path, finished: Path, tmp_path: Path) -> None:
+    result = command(
+        "inspect", table, "--items", "items", "--customer", "customer_id", "--output", tmp_path / "schema.json"
+    )
+    assert result.exit_code == 0, result.output
+    assert ContextSchema.load(tmp_path / "schema.json") == ContextSchema.load(finished / "schema.json")
+
+
+def test_train_writes_everything(finished: Path) -> None:
+    names = {path.name for path in finished.iterdir()}
+    wanted = {"config.json", "model.safetensors", "tokenizer.json", "schema.json", "split.json", "recipe.json"}
+    assert wanted | {"metrics.json", "README.md", "test_scores.safetensors"} <= names
+    assert not [name for name in names if name.startswith(".")]
+
+
+def test_train_takes_any_argument_and_any_field(command: Any, table: Path, tmp_path: Path) -> None:
+    extra = ("--set", "weight_decay=0.5", "--set", "lr_scheduler_type=linear", "--model", "hidden_dropout_prob=0.25")
+    result = command(
+        "train",
+        table,
+        *command.small,
+        *extra,
+        "--conditioning",
+        "none",
+        "--masks-per-set",
+        2,
+        "--output",
+        tmp_path / "run",
+    )
+    assert result.exit_code == 0, result.output
+    recipe = json.loads((tmp_path / "run" / "recipe.json").read_text("utf-8"))["resolved"]
+    assert recipe["training"]["weight_decay"] == 0.5
+    assert recipe["training"]["masks_per_set"] == 2
+    assert recipe["model"]["hidden_dropout_prob"] == 0.25
+
+
+def test_train_starts_from_a_run_and_appends_items(command: Any, table: Path, finished: Path, tmp_path: Path) -> None:
+    rows = pq.read_table(table)
+    items = pa.array([[*row, "new-item"] for row in rows["items"].to_pylist()])
+    pq.write_table(rows.set_column(rows.column_names.index("items"), "items", items), tmp_path / "more.parquet")
+    options = ("--items", "items", "--customer", "customer_id", "--epochs", 1, "--device", "cpu")
+    result = command(
+        "train", tmp_path / "more.parquet", *options, "--init-from", finished, "--output", tmp_path / "run"
+    )
+    assert result.exit_code == 0, result.output
+    before, after = (CompletionPipeline.from_pretrained(each).processor.items for each in (finished, tmp_path / "run"))
+    assert after.values == (*before.values, "new-item")
+
+
+def test_train_without_a_validation_part_keeps_the_last_weights(command: Any, table: Path, tmp_path: Path) -> None:
+    result = command("train", table, *command.small, "--validation", 0, "--output", tmp_path / "run")
+    assert result.exit_code == 0, result.output
+    assert set(json.loads((tmp_path / "run" / "metrics.json").read_text("utf-8"))) >= {"test", "cost"}
+
+
+def test_overwrite_replaces_a_run_and_nothing_else(command: Any, table: Path, finished: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    (run / "notes.txt").write_text("mine", encoding="utf-8")
+    refused = command("train", table, *command.small, "--output", run)
+    assert refused.exit_code == 2
+    assert "--overwrite" in refused.stderr
+    replaced = command("train", table, *command.small, "--conditioning", "none", "--overwrite", "--output", run)
+    assert replaced.exit_code == 0, replaced.output
+    assert json.loads((run / "recipe.json").read_text("utf-8"))["recipe"]["conditioning"] == "none"
+    assert (run / "notes.txt").read_text("utf-8") == "mine"
+
+
+@pytest.mark.parametrize(
+    ("options", "by"),
+    [(("--by", "customer_id"), "customer"), (("--by-time", "account_age_days"), "time"), (("--by-row",), "row")],
+)
+def test_split_writes_a_file_that_fits_the_table(
+    command: Any, table: Path, tmp_path: Path, options: tuple[str, ...], by: str
+) -> None:
+    result = command("split", table, *options, "--items", "items", "--output", tmp_path / "split.json")
+    assert result.exit_code == 0, result.output
+    split = Split.load(tmp_path / "split.json")
+    split.check(pq.read_table(table))
+    assert split.by == by
+    assert f"hash {split.digest[:16]}" in result.stdout
+    assert "equal sets in two parts" in result.stdout
+
+
+def test_a_split_file_is_what_train_uses(command: Any, table: Path, tmp_path: Path) -> None:
+    made = command("split", table, "--by", "customer_id", "--test", 0.3, "--output", tmp_path / "split.json")
+    assert made.exit_code == 0
+    result = command("train", table, *command.small, "--split", tmp_path / "split.json", "--output", tmp_path / "run")
+    assert result.exit_code == 0, result.output
+    assert Split.load(tmp_path / "run" / "split.json").digest == Split.load(tmp_path / "split.json").digest
+
+
+def test_evaluate_repeats_the_numbers_of_the_run(command: Any, finished: Path) -> None:
+    result = command("evaluate", finished, "--format", "json", "--device", "cpu")
+    assert result.exit_code == 0, result.output
+    report = Report.from_json(result.stdout)
+    before = json.loads((finished / "metrics.json").read_text("utf-8"))["test"]["metrics"]
+    assert report.metrics["cross_entropy_nats"].value == pytest.approx(before["cross_entropy_nats"]["value"], abs=1e-9)
+    assert report.num_rows == json.loads((finished / "metrics.json").read_text("utf-8"))["test"]["num_rows"]
+    assert "the test part of the split that the run was trained with" in result.stderr
+
+
+def test_evaluate_on_another_table_counts_unknown_items(
+    command: Any, world: Path, finished: Path, tmp_path: Path
+) -> None:
+    rows = pq.read_table(world / "outfits.parquet").slice(0, 20)
+    items = pa.array([[*row, "never-seen"] for row in rows["items"].to_pylist()])
+    pq.write_table(rows.set_column(rows.column_names.index("items"), "items", items), tmp_path / "new.parquet")
+    result = command(
+        "evaluate", finished, "--data", tmp_path / "new.parquet", "--output", tmp_path / "out", "--segments", 2
+    )
+    assert result.exit_code == 0, result.output
+    assert "20 of " in result.stderr
+    assert "never-seen" in result.stderr
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"report.md", "report.json", "recall.png", "reliability.png"} <= names
+    report = Report.from_json((tmp_path / "out" / "report.json").read_text("utf-8"))
+    assert report.num_rows == sum(len(row) for row in items.to_pylist()) - 20
+
+
+def test_complete_answers_one_query_in_json(command: Any, finished: Path) -> None:
+    query = ("--set", "coat-0,hat-0,[MASK]", "--context", '{"age": 34, "country": "Atlantis"}', "--format", "json")
+    result = command("complete", finished, *query, "--top", 4, "--deny", "coat-1")
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    proposed = [each["item"] for each in answer["slots"][0]["candidates"]]
+    assert len(proposed) == 4
+    assert not {"coat-0", "hat-0", "coat-1", "[MASK]"} & set(proposed)
+    assert answer["unknown_context"] == {"country": ["Atlantis"]}
+
+
+def test_complete_says_in_words_what_it_did_not_know(command: Any, finished: Path) -> None:
+    result = command("complete", finished, "--set", "spaceship", "--context", '{"country": "Atlantis"}', "--top", 2)
+    assert result.exit_code == 0, result.output
+    assert "spaceship, [MASK]" in " ".join(result.stdout.split())
+    assert "unknown items" in result.stderr
+    assert "unknown values of country, treated as unknown: Atlantis" in result.stderr
+
+
+def test_complete_allows_and_repeats(command: Any, finished: Path) -> None:
+    allowed = command(
+        "complete", finished, "--set", "coat-0", "--allow", "coat-0,hat-0", "--repeats", "--format", "json"
+    )
+    answer = json.loads(allowed.stdout)
+    assert {each["item"] for each in answer["slots"][0]["candidates"]} == {"coat-0", "hat-0"}
+    assert sum(each["probability"] for each in answer["slots"][0]["candidates"]) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_complete_answers_a_file_line_by_line(command: Any, finished: Path, tmp_path: Path) -> None:
+    queries = [{"items": ["coat-0", "[MASK]"], "context": {"age": age}, "deny": ["hat-0"]} for age in (20, 60)]
+    path = tmp_path / "queries.jsonl"
+    path.write_text("\n".join(json.dumps(query) for query in queries) + "\n\n", encoding="utf-8")
+    result = command("complete", finished, "--input", path, "--top", 3)
+    assert result.exit_code == 0, result.output
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [answer["items"] for answer in answers] == [["coat-0", "[MASK]"]] * 2
+    expected = CompletionPipeline.from_pretrained(finished)(queries, top_k=3)
+    assert answers == expected
+
+
+def test_compare_writes_a_table_and_goes_on_where_it_stopped(command: Any, table: Path, tmp_path: Path) -> None:
+    study = (
+        "compare",
+        table,
+        *command.small,
+        "--conditioning",
+        "none,concat",
+        "--seeds",
+        2,
+        "--output",
+        tmp_path / "cmp",
+    )
+    first = command(*study, "--baselines", "bag")
+    assert first.exit_code == 0, first.output
+    found = Comparison.from_json((tmp_path / "cmp" / "comparison.json").read_text("utf-8"))
+    assert [(row.name, row.seeds, row.role) for row in found.rows] == [
+        ("none", (0, 1), "method"),
+        ("concat", (0, 1), "method"),
+        ("bag", (0, 1), "baseline"),
+    ]
+    assert {"comparison.md", "comparison.png", "recall.png"} <= {path.name for path in (tmp_path / "cmp").iterdir()}
+    again = command(*study)
+    assert again.exit_code == 0
+    assert again.stderr.count("complete, not run again") == 4
+    other = command(*study, "--learning-rate", 0.5)
+    assert other.exit_code == 2
+    assert "learning_rate" in other.stderr
+    assert "--overwrite" in other.stderr
+
+
+def test_parameters_equal_the_papers(command: Any) -> None:
+    result = command("parameters", "--format", "json")
+    counts = {row["conditioning"]: row["parameters"] for row in json.loads(result.stdout) if row["paper"]}
+    assert counts == {
+        "none": 546432,
+        "concat": 673664,
+        "new_position": 640768,
+        "global_state": 723328,
+        "global_state_update": 921856,
+    }
+    assert "921,856" in command("parameters").stdout
+
+
+def test_a_world_and_its_oracle(command: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "world"
+    made = command(
+        "world", "generate", "--items", 60, "--outfits", 50, "--customers", 20, "--additive", "--output", folder
+    )
+    assert made.exit_code == 0, made.output
+    assert json.loads((folder / "world.json").read_text("utf-8"))["has_interactions"] is False
+    assert len(pq.read_table(folder / "outfits.parquet")["customer_id"].unique()) == 20
+    best = command("world", "oracle", folder, "--limit", 20, "--format", "json", "--output", tmp_path / "oracle.json")
+    assert best.exit_code == 0, best.output
+    report = Report.from_json(best.stdout)
+    assert report.num_sets == 20
+    assert (tmp_path / "oracle.json").read_text("utf-8").strip() == best.stdout.strip()
+    again = command("world", "generate", "--items", 60, "--outfits", 50, "--output", folder)
+    assert again.exit_code == 2
+    assert "--overwrite" in again.stderr

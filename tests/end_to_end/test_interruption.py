@@ -1,0 +1,50 @@
+"""Ctrl-C in a real process: exit code 130, a whole checkpoint, and the same result after --resume as without it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from contextual_bert.benchmark.run_files import last_checkpoint
+
+
+def start(arguments: list[str]) -> "subprocess.Popen[str]":
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "120"}
+    line = [sys.executable, "-m", "contextual_bert_cli.main", *arguments]
+    return subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_an_interrupted_training_goes_on_to_the_same_result(command: Any, table: Path, tmp_path: Path) -> None:
+    options = [*command.small, "--epochs", "12", "--conditioning", "global_state"]
+    cut, whole = tmp_path / "cut", tmp_path / "whole"
+    process = start(["train", str(table), *options, "--output", str(cut)])
+    deadline = time.monotonic() + 120
+    while last_checkpoint(cut) is None and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert "Traceback" not in stderr
+    assert stdout == ""
+    assert f"The last checkpoint is whole: {last_checkpoint(cut)}" in stderr
+    assert "--resume" in stderr
+    assert {path.name for path in cut.iterdir()} == {"checkpoints", "tensorboard"}
+
+    refused = command("train", table, *options, "--output", cut)
+    assert refused.exit_code == 2
+    assert "--resume" in refused.stderr
+    other = command("train", table, *options, "--seed", 7, "--resume", "--output", cut)
+    assert other.exit_code == 2
+    assert "seed: 0 there, 7 here" in other.stderr
+
+    resumed = command("train", table, *options, "--resume", "--output", cut)
+    assert resumed.exit_code == 0, resumed.output
+    assert f"going on at {cut}" in resumed.stderr
+    assert command("train", table, *options, "--output", whole).exit_code == 0
+    parts = [json.loads((run / "metrics.json").read_text("utf-8")) for run in (cut, whole)]
+    for part in ("validation", "test"):
+        assert parts[0][part]["metrics"] == parts[1][part]["metrics"]

@@ -1,0 +1,134 @@
+"""The command's surface: quick help, documented options, and one way to fail."""
+
+import errno
+import os
+import shlex
+import subprocess
+import sys
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from contextual_bert_cli.failures import INTERRUPTED, MISTAKE, Interrupted, InWords, describe
+from contextual_bert_cli.main import app
+
+COMMANDS = ("inspect", "split", "train", "evaluate", "complete", "compare", "parameters")
+ALL = [*((name,) for name in COMMANDS), ("world",), ("world", "generate"), ("world", "oracle")]
+
+
+@pytest.mark.parametrize("words", [(), *ALL], ids=" ".join)
+def test_help_has_a_sentence_and_an_example(words: tuple[str, ...]) -> None:
+    result = CliRunner(env={"COLUMNS": "120"}).invoke(app, [*words, "--help"])
+    assert result.exit_code == 0, result.output
+    assert "\b" not in result.output
+    if words != ("world",):
+        assert "Example:" in result.output
+        assert f"contextual-bert {' '.join(words)}".strip() in result.output
+
+
+def test_every_option_is_described() -> None:
+    group = typer.main.get_command(app)
+    commands = [group.commands[name] for name in COMMANDS]  # pyright: ignore[reportAttributeAccessIssue]
+    commands += list(group.commands["world"].commands.values())  # pyright: ignore[reportAttributeAccessIssue]
+    assert [
+        f"{command.name} {option.name}" for command in commands for option in command.params if not option.help
+    ] == []
+
+
+def test_help_imports_no_library() -> None:
+    program = (
+        "import sys; from contextual_bert_cli.main import app\n"
+        "try: app(['train', '--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'transformers', 'numpy', 'pyarrow', 'contextual_bert'} & set(sys.modules)\n"
+        "import resource; used = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "print(sorted(heavy), used.ru_utime + used.ru_stime < 2)"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert result.stdout.splitlines()[-1] == "[] True", result.stdout + result.stderr
+
+
+def test_the_version_is_the_librarys() -> None:
+    from contextual_bert import __version__
+
+    assert CliRunner().invoke(app, ["--version"]).stdout == f"contextual-bert {__version__}\n"
+
+
+@pytest.mark.parametrize(("word", "expected"), [("trian", "train"), ("evalute", "evaluate")])
+def test_a_misspelt_command_gets_a_suggestion(word: str, expected: str) -> None:
+    result = CliRunner().invoke(app, [word])
+    assert result.exit_code == MISTAKE
+    assert f"Did you mean '{expected}'" in result.stderr
+
+
+class SafetensorError(Exception):
+    """Named as that of safetensors."""
+
+
+def outcome(error: BaseException) -> tuple[int, str, BaseException | None]:
+    failing = typer.Typer(cls=InWords, pretty_exceptions_enable=False)
+
+    @failing.callback()
+    def nothing() -> None: ...
+
+    @failing.command()
+    def fail() -> None:
+        raise error
+
+    result = CliRunner().invoke(failing, ["fail"])
+    return result.exit_code, result.output, result.exception
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "expected"),
+    [
+        (
+            OSError(errno.ENOSPC, "No space left on device", "run/x.json"),
+            MISTAKE,
+            "No space is left on the disk (run/x",
+        ),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), MISTAKE, "Free some space"),
+        (RuntimeError("[enforce fail] PytorchStreamWriter failed writing file data/0"), MISTAKE, "No space is left"),
+        (SafetensorError("I/O error: No space left on device (os error 28)"), MISTAKE, "Free some space"),
+        (SafetensorError("header too large"), MISTAKE, "weights is damaged"),
+        (PermissionError(errno.EACCES, "Permission denied", "/etc/x"), MISTAKE, "Permission denied: '/etc/x'. Check"),
+        (MemoryError(), MISTAKE, "Not enough memory: the machine has no more. Give a smaller --batch-size."),
+        (KeyboardInterrupt(), INTERRUPTED, "Interrupted."),
+        (Interrupted("Interrupted. Half way."), INTERRUPTED, "Half way."),
+        (BrokenPipeError(), 0, ""),
+    ],
+    ids=repr,
+)
+def test_failures_are_said_in_words(error: BaseException, code: int, expected: str) -> None:
+    found, output, _ = outcome(error)
+    assert found == code
+    assert expected in output
+    assert "Traceback" not in output
+
+
+def test_a_reader_that_stops_early_is_no_error() -> None:
+    program = (
+        "import typer; from contextual_bert_cli.failures import InWords\n"
+        "app = typer.Typer(cls=InWords, pretty_exceptions_enable=False)\n"
+        "app.callback()(lambda: None)\n"
+        "app.command('talk')(lambda: print('line\\n' * 100_000))\n"
+        "app(['talk'])"
+    )
+    line = f"{shlex.quote(sys.executable)} -c {shlex.quote(program)} | head -n 1"
+    result = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "line\n", "")
+
+
+def test_a_bug_keeps_its_traceback() -> None:
+    assert describe(ZeroDivisionError("division by zero")) is None
+    code, _, exception = outcome(ZeroDivisionError("division by zero"))
+    assert code == 1
+    assert isinstance(exception, ZeroDivisionError)
+
+
+def test_only_the_first_process_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert os.environ.get("RANK") is None
+    monkeypatch.setenv("RANK", "1")
+    code, output, _ = outcome(OSError("no"))
+    assert (code, output) == (MISTAKE, "")

@@ -1,0 +1,66 @@
+"""Options become a recipe without a decision on the way."""
+
+import pytest
+
+from contextual_bert.errors import ConfigurationError
+from contextual_bert_cli.recipes import assigned, listed, recipe_of
+
+
+def test_lists_take_commas_and_repetition() -> None:
+    assert listed(["a, b", "c,"]) == ("a", "b", "c")
+    assert listed(None) == ()
+
+
+def test_values_are_read_as_json_where_they_are() -> None:
+    settings = ["a=1", "b=0.5", "c=true", "d=linear", "e=[1, 2]", "weight-decay=1e-3", "f=None", "g=x=y"]
+    expected = {"a": 1, "b": 0.5, "c": True, "d": "linear", "e": [1, 2], "weight_decay": 0.001, "f": None, "g": "x=y"}
+    assert assigned(settings, option="--set") == expected
+
+
+@pytest.mark.parametrize("settings", [["a"], ["=1"], ["a=1", "a=2"]])
+def test_what_is_no_assignment_is_refused(settings: list[str]) -> None:
+    with pytest.raises(ConfigurationError, match="--set"):
+        assigned(settings, option="--set")
+
+
+def test_every_option_reaches_the_recipe() -> None:
+    options = {
+        "data": "days.parquet",
+        "items": "codes",
+        "customer": "person",
+        "drop_items": ["a,b"],
+        "drop_prefixes": ["18"],
+        "min_count": 20,
+        "min_size": 4,
+        "max_size": 8,
+        "longer": "sample",
+        "duplicates": "drop",
+        "separator": ";",
+        "epochs": 3.0,
+        "batch_size": 32,
+        "learning_rate": 0.1,
+        "masks_per_set": 2,
+        "compile_model": True,
+        "settings": ["weight_decay=0"],
+        "model": ["hidden_size=64"],
+        "conditioning": "concat",
+        "seed": 4,
+        "patience": 2,
+        "dtype": "bfloat16",
+    }
+    recipe = recipe_of(options)
+    assert recipe.training == {
+        "weight_decay": 0,
+        "num_train_epochs": 3.0,
+        "per_device_train_batch_size": 32,
+        "learning_rate": 0.1,
+        "masks_per_set": 2,
+        "torch_compile": True,
+    }
+    assert recipe.model == {"hidden_size": 64}
+    assert (recipe.items, recipe.customer, recipe.conditioning, recipe.seed) == ("codes", "person", "concat", 4)
+    assert (recipe.patience, recipe.dtype) == (2, "bfloat16")
+    policy = recipe.policy
+    assert (policy.drop_items, policy.drop_prefixes, policy.min_count) == (("a", "b"), ("18",), 20)
+    assert (policy.min_size, policy.max_size, policy.longer) == (4, 8, "sample")
+    assert (policy.duplicates, policy.separator) == ("drop", ";")
