@@ -6,7 +6,7 @@ constraints. The run directory is all that is needed. This module knows no table
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypedDict
+from typing import Any, Self, TypedDict, cast
 
 import numpy as np
 import torch
@@ -159,7 +159,7 @@ class CompletionPipeline:
                 raise ConfigurationError(f"{name}={value}: give 1 or more.")
         if isinstance(queries, Mapping):
             return next(self.complete([queries], top_k=top_k, batch_size=1))
-        given: object = queries
+        given = cast(object, queries)
         if isinstance(given, str) or not isinstance(given, Sequence):
             raise DataError(f"{queries!r:.80} is neither a query nor a list of them", fix=QUERY)
         return list(self.complete(queries, top_k=top_k, batch_size=batch_size))
@@ -252,7 +252,7 @@ def read_items(query: Mapping[str, Any], *, row: int) -> list[str]:
     Raises:
         DataError, UnknownNameError: the query is no mapping, has an unknown key, or its items or context are faulty.
     """
-    given: object = query
+    given = cast(object, query)
     if not isinstance(given, Mapping):
         raise DataError(f"{given!r:.80} is not a query", row=row, fix=QUERY)
     known = ("items", "context", *CONSTRAINTS)

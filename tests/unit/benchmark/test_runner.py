@@ -1,0 +1,305 @@
+"""A run directory: all that is needed to use, check and repeat a run; whole or not there."""
+
+import errno
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from contextual_bert.benchmark import Preparation, compare, load_run, prepare, run, runner
+from contextual_bert.context import ContextSchema
+from contextual_bert.data import SetPolicy, Split
+from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError
+from contextual_bert.evaluation import summarise
+from contextual_bert.inference import CompletionPipeline, score
+from contextual_bert.training import ContextualBertTrainer, Recipe
+
+FILES = {
+    "README.md",
+    "config.json",
+    "metrics.json",
+    "model.safetensors",
+    "processor_config.json",
+    "recipe.json",
+    "schema.json",
+    "split.json",
+    "test_scores.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+}
+EMBEDDINGS = "bert.embeddings.word_embeddings.weight"
+
+
+@pytest.fixture(scope="module")
+def finished(tiny_data: Preparation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("finished") / "run"
+    run(replace(tiny_data.recipe, conditioning="global_state_update"), output, preparation=tiny_data, is_quiet=True)
+    return output
+
+
+def numbers(directory: Path) -> dict[str, Any]:
+    """metrics.json without what differs between two equal runs: time and memory."""
+    metrics = json.loads((directory / "metrics.json").read_text())
+    del metrics["cost"]
+    return metrics
+
+
+def test_a_run_directory_is_complete(finished: Path, tiny_data: Preparation) -> None:
+    assert {path.name for path in finished.iterdir() if path.is_file()} == FILES
+    assert {path.name for path in finished.iterdir() if path.is_dir()} == {"checkpoints", "tensorboard"}
+    assert ContextSchema.load(finished / "schema.json") == tiny_data.processor.schema
+    assert Split.load(finished / "split.json").digest == tiny_data.split.digest
+    written = json.loads((finished / "recipe.json").read_text())
+    assert written["resolved"]["data_digest"] == tiny_data.split.data_digest
+    assert written["resolved"]["model"]["conditioning"] == "global_state_update"
+    assert written["resolved"]["training"]["learning_rate"] == 0.001
+    assert {"torch", "python", "commit", "hardware"} <= written["environment"].keys()
+    assert Recipe.load(finished) == replace(tiny_data.recipe, conditioning="global_state_update")
+    cost = json.loads((finished / "metrics.json").read_text())["cost"]
+    assert cost["parameters"] > 0
+    assert cost["training_seconds"] > 0
+
+
+def test_the_card_has_the_numbers_their_intervals_and_their_limits(finished: Path, tiny_data: Preparation) -> None:
+    card = (finished / "README.md").read_text()
+    metrics = json.loads((finished / "metrics.json").read_text())
+    for part in ("validation", "test"):
+        interval = metrics[part]["metrics"]["cross_entropy_nats"]
+        assert interval["low"] < interval["value"] < interval["high"]
+        for key in ("value", "low", "high"):
+            assert f"{interval[key]:.4f}" in card
+    assert tiny_data.split.data_digest[:12] in card
+    for heading in ("## Use", "## Data", "## Results", "## Limits", "## Provenance"):
+        assert heading in card
+    assert "gender, age" in card
+
+
+def test_the_numbers_are_those_of_the_weights_in_the_directory(finished: Path, tiny_data: Preparation) -> None:
+    pipeline = CompletionPipeline.from_pretrained(finished)
+    again = score(pipeline.model, tiny_data.datasets["test"], batch_size=64).scores
+    written = load_run(finished, name="global_state_update")
+    for name, column in written.scores.as_arrays().items():
+        np.testing.assert_array_equal(column, again.as_arrays()[name], err_msg=name)
+    test = json.loads((finished / "metrics.json").read_text())["test"]["metrics"]
+    assert test["cross_entropy_nats"]["value"] == summarise(again)["cross_entropy_nats"]
+    answer: Any = pipeline({"items": ["coat-1"], "context": {"gender": "female"}})
+    assert len(answer["slots"][0]["candidates"]) == 5
+
+
+def test_the_same_recipe_gives_the_same_digits(finished: Path, tmp_path: Path) -> None:
+    repeated = Recipe.load(finished)
+    run(repeated, tmp_path / "again", is_quiet=True)
+    assert numbers(tmp_path / "again") == numbers(finished)
+    left, right = (load_file(folder / "model.safetensors") for folder in (finished, tmp_path / "again"))
+    assert all(torch.equal(left[name], right[name]) for name in left)
+    run(repeated.with_seed(1), tmp_path / "other", is_quiet=True)
+    assert numbers(tmp_path / "other") != numbers(finished)
+
+
+def test_a_complete_run_is_not_replaced(finished: Path, tiny_data: Preparation) -> None:
+    before = (finished / "metrics.json").read_bytes()
+    for is_resumed in (False, True):
+        with pytest.raises(ConfigurationError, match=r"complete run.*--overwrite"):
+            run(tiny_data.recipe, finished, preparation=tiny_data, is_resumed=is_resumed, is_quiet=True)
+    assert (finished / "metrics.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("place", ["write_card", "write_metrics", "save_scores"])
+def test_a_full_disk_leaves_nothing_half_written(
+    tiny_data: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    recipe = replace(tiny_data.recipe, conditioning="none")
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr(runner, place, full)
+        run(recipe, tmp_path, preparation=tiny_data, is_quiet=True)
+    assert {path.name for path in tmp_path.iterdir()} == {"checkpoints", "tensorboard"}
+    monkeypatch.setattr(ContextualBertTrainer, "train", lambda *_, **__: pytest.fail("trained again"))
+    run(recipe, tmp_path, preparation=tiny_data, is_resumed=True, is_quiet=True)
+    assert {path.name for path in tmp_path.iterdir() if path.is_file()} == FILES
+
+
+def test_a_failed_checkpoint_is_not_resumed_from(
+    tiny_data: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = ContextualBertTrainer._save_optimizer_and_scheduler
+    steps: list[int] = []
+
+    def full(self: ContextualBertTrainer, folder: str) -> None:
+        steps.append(self.state.global_step)
+        if len(steps) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        saved(self, folder)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr(ContextualBertTrainer, "_save_optimizer_and_scheduler", full)
+        run(tiny_data.recipe, tmp_path, preparation=tiny_data, is_quiet=True)
+    assert runner.checkpoint_to_resume(tmp_path, is_resumed=True) == tmp_path / "checkpoints" / f"checkpoint-{steps[0]}"
+    run(tiny_data.recipe, tmp_path, preparation=tiny_data, is_resumed=True, is_quiet=True)
+
+
+def grown(outfits: Path, folder: Path) -> Path:
+    """The same outfits, some with an item that nobody had before."""
+    table = pq.read_table(outfits)
+    sets = table.column("items").to_pylist()
+    renewed = [[*items[:-1], f"new-{row % 2}"] if row % 5 == 0 else items for row, items in enumerate(sets)]
+    path = folder / "grown.parquet"
+    pq.write_table(table.set_column(table.column_names.index("items"), "items", pa.array(renewed)), path)
+    return path
+
+
+def test_a_run_goes_on_from_another_with_new_items(
+    finished: Path, outfits: Path, tiny_recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = replace(
+        tiny_recipe,
+        data=str(grown(outfits, tmp_path)),
+        conditioning="global_state_update",
+        init_from=str(finished),
+        model={},
+    )
+    started: list[dict[str, torch.Tensor]] = []
+    build = runner.build_model
+
+    def recorded(*arguments: Any) -> Any:
+        model = build(*arguments)
+        started.append({name: weight.clone() for name, weight in model.state_dict().items()})
+        return model
+
+    monkeypatch.setattr(runner, "build_model", recorded)
+    run(recipe, tmp_path / "run", is_quiet=True)
+    old, begun = load_file(finished / "model.safetensors"), started[0]
+    num_old = old[EMBEDDINGS].shape[0]
+    assert begun[EMBEDDINGS].shape[0] == num_old + 2
+    assert torch.equal(begun[EMBEDDINGS][:num_old], old[EMBEDDINGS])
+    for name in ("cls.predictions.decoder.weight", "cls.predictions.decoder.bias"):
+        assert torch.equal(begun[name][:num_old], old[name])
+    others = [name for name in old if old[name].shape[:1] != (num_old,)]
+    assert all(torch.equal(begun[name], old[name]) for name in others)
+    pipeline = CompletionPipeline.from_pretrained(tmp_path / "run")
+    earlier = CompletionPipeline.from_pretrained(finished).processor.items.values
+    assert pipeline.processor.items.values[: len(earlier)] == earlier
+    assert set(pipeline.processor.items.values[len(earlier) :]) == {"new-0", "new-1"}
+    trained = load_file(tmp_path / "run" / "model.safetensors")
+    assert not torch.equal(trained[EMBEDDINGS][num_old:], begun[EMBEDDINGS][num_old:])
+    assert pipeline({"items": ["coat-1", "new-0", "[MASK]"]})["unknown_items"] == []  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"conditioning": "concat"}, "trained with conditioning='global_state_update', this run asks for 'concat'"),
+        ({"model": {"hidden_size": 32}}, "hidden_size cannot change"),
+        ({"schema": {"features": [{"kind": "categorical", "name": "gender", "values": ["x"]}]}}, "another schema"),
+    ],
+)
+def test_what_a_run_that_goes_on_cannot_change(
+    finished: Path, tiny_recipe: Recipe, tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    recipe = replace(tiny_recipe, conditioning="global_state_update", init_from=str(finished), model={})
+    with pytest.raises(ConfigurationError, match=message):
+        run(replace(recipe, **change), tmp_path / "run", is_quiet=True)
+    assert not (tmp_path / "run" / "metrics.json").exists()
+
+
+def test_going_on_from_nothing(tiny_recipe: Recipe, tmp_path: Path) -> None:
+    with pytest.raises(RunDirectoryError, match="no complete run directory"):
+        run(replace(tiny_recipe, init_from=str(tmp_path / "nowhere")), tmp_path / "run", is_quiet=True)
+
+
+def test_a_comparison_is_resumable(tiny_data: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipes = [
+        replace(tiny_data.recipe, conditioning=name, seed=seed) for name in ("none", "bag_context") for seed in (0, 1)
+    ]
+    said: list[str] = []
+    first = compare(recipes, tmp_path, preparation=tiny_data, is_quiet=True, say=said.append)
+    assert said == []
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("trained again"))
+    second = compare(recipes, tmp_path, preparation=tiny_data, is_quiet=True, say=said.append)
+    assert len(said) == 4
+    assert all("complete, not run again" in sentence for sentence in said)
+    assert second.to_json() == first.to_json()
+    methods = json.loads(first.to_json())
+    assert "bag_context" in json.dumps(methods)
+    changed = replace(tiny_data.recipe, conditioning="none", training={"num_train_epochs": 1})
+    with pytest.raises(ConfigurationError, match=r"other settings .*training"):
+        compare([changed], tmp_path, preparation=tiny_data, is_quiet=True)
+
+
+def test_runs_keep_their_own_settings(tiny_data: Preparation, tmp_path: Path) -> None:
+    recipe = replace(tiny_data.recipe, conditioning="bag", training={"num_train_epochs": 1, "learning_rate": 0.02})
+    run(recipe, tmp_path, preparation=tiny_data, is_quiet=True)
+    written = json.loads((tmp_path / "recipe.json").read_text())["resolved"]["training"]
+    assert (written["num_train_epochs"], written["learning_rate"]) == (1, 0.02)
+    assert Recipe.load(tmp_path) == recipe
+    card = (tmp_path / "README.md").read_text()
+    assert "The baseline `bag`" in card
+    assert "from_pretrained" not in card
+    assert not (tmp_path / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"items": "sets"}, {"split_seed": 4}, {"policy": SetPolicy(min_count=4)}, {"schema": {"features": []}}],
+    ids=lambda change: next(iter(change)),
+)
+def test_data_prepared_for_another_recipe_are_refused(
+    tiny_data: Preparation, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"another {next(iter(change))} than the recipe asks for"):
+        run(replace(tiny_data.recipe, **change), tmp_path, preparation=tiny_data, is_quiet=True)
+
+
+def test_items_that_only_the_validation_part_has_are_dropped_and_reported(
+    outfits: Path, tiny_recipe: Recipe, tmp_path: Path
+) -> None:
+    table = pq.read_table(outfits)
+    validation = prepare(tiny_recipe).split.rows("validation").tolist()
+    sets = table.column("items").to_pylist()
+    for row in validation[::2]:
+        sets[row] = [*sets[row][:-1], "never-seen"]
+    recipe = replace(tiny_recipe, data=str(tmp_path / "changed.parquet"), conditioning="none")
+    pq.write_table(table.set_column(table.column_names.index("items"), "items", pa.array(sets)), recipe.data)
+    ready = prepare(recipe)
+    assert ready.split.rows("validation").tolist() == validation
+    assert "never-seen" not in ready.processor.items
+    run(recipe, tmp_path / "run", preparation=ready, is_quiet=True)
+    num_dropped = len(validation[::2])
+    lines = json.loads((tmp_path / "run" / "recipe.json").read_text())["resolved"]["lines"]
+    assert any(re.search(rf"\b({num_dropped}|{num_dropped + 1}) seen fewer than 1 times", line) for line in lines)
+
+
+def test_without_a_validation_part_the_last_weights_are_kept(tiny_recipe: Recipe, tmp_path: Path) -> None:
+    recipe = replace(tiny_recipe, validation=0.0, conditioning="none")
+    run(recipe, tmp_path / "run", is_quiet=True)
+    assert "validation" not in json.loads((tmp_path / "run" / "metrics.json").read_text())
+    with pytest.raises(ConfigurationError, match="patience=2 needs a validation part"):
+        run(replace(recipe, patience=2), tmp_path / "other", is_quiet=True)
+
+
+def test_a_misspelt_method(tiny_recipe: Recipe, tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match=re.escape("Did you mean 'global_state_update'?")):
+        run(replace(tiny_recipe, conditioning="global_state_updat"), tmp_path / "run", is_quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_nothing_left_to_learn_from(tiny_recipe: Recipe, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no set of .* is left.*240 with fewer than 100 items"):
+        run(replace(tiny_recipe, policy=SetPolicy(min_size=100)), tmp_path, is_quiet=True)
+
+
+@pytest.mark.parametrize("name", ["metrics.json", "test_scores.safetensors"])
+def test_a_damaged_run_is_not_loaded(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("{")
+    with pytest.raises(RunDirectoryError, match="no complete run"):
+        load_run(tmp_path, name="none")
