@@ -40,8 +40,8 @@ time; every position of every test set is ranked once against all codes.
 Features: {features}.
 
 Every method has the same split, masks, budget and settings: {training}. The bags of items are baselines; `bag` sees the
-other codes, `bag_context` the context too, and both have their own settings, {baseline_training}, because they need more
-epochs, which cost little.
+other codes, `bag_context` the context too, and both have their own settings, {baseline_training}, because they need
+more epochs, which cost little.
 
 ## Result
 
