@@ -9,10 +9,13 @@ two multi-valued ones of zero to six values out of a few hundred. The schema is 
 import argparse
 import statistics
 import time
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import torch
+from results import write_result
 
 from contextual_bert.context import encode_table, infer_schema
 
@@ -37,29 +40,39 @@ def make_table(num_rows: int, *, seed: int) -> pa.Table:
     return pa.table(columns)
 
 
+def measure(*, num_rows: int = 200_000, repeats: int = 7, seed: int = 0) -> dict[str, Any]:
+    """The result as plain values."""
+    pa.set_cpu_count(1)
+    torch.set_num_threads(1)
+    table = make_table(num_rows, seed=seed)
+    start = time.perf_counter()
+    schema = infer_schema(table).schema
+    inference_seconds = time.perf_counter() - start
+    seconds: list[float] = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        encode_table(schema, table)
+        seconds.append(time.perf_counter() - start)
+    return {
+        "num_rows": num_rows,
+        "num_features": len(schema.features),
+        "schema_inference_seconds": inference_seconds,
+        "rows_per_second_median": num_rows / statistics.median(seconds),
+        "rows_per_second_best": num_rows / min(seconds),
+    }
+
+
 def main() -> None:
-    """Time the encoding and print it."""
+    """Measure and print, and write the result where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=200_000, help="rows of the table (default: %(default)s)")
     parser.add_argument("--repeats", type=int, default=7, help="times the encoding is timed (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the table (default: %(default)s)")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
+    parser.add_argument("--output", type=Path, help="write the result there as JSON")
     arguments = parser.parse_args()
-    pa.set_cpu_count(1)
-    torch.set_num_threads(1)
-    table = make_table(arguments.rows, seed=arguments.seed)
-
-    start = time.perf_counter()
-    schema = infer_schema(table).schema
-    print(
-        f"inferred {len(schema.features)} features from {table.num_rows:,} rows in {time.perf_counter() - start:.2f} s"
-    )
-    seconds: list[float] = []
-    for _ in range(arguments.repeats):
-        start = time.perf_counter()
-        encode_table(schema, table)
-        seconds.append(time.perf_counter() - start)
-    median, best = statistics.median(seconds), min(seconds)
-    print(f"encoded on one core: {table.num_rows / median:,.0f} rows/s (median), {table.num_rows / best:,.0f} (best)")
+    rows = arguments.rows // 10 if arguments.quick else arguments.rows
+    write_result(measure(num_rows=rows, repeats=arguments.repeats, seed=arguments.seed), arguments.output)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ encoder, head (transform, output product, loss) and optimiser (clipping included
 import argparse
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,7 +72,8 @@ class SplitTimer:
     seconds: dict[str, list[float]] = field(default_factory=lambda: {part: [] for part in (*PARTS, "step")})
 
     def __post_init__(self) -> None:
-        self.model: Any = self.trainer.model.train()
+        self.model: Any = self.trainer.model
+        self.model.train()
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-3, weight_decay=0.01, fused=True)
         self.loader = iter(())
         self.model.bert.register_forward_hook(self._cut)
@@ -105,7 +106,7 @@ class SplitTimer:
                 self.model.zero_grad()
 
     @contextmanager
-    def timed(self, part: str) -> Iterator[None]:
+    def timed(self, part: str) -> Generator[None]:
         """Add the seconds of a block to a part."""
         start = time.perf_counter()
         yield

@@ -1,0 +1,166 @@
+"""The page docs/benchmarks.md from the benchmarks' results: text and tables, no figure of its own."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Result = Mapping[str, Any]
+INTRODUCTION = """# Benchmarks
+
+Speed and memory, against peers, as ratios measured side by side in one run. This page is generated:
+`python benchmarks/run.py` measures and writes it, `make benchmark` runs the short form and prints it. How each figure
+is measured stands in [benchmarks/README.md](../benchmarks/README.md) and in the scripts.
+"""
+TARGET_RATIO = 5.0  # examples/s, ours over the peer's
+TARGET_OVERHEAD = 1.10  # step of global_state_update over that of none
+
+
+def markdown(results: Mapping[str, Result]) -> str:
+    """The whole page; a benchmark without a result has no section."""
+    sections = [SECTIONS[name](result) + circumstances(result) for name, result in results.items()]
+    return "\n".join([INTRODUCTION, *sections])
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; numbers to the right."""
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def circumstances(result: Result) -> str:
+    """What the figures depend on."""
+    about = result["circumstances"]
+    return (
+        f"\n{about['date'][:10]}, commit {about['commit']}; {about['processor']}, {about['num_cores']} cores, "
+        f"{about['num_threads']} threads, load average at the end {about['load_average'][0]}; "
+        f"Python {about['python']}, torch {about['torch']}, transformers {about['transformers']}.\n"
+    )
+
+
+def training_step(result: Result) -> str:
+    """Examples a second, ratios and the split of a step."""
+    sizes = result["set_sizes"]
+    text = (
+        "## Training step\n\n"
+        f"{result['num_items']:,} items, batch {result['batch_size']}, the paper's sizes; sets of "
+        f"{sizes['smallest']} to {sizes['largest']} items, {sizes['mean']:.2f} in the mean. Peer: `BertForMaskedLM` of "
+        "the same sizes under transformers' `Trainer`, same sets, optimiser and precision, padded to the longest set "
+        f"of a batch, one item of a set masked, logits at every position. "
+        f"{result['rounds']} rounds of {result['steps_per_round']} steps in turn; ratios are medians over rounds, quartiles in brackets.\n\n"
+    )
+    rows: list[list[str]] = []
+    verdicts: list[str] = []
+    for precision in ("fp32", "bf16"):
+        trainer = result[precision]["trainer"]
+        for name, rate in trainer["examples_per_second"].items():
+            ratio = trainer["times_the_examples_per_second_of_the_peer"].get(name)
+            times = (
+                f"{ratio['median']:.2f} ({ratio['low_quartile']:.2f} to {ratio['high_quartile']:.2f})" if ratio else "1"
+            )
+            rows.append([f"{name}, {precision}", f"{rate:,.0f}", f"{1000 * trainer['step_seconds'][name]:.0f}", times])
+        lowest = min(ratio["median"] for ratio in trainer["times_the_examples_per_second_of_the_peer"].values())
+        verdicts.append(f"{precision}: {lowest:.2f} times the peer ({reached(lowest >= TARGET_RATIO)})")
+        overhead = trainer["step_of_global_state_update_over_none"]["median"]
+        parted = result[precision]["split"]["step_of_global_state_update_over_none"]
+        verdicts.append(
+            f"{precision}: `global_state_update` takes {overhead:.3f} times the step of `none` under the trainers and "
+            f"{parted:.3f} step by step ({reached(max(overhead, parted) <= TARGET_OVERHEAD)})"
+        )
+    text += table(["", "examples/s", "step, ms", "times the peer"], rows)
+    text += f"\nTargets: at least {TARGET_RATIO:g} times the peer, at most {TARGET_OVERHEAD:.2f} times `none`.\n\n"
+    text += "".join(f"- {verdict}\n" for verdict in verdicts)
+    return text + "\n" + split_table(result)
+
+
+def reached(is_reached: bool) -> str:
+    """In words."""
+    return "target reached" if is_reached else "target missed"
+
+
+def split_table(result: Result) -> str:
+    """Where the time of a step goes."""
+    header = ["ms", "data", "encoder", "(forward", "backward)", "head", "(forward", "backward)", "optimiser", "step"]
+    rows: list[list[str]] = []
+    for precision in ("fp32", "bf16"):
+        for name, parts in result[precision]["split"]["part_seconds"].items():
+            there, back = ((f"{part}_forward", f"{part}_backward") for part in ("encoder", "head"))
+            figures = [
+                parts["data"], parts[there[0]] + parts[there[1]], parts[there[0]], parts[there[1]],
+                parts[back[0]] + parts[back[1]], parts[back[0]], parts[back[1]], parts["optimiser"], parts["step"],
+            ]  # fmt: skip
+            rows.append([f"{name}, {precision}", *[f"{1000 * seconds:.1f}" for seconds in figures]])
+    return (
+        "Split of a step (means without the slowest tenth; the encoder has the embeddings and the context, the head is "
+        "transform, output product and loss, the optimiser has the clipping):\n\n" + table(header, rows)
+    )
+
+
+def precision(result: Result) -> str:
+    """Whether bfloat16 gives the same model."""
+    low, high = result["difference_low_nats"], result["difference_high_nats"]
+    rows = [
+        [name, *[f"{value:.4f}" for value in values], f"{sum(result['training_seconds'][name]):.0f}"]
+        for name, values in result["cross_entropy_nats"].items()
+    ]
+    header = ["test cross-entropy, nats", *[f"seed {seed}" for seed in range(result["num_seeds"])], "training, s"]
+    return (
+        "## bfloat16 autocast against float32\n\n"
+        f"`{result['conditioning']}` on a stylist world of {result['num_items']:,} items, "
+        f"{result['num_train']:,} sets, {result['num_epochs']} epochs; the same seeds in both precisions, "
+        f"scored in float32 on {result['num_positions']:,} positions of {result['num_customers']:,} other customers.\n\n"
+        + table(header, rows)
+        + f"\nbf16 - fp32: {result['difference_nats']:+.4f} nats, 95% interval {low:+.4f} to {high:+.4f} "
+        f"({'holds' if low <= 0 <= high else 'does not hold'} 0).\n"
+    )
+
+
+def evaluation_memory(result: Result) -> str:
+    """Peak memory of the full ranking."""
+    rows = [
+        [name, *[f"{row[key]:,.0f}" for key in ("num_sets", "num_masked_positions", "before_mib", "added_mib")],
+         f"{row['positions_per_second']:,.0f}"]
+        for name, measured in (
+            ("`score`", result["ours"]),
+            ("`Trainer.evaluate`, all logits", result["trainer_evaluate_with_all_logits"]),
+        )
+        for row in measured
+    ]  # fmt: skip
+    header = ["", "outfits", "ranked positions", "before, MiB", "added at the peak, MiB", "positions/s"]
+    return (
+        f"## Memory of the evaluation\n\nThe true item of each masked position is ranked among "
+        f"{result['num_items']:,}; each row is a process of its own.\n\n"
+        + table(header, rows)
+        + f"\n4 times the outfits take {result['added_at_4_times_over_once']:.2f} times the added memory. "
+        f"`Trainer.evaluate` on all logits grows by {result['trainer_evaluate_mib_per_masked_position']:.2f} MiB a "
+        f"position: {result['trainer_evaluate_extrapolated_mib'] / 1024:,.0f} GiB for the positions of the first row, "
+        "by extrapolation.\n"
+    )
+
+
+def context_encoding(result: Result) -> str:
+    """From raw columns to tensors."""
+    return (
+        f"## Encoding the context\n\n{result['num_features']} features, {result['num_rows']:,} rows, one core: "
+        f"**{result['rows_per_second_median']:,.0f} rows/s** (median; best {result['rows_per_second_best']:,.0f}). "
+        f"Inferring the schema took {result['schema_inference_seconds']:.2f} s.\n"
+    )
+
+
+def world_generation(result: Result) -> str:
+    """Drawing outfits and scoring them by the oracle."""
+    recalls = ", ".join(f"recall@{k} {value:.1%}" for k, value in result["oracle_recall"].items())
+    return (
+        f"## The stylist world\n\n{result['num_items']:,} items: {result['num_outfits']:,} outfits drawn in "
+        f"{result['drawing_seconds']:.1f} s ({result['drawn_outfits_per_second']:,.0f} a second); the oracle scores "
+        f"{result['scored_outfits_per_second']:,.0f} a second; peak memory {result['peak_mib']:,.0f} MiB. "
+        f"Best possible: {result['oracle_cross_entropy_nats']:.3f} nats (standard error "
+        f"{result['oracle_standard_error_nats']:.3f}), {recalls}, on {result['num_scored_outfits']:,} outfits.\n"
+    )
+
+
+SECTIONS = {
+    "training_step": training_step,
+    "precision": precision,
+    "evaluation_memory": evaluation_memory,
+    "context_encoding": context_encoding,
+    "world_generation": world_generation,
+}
