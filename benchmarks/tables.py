@@ -45,7 +45,8 @@ def training_step(result: Result) -> str:
         f"{sizes['smallest']} to {sizes['largest']} items, {sizes['mean']:.2f} in the mean. Peer: `BertForMaskedLM` of "
         "the same sizes under transformers' `Trainer`, same sets, optimiser and precision, padded to the longest set "
         f"of a batch, one item of a set masked, logits at every position. "
-        f"{result['rounds']} rounds of {result['steps_per_round']} steps in turn; ratios are medians over rounds, quartiles in brackets.\n\n"
+        f"{result['rounds']} rounds of {result['steps_per_round']} steps in turn; ratios "
+        "are medians over rounds, quartiles in brackets.\n\n"
     )
     rows: list[list[str]] = []
     verdicts: list[str] = []
@@ -106,7 +107,8 @@ def precision(result: Result) -> str:
         "## bfloat16 autocast against float32\n\n"
         f"`{result['conditioning']}` on a stylist world of {result['num_items']:,} items, "
         f"{result['num_train']:,} sets, {result['num_epochs']} epochs; the same seeds in both precisions, "
-        f"scored in float32 on {result['num_positions']:,} positions of {result['num_customers']:,} other customers.\n\n"
+        f"scored in float32 on {result['num_positions']:,} positions of "
+        f"{result['num_customers']:,} other customers.\n\n"
         + table(header, rows)
         + f"\nbf16 - fp32: {result['difference_nats']:+.4f} nats, 95% interval {low:+.4f} to {high:+.4f} "
         f"({'holds' if low <= 0 <= high else 'does not hold'} 0).\n"

@@ -75,6 +75,6 @@ class ReadState(BlockSlot):
         self.normalisation = nn.LayerNorm(sizes.hidden_size, eps=sizes.layer_norm_eps, elementwise_affine=False)
 
     def forward(self, hidden: Tensor, state: Tensor) -> Tensor:
-        # Expanded before the dropout: it is drawn for each position, as on any sub-layer's output.
-        value = self.value(state).unsqueeze(1).expand_as(hidden)
-        return self.normalisation(self.dropout(value) + hidden)
+        # B is one vector, so Dropout(B) is drawn once a row, not at each position (docs/decisions/008).
+        value = self.dropout(self.value(state)).unsqueeze(1)
+        return self.normalisation(value + hidden)
