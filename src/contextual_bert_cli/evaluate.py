@@ -39,7 +39,9 @@ def command(
         Path | None,
         typer.Option(metavar="DIRECTORY", help="Write report.md, report.json and the plots (PNG) there."),
     ] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Masked sets a forward pass.")] = 1024,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Masked sets a forward pass; default: the run's.")
+    ] = None,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
 ) -> None:

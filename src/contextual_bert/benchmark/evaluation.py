@@ -18,11 +18,13 @@ from contextual_bert.data import Oracle, SetTable, Split, StylistWorld, read_set
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation import Provenance, Report, Scores, evaluate_scores
 from contextual_bert.inference import CompletionPipeline, encode_sets, score, segment_labels, set_index
-from contextual_bert.training import chosen_device, chosen_dtype
+from contextual_bert.training import ContextualTrainingArguments, chosen_device, chosen_dtype
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
 Progress = Callable[[int, int], None]
 WHOLE = "all"
+BATCH_SIZE = "per_device_eval_batch_size"
+DEFAULT_BATCH_SIZE = ContextualTrainingArguments.per_device_eval_batch_size
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +50,7 @@ def evaluate_run(
     overrides: Mapping[str, Any] | None = None,
     part: str | None = None,
     source: pa.Table | None = None,
-    batch_size: int = 1024,
+    batch_size: int | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Mask every position of every set once and rank the true item among all items of the run's vocabulary.
@@ -61,7 +63,7 @@ def evaluate_run(
         overrides: fields of Recipe that differ from the run's: data, items, customer, split, device, dtype ...
         part: train, validation or test of the split, or "all" rows; default: test where there is a split, else all.
         source: the table, where it was read already.
-        batch_size: masked sets a forward pass.
+        batch_size: masked sets a forward pass; that of the run if left out, for another changes the last digits.
         progress: called with (rows done, rows in all).
 
     Raises:
@@ -69,7 +71,8 @@ def evaluate_run(
         DataError, SchemaError, UnknownNameError: the table does not fit the run.
     """
     own = load_recipe(directory)
-    recipe = replace(own, split=None, **dict(overrides or {}))
+    # In float32 like the numbers of the run itself, whatever it was trained in.
+    recipe = replace(own, **{"split": None, "dtype": "float32", **dict(overrides or {})})
     device, dtype = chosen_device(recipe.device), chosen_dtype(recipe.dtype)
     pipeline = CompletionPipeline.from_pretrained(directory, device=device)
     table = read_table(recipe.data) if source is None else source
@@ -88,7 +91,8 @@ def evaluate_run(
     if len(chosen) == 0:
         raise DataError(f"no set of the part {part or 'test'!r} is left", file=recipe.data, fix="Name another --part.")
     dataset = encode_sets(chosen, pipeline.processor, file=recipe.data)
-    result = score(pipeline.model, dataset, batch_size=batch_size, dtype=dtype, progress=progress)
+    num_rows = batch_size or own.training.get(BATCH_SIZE, DEFAULT_BATCH_SIZE)
+    result = score(pipeline.model, dataset, batch_size=num_rows, dtype=dtype, progress=progress)
     if len(result.scores) == 0:
         raise DataError(
             f"none of the {result.num_unknown_targets:,} items is in the vocabulary of {directory}",

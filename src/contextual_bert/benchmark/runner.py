@@ -114,6 +114,8 @@ def run(
                 callback.close()
     cost = Cost(count_counted(model), time.perf_counter() - started, peak_memory_bytes())
     model.eval()
+    if isinstance(model, PreTrainedModel):
+        model.set_attn_implementation("sdpa")  # as it will be loaded, so that others get these digits
     parts = [part for part in ("validation", "test") if part in ready.datasets]
     scored: dict[str, ScoredSet] = {}
     for part in parts:

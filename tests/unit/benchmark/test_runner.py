@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from contextual_bert.benchmark import Preparation, compare, load_run, prepare, run, runner
+from contextual_bert.benchmark.evaluation import evaluate_run
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import SetPolicy, Split
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError
@@ -102,6 +103,13 @@ def test_the_same_recipe_gives_the_same_digits(finished: Path, tmp_path: Path) -
     assert all(torch.equal(left[name], right[name]) for name in left)
     run(repeated.with_seed(1), tmp_path / "other", is_quiet=True)
     assert numbers(tmp_path / "other") != numbers(finished)
+
+
+def test_a_run_trained_in_bfloat16_is_evaluated_as_it_was_scored(tiny_data: Preparation, tmp_path: Path) -> None:
+    recipe = replace(tiny_data.recipe, conditioning="none", dtype="bfloat16", training={"num_train_epochs": 1})
+    report = run(recipe, tmp_path, preparation=tiny_data, is_quiet=True)
+    again = evaluate_run(tmp_path).report
+    assert json.loads(again.to_json())["metrics"] == json.loads(report.to_json())["metrics"]
 
 
 def test_a_complete_run_is_not_replaced(finished: Path, tiny_data: Preparation) -> None:
