@@ -123,13 +123,14 @@ def test_the_reads_layer_norm_has_no_parameters() -> None:
     assert sorted(name for name, _ in block.named_parameters()) == ["value.bias", "value.weight"]
 
 
-def test_dropout_of_the_read_is_drawn_for_each_position() -> None:
+def test_dropout_of_the_read_is_drawn_once_a_row() -> None:
     sizes = Sizes(**(vars(SIZES) | {"dropout": 0.5}))
     block = with_drawn_weights(get_method("global_state").block(sizes, 0)).train()
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        read = block(torch.zeros(1, LENGTH, HIDDEN), draw(1, HIDDEN, seed=4))
-    assert len({tuple(position.tolist()) for position in read[0]}) > 1
+        read = block(torch.zeros(4, LENGTH, HIDDEN), draw(1, HIDDEN, seed=4).expand(4, HIDDEN))
+    assert all(torch.equal(position, row[0]) for row in read for position in row)
+    assert len({tuple(row[0].tolist()) for row in read}) > 1
 
 
 def test_the_update_is_residual_and_normalised(context: ContextEmbedding, hidden: Tensor) -> None:
