@@ -94,9 +94,9 @@ def measure(*, quick: bool = False) -> dict[str, Any]:
     settings: Mapping[str, int] = (
         {"num_items": 100, "num_train": 2000, "num_test": 500}
         if quick
-        else {"num_items": 300, "num_train": 8000, "num_test": 3000}
+        else {"num_items": 300, "num_train": 6000, "num_test": 3000}
     )
-    seeds, epochs = (1, 2) if quick else (3, 10)
+    seeds, epochs = (1, 2) if quick else (3, 8)
     world = World.draw(**settings, seed=0)
     result = compare(world, seeds=seeds, epochs=epochs)
     return {"conditioning": CONDITIONING, **settings, "num_seeds": seeds, "num_epochs": epochs, **result}
