@@ -39,8 +39,8 @@ class DataError(ContextualBertError, ValueError):
         fix: what is allowed and what to do next, as a sentence.
 
     Example:
-        >>> str(DataError("'abc' is not a number", file="days.csv", row=3, column="age", fix="Give a number or leave it empty."))
-        "days.csv, row 3, column 'age': 'abc' is not a number. Give a number or leave it empty."
+        >>> str(DataError("'abc' is not a number", file="days.csv", row=3, column="age", fix="Give a number."))
+        "days.csv, row 3, column 'age': 'abc' is not a number. Give a number."
     """
 
     def __init__(
