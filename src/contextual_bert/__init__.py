@@ -14,8 +14,8 @@ from contextual_bert.models import (
     ContextualBertForMaskedLM,
     ContextualBertModel,
     ContextualBertProcessor,
-    register_auto_classes,
 )
+from contextual_bert.models import register_auto_classes as _register_auto_classes
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
 
 __version__ = "0.1.0"
@@ -42,4 +42,4 @@ __all__ = [
     "score",
 ]
 
-register_auto_classes()
+_register_auto_classes()

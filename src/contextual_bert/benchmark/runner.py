@@ -162,9 +162,12 @@ def report_on(part: str, scored: ScoredSet, ready: Preparation, *, seed: int) ->
     """Metrics with intervals and segments of one part."""
     dataset, customers = ready.datasets[part], ready.customers(part)
     index = set_index(dataset, scored.scores.example_id)
+    is_cold = ~np.isin(customers, ready.customers("train")) if customers is not None else np.ones(0, dtype=np.bool_)
     return evaluate_scores(
         scored.scores,
         clusters=customers[index] if customers is not None else None,
+        # A split by customer makes every customer cold: a segment of all says nothing.
+        cold_customers=is_cold[index] if is_cold.any() and not is_cold.all() else None,
         segments={name: take(labels, index) for name, labels in segment_labels(dataset, ready.processor).items()},
         num_items=len(ready.processor.items.values),
         provenance=provenance(ready, seeds=(seed,)),

@@ -97,6 +97,12 @@ class ConditioningMethod:
         name: the word used in configs, arguments and flags.
         label: the paper's name in brackets, where it has one.
         has_context: False for the control that takes none.
+
+    Example:
+        >>> class Silent(ConditioningMethod):
+        ...     name = "silent"
+        >>> Silent().state(sizes=None) is None and Silent().block(sizes=None, layer=0) is None
+        True
     """
 
     name: ClassVar[str]

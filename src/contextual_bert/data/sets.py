@@ -127,7 +127,8 @@ def read_sets(
         kept = kept.select(~repeats)
     counting = np.isin(kept.rows, _row_numbers(count_rows, num_rows))
     frequent = np.bincount(kept.codes[counting], minlength=len(kept.names)) >= policy.min_count
-    dropped[f"seen fewer than {policy.min_count} times"] = int((~frequent[kept.codes]).sum())
+    rare = f"seen fewer than {policy.min_count} times" if policy.min_count > 1 else "not in the training part"
+    dropped[rare] = int((~frequent[kept.codes]).sum())
     kept = kept.select(frequent[kept.codes])
 
     sizes = np.bincount(kept.rows, minlength=num_rows)

@@ -62,6 +62,7 @@ class ContextualTrainingArguments(TrainingArguments):
     metric_for_best_model: str | None = "cross_entropy_nats"
     greater_is_better: bool | None = False
     logging_steps: float = 50
+    ddp_find_unused_parameters: bool | None = False  # every weight takes part in every step
     restore_callback_states_from_checkpoint: bool = True  # early stopping counts on after a resume
     remove_unused_columns: bool = False  # batches come whole from the data set: there are no columns to remove
     masks_per_set: int = field(default=1, metadata={"help": "Items masked in each set and step."})

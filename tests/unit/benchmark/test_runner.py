@@ -284,7 +284,7 @@ def test_items_that_only_the_validation_part_has_are_dropped_and_reported(
     run(recipe, tmp_path / "run", preparation=ready, is_quiet=True)
     num_dropped = len(validation[::2])
     lines = json.loads((tmp_path / "run" / "recipe.json").read_text())["resolved"]["lines"]
-    assert any(re.search(rf"\b({num_dropped}|{num_dropped + 1}) seen fewer than 1 times", line) for line in lines)
+    assert any(re.search(rf"\b({num_dropped}|{num_dropped + 1}) not in the training part", line) for line in lines)
 
 
 def test_without_a_validation_part_the_last_weights_are_kept(tiny_recipe: Recipe, tmp_path: Path) -> None:
@@ -293,6 +293,13 @@ def test_without_a_validation_part_the_last_weights_are_kept(tiny_recipe: Recipe
     assert "validation" not in json.loads((tmp_path / "run" / "metrics.json").read_text())
     with pytest.raises(ConfigurationError, match="patience=2 needs a validation part"):
         run(replace(recipe, patience=2), tmp_path / "other", is_quiet=True)
+
+
+def test_cold_customers_are_a_segment_where_others_came_back(tiny_recipe: Recipe, tmp_path: Path) -> None:
+    report = run(replace(tiny_recipe, split_by="row"), tmp_path / "run", is_quiet=True)
+    cold = {segment.value: segment for segment in report.segments if segment.feature == "customer in training"}
+    assert set(cold) == {"yes", "no (cold)"}
+    assert sum(segment.num_rows for segment in cold.values()) == report.num_rows
 
 
 def test_a_misspelt_method(tiny_recipe: Recipe, tmp_path: Path) -> None:
