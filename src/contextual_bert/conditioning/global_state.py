@@ -75,6 +75,6 @@ class ReadState(BlockSlot):
         self.normalisation = nn.LayerNorm(sizes.hidden_size, eps=sizes.layer_norm_eps, elementwise_affine=False)
 
     def forward(self, hidden: Tensor, state: Tensor) -> Tensor:
-        # B is one vector, so Dropout(B) is drawn once a row, not at each position (docs/decisions/008).
+        # B is one vector, so Dropout(B) is drawn once a row, not at each position (docs/decisions/007).
         value = self.dropout(self.value(state)).unsqueeze(1)
         return self.normalisation(value + hidden)
