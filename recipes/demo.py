@@ -36,7 +36,7 @@ def recipe(conditioning: str, folder: Path) -> Recipe:
         conditioning=conditioning,
         dtype="bfloat16",
         model={"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
-        training={"num_train_epochs": 16, "per_device_train_batch_size": 128},
+        training={"num_train_epochs": 10, "per_device_train_batch_size": 128},
         seed=SEED,
     )
 

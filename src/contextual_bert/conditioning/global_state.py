@@ -8,6 +8,8 @@ from torch import Tensor, nn
 from contextual_bert.conditioning.method import BlockSlot, ConditioningMethod, FeedForward, Sizes, StateSlot
 from contextual_bert.context.encoder import ContextEmbedding
 
+BERT_INITIALIZER_RANGE = 0.02
+
 
 class GlobalState(ConditioningMethod):
     """One state for all blocks; each block reads it between self-attention and feed-forward.
@@ -70,7 +72,7 @@ class ReadState(BlockSlot):
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
-        self.value = nn.Linear(sizes.hidden_size, sizes.hidden_size)
+        self.value = StateValue(sizes.hidden_size, sizes.hidden_size)
         self.dropout = nn.Dropout(sizes.dropout)
         self.normalisation = nn.LayerNorm(sizes.hidden_size, eps=sizes.layer_norm_eps, elementwise_affine=False)
 
@@ -78,3 +80,15 @@ class ReadState(BlockSlot):
         # B is one vector, so Dropout(B) is drawn once a row, not at each position (docs/decisions/007).
         value = self.dropout(self.value(state)).unsqueeze(1)
         return self.normalisation(value + hidden)
+
+
+class StateValue(nn.Linear):
+    """V^V of [GS] and [GSU]. Starts quiet, whatever scale the other weights start with.
+
+    LayerNorm(B + A^) shares the unit variance between state and items. A state as loud as the items, in every block,
+    drowns what the masked position reads of the others, and training stays on the plateau (docs/decisions/006).
+    """
+
+    def initialise(self, initializer_range: float) -> None:
+        """Normal with BERT's standard deviation, or the model's own if that is smaller."""
+        nn.init.normal_(self.weight, std=min(initializer_range, BERT_INITIALIZER_RANGE))

@@ -131,3 +131,22 @@ def test_it_leaves_loaded_weights_alone(gated: str, tmp_path: Path) -> None:
     loaded = ContextualBertForMaskedLM.from_pretrained(tmp_path).bert.encoder.layer[0].conditioning.gate
     assert bool((loaded.weight == 7).all())
     assert bool((loaded.bias == 1).all())
+
+
+@pytest.mark.parametrize("conditioning", ["global_state", "global_state_update"])
+def test_the_read_of_the_state_starts_quiet_whatever_the_scale_of_the_rest(conditioning: str) -> None:
+    features = [{"name": "a", "kind": "categorical", "num_embeddings": 5, "vector_size": 0, "embedding_size": 16}]
+    loud = ContextualBertConfig(
+        vocab_size=50,
+        hidden_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        conditioning=conditioning,
+        context_features=features,
+        initializer_range=0.1,
+    )
+    torch.manual_seed(0)
+    layer = ContextualBertForMaskedLM(loud).bert.encoder.layer[0]
+    assert layer.conditioning.value.weight.std().item() == pytest.approx(0.02, rel=0.05)
+    assert layer.attention.self.value.weight.std().item() == pytest.approx(0.1, rel=0.05)
