@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
 from contextual_bert import CompletionPipeline
@@ -92,12 +92,10 @@ def main(folder: Path = Path("demo")) -> None:
 
 def summary(comparison: Comparison) -> Table:
     """Method against cross-entropy and recall, with the interval over customers."""
-    table = Table("method", *(metric_of(key).heading for key in COLUMNS))
+    table = Table(Column("method", no_wrap=True), *(metric_of(key).heading for key in COLUMNS))
     for row in comparison.rows:
         cells = [row.intervals[key] for key in COLUMNS]
-        table.add_row(
-            row.label, *(f"{cell.value:.3f}  [{cell.low:.3f}, {cell.high:.3f}]".replace("[", r"\[") for cell in cells)
-        )
+        table.add_row(row.label, *(f"{cell.value:.2f} \\[{cell.low:.2f}, {cell.high:.2f}]" for cell in cells))
     return table
 
 
