@@ -104,7 +104,9 @@ def show_completions(pipeline: CompletionPipeline, ready: Preparation) -> None:
     test = ready.split.select(ready.sets, "test").table
     outfit = max(test.slice(0, 200).to_pylist(), key=lambda row: len(row["items"]))["items"]
     visible = [*outfit[:-1], "[MASK]"]
-    contexts = [without(row) for row in test.slice(0, 300).to_pylist()]
+    worn = {item.rpartition("-")[0] for item in visible}
+    rows = test.slice(0, 300).to_pylist()
+    contexts = [without(row) for row in rows if worn.isdisjoint(row["nogo_types"])]
     answers = pipeline(
         [{"items": visible, "context": context} for context in contexts], top_k=ready.sets.report.num_distinct
     )
