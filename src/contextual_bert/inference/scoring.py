@@ -19,6 +19,8 @@ from contextual_bert.errors import DataError
 from contextual_bert.evaluation import Scores
 from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS
 
+SCORES = ("log_probability", "num_better", "num_tied", "confidence")
+
 
 class Scorer(Protocol):
     """What can be scored: a module that ranks the true item of each masked position."""
@@ -80,32 +82,29 @@ def score(
     collator = MaskingCollator(mask_id=RESERVED_ITEMS.index("[MASK]"), pad_id=RESERVED_ITEMS.index("[PAD]"))
     device = scorer.device
     autocast = torch.autocast(device.type, dtype=dtype) if dtype != torch.float32 else nullcontext()
-    parts: list[tuple[np.ndarray, ...]] = []
+    # Filled in place: small results kept from each batch would pin the memory that the batch has freed.
+    results = np.empty((len(positions), 1 + len(SCORES)))
     for start in range(process * batch_size, len(positions), num_processes * batch_size):
-        batch = positions.__getitems__(torch.arange(start, min(start + batch_size, len(positions))))
-        inputs = to_device(collator(batch), device)
+        rows = slice(start, min(start + batch_size, len(positions)))
+        inputs = to_device(collator(positions.__getitems__(torch.arange(rows.start, rows.stop))), device)
         with torch.no_grad(), autocast:
             scores = scorer.score_masked(**inputs)
         labels = inputs["labels"]
-        targets = labels[labels != IGNORED_LABEL]
-        places = (batch.example_ids, positions.positions[start : start + batch_size])
-        parts.append(tuple(column.cpu().numpy() for column in (*places, targets, *scores)))
+        columns = (labels[labels != IGNORED_LABEL], *scores)
+        results[rows] = torch.stack([column.cpu().double() for column in columns], dim=1).numpy()
         if progress is not None:
-            progress(min(start + batch_size, len(positions)), len(positions))
+            progress(rows.stop, len(positions))
     if is_shared:
+        process_of = np.arange(len(positions)) // batch_size % num_processes
         gathered: list[Any] = [None] * num_processes
-        dist.all_gather_object(gathered, parts)
-        parts = [part for each in gathered for part in each]
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    is_known = columns[2] >= len(RESERVED_ITEMS)
-    example_id, position, _, log_probability, num_better, num_tied, confidence = (each[is_known] for each in columns)
+        dist.all_gather_object(gathered, results[process_of == process])
+        for number, rows_of_process in enumerate(gathered):
+            results[process_of == number] = rows_of_process
+    is_known = results[:, 0] >= len(RESERVED_ITEMS)
     scores = Scores(
-        example_id=example_id,
-        position=position,
-        log_probability=log_probability.astype(np.float64),
-        num_better=num_better,
-        num_tied=num_tied,
-        confidence=confidence.astype(np.float64),
+        example_id=dataset.example_ids[positions.set_index].numpy()[is_known],
+        position=positions.positions.numpy()[is_known],
+        **{name: results[is_known, column] for column, name in enumerate(SCORES, start=1)},
     )
     return ScoredSet(scores.sorted(), int((~is_known).sum()))
 
