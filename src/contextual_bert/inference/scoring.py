@@ -19,8 +19,6 @@ from contextual_bert.errors import DataError
 from contextual_bert.evaluation import Scores
 from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS
 
-SCORES = ("log_probability", "num_better", "num_tied", "confidence")
-
 
 class Scorer(Protocol):
     """What can be scored: a module that ranks the true item of each masked position."""
@@ -83,7 +81,7 @@ def score(
     device = scorer.device
     autocast = torch.autocast(device.type, dtype=dtype) if dtype != torch.float32 else nullcontext()
     # Filled in place: small results kept from each batch would pin the memory that the batch has freed.
-    results = np.empty((len(positions), 1 + len(SCORES)))
+    results = np.empty((len(positions), 5))  # the true id and the four columns of MaskedScores
     for start in range(process * batch_size, len(positions), num_processes * batch_size):
         rows = slice(start, min(start + batch_size, len(positions)))
         inputs = to_device(collator(positions.__getitems__(torch.arange(rows.start, rows.stop))), device)
@@ -104,7 +102,10 @@ def score(
     scores = Scores(
         example_id=dataset.example_ids[positions.set_index].numpy()[is_known],
         position=positions.positions.numpy()[is_known],
-        **{name: results[is_known, column] for column, name in enumerate(SCORES, start=1)},
+        log_probability=results[is_known, 1],
+        num_better=results[is_known, 2].astype(np.int64),
+        num_tied=results[is_known, 3].astype(np.int64),
+        confidence=results[is_known, 4],
     )
     return ScoredSet(scores.sorted(), int((~is_known).sum()))
 
