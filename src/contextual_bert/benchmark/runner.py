@@ -162,7 +162,9 @@ def report_on(part: str, scored: ScoredSet, ready: Preparation, *, seed: int) ->
     """Metrics with intervals and segments of one part."""
     dataset, customers = ready.datasets[part], ready.customers(part)
     index = set_index(dataset, scored.scores.example_id)
-    is_cold = ~np.isin(customers, ready.customers("train")) if customers is not None else np.ones(0, dtype=np.bool_)
+    known = ready.customers("train")
+    has_both = customers is not None and known is not None
+    is_cold = ~np.isin(customers, known) if has_both else np.zeros(0, dtype=np.bool_)
     return evaluate_scores(
         scored.scores,
         clusters=customers[index] if customers is not None else None,
