@@ -163,8 +163,8 @@ def report_on(part: str, scored: ScoredSet, ready: Preparation, *, seed: int) ->
     dataset, customers = ready.datasets[part], ready.customers(part)
     index = set_index(dataset, scored.scores.example_id)
     known = ready.customers("train")
-    has_both = customers is not None and known is not None
-    is_cold = ~np.isin(customers, known) if has_both else np.zeros(0, dtype=np.bool_)
+    no_one = np.zeros(0, dtype=np.bool_)
+    is_cold = no_one if customers is None or known is None else ~np.isin(customers, known)
     return evaluate_scores(
         scored.scores,
         clusters=customers[index] if customers is not None else None,
