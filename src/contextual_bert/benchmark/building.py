@@ -12,7 +12,7 @@ from contextual_bert.benchmark.checks import BASELINES, check_conditioning
 from contextual_bert.benchmark.preparation import Preparation
 from contextual_bert.conditioning import get_method
 from contextual_bert.errors import ConfigurationError, ContextualBertError
-from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
+from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, count_parameters
 from contextual_bert.training import ContextualTrainingArguments, training_arguments
 from contextual_bert.training.recipe import Recipe
 
@@ -100,14 +100,8 @@ def started_from(recipe: Recipe, vocab_size: int) -> ContextualBertForMaskedLM:
 
 
 def count_counted(model: nn.Module) -> int:
-    """Parameters by the paper's rule: without item embeddings, context encoder and output matrix."""
-    left_out = (
-        "bert.embeddings.",
-        "bert.context_encoder.",
-        "cls.predictions.decoder.",
-        "cls.predictions.bias",
-        "items.",
-        "context_encoder.",
-        "output.",
-    )
+    """Parameters by the paper's rule: without item embeddings, context encoder and output matrix; a bag likewise."""
+    if isinstance(model, ContextualBertForMaskedLM):
+        return count_parameters(model).counted
+    left_out = ("items.", "context_encoder.", "output.")
     return sum(parameter.numel() for name, parameter in model.named_parameters() if not name.startswith(left_out))

@@ -29,6 +29,7 @@ from contextual_bert.benchmark.checks import (
 from contextual_bert.benchmark.preparation import Preparation, prepare
 from contextual_bert.benchmark.run_files import (
     CHECKPOINTS,
+    SCORES_FILE,
     TENSORBOARD,
     WEIGHTS_FILE,
     best_weights,
@@ -193,7 +194,7 @@ def write_run(output: Path, recipe: Recipe, ready: Preparation, model: nn.Module
         ready.split.save(folder / "split.json")
         part = "test" if "test" in reports else "validation"
         scores = results["scored"][part].scores
-        save_scores(scores, cluster_numbers(ready, part, scores.example_id), folder / "test_scores.safetensors")
+        save_scores(scores, cluster_numbers(ready, part, scores.example_id), folder / SCORES_FILE)
         resolved = {
             "data_digest": ready.split.data_digest,
             "split_digest": ready.split.digest,
