@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from contextual_bert.context.features import MULTI_PADDING, FeatureLayout
 from contextual_bert.errors import ConfigurationError, SchemaError, did_you_mean
@@ -106,7 +107,7 @@ class MeanEmbedding(nn.Embedding):
 
     Shapes: (batch, width) -> (batch, size).
 
-    Relation to its siblings: `nn.EmbeddingBag` computes the same, but its gradient on CUDA is not deterministic.
+    Relation to its siblings: `nn.EmbeddingBag` with the ids of a row as its bag; a row of padding alone gives zeros.
 
     Example:
         >>> module = MeanEmbedding(6, 8)
@@ -115,9 +116,7 @@ class MeanEmbedding(nn.Embedding):
     """
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - the name of the overridden method
-        is_real = (input != MULTI_PADDING).unsqueeze(-1)
-        rows = super().forward(input).masked_fill(~is_real, 0)
-        return rows.sum(dim=-2) / is_real.sum(dim=-2).clamp(min=1)
+        return functional.embedding_bag(input, self.weight, mode="mean", padding_idx=MULTI_PADDING)
 
 
 class VectorProjection(nn.Module):

@@ -55,10 +55,12 @@ class _MaskedCrossEntropy(torch.autograd.Function):
         inputs, matrix, offset = (tensor.to(product_type) for tensor in (hidden, weight, bias))
         size = min(len(inputs), max(32, BLOCK_ELEMENTS // len(matrix)))
         logits = torch.empty(size, len(matrix), dtype=product_type)
-        exponentials = logits if sum_type == product_type else logits.to(sum_type)
+        is_mixed = sum_type != product_type
+        exponentials = logits.to(sum_type) if is_mixed else logits
         losses = torch.empty(len(inputs), dtype=sum_type)
         for_hidden = torch.empty(inputs.shape, dtype=sum_type)
         for_weight = torch.zeros(matrix.shape if needs_weight else 0, dtype=sum_type)
+        for_weight_of_block = torch.empty(matrix.shape if needs_weight and is_mixed else 0, dtype=product_type)
         for_bias = torch.zeros(offset.shape, dtype=sum_type)
         with torch.autocast(hidden.device.type, enabled=False):
             for start in range(0, len(inputs), max(size, 1)):
@@ -74,13 +76,16 @@ class _MaskedCrossEntropy(torch.autograd.Function):
                 share = scale / normaliser
                 if needs_bias:
                     for_bias.addmv_(sums.t(), share.squeeze(1))
-                if sums is not block and (needs_hidden or needs_weight):
+                if is_mixed and (needs_hidden or needs_weight):
                     block.copy_(sums)
                 if needs_hidden:
                     torch.mul(torch.mm(block, matrix), share, out=for_hidden[rows])
                 if needs_weight:
                     scaled = (inputs[rows] * share).to(product_type)
-                    for_weight.addmm_(block.t(), scaled) if sums is block else for_weight.add_(block.t() @ scaled)
+                    if is_mixed:
+                        for_weight.add_(torch.mm(block.t(), scaled, out=for_weight_of_block))
+                    else:
+                        for_weight.addmm_(block.t(), scaled)
             if needs_hidden:
                 for_hidden.sub_(matrix[targets], alpha=scale)
             if needs_weight:

@@ -95,18 +95,30 @@ class ContextualBertLayer(BertLayer):
             del self.attention.self
 
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, hidden: Tensor, mask: Tensor | None = None, state: Tensor | None = None, **kwargs: Any
+        self,
+        hidden: Tensor,
+        mask: Tensor | None = None,
+        state: Tensor | None = None,
+        rows: Tensor | None = None,
+        **kwargs: Any,
     ) -> Tensor:
+        """Hidden states (batch, length, hidden); with ``rows``, into the flattened (batch * length), only these."""
         read = self.conditioning(hidden, state, 0) if self.point == "modulate" else hidden
         if self.point == "attend":
             attended = self.conditioning(read, mask, state)
         else:
             attended, _ = self.attention.self(read, attention_mask=mask, **kwargs)
+        if rows is not None:
+            # What follows treats each position by itself: each asked position is a sequence of length 1 from here on.
+            sets = rows // hidden.shape[1]
+            state = state.index_select(0, sets) if state is not None else None
+            attended, hidden = (each.flatten(0, 1).index_select(0, rows).unsqueeze(1) for each in (attended, hidden))
         hidden = self.attention.output(attended, hidden)
         if self.point == "read":
             hidden = self.conditioning(hidden, state)
         read = self.conditioning(hidden, state, 1) if self.point == "modulate" else hidden
-        return self.output(self.intermediate(read), hidden)
+        hidden = self.output(self.intermediate(read), hidden)
+        return hidden.squeeze(1) if rows is not None else hidden
 
 
 class ContextualBertEncoder(nn.Module):
@@ -120,13 +132,19 @@ class ContextualBertEncoder(nn.Module):
         self.conditioning = get_method(config.conditioning).state(config.sizes)
 
     def forward(
-        self, hidden: Tensor, mask: Tensor | None, context: ContextEmbedding | None, **kwargs: Any
+        self,
+        hidden: Tensor,
+        mask: Tensor | None,
+        context: ContextEmbedding | None,
+        rows: Tensor | None = None,
+        **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
         state = self.conditioning.initial(context) if self.conditioning is not None else None
         for index, layer in enumerate(self.layer):
             if index > 0 and self.conditioning is not None:
                 state = self.conditioning.transition(index - 1, state, hidden, mask)
-            hidden = layer(hidden, mask, state, **kwargs)
+            is_last = index == len(self.layer) - 1
+            hidden = layer(hidden, mask, state, rows if is_last else None, **kwargs)
         return hidden, state
 
 
@@ -195,7 +213,8 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
 
     Shapes:
         input_ids (batch, length) int64; attention_mask (batch, length) of 0 and 1, or None; context: a tensor a
-        feature, with batch rows; last_hidden_state (batch, length, hidden).
+        feature, with batch rows; last_hidden_state (batch, length, hidden), or (rows, hidden) where ``rows``, indices
+        into the flattened (batch * length), says which positions are wanted: the last block then spares the others.
 
     Args:
         config: ContextualBertConfig.
@@ -232,13 +251,19 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
+        rows: Tensor | None = None,
         **kwargs: Any,
     ) -> ContextualBertModelOutput:
         if (input_ids is None) == (inputs_embeds is None):
             raise ConfigurationError("Give either input_ids or inputs_embeds.")
         embeddings = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
+        if not kwargs.get("output_hidden_states", self.config.output_hidden_states):
+            return self.encode(embeddings, attention_mask, context, rows, **kwargs)
         outputs = self.encode(embeddings, attention_mask, context, **kwargs)
-        if self.num_added_positions and outputs.hidden_states is not None:
+        if rows is not None:
+            hidden = cast(Tensor, outputs.last_hidden_state)
+            outputs.last_hidden_state = cast(Any, hidden.flatten(0, 1)[rows])
+        if self.num_added_positions:
             # None where the caller chose other layers: output_hidden_states may be a list of indices.
             all_states: Any = outputs.hidden_states
             outputs.hidden_states = tuple(  # pyright: ignore[reportAttributeAccessIssue]
@@ -250,15 +275,25 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
     @merge_with_config_defaults
     @capture_outputs
     def encode(
-        self, embeddings: Tensor, attention_mask: Tensor | None, context: Context | None, **kwargs: Any
+        self,
+        embeddings: Tensor,
+        attention_mask: Tensor | None,
+        context: Context | None,
+        rows: Tensor | None = None,
+        **kwargs: Any,
     ) -> ContextualBertModelOutput:
         """From embedded items to hidden states: where the context enters. Called by ``forward``."""
         embedded_context = self.embed_context(context, batch_size=embeddings.shape[0])
+        added = self.num_added_positions
+        if rows is not None and added:
+            rows = rows + added * (rows // embeddings.shape[1] + 1)
         if self.conditioning is not None:
             embeddings, attention_mask = self.conditioning(embeddings, attention_mask, embedded_context)
         mask = create_bidirectional_mask(config=self.config, inputs_embeds=embeddings, attention_mask=attention_mask)
-        hidden, state = self.encoder(embeddings, mask, embedded_context, **kwargs)
-        return ContextualBertModelOutput(last_hidden_state=hidden[:, self.num_added_positions :], state=state)
+        hidden, state = self.encoder(embeddings, mask, embedded_context, rows, **kwargs)
+        return ContextualBertModelOutput(
+            last_hidden_state=hidden if rows is not None else hidden[:, added:], state=state
+        )
 
     @property
     def num_added_positions(self) -> int:
@@ -363,19 +398,24 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         **kwargs: Any,
     ) -> ContextualMaskedLMOutput:
         num_items_in_batch = kwargs.pop("num_items_in_batch", None)
-        outputs = self.bert(
-            input_ids, attention_mask, context, token_type_ids, position_ids, inputs_embeds, return_dict=True, **kwargs
-        )
-        hidden = outputs.last_hidden_state
-        logits = loss = None
-        if logits_at == "all":
-            scored, targets = hidden, labels
-        elif logits_at in ("masked", None):
-            rows = self.masked_rows(input_ids, labels)
-            scored, targets = hidden.flatten(0, 1)[rows], labels.flatten()[rows] if labels is not None else None
-        else:
+        if logits_at not in ("masked", "all", None):
             raise ConfigurationError(f"logits_at={logits_at!r}: give 'masked' (the default) or 'all'.")
-        if targets is not None and logits_at is None and self.has_fused_loss(hidden):
+        rows = self.masked_rows(input_ids, labels) if logits_at != "all" else None
+        outputs = self.bert(
+            input_ids,
+            attention_mask,
+            context,
+            token_type_ids,
+            position_ids,
+            inputs_embeds,
+            rows,
+            return_dict=True,
+            **kwargs,
+        )
+        scored = outputs.last_hidden_state
+        targets = labels.flatten()[rows] if labels is not None and rows is not None else labels
+        logits = loss = None
+        if targets is not None and logits_at is None and self.has_fused_loss(scored):
             num_items = len(targets) if num_items_in_batch is None else num_items_in_batch
             head: Any = self.cls.predictions
             weight, bias = head.decoder.weight, head.decoder.bias
@@ -432,7 +472,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
             MaskedScores, (masked,) each, the masked positions row after row.
         """
         rows = self.masked_rows(input_ids, labels)
-        blocks = self.logit_blocks(self.bert(input_ids, attention_mask, context).last_hidden_state.flatten(0, 1)[rows])
+        blocks = self.logit_blocks(self.bert(input_ids, attention_mask, context, rows=rows).last_hidden_state)
         targets = labels.flatten()[rows] if labels is not None else None
         if targets is None:
             raise ConfigurationError("Scoring needs labels: the true item at each masked position, -100 elsewhere.")

@@ -160,6 +160,24 @@ def test_hidden_states_have_the_inputs_length(method_name: str, batch: dict[str,
 
 
 @ALL_METHODS
+def test_the_last_block_computes_only_the_rows_asked_for(method_name: str, batch: dict[str, Any]) -> None:
+    model = miniature_model(method_name)
+    del batch["labels"]
+    seen: list[tuple[int, ...]] = []
+    last: Any = model.bert.encoder.layer[-1]
+    last.intermediate.register_forward_hook(lambda module, inputs, output: seen.append(tuple(inputs[0].shape)))
+    everything = model.bert(**batch).last_hidden_state
+    for rows in (torch.tensor([0, 3, 4, 17, 19]), torch.tensor([], dtype=torch.long)):
+        found = model.bert(**batch, rows=rows).last_hidden_state
+        torch.testing.assert_close(found, everything.flatten(0, 1)[rows], rtol=1e-4, atol=1e-5)
+        recorded = model.bert(**batch, rows=rows, output_hidden_states=True)
+        torch.testing.assert_close(recorded.last_hidden_state, found, rtol=1e-4, atol=1e-5)
+        assert recorded.hidden_states[-1].shape == everything.shape
+    whole = (4, 6 if method_name == "new_position" else 5, 32)
+    assert seen == [whole, (5, 1, 32), whole, (0, 1, 32), whole]
+
+
+@ALL_METHODS
 def test_attentions_with_the_eager_implementation(method_name: str, batch: dict[str, Any]) -> None:
     model = miniature_model(method_name)
     expected = model(**batch).logits
