@@ -24,7 +24,7 @@ EVERYDAY = ("010101", "110101", "010201", "120303")  # sleeping, eating, groomin
 TRAVEL = "18"
 # Chosen on the validation part with `none` and `global_state_update`, see docs/log.md; every method has the same.
 MODEL = {"hidden_dropout_prob": 0.05, "attention_probs_dropout_prob": 0.0, "initializer_range": 0.05}
-TRAINING = {"num_train_epochs": 10, "per_device_train_batch_size": 128, "masks_per_set": 2}
+TRAINING = {"num_train_epochs": 10, "per_device_train_batch_size": 128, "masks_per_set": 2, "one_mask_epochs": 3}
 BASELINE_TRAINING = {"num_train_epochs": 30}
 
 PAGE = """# The American Time Use Survey: five methods and two bags

@@ -25,7 +25,7 @@ class MaskingCollator:
     r"""Hides `masks_per_set` items of each set behind the mask id, and says in `labels` what they were.
 
     masked(example) = the min(masks_per_set, size) positions p with the smallest hash(seed, epoch, example id, p);
-    each position has the same chance.
+    each position has the same chance. From epoch `one_mask_from_epoch` on, one position.
 
     Shapes: input_ids, labels and attention_mask (batch, length); context each (batch, ...).
 
@@ -33,6 +33,7 @@ class MaskingCollator:
         mask_id: id of the mask.
         pad_id: id of padding.
         masks_per_set: how many items of a set to hide; at least one and at most all.
+        one_mask_from_epoch: the first epoch that hides one item of each set; None: none does.
         seed: seed of the hash.
 
     Relation to its siblings: batches of `EveryPosition` say which position to hide; then nothing is drawn.
@@ -44,7 +45,15 @@ class MaskingCollator:
         (1, ['input_ids', 'labels'])
     """
 
-    def __init__(self, *, mask_id: int, pad_id: int, masks_per_set: int = 1, seed: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        mask_id: int,
+        pad_id: int,
+        masks_per_set: int = 1,
+        one_mask_from_epoch: int | None = None,
+        seed: int = 0,
+    ) -> None:
         if masks_per_set < 1:
             raise ConfigurationError(
                 f"masks_per_set is {masks_per_set}: give at least 1, for without a mask there is nothing to learn."
@@ -52,6 +61,7 @@ class MaskingCollator:
         if mask_id == pad_id:
             raise ConfigurationError(f"mask_id and pad_id are both {mask_id}: give two different ids.")
         self.mask_id, self.pad_id, self.masks_per_set, self.seed = mask_id, pad_id, masks_per_set, seed
+        self.one_mask_from_epoch = one_mask_from_epoch
         # Shared memory: workers that were started before an epoch begins still see its number.
         self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
 
@@ -92,7 +102,8 @@ class MaskingCollator:
         keys = hash_counters(self.seed, self.epoch, sets.example_ids.numpy()[:, None], positions)
         # Padding sorts behind every real position, for a set of n items is asked for n at most.
         keys = np.where(real, keys >> np.uint64(1), np.uint64(2**64 - 1))
-        if self.masks_per_set == 1:
+        is_late = self.one_mask_from_epoch is not None and self.epoch >= self.one_mask_from_epoch
+        if self.masks_per_set == 1 or is_late:
             return torch.from_numpy(positions == keys.argmin(axis=1)[:, None])
         ranks = keys.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
         return torch.from_numpy((ranks < self.masks_per_set) & real)

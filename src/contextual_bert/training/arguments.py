@@ -35,13 +35,15 @@ POSITIVE = (
 
 @dataclass
 class ContextualTrainingArguments(TrainingArguments):
-    """``TrainingArguments`` for masked items: only the defaults differ, and ``masks_per_set`` is new.
+    """``TrainingArguments`` for masked items: only the defaults differ, and two settings are new.
 
     Args:
         masks_per_set: items masked in each set and step; smaller sets are masked whole.
+        one_mask_epochs: the last so many epochs mask one item a set, as the evaluation does. Several masks are more to
+            learn from in a step, but a model that never saw one mask alone is too unsure of it (docs/decisions/009).
 
     Raises:
-        ConfigurationError: ``masks_per_set`` below one.
+        ConfigurationError: ``masks_per_set`` below one; ``one_mask_epochs`` that change nothing or cannot be counted.
 
     Example:
         >>> ContextualTrainingArguments(output_dir="run", use_cpu=True).learning_rate
@@ -66,11 +68,26 @@ class ContextualTrainingArguments(TrainingArguments):
     restore_callback_states_from_checkpoint: bool = True  # early stopping counts on after a resume
     remove_unused_columns: bool = False  # batches come whole from the data set: there are no columns to remove
     masks_per_set: int = field(default=1, metadata={"help": "Items masked in each set and step."})
+    one_mask_epochs: int = field(default=0, metadata={"help": "The last so many epochs mask one item a set."})
 
     def __post_init__(self) -> None:
         if self.masks_per_set < 1:
             raise ConfigurationError(f"masks_per_set={self.masks_per_set}: nothing would be learned. Give 1 or more.")
+        if self.one_mask_epochs and self.masks_per_set == 1:
+            raise ConfigurationError(
+                f"one_mask_epochs={self.one_mask_epochs}: with masks_per_set=1 every epoch is one. Leave it out."
+            )
+        if self.one_mask_epochs and (self.max_steps > 0 or not 0 < self.one_mask_epochs <= self.num_train_epochs):
+            raise ConfigurationError(
+                f"one_mask_epochs={self.one_mask_epochs}: they are the last of the epochs. Give a number up to "
+                f"num_train_epochs={self.num_train_epochs}, and no max_steps."
+            )
         super().__post_init__()
+
+    @property
+    def one_mask_from_epoch(self) -> int | None:
+        """The first epoch, counted from 0, that masks one item a set; None where there is no such change."""
+        return math.ceil(self.num_train_epochs) - self.one_mask_epochs if self.one_mask_epochs else None
 
 
 def training_arguments(

@@ -76,7 +76,11 @@ class ContextualBertTrainer(Trainer):
     ) -> None:
         ids: Any = processor.tokenizer if processor is not None else model.config
         collator = MaskingCollator(
-            mask_id=ids.mask_token_id, pad_id=ids.pad_token_id, masks_per_set=args.masks_per_set, seed=args.seed
+            mask_id=ids.mask_token_id,
+            pad_id=ids.pad_token_id,
+            masks_per_set=args.masks_per_set,
+            one_mask_from_epoch=args.one_mask_from_epoch,
+            seed=args.seed,
         )
         early = [EarlyStoppingCallback(early_stopping_patience=patience)] if patience is not None else []
         super().__init__(

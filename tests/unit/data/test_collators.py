@@ -68,6 +68,20 @@ def test_the_id_of_padding_is_the_collators() -> None:
     assert set(output["input_ids"][output["attention_mask"] == 0].tolist()) == {2}
 
 
+def test_the_last_epochs_mask_one_item_as_a_collator_of_one_would() -> None:
+    data = dataset()
+    order = list(range(len(data)))
+    several, changing, one = (
+        collator(**settings)
+        for settings in ({"masks_per_set": 3}, {"masks_per_set": 3, "one_mask_from_epoch": 2}, {"masks_per_set": 1})
+    )
+    for epoch in range(4):
+        for each in (several, changing, one):
+            each.set_epoch(epoch)
+        expected = several if epoch < 2 else one
+        assert masked_of(changing, data, order, 16) == masked_of(expected, data, order, 16)
+
+
 @pytest.mark.parametrize("masks_per_set", [1, 3])
 def test_masks_do_not_depend_on_batch_or_order(masks_per_set: int) -> None:
     data = dataset()

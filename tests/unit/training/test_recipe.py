@@ -115,3 +115,25 @@ def test_settings_of_the_command_line(tmp_path: Path, settings: dict[str, Any], 
 def test_no_masks_in_the_arguments_themselves(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="masks_per_set=0"):
         ContextualTrainingArguments(output_dir=str(tmp_path), use_cpu=True, masks_per_set=0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"one_mask_epochs": 2}, "masks_per_set=1 every epoch is one"),
+        ({"one_mask_epochs": 11, "masks_per_set": 2}, "up to num_train_epochs=10"),
+        ({"one_mask_epochs": -1, "masks_per_set": 2}, "one_mask_epochs=-1"),
+        ({"one_mask_epochs": 1, "masks_per_set": 2, "max_steps": 5}, "no max_steps"),
+    ],
+)
+def test_last_epochs_that_cannot_be_counted(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        training_arguments(tmp_path, device="cpu", **settings)
+
+
+@pytest.mark.parametrize(("epochs", "first"), [(10, 8), (2.5, 1), (2, 0)])
+def test_the_first_epoch_with_one_mask(tmp_path: Path, epochs: float, first: int) -> None:
+    settings: dict[str, Any] = {"num_train_epochs": epochs, "masks_per_set": 2}
+    assert training_arguments(tmp_path, device="cpu", **settings).one_mask_from_epoch is None
+    arguments = training_arguments(tmp_path, device="cpu", one_mask_epochs=2, **settings)
+    assert arguments.one_mask_from_epoch == first

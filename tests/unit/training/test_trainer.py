@@ -287,3 +287,20 @@ def test_the_order_of_training_follows_the_seed(tiny_data: Preparation, tmp_path
         orders.append(list(sampler))
     assert orders[0] == orders[1] != orders[2]
     assert sorted(orders[0]) == list(range(len(tiny_data.datasets["train"])))
+
+
+def test_the_last_epochs_of_a_training_mask_one_item(tiny_data: Preparation, tmp_path: Path) -> None:
+    counts: list[set[int]] = []
+    settings = {"num_train_epochs": 3, "masks_per_set": 2, "one_mask_epochs": 2}
+    trainer = trainer_for(tiny_data, model_for(tiny_data), tmp_path, **settings)
+    collate: Any = trainer.data_collator
+
+    def recorded(batch: Any) -> dict[str, Any]:
+        output = collate(batch)
+        counts.append(set((output["labels"] != -100).sum(dim=1).tolist()))
+        return output
+
+    trainer.data_collator = recorded
+    trainer.train()
+    steps = trainer.state.max_steps // 3
+    assert counts == steps * [{2}] + 2 * steps * [{1}]
