@@ -38,6 +38,25 @@ STATE = tuple(f"bert.encoder.conditioning.context.{layer}.{kind}" for layer in (
 READS = tuple(
     f"bert.encoder.layer.{layer}.conditioning.value.{kind}" for layer in (0, 1) for kind in ("bias", "weight")
 )
+UPDATE = (
+    "bert.encoder.conditioning.update.0.feed_forward.0.bias",
+    "bert.encoder.conditioning.update.0.feed_forward.0.weight",
+    "bert.encoder.conditioning.update.0.feed_forward.2.bias",
+    "bert.encoder.conditioning.update.0.feed_forward.2.weight",
+    "bert.encoder.conditioning.update.0.normalisation.bias",
+    "bert.encoder.conditioning.update.0.normalisation.weight",
+)
+READING = tuple(
+    f"bert.encoder.conditioning.reading.0.{layer}.{kind}"
+    for layer in ("key", "output", "query", "value")
+    for kind in ("bias", "weight")
+)
+MODULATION = tuple(
+    f"bert.encoder.layer.{layer}.conditioning.modulation.{sublayer}.{kind}"
+    for layer in (0, 1)
+    for sublayer in (0, 1)
+    for kind in ("bias", "weight")
+)
 NEW_KEYS = {
     "none": (),
     "concat": (
@@ -50,17 +69,9 @@ NEW_KEYS = {
     ),
     "new_position": (*CONTEXT, "bert.conditioning.context.bias", "bert.conditioning.context.weight"),
     "global_state": (*CONTEXT, *STATE, *READS),
-    "global_state_update": (
-        *CONTEXT,
-        *STATE,
-        *READS,
-        "bert.encoder.conditioning.update.0.feed_forward.0.bias",
-        "bert.encoder.conditioning.update.0.feed_forward.0.weight",
-        "bert.encoder.conditioning.update.0.feed_forward.2.bias",
-        "bert.encoder.conditioning.update.0.feed_forward.2.weight",
-        "bert.encoder.conditioning.update.0.normalisation.bias",
-        "bert.encoder.conditioning.update.0.normalisation.weight",
-    ),
+    "global_state_update": (*CONTEXT, *STATE, *READS, *UPDATE),
+    "state_flow": (*CONTEXT, *STATE, *READS, *UPDATE, *READING),
+    "film": (*CONTEXT, *STATE, *MODULATION),
 }
 ABSENT_FOR_SETS = {
     "bert.embeddings.position_embeddings.weight",

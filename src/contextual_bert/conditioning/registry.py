@@ -5,11 +5,13 @@ module knows only names.
 """
 
 from contextual_bert.conditioning.concat import Concat
+from contextual_bert.conditioning.film import FiLM
 from contextual_bert.conditioning.global_state import GlobalState
 from contextual_bert.conditioning.global_state_update import GlobalStateUpdate
 from contextual_bert.conditioning.method import ConditioningMethod
 from contextual_bert.conditioning.new_position import NewPosition
 from contextual_bert.conditioning.none import NoContext
+from contextual_bert.conditioning.state_flow import StateFlow
 from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
 
 METHODS: dict[str, type[ConditioningMethod]] = {
@@ -20,6 +22,8 @@ METHODS: dict[str, type[ConditioningMethod]] = {
         NewPosition,
         GlobalState,
         GlobalStateUpdate,
+        StateFlow,
+        FiLM,
     )
 }
 

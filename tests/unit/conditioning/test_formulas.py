@@ -168,3 +168,55 @@ def test_the_value_is_computed_once_a_row(method_name: str, hidden: Tensor) -> N
     block.value.register_forward_hook(lambda module, inputs, output: shapes.append(output.shape))
     block(hidden, draw(BATCH, HIDDEN, seed=4))
     assert shapes == [(BATCH, HIDDEN)]
+
+
+def test_the_flowing_state_attends_to_the_sequence_before_its_update(context: ContextEmbedding, hidden: Tensor) -> None:
+    slot = with_drawn_weights(get_method("state_flow").state(SIZES))
+    state, reading = slot.initial(context), slot.reading[0]
+    visible = torch.tensor([[1, 1, 0, 0, 0], [1, 1, 1, 1, 1], [0, 0, 0, 1, 0]]).bool()
+    attended: list[Tensor] = []
+    for head in range(2):
+        part = slice(4 * head, 4 * head + 4)
+        query, key, value = (
+            (x @ layer.weight.T + layer.bias)[..., part]
+            for x, layer in ((state, reading.query), (hidden, reading.key), (hidden, reading.value))
+        )
+        scores = torch.einsum("bd,bld->bl", query, key) / 2
+        weights = scores.masked_fill(~visible, -torch.inf).softmax(dim=-1)
+        attended.append(torch.einsum("bl,bld->bd", weights, value))
+    u = state + torch.cat(attended, dim=-1) @ reading.output.weight.T + reading.output.bias
+    update = slot.update[0]
+    expected = normalise(u + fnn(u, update.feed_forward)) * update.normalisation.weight + update.normalisation.bias
+    as_boolean = visible[:, None, None].expand(-1, 1, LENGTH, -1)
+    as_additive = torch.zeros(BATCH, 1, LENGTH, LENGTH).masked_fill(~as_boolean, -torch.inf)
+    for mask in (as_boolean, as_additive):
+        torch.testing.assert_close(slot.transition(0, state, hidden, mask), expected)
+
+
+def test_state_flow_without_its_reading_is_global_state_update(context: ContextEmbedding, hidden: Tensor) -> None:
+    flowing = with_drawn_weights(get_method("state_flow").state(SIZES))
+    updated = get_method("global_state_update").state(SIZES)
+    assert updated is not None
+    weights = {name: weight for name, weight in flowing.state_dict().items() if not name.startswith("reading.")}
+    updated.load_state_dict(weights)
+    state = flowing.initial(context)
+    assert torch.equal(state, updated.initial(context))
+    assert not torch.allclose(flowing.transition(0, state, hidden, None), updated.transition(0, state, hidden, None))
+    for reading in flowing.reading:
+        nn.init.zeros_(reading.output.weight)
+        nn.init.zeros_(reading.output.bias)
+    for layer in range(LAYERS - 1):
+        following = flowing.transition(layer, state, hidden, None)
+        assert torch.equal(following, updated.transition(layer, state, hidden, None))
+        state = following
+
+
+@pytest.mark.parametrize("sublayer", [0, 1])
+def test_film_scales_and_shifts_each_position(hidden: Tensor, sublayer: int) -> None:
+    block = with_drawn_weights(get_method("film").block(SIZES, 0))
+    state = draw(BATCH, HIDDEN, seed=4)
+    maps = block.modulation[sublayer]
+    both = state @ maps.weight.T + maps.bias
+    expected = hidden * (1 + both[:, None, :HIDDEN]) + both[:, None, HIDDEN:]
+    torch.testing.assert_close(block(hidden, state, sublayer), expected)
+    assert block.point == "modulate"

@@ -9,6 +9,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from contextual_bert.conditioning import METHODS, BlockSlot, Sizes, register_method
+from contextual_bert.conditioning.film import ScaleAndShift
 from contextual_bert.conditioning.global_state import GlobalState
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Vector
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
@@ -40,6 +41,8 @@ def check_initialised(model: nn.Module) -> int:
         weight = weight.detach()
         if isinstance(module, nn.LayerNorm):
             assert bool((weight == 1).all()), name
+        elif isinstance(module, ScaleAndShift):
+            assert not bool(weight.any()), name
         else:
             assert abs(float(weight.mean())) < 4 * 0.02 / weight.numel() ** 0.5, name
             assert float(weight.std()) == pytest.approx(0.02, rel=4 / (2 * weight.numel()) ** 0.5), name
@@ -133,7 +136,7 @@ def test_it_leaves_loaded_weights_alone(gated: str, tmp_path: Path) -> None:
     assert bool((loaded.bias == 1).all())
 
 
-@pytest.mark.parametrize("conditioning", ["global_state", "global_state_update"])
+@pytest.mark.parametrize("conditioning", ["global_state", "global_state_update", "state_flow"])
 def test_the_read_of_the_state_starts_quiet_whatever_the_scale_of_the_rest(conditioning: str) -> None:
     features = [{"name": "a", "kind": "categorical", "num_embeddings": 5, "vector_size": 0, "embedding_size": 16}]
     loud = ContextualBertConfig(
@@ -150,3 +153,11 @@ def test_the_read_of_the_state_starts_quiet_whatever_the_scale_of_the_rest(condi
     layer = ContextualBertForMaskedLM(loud).bert.encoder.layer[0]
     assert layer.conditioning.value.weight.std().item() == pytest.approx(0.02, rel=0.05)
     assert layer.attention.self.value.weight.std().item() == pytest.approx(0.1, rel=0.05)
+
+
+def test_film_starts_as_none() -> None:
+    film, none = make("film").eval(), make("none").eval()
+    none.load_state_dict(film.state_dict(), strict=False)
+    ids = torch.tensor([[5, 1, 7], [9, 8, 1]])
+    context = {"sex": torch.tensor([3, 5]), "brands": torch.tensor([[4], [6]]), "style": torch.ones(2, 41)}
+    torch.testing.assert_close(film(ids, context=context).logits, none(ids).logits)
