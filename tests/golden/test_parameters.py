@@ -11,7 +11,13 @@ from contextual_bert.conditioning import METHODS, register_method
 from contextual_bert.conditioning.global_state import GlobalState
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, count_parameters, table1
+from contextual_bert.models import (
+    ContextualBertConfig,
+    ContextualBertForMaskedLM,
+    count_parameters,
+    matching_sizes,
+    table1,
+)
 
 SCHEMA = ContextSchema(
     features=(
@@ -102,6 +108,19 @@ def test_table1_has_the_papers_methods_first_and_others_without_a_paper_number()
     assert all(row.count.counted == row.paper for row in rows[:5])
     last = next(row for row in rows if row.conditioning == Mine.name)
     assert (last.label, last.paper, last.count.counted) == ("[mine]", None, 723328)
+
+
+@pytest.mark.parametrize("method_name", ["none", "concat", "new_position"])
+def test_a_wider_model_has_the_parameters_of_global_state_update_within_one_percent(method_name: str) -> None:
+    sizes = matching_sizes(method_name, 921_856)
+    config = ContextualBertConfig.paper(method_name, schema=SCHEMA, vocab_size=30_003, **sizes)
+    assert count_parameters(ContextualBertForMaskedLM(config)).counted == pytest.approx(921_856, rel=0.01)
+    assert all(width % config.num_attention_heads == 0 for width in sizes.values())
+
+
+def test_sizes_that_no_model_has() -> None:
+    with pytest.raises(ConfigurationError, match=r"No 'none' has 100 parameters: the closest has [\d,]+"):
+        matching_sizes("none", 100)
 
 
 def test_only_our_model_can_be_counted() -> None:

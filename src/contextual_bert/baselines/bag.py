@@ -1,4 +1,4 @@
-"""A bag of items: what many deploy before a transformer, and the bar that one has to clear.
+"""A bag of items: what many deploy before a transformer, and the bar that one has to clear. And less: popularity.
 
 The order and the interplay of items are not seen, only their mean. It has the two faces of the models, a loss for
 training and ``score_masked`` for evaluation, and knows nothing of transformers.
@@ -33,6 +33,8 @@ class BagOfItems(nn.Module):
     Args:
         vocab_size: items, reserved ids included.
         layout: the context's features; empty for the bag without context.
+        has_items: False leaves the visible items out: popularity given the context; without a context too, h is 0 and
+            only d is left: plain popularity.
         hidden_size: width of h.
         num_reserved: ids below this are no items.
         dropout: probability of dropping a component of h.
@@ -56,26 +58,29 @@ class BagOfItems(nn.Module):
         vocab_size: int,
         *,
         layout: Sequence[FeatureLayout],
+        has_items: bool = True,
         hidden_size: int = 256,
         num_reserved: int = 3,
         dropout: float = 0.1,
     ) -> None:
         super().__init__()
         self.num_reserved = num_reserved
-        self.items = nn.Embedding(vocab_size, hidden_size)
+        self.hidden_size = hidden_size
+        self.items = nn.Embedding(vocab_size, hidden_size) if has_items else None
         self.context_encoder = ContextEncoder(layout) if layout else None
         self.context = (
             nn.Linear(self.context_encoder.context_size, hidden_size) if self.context_encoder is not None else None
         )
-        self.hidden = nn.Linear(hidden_size, hidden_size)
+        self.hidden = nn.Linear(hidden_size, hidden_size) if has_items else None
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(hidden_size, vocab_size)
-        nn.init.normal_(self.items.weight, std=0.02)
+        if self.items is not None:
+            nn.init.normal_(self.items.weight, std=0.02)
 
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return self.items.weight.device
+        return self.output.weight.device
 
     def forward(
         self,
@@ -96,7 +101,9 @@ class BagOfItems(nn.Module):
 
     def logits(self, input_ids: Tensor, asked: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
         """(masked, vocabulary): the logits of the positions asked for, row after row."""
-        hidden = self.hidden(self.mean_of_visible(input_ids))
+        hidden = self.output.weight.new_zeros(len(input_ids), self.hidden_size)
+        if self.hidden is not None and self.items is not None:
+            hidden = self.hidden(self.mean_of_visible(input_ids, self.items))
         if self.context is not None and self.context_encoder is not None:
             if context is None:
                 raise ConfigurationError("This bag was built with a context, and none came. Give context=....")
@@ -104,10 +111,10 @@ class BagOfItems(nn.Module):
         rows, _ = asked.nonzero(as_tuple=True)
         return self.output(self.dropout(hidden.relu())[rows])
 
-    def mean_of_visible(self, input_ids: Tensor) -> Tensor:
+    def mean_of_visible(self, input_ids: Tensor, items: nn.Embedding) -> Tensor:
         """(batch, hidden): the mean embedding of the real items, zero where none is visible."""
         is_visible = (input_ids >= self.num_reserved).unsqueeze(-1)
-        total = (self.items(input_ids) * is_visible).sum(dim=1)
+        total = (items(input_ids) * is_visible).sum(dim=1)
         return total / is_visible.sum(dim=1).clamp(min=1)
 
     @torch.no_grad()

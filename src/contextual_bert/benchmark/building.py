@@ -50,15 +50,17 @@ def build_model(recipe: Recipe, ready: Preparation) -> nn.Module:
         UnknownNameError: neither a method nor a baseline has that name.
     """
     name, schema, vocab_size = recipe.conditioning, ready.processor.schema, len(ready.processor.items)
-    if name in BASELINES:
-        return BagOfItems(vocab_size, layout=schema.layout if name == "bag_context" and schema is not None else ())
     check_conditioning(name)
     if recipe.init_from is not None:
         return started_from(recipe, vocab_size)
-    if get_method(name).has_context and schema is None:
+    has_context = "context" in BASELINES[name] if name in BASELINES else get_method(name).has_context
+    if has_context and schema is None:
         raise ConfigurationError(
-            f"conditioning={name!r} needs a context, and {recipe.data} has no column for one. Take 'none'."
+            f"conditioning={name!r} needs a context, and {recipe.data} has no column for one. Take 'none' or 'bag'."
         )
+    if name in BASELINES:
+        layout = schema.layout if has_context and schema is not None else ()
+        return BagOfItems(vocab_size, layout=layout, has_items="items" in BASELINES[name])
     sizes = {**DEFAULT_MODEL, **recipe.model}
     fields = {
         "initializer_range": initial_scale(sizes["hidden_size"]),

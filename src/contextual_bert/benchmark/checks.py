@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,13 @@ from contextual_bert.errors import ConfigurationError, RunDirectoryError, Unknow
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
 PAPER_METHODS = ("none", "concat", "new_position", "global_state", "global_state_update")
-BASELINES = ("bag", "bag_context")
+# Baseline -> what it sees.
+BASELINES: Mapping[str, frozenset[str]] = {
+    "popularity": frozenset(),
+    "context_popularity": frozenset({"context"}),
+    "bag": frozenset({"items"}),
+    "bag_context": frozenset({"items", "context"}),
+}
 MODEL_FILES = ("config.json", "model.safetensors", "README.md")
 RUN_FILES = (
     METRICS_FILE,  # first, so that a directory that is half cleared is not taken for a run
@@ -57,7 +63,7 @@ def check_study(recipes: Sequence[Recipe], *, reference: str, others: Sequence[s
     """Raise unless every method of a comparison is known and the reference is one of them."""
     for recipe in recipes:
         check_conditioning(recipe.conditioning)
-    names = [*dict.fromkeys(recipe.conditioning for recipe in recipes), *others]
+    names = [*dict.fromkeys(recipe.label for recipe in recipes), *others]
     if reference not in names:
         raise UnknownNameError(
             f"The reference {reference!r} is not among what is compared. {did_you_mean(reference, names)}"

@@ -44,12 +44,14 @@ from contextual_bert.benchmark.run_files import (
     write_metrics,
     write_recipe,
 )
+from contextual_bert.data import SetDataset, ShuffledContext
 from contextual_bert.evaluation import (
     Comparison,
     Cost,
     EvaluationSettings,
     Provenance,
     Report,
+    Role,
     Run,
     compare_runs,
     evaluate_scores,
@@ -117,13 +119,14 @@ def run(
     model.eval()
     if isinstance(model, PreTrainedModel):
         model.set_attn_implementation("sdpa")  # as it will be loaded, so that others get these digits
-    parts = [part for part in ("validation", "test") if part in ready.datasets]
+    datasets = datasets_of(recipe, ready)
+    parts = [part for part in ("validation", "test") if part in datasets]
     scored: dict[str, ScoredSet] = {}
     for part in parts:
         with counting(f"scoring the {part} part", is_quiet=is_quiet) as progress:
             scored[part] = score(
                 cast(Any, model),  # each model here has score_masked
-                ready.datasets[part],
+                datasets[part],
                 batch_size=arguments.eval_batch_size,
                 is_shared=arguments.world_size > 1,
                 progress=progress,
@@ -137,19 +140,26 @@ def run(
     return reports.get("test") or reports["validation"]
 
 
+def datasets_of(recipe: Recipe, ready: Preparation) -> dict[str, SetDataset]:
+    """Part -> sets, with the contexts of others where the recipe says so."""
+    if not recipe.is_context_shuffled:
+        return ready.datasets
+    return {part: ShuffledContext(dataset, seed=recipe.seed) for part, dataset in ready.datasets.items()}
+
+
 def make_trainer(
     recipe: Recipe, ready: Preparation, model: nn.Module, arguments: ContextualTrainingArguments, *, is_quiet: bool
 ) -> ContextualBertTrainer:
     """The trainer of a run: its data, TensorBoard in ``<checkpoints>/../tensorboard``, one progress bar."""
-    log = Path(str(arguments.output_dir)).parent / TENSORBOARD
+    log, datasets = Path(str(arguments.output_dir)).parent / TENSORBOARD, datasets_of(recipe, ready)
     callbacks: list[TrainerCallback] = [TensorBoardCallback(SummaryWriter(str(log)))] if arguments.should_log else []
     if not is_quiet:
-        callbacks.append(TrainingProgress(f"{recipe.conditioning}, seed {recipe.seed}"))
+        callbacks.append(TrainingProgress(f"{recipe.label}, seed {recipe.seed}"))
     trainer = ContextualBertTrainer(
         model,
         arguments,
-        train_dataset=ready.datasets["train"],
-        eval_dataset=ready.datasets.get("validation"),
+        train_dataset=datasets["train"],
+        eval_dataset=datasets.get("validation"),
         processor=ready.processor,
         patience=recipe.patience,
         callbacks=callbacks,
@@ -231,7 +241,7 @@ def compare(
 
     Args:
         recipes: one a run, all on the same data.
-        output: the study's folder; a run lies in ``<output>/<conditioning>/seed-<n>``.
+        output: the study's folder; a run lies in ``<output>/<label>/seed-<n>``.
         reference: the method the others are compared with.
         extra: rows from elsewhere, the oracle for instance.
         preparation: the data, where they were prepared already.
@@ -245,14 +255,13 @@ def compare(
     ready = preparation or prepare(recipes[0])
     runs: list[Run] = []
     for recipe in recipes:
-        folder = output / recipe.conditioning / f"seed-{recipe.seed}"
+        folder = output / recipe.label / f"seed-{recipe.seed}"
         if is_complete(folder):
             check_same_recipe(ready.resolve(recipe), folder, split_digest=ready.split.digest)
             say(f"{folder}: complete, not run again")
         else:
             run(recipe, folder, preparation=ready, is_resumed=True, is_quiet=is_quiet)
-        role = "baseline" if recipe.conditioning in BASELINES else "method"
-        runs.append(load_run(folder, name=recipe.conditioning, role=role))
+        runs.append(load_run(folder, name=recipe.label, role=role_of(recipe)))
     return compare_runs(
         [*runs, *extra],
         reference=reference,
@@ -260,6 +269,13 @@ def compare(
         settings=EvaluationSettings(),
         provenance=provenance(ready, seeds=sorted({recipe.seed for recipe in recipes})),
     )
+
+
+def role_of(recipe: Recipe) -> Role:
+    """What the row is in a comparison."""
+    if recipe.conditioning in BASELINES:
+        return "baseline"
+    return "control" if recipe.is_control or recipe.is_context_shuffled else "method"
 
 
 def provenance(ready: Preparation, *, seeds: Sequence[int]) -> Provenance:

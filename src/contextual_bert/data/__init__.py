@@ -9,6 +9,7 @@ from contextual_bert.data.policies import ReadReport, SetPolicy
 from contextual_bert.data.readers import read_table
 from contextual_bert.data.samplers import LengthBucketSampler
 from contextual_bert.data.sets import SetTable, read_sets
+from contextual_bert.data.shuffling import ShuffledContext
 from contextual_bert.data.splits import Split, split_by_customer, split_by_row, split_by_time
 from contextual_bert.data.world import StylistWorld
 
@@ -24,6 +25,7 @@ __all__ = [
     "SetDataset",
     "SetPolicy",
     "SetTable",
+    "ShuffledContext",
     "Split",
     "StylistWorld",
     "audit",

@@ -16,7 +16,7 @@ from contextual_bert.evaluation.intervals import (
 from contextual_bert.evaluation.metrics import Metric, Scores, metric_of, summarise
 from contextual_bert.evaluation.plots import plot_comparison, plot_recall, plot_reliability, plot_segments
 from contextual_bert.evaluation.report import EvaluationSettings, Report, evaluate_scores
-from contextual_bert.evaluation.runs import Cost, Run
+from contextual_bert.evaluation.runs import Cost, Role, Run
 from contextual_bert.evaluation.segments import Segment
 from contextual_bert.evaluation.tables import Provenance
 
@@ -33,6 +33,7 @@ __all__ = [
     "Metric",
     "Provenance",
     "Report",
+    "Role",
     "Run",
     "Scores",
     "SeedMean",

@@ -25,7 +25,7 @@ PALETTE = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", RED, "#000000", "#F0E442")
 MARKERS = "osD^vPX*"
 GREY = "#888888"
 _LONGEST_LABEL = 44
-_ROLE_COLOURS = {"method": BLUE, "baseline": ORANGE, "oracle": GREEN}
+_ROLE_COLOURS = {"method": BLUE, "control": GREY, "baseline": ORANGE, "oracle": GREEN}
 
 
 def plot_comparison(comparison: Comparison, path: str | Path) -> Path:

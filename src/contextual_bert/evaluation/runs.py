@@ -16,7 +16,7 @@ from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation.intervals import cluster_codes
 from contextual_bert.evaluation.metrics import Scores, exact_mean
 
-Role = Literal["method", "baseline", "oracle"]
+Role = Literal["method", "control", "baseline", "oracle"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Run:
         scores: one row a masked position, each once, in any order.
         clusters: the customer of each row of `scores`; left out in all runs, each set is a cluster of its own.
         cost: parameters, training time, peak memory.
-        role: a trained method, a baseline (control), or the oracle, which nothing may beat.
+        role: a trained method, a control of one, a baseline, or the oracle, which nothing may beat.
     """
 
     name: str

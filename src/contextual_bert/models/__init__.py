@@ -14,6 +14,7 @@ from contextual_bert.models.parameters import (
     ParameterCount,
     Table1Row,
     count_parameters,
+    matching_sizes,
     table1,
 )
 from contextual_bert.models.processing_contextual_bert import (
@@ -37,6 +38,7 @@ __all__ = [
     "Table1Row",
     "check_layout",
     "count_parameters",
+    "matching_sizes",
     "register_auto_classes",
     "table1",
 ]

@@ -25,6 +25,8 @@ PAPER_PARAMETERS = {
     "global_state_update": 921_856,
 }
 
+# No counted number depends on the features: their sizes are scaled to the paper's sum.
+_ANY_SCHEMA = ContextSchema(features=(Categorical(name="customer", values=("a", "b")),))
 # The first prefix that fits decides; a tied weight is counted once, as the embedding that it is.
 _PARTS = (
     ("bert.embeddings.", "embeddings"),
@@ -122,14 +124,61 @@ def table1(schema: ContextSchema | None = None) -> tuple[Table1Row, ...]:
     Args:
         schema: customer features; no counted number depends on them, for their sizes are scaled to the paper's sum.
     """
-    schema = schema or ContextSchema(features=(Categorical(name="customer", values=("a", "b")),))
     rows: list[Table1Row] = []
     for name in (*PAPER_PARAMETERS, *sorted(METHODS.keys() - PAPER_PARAMETERS.keys())):
-        config = ContextualBertConfig.paper(name, schema=schema, vocab_size=PAPER_NUM_ITEMS)
-        with torch.device("meta"):  # counting needs no memory
-            model = ContextualBertForMaskedLM(config)
-        rows.append(Table1Row(name, get_method(name).label, count_parameters(model), PAPER_PARAMETERS.get(name)))
+        count = _count_in_the_papers_setting(name, schema)
+        rows.append(Table1Row(name, get_method(name).label, count, PAPER_PARAMETERS.get(name)))
     return tuple(rows)
+
+
+def matching_sizes(conditioning: str, counted: int) -> dict[str, int]:
+    """Widths with which a method has as many counted parameters as another: a control of equal size.
+
+    Both are multiples of the heads. The feed-forward width, twice the hidden size in the paper, makes up the rest, to
+    within half a percent or so.
+
+    Args:
+        conditioning: the method to widen, in the paper's setting otherwise.
+        counted: the number to reach, by the paper's counting rule.
+
+    Returns:
+        ``hidden_size`` and ``intermediate_size``, fields of ContextualBertConfig.
+
+    Raises:
+        ConfigurationError: no widths come within one percent.
+
+    Example:
+        >>> matching_sizes("none", PAPER_PARAMETERS["global_state_update"])
+        {'hidden_size': 168, 'intermediate_size': 320}
+    """
+    step = ContextualBertConfig.paper(conditioning, schema=_ANY_SCHEMA, vocab_size=PAPER_NUM_ITEMS).num_attention_heads
+    found: list[tuple[int, dict[str, int]]] = []
+    for hidden_size in range(step, 1024, step):
+        sizes = {"hidden_size": hidden_size, "intermediate_size": 2 * hidden_size}
+        count = _count_in_the_papers_setting(conditioning, None, **sizes).counted
+        found.append((abs(count - counted), sizes))
+        if count > counted:
+            break
+    _, sizes = min(found, key=lambda each: each[0])
+    narrow, wide = (
+        _count_in_the_papers_setting(conditioning, None, **{**sizes, "intermediate_size": width}).counted
+        for width in (1, 2)
+    )
+    width = step * max(1, round((1 + (counted - narrow) / (wide - narrow)) / step))
+    reached = narrow + (width - 1) * (wide - narrow)
+    if abs(reached - counted) > 0.01 * counted:
+        raise ConfigurationError(
+            f"No {conditioning!r} has {counted:,} parameters: the closest has {reached:,}. Ask for another number."
+        )
+    return {**sizes, "intermediate_size": width}
+
+
+def _count_in_the_papers_setting(conditioning: str, schema: ContextSchema | None, **fields: int) -> ParameterCount:
+    config = ContextualBertConfig.paper(
+        conditioning, schema=schema or _ANY_SCHEMA, vocab_size=PAPER_NUM_ITEMS, **fields
+    )
+    with torch.device("meta"):  # counting needs no memory
+        return count_parameters(ContextualBertForMaskedLM(config))
 
 
 def _part(name: str) -> str:

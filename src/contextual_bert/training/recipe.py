@@ -4,6 +4,7 @@ Paths and plain values only, so that ``recipe.json`` says all of it. This module
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -37,6 +38,9 @@ class Recipe:
         schema: ``ContextSchema.to_dict()``; None infers one from the training part.
         exclude: columns that are no context when the schema is inferred.
         conditioning: name of the method, or of a baseline.
+        name: the row's name in tables and folders, where it is not the method's: for a control, or another setting.
+        is_control: a row that no one would deploy; it shows what the methods' gains are due to.
+        is_context_shuffled: every set gets the context of another, a new one each epoch; implies a control.
         model: fields of ContextualBertConfig that differ from ``DEFAULT_MODEL``.
         training: fields of ContextualTrainingArguments that differ from its defaults.
         patience: stop after so many epochs without a better validation cross-entropy; None never stops early.
@@ -66,6 +70,9 @@ class Recipe:
     schema: Mapping[str, Any] | None = None
     exclude: tuple[str, ...] = ()
     conditioning: str = "global_state_update"
+    name: str | None = None
+    is_control: bool = False
+    is_context_shuffled: bool = False
     model: Mapping[str, Any] = field(default_factory=dict[str, Any])
     training: Mapping[str, Any] = field(default_factory=dict[str, Any])
     patience: int | None = None
@@ -85,8 +92,15 @@ class Recipe:
             )
         if self.split_by == "time" and self.time is None:
             raise ConfigurationError("split_by='time' needs the time column. Name it with time=... (--time).")
+        if self.name is not None and not re.fullmatch(r"\w[\w.-]*", self.name):
+            raise ConfigurationError(f"name={self.name!r} names a folder: give letters, digits, '_', '-' and '.'.")
         if self.patience is not None and self.patience < 1:
             raise ConfigurationError(f"patience={self.patience}: give 1 or more, or leave it out.")
+
+    @property
+    def label(self) -> str:
+        """What the row is called: the name, else that of the method; a shuffled context is said."""
+        return self.name or (f"{self.conditioning}_shuffled" if self.is_context_shuffled else self.conditioning)
 
     def with_seed(self, seed: int) -> Self:
         """The same run with another seed; the split stays."""

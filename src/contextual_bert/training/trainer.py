@@ -20,7 +20,7 @@ from transformers import (
     TrainingArguments,
 )
 
-from contextual_bert.data import EveryPosition, LengthBucketSampler, MaskingCollator, SetDataset
+from contextual_bert.data import EveryPosition, LengthBucketSampler, MaskingCollator, SetDataset, ShuffledContext
 from contextual_bert.evaluation import Scores, summarise
 from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS, ContextualBertForMaskedLM, ContextualBertProcessor
 from contextual_bert.training.arguments import ContextualTrainingArguments
@@ -31,15 +31,17 @@ class MaskEpoch(TrainerCallback):
 
     Args:
         collator: the collator of the training batches.
+        dataset: the training sets, where their contexts change with the epoch too.
     """
 
-    def __init__(self, collator: MaskingCollator) -> None:
-        self.collator = collator
+    def __init__(self, collator: MaskingCollator, dataset: ShuffledContext | None = None) -> None:
+        self.followers = [collator] if dataset is None else [collator, dataset]
 
     def on_epoch_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        self.collator.set_epoch(int(state.epoch or 0))
+        for follower in self.followers:
+            follower.set_epoch(int(state.epoch or 0))
 
 
 class ContextualBertTrainer(Trainer):
@@ -82,6 +84,7 @@ class ContextualBertTrainer(Trainer):
             one_mask_from_epoch=args.one_mask_from_epoch,
             seed=args.seed,
         )
+        shuffled = train_dataset if isinstance(train_dataset, ShuffledContext) else None
         early = [EarlyStoppingCallback(early_stopping_patience=patience)] if patience is not None else []
         super().__init__(
             model=model,
@@ -91,7 +94,7 @@ class ContextualBertTrainer(Trainer):
             eval_dataset=EveryPosition(eval_dataset) if eval_dataset is not None else None,
             processing_class=processor,
             compute_metrics=summarise_prediction,
-            callbacks=[MaskEpoch(collator), *early, *(callbacks or [])],
+            callbacks=[MaskEpoch(collator, shuffled), *early, *(callbacks or [])],
         )
 
     def _get_train_sampler(self, train_dataset: Dataset[Any] | None = None) -> Sampler[int] | None:

@@ -244,6 +244,53 @@ def test_a_comparison_is_resumable(tiny_data: Preparation, tmp_path: Path, monke
         compare([changed], tmp_path, preparation=tiny_data, is_quiet=True)
 
 
+def test_controls_have_rows_of_their_own(tiny_data: Preparation, tmp_path: Path) -> None:
+    base = replace(tiny_data.recipe, training={"num_train_epochs": 1})
+    recipes = [
+        replace(base, conditioning="none"),
+        replace(base, conditioning="none", name="none_wide", model={**base.model, "hidden_size": 48}, is_control=True),
+        replace(base, conditioning="global_state", is_context_shuffled=True),
+        replace(base, conditioning="context_popularity", model={}),
+    ]
+    found = compare(recipes, tmp_path, preparation=tiny_data, is_quiet=True)
+    assert [(row.name, row.role) for row in found.rows] == [
+        ("none", "method"),
+        ("none_wide", "control"),
+        ("global_state_shuffled", "control"),
+        ("context_popularity", "baseline"),
+    ]
+    assert found.rows[0].cost.parameters < found.rows[1].cost.parameters
+    assert Recipe.load(tmp_path / "global_state_shuffled" / "seed-0") == recipes[2]
+    other = replace(recipes[2], is_context_shuffled=False, name="global_state_shuffled")
+    with pytest.raises(ConfigurationError, match="is_context_shuffled: true there, false here"):
+        compare([recipes[0], other], tmp_path, preparation=tiny_data, is_quiet=True)
+
+
+def test_a_shuffled_context_is_another_one_in_training_and_in_the_scores(
+    tiny_data: Preparation, tmp_path: Path
+) -> None:
+    recipe = replace(tiny_data.recipe, conditioning="global_state", training={"num_train_epochs": 2})
+    own = run(recipe, tmp_path / "own", preparation=tiny_data, is_quiet=True)
+    shuffled = replace(recipe, is_context_shuffled=True)
+    dealt = run(shuffled, tmp_path / "dealt", preparation=tiny_data, is_quiet=True)
+    again = run(shuffled, tmp_path / "again", preparation=tiny_data, is_quiet=True)
+    assert own.metrics["cross_entropy_nats"].value != dealt.metrics["cross_entropy_nats"].value
+    assert numbers(tmp_path / "dealt") == numbers(tmp_path / "again")
+    assert [segment.name for segment in own.segments] == [segment.name for segment in dealt.segments]
+    assert again.num_rows == own.num_rows
+
+
+def test_a_baseline_with_context_needs_one(tiny_recipe: Recipe, tmp_path: Path) -> None:
+    bare = tmp_path / "bare.parquet"
+    table = pq.read_table(tiny_recipe.data).select([tiny_recipe.items])
+    pq.write_table(table, bare)
+    recipe = replace(
+        tiny_recipe, data=str(bare), customer=None, schema=None, conditioning="context_popularity", model={}
+    )
+    with pytest.raises(ConfigurationError, match="'context_popularity' needs a context"):
+        run(recipe, tmp_path / "run", is_quiet=True)
+
+
 def test_runs_keep_their_own_settings(tiny_data: Preparation, tmp_path: Path) -> None:
     recipe = replace(tiny_data.recipe, conditioning="bag", training={"num_train_epochs": 1, "learning_rate": 0.02})
     run(recipe, tmp_path, preparation=tiny_data, is_quiet=True)

@@ -137,3 +137,13 @@ def test_the_first_epoch_with_one_mask(tmp_path: Path, epochs: float, first: int
     assert training_arguments(tmp_path, device="cpu", **settings).one_mask_from_epoch is None
     arguments = training_arguments(tmp_path, device="cpu", one_mask_epochs=2, **settings)
     assert arguments.one_mask_from_epoch == first
+
+
+def test_the_name_of_a_row(tmp_path: Path) -> None:
+    recipe = Recipe(data="a", items="b", conditioning="concat")
+    assert recipe.label == "concat"
+    assert replace(recipe, is_context_shuffled=True).label == "concat_shuffled"
+    assert replace(recipe, is_context_shuffled=True, name="noise").label == "noise"
+    for name in ("", "../up", "a b", ".hidden"):
+        with pytest.raises(ConfigurationError, match="names a folder"):
+            replace(recipe, name=name)

@@ -10,7 +10,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
 
 from contextual_bert.baselines import BagOfItems
 from contextual_bert.benchmark import Preparation
-from contextual_bert.data import EveryPosition, MaskingCollator, SetDataset
+from contextual_bert.data import EveryPosition, MaskingCollator, SetDataset, ShuffledContext
 from contextual_bert.inference import score
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
 from contextual_bert.training import ContextualBertTrainer, MaskEpoch, training_arguments
@@ -304,3 +304,21 @@ def test_the_last_epochs_of_a_training_mask_one_item(tiny_data: Preparation, tmp
     trainer.train()
     steps = trainer.state.max_steps // 3
     assert counts == steps * [{2}] + 2 * steps * [{1}]
+
+
+def test_a_shuffled_context_is_dealt_out_anew_each_epoch(tiny_data: Preparation, tmp_path: Path) -> None:
+    shuffled = ShuffledContext(tiny_data.datasets["train"], seed=0)
+    model = model_for(tiny_data, conditioning="global_state")
+    settings = {"eval_strategy": "no", "load_best_model_at_end": False, "report_to": []}
+    arguments = training_arguments(tmp_path, device="cpu", num_train_epochs=2, **settings)
+    trainer = ContextualBertTrainer(model, arguments, train_dataset=shuffled, processor=tiny_data.processor)
+    orders: list[tuple[int, ...]] = []
+    collate: Any = trainer.data_collator
+
+    def recorded(batch: Any) -> dict[str, Any]:
+        orders.append(tuple(shuffled.order.tolist()))
+        return collate(batch)
+
+    trainer.data_collator = recorded
+    trainer.train()
+    assert len(dict.fromkeys(orders)) == 2

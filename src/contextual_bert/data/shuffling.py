@@ -1,0 +1,79 @@
+"""The control with a context that says nothing: each set gets the context of another, in every epoch of another one.
+
+Same model, same number of parameters, same distribution of contexts, no information. A model that gains from it has
+found a leak. It knows neither models nor metrics. PROTOCOL, point 9.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from contextual_bert.data.dataset import SetBatch, SetDataset
+from contextual_bert.data.hashing import hash_counters
+
+__all__ = ["ShuffledContext"]
+
+
+class ShuffledContext(SetDataset):
+    """A data set whose contexts are dealt out anew, as a pure function of (seed, epoch, place of the set).
+
+    Formula: set i gets the context of set order[i], where order sorts hash(seed, epoch, j) over all j.
+
+    Symbols: j place of a set in the data set.
+
+    Shapes: as SetDataset; `context` itself stays the sets' own, so that segments name the true values.
+
+    Args:
+        dataset: the sets with their own contexts.
+        seed: seed of the hash.
+
+    Relation to its siblings: `MaskingCollator` takes epochs in the same way; `MaskEpoch` tells both.
+
+    Reference: PROTOCOL, point 9.
+
+    Example:
+        >>> own = SetDataset([5, 6, 7], [0, 1, 2, 3], context={"age": torch.tensor([1, 2, 3])}, example_ids=[0, 1, 2])
+        >>> dealt = ShuffledContext(own, seed=0).__getitems__([0, 1, 2]).context["age"]
+        >>> sorted(dealt.tolist()), own.context["age"].tolist()
+        ([1, 2, 3], [1, 2, 3])
+    """
+
+    def __init__(self, dataset: SetDataset, *, seed: int) -> None:
+        super().__init__(
+            dataset.item_ids,
+            dataset.offsets,
+            context=dataset.context,
+            example_ids=dataset.example_ids,
+            pad_id=dataset.pad_id,
+        )
+        self.seed = seed
+        # Shared memory: workers that were started before an epoch begins still see its number.
+        self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
+        self._dealt: tuple[int, Tensor] | None = None
+
+    def set_epoch(self, epoch: int) -> None:
+        """Deal the contexts out anew; also in workers that run already."""
+        self._epoch.fill_(epoch)
+
+    @property
+    def order(self) -> Tensor:
+        """(sets,): whose context each set has in this epoch."""
+        epoch = int(self._epoch)
+        if self._dealt is None or self._dealt[0] != epoch:
+            keys = hash_counters(self.seed, epoch, np.arange(len(self)))
+            self._dealt = epoch, torch.from_numpy(keys.argsort(kind="stable"))
+        return self._dealt[1]
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        example = super().__getitem__(index)
+        other = int(self.order[index])
+        return {**example, "context": {name: values[other] for name, values in self.context.items()}}
+
+    def __getitems__(self, indices: Sequence[int] | Tensor) -> SetBatch:
+        others = self.order[torch.as_tensor(indices, dtype=torch.int64)]
+        context = {name: values[others] for name, values in self.context.items()}
+        return replace(super().__getitems__(indices), context=context)
