@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from contextual_bert_cli import compare, complete, evaluate, inspect, parameters, split, train, world
+from contextual_bert_cli import benchmark, compare, complete, evaluate, inspect, parameters, split, train, world
 from contextual_bert_cli.failures import DEBUG_VARIABLE, INTERRUPTED, InWords, say
 
 # Verbatim, line for line, in the help text.
@@ -32,6 +32,7 @@ for module in (inspect, split, train, evaluate, complete, compare, parameters):
     app.command(epilog=module.EXAMPLE)(module.command)
     app.registered_commands[-1].name = module.__name__.rpartition(".")[2]
 app.add_typer(world.app, name="world")
+app.add_typer(benchmark.app, name="benchmark")
 
 
 def _show_version(is_wanted: bool) -> None:

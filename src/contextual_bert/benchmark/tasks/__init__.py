@@ -1,0 +1,1 @@
+"""The benchmark tasks: one file a task."""

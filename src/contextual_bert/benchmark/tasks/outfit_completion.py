@@ -1,0 +1,230 @@
+"""Outfit completion in the stylist world: Table 1 on data that anybody can draw again, beside the best possible score.
+
+The rows are Recipes: the paper's five methods, two beyond it, and the controls of PROTOCOL, point 9. What is decided
+before looking at results stands here: worlds, sizes, rows, one budget for all. Paper: section 4, Table 1.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from contextual_bert.benchmark.checks import BASELINES, PAPER_METHODS
+from contextual_bert.benchmark.oracle_run import oracle_run
+from contextual_bert.benchmark.preparation import Preparation, prepare
+from contextual_bert.benchmark.runner import compare
+from contextual_bert.benchmark.task import TaskCard
+from contextual_bert.benchmark.world_files import OUTFITS_FILE, write_world
+from contextual_bert.data import StylistWorld
+from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
+from contextual_bert.evaluation import Comparison
+from contextual_bert.models import PAPER_PARAMETERS, matching_sizes
+from contextual_bert.models.configuration_contextual_bert import PAPER_CONTEXT_SIZE
+from contextual_bert.training.recipe import Recipe
+
+CARD = TaskCard(
+    name="outfit-completion",
+    title="Outfit completion in the stylist world",
+    description=(
+        "One article of an outfit is masked and ranked among all, given the others and the customer: age, sizes, "
+        "favourite brands, colours and styles, no-gos, occasion. The best possible score is known."
+    ),
+    licence="generated, free of rights",
+    citation="Denk and Peleteiro Ramallo (2020) for the shape of the task",
+    split="by customer: no customer of a test outfit is in training",
+    main_metric="cross_entropy_nats",
+)
+WORLD_SEED, OUTFITS_SEED = 0, 1
+WORLDS: Mapping[str, bool] = {"interactions": True, "additive": False}
+WIDE = ("none", "new_position")
+SHUFFLED = "global_state_update"
+# The same for every method; how it was found: docs/log.md.
+MODEL: Mapping[str, Any] = {
+    "has_head_layer_norm": False,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """How much is drawn and how long it is trained on.
+
+    Args:
+        num_items: articles of the world.
+        num_training_outfits, num_validation_outfits, num_test_outfits: about so many in each part, for the outfits of
+            one customer stay together.
+        training: fields of ContextualTrainingArguments, the same for every method.
+        baseline_training: those of the baselines, which are cheap.
+    """
+
+    num_items: int
+    num_training_outfits: int
+    num_validation_outfits: int
+    num_test_outfits: int
+    training: Mapping[str, Any]
+    baseline_training: Mapping[str, Any] = field(default_factory=lambda: {"num_train_epochs": 20})
+
+    @property
+    def num_outfits(self) -> int:
+        """Of all parts."""
+        return self.num_training_outfits + self.num_validation_outfits + self.num_test_outfits
+
+
+SIZES: Mapping[str, Size] = {
+    "quick": Size(
+        num_items=200,
+        num_training_outfits=8_000,
+        num_validation_outfits=600,
+        num_test_outfits=1_400,
+        training={"num_train_epochs": 4, "per_device_train_batch_size": 128},
+        baseline_training={"num_train_epochs": 4},
+    ),
+    "small": Size(
+        num_items=1_000,
+        num_training_outfits=60_000,
+        num_validation_outfits=2_000,
+        num_test_outfits=4_000,
+        training={"num_train_epochs": 18, "per_device_train_batch_size": 128},
+    ),
+    "large": Size(
+        num_items=1_000,
+        num_training_outfits=240_000,
+        num_validation_outfits=2_000,
+        num_test_outfits=4_000,
+        training={"num_train_epochs": 10, "per_device_train_batch_size": 256},
+    ),
+    "paper": Size(
+        num_items=30_000,
+        num_training_outfits=375_000,
+        num_validation_outfits=5_000,
+        num_test_outfits=17_000,
+        training={"num_train_epochs": 20, "per_device_train_batch_size": 512},
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class StudyData:
+    """A world and its outfits, read, split and encoded for all rows.
+
+    Args:
+        world: the world, for its oracle.
+        preparation: the data of every row, the context scaled to the paper's 736 components.
+        size: what was drawn.
+    """
+
+    world: StylistWorld
+    preparation: Preparation
+    size: Size
+
+    def rows(self, names: Sequence[str] = ()) -> dict[str, Recipe]:
+        """Row -> recipe, in the table's order; all rows unless some are named.
+
+        Raises:
+            UnknownNameError: no such row.
+        """
+        every = _rows(self.preparation.recipe, self.size)
+        for name in names:
+            if name not in every:
+                raise UnknownNameError(f"No row {name!r} in this study. {did_you_mean(name, every)}")
+        return {name: every[name] for name in names or every}
+
+
+def prepare_study(folder: Path, *, size: str = "small", world: str = "interactions", device: str = "auto") -> StudyData:
+    """Draw the world and its outfits into ``folder``, or read them if they are there, and prepare them.
+
+    Args:
+        folder: where world and outfits are kept.
+        size: quick, small, large or paper.
+        world: "interactions", where context must be combined, or "additive", where it need only be added.
+        device: of the runs: "auto" takes an accelerator.
+
+    Raises:
+        UnknownNameError: no such size or world.
+        ConfigurationError: the folder holds another world.
+    """
+    for name, known in ((size, SIZES), (world, WORLDS)):
+        if name not in known:
+            raise UnknownNameError(f"Unknown {name!r}. {did_you_mean(name, known)}")
+    chosen = SIZES[size]
+    drawn = _drawn(folder, chosen, has_interactions=WORLDS[world])
+    recipe = Recipe(
+        data=str(folder / OUTFITS_FILE),
+        items="items",
+        customer="customer_id",
+        validation=chosen.num_validation_outfits / chosen.num_outfits,
+        test=chosen.num_test_outfits / chosen.num_outfits,
+        dtype="bfloat16",
+        device=device,
+    )
+    inferred = prepare(recipe).processor.schema
+    if inferred is None:
+        raise DataError("has no column for a context", file=recipe.data, fix="Draw the world again.")
+    schema = inferred.with_context_size(PAPER_CONTEXT_SIZE)
+    return StudyData(drawn, prepare(replace(recipe, schema=schema.to_dict())), chosen)
+
+
+def run_study(
+    data: StudyData,
+    output: Path,
+    *,
+    names: Sequence[str] = (),
+    num_seeds: int = 3,
+    reference: str = "none",
+    say: Callable[[str], None] = print,
+) -> Comparison:
+    """Train what is missing of the rows and compare all of them, the oracle last, on the same masked positions.
+
+    Args:
+        data: of ``prepare_study``.
+        output: folder of the runs; a complete run is not run again.
+        names: rows to run; all if none is named.
+        num_seeds: seeds of each row.
+        reference: the row that the others are compared with.
+        say: where sentences about the progress go.
+
+    Raises:
+        ConfigurationError: a run in the folder has other settings.
+    """
+    if num_seeds < 1:
+        raise ConfigurationError(f"num_seeds={num_seeds}: give 1 or more.")
+    recipes = [recipe.with_seed(seed) for seed in range(num_seeds) for recipe in data.rows(names).values()]
+    oracle = oracle_run(data.world, data.preparation)
+    return compare(recipes, output, reference=reference, extra=[oracle], preparation=data.preparation, say=say)
+
+
+def _drawn(folder: Path, size: Size, *, has_interactions: bool) -> StylistWorld:
+    if not (folder / OUTFITS_FILE).exists():
+        world = StylistWorld.generate(size.num_items, seed=WORLD_SEED, interactions=has_interactions)
+        write_world(world, world.sample(size.num_outfits, seed=OUTFITS_SEED), folder)
+        return world
+    world = StylistWorld.load(folder)
+    if (world.num_items, world.seed, world.has_interactions) != (size.num_items, WORLD_SEED, has_interactions):
+        raise ConfigurationError(
+            f"{folder} holds a world of {world.num_items:,} articles, seed {world.seed}, "
+            f"interactions {world.has_interactions}: another one than asked for. Give another folder."
+        )
+    return world
+
+
+def _rows(base: Recipe, size: Size) -> dict[str, Recipe]:
+    """Methods first, then the controls, then the baselines."""
+    method = replace(base, model=MODEL, training=size.training)
+    equal = PAPER_PARAMETERS["global_state_update"]
+    recipes = [
+        *(replace(method, conditioning=name) for name in (*PAPER_METHODS, "state_flow", "film")),
+        *(
+            replace(
+                method,
+                conditioning=name,
+                name=f"{name}_wide",
+                model={**MODEL, **matching_sizes(name, equal)},
+                is_control=True,
+            )
+            for name in WIDE
+        ),
+        replace(method, conditioning=SHUFFLED, is_context_shuffled=True),
+        *(replace(base, conditioning=name, training=size.baseline_training) for name in BASELINES),
+    ]
+    return {recipe.label: recipe for recipe in recipes}

@@ -1,0 +1,67 @@
+"""``contextual-bert benchmark``: studies of all methods, controls and baselines on open data."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from contextual_bert_cli import options
+from contextual_bert_cli.failures import Interrupted
+from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, working
+from contextual_bert_cli.recipes import listed
+
+OUTFITS_EXAMPLE = """\b
+Example:
+  contextual-bert benchmark outfit-completion --size quick --seeds 1 --output runs/quick
+  contextual-bert benchmark outfit-completion --size small --rows none,global_state_update --output runs/small
+  contextual-bert benchmark outfit-completion --size small --world additive --output runs/additive
+"""
+
+app = typer.Typer(
+    help="Studies of all methods, controls and baselines on open data; they go on where they were interrupted.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.callback()
+def benchmarks() -> None:
+    """Keeps the name of the task a word of its own while there is one task."""
+
+
+@app.command(epilog=OUTFITS_EXAMPLE)
+def outfit_completion(
+    *,
+    output: Annotated[
+        Path, typer.Option(metavar="DIRECTORY", help="Folder of the study: world, runs, table and plots.")
+    ],
+    size: Annotated[
+        str, typer.Option(metavar="quick|small|large|paper", help="Articles, outfits and epochs; see the guide.")
+    ] = "small",
+    world: Annotated[
+        str,
+        typer.Option(metavar="interactions|additive", help="Whether context must be combined or need only be added."),
+    ] = "interactions",
+    rows: Annotated[list[str] | None, typer.Option(metavar="A,B", help="Rows to run; default: all of them.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds a row: 0 and the numbers after it.")] = 3,
+    reference: Annotated[str, typer.Option(metavar="ROW", help="What the others are compared with.")] = "none",
+    device: options.Device = "auto",
+) -> None:
+    """Table 1 on open data: methods and controls in the stylist world, beside the best possible score."""
+    from contextual_bert.benchmark.report_files import write_comparison
+    from contextual_bert.benchmark.tasks.outfit_completion import CARD, prepare_study, run_study
+
+    calm_transformers()
+    try:
+        with working("drawing and reading the outfits"):
+            data = prepare_study(output / "world", size=size, world=world, device=device)
+        remark(*CARD.lines(), *data.preparation.lines())
+        found = run_study(data, output / "runs", names=listed(rows), num_seeds=seeds, reference=reference, say=remark)
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"Interrupted. Complete runs and checkpoints below {output} are whole: the same command goes on there."
+        ) from None
+    written = write_comparison(found, output)
+    show(found.to_rich())
+    remark("", f"wrote {', '.join(str(path) for path in written)}; runs in {output}/runs/ROW/seed-N")
+    next_commands(["evaluate", str(output / "runs" / found.rows[0].name / "seed-0"), "--part", "test"])

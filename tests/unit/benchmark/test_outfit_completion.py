@@ -1,0 +1,108 @@
+"""The study: every row has the same data and budget, controls have equal size, and it goes on where it stopped."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextual_bert.benchmark import runner
+from contextual_bert.benchmark.building import build_model, count_counted
+from contextual_bert.benchmark.tasks import outfit_completion
+from contextual_bert.benchmark.tasks.outfit_completion import Size, StudyData, prepare_study, run_study
+from contextual_bert.errors import ConfigurationError, UnknownNameError
+from contextual_bert.models import PAPER_PARAMETERS
+
+TINY = Size(
+    num_items=60,
+    num_training_outfits=150,
+    num_validation_outfits=40,
+    num_test_outfits=60,
+    training={"num_train_epochs": 1, "per_device_train_batch_size": 64},
+    baseline_training={"num_train_epochs": 1},
+)
+CONTROLS = ["none_wide", "new_position_wide", "global_state_update_shuffled"]
+BASELINES = ["popularity", "context_popularity", "bag", "bag_context"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("study") / "world"
+
+
+@pytest.fixture(scope="module")
+def data(folder: Path) -> StudyData:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(outfit_completion.SIZES, "tiny", TINY)  # pyright: ignore[reportArgumentType]
+        return prepare_study(folder, size="tiny", device="cpu")
+
+
+def test_the_rows(data: StudyData) -> None:
+    rows = data.rows()
+    assert list(rows) == [*PAPER_PARAMETERS, "state_flow", "film", *CONTROLS, *BASELINES]
+    assert [name for name, recipe in rows.items() if recipe.is_control or recipe.is_context_shuffled] == CONTROLS
+    assert {str(recipe.training) for name, recipe in rows.items() if name not in BASELINES} == {str(TINY.training)}
+    for recipe in rows.values():
+        data.preparation.resolve(recipe)  # raises if a row asked for other data
+
+
+def test_the_sizes_of_the_models(data: StudyData) -> None:
+    counted = {
+        name: count_counted(build_model(data.preparation.resolve(recipe), data.preparation))
+        for name, recipe in data.rows().items()
+    }
+    assert PAPER_PARAMETERS.items() <= counted.items()
+    equal = PAPER_PARAMETERS["global_state_update"]
+    assert [counted[name] for name in CONTROLS] == pytest.approx([equal] * 3, rel=0.01)
+
+
+def test_a_study_goes_on_and_has_the_oracle_last(
+    data: StudyData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["none", "global_state_update_shuffled", "popularity"]
+    said: list[str] = []
+    first = run_study(data, tmp_path, names=names[:2], num_seeds=1, say=said.append)
+    trained: list[str] = []
+    run = runner.run
+
+    def counted(recipe: Any, *arguments: Any, **settings: Any) -> Any:
+        trained.append(recipe.label)
+        return run(recipe, *arguments, **settings)
+
+    monkeypatch.setattr(runner, "run", counted)
+    second = run_study(data, tmp_path, names=names, num_seeds=1, say=said.append)
+    assert trained == ["popularity"]
+    assert [(row.name, row.role) for row in second.rows] == [
+        ("none", "method"),
+        ("global_state_update_shuffled", "control"),
+        ("popularity", "baseline"),
+        ("oracle", "oracle"),
+    ]
+    assert first.rows[0].metrics == second.rows[0].metrics
+    best = second.rows[-1].metrics["cross_entropy_nats"].mean
+    assert all(row.metrics["cross_entropy_nats"].mean > best for row in second.rows[:-1])
+
+
+def test_a_row_from_its_recipe_gives_the_same_digits(data: StudyData, tmp_path: Path) -> None:
+    run_study(data, tmp_path, names=["none", "film"], num_seeds=1, say=lambda _: None)
+    recipe = runner.Recipe.load(tmp_path / "film" / "seed-0")
+    again = runner.run(recipe, tmp_path / "again", is_quiet=True)
+    first = runner.load_run(tmp_path / "film" / "seed-0", name="film").scores
+    second = runner.load_run(tmp_path / "again", name="film").scores
+    assert again.num_rows == len(first)
+    assert (first.log_probability == second.log_probability).all()
+
+
+def test_the_same_folder_for_another_world(data: StudyData, folder: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"holds a world of 60 articles, seed 0, interactions True"):
+        prepare_study(folder, size="quick")
+
+
+def test_names_that_no_study_has(data: StudyData, tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'film'"):
+        run_study(data, tmp_path, names=["flim"])
+    with pytest.raises(UnknownNameError, match="Did you mean 'small'"):
+        prepare_study(tmp_path, size="smal")
+    with pytest.raises(UnknownNameError, match="Did you mean 'additive'"):
+        prepare_study(tmp_path, world="aditive")
+    with pytest.raises(ConfigurationError, match="num_seeds=0"):
+        run_study(data, tmp_path, num_seeds=0)
