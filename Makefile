@@ -42,8 +42,11 @@ lint: $(INSTALLED) ## check style, import directions and types
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m pyright
 
-benchmark: $(INSTALLED) ## measure speed and memory against a peer, the short form
+benchmark: $(INSTALLED) ## speed and memory against a peer, and a study of methods: the short forms of both
 	$(BIN)/python benchmarks/run.py --quick
+	rm -rf runs/quick
+	$(BIN)/contextual-bert benchmark outfit-completion --size quick --seeds 1 --output runs/quick \
+		--rows none,global_state_update,global_state_update_shuffled,popularity
 
 clean: ## remove .venv and every cache
 	rm -rf $(VENV) dist .pytest_cache .ruff_cache .import_linter_cache
