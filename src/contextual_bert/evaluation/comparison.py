@@ -33,7 +33,7 @@ from contextual_bert.evaluation.serialization import from_json_text, to_json_tex
 from contextual_bert.evaluation.tables import (
     Provenance,
     Table,
-    interval_cell,
+    difference_cell,
     metric_notes,
     render_markdown,
     render_rich,
@@ -147,7 +147,14 @@ class Comparison:
         others = [row for row in self.rows if row.differences]
         if others:
             keys = tuple(others[0].differences)
-            cells = [(row.label, *(self._difference_cell(row.differences[key], key) for key in keys)) for row in others]
+            count = self.settings.num_resamples
+            cells = [
+                (
+                    row.label,
+                    *(difference_cell(row.differences[key], metric_of(key), num_resamples=count) for key in keys),
+                )
+                for row in others
+            ]
             columns = ("method", *(metric_of(key).heading for key in keys))
             tables.append(Table(f"Difference to {self.reference}", columns, tuple(cells)))
         costs = tuple((row.label, *_cost_cells(row.cost)) for row in self.rows if row.cost != Cost())
@@ -156,15 +163,6 @@ class Comparison:
                 Table("Cost of one run", ("method", "parameters", "training (s)", "peak memory (MiB)"), costs)
             )
         return tables
-
-    def _difference_cell(self, difference: Difference, key: str) -> str:
-        value, interval = interval_cell(difference.interval, metric_of(key), is_signed=True).split(" ", maxsplit=1)
-        p_value = difference.adjusted_p_value
-        if p_value is None:
-            return f"{value}\n{interval}"
-        # No resample was on the other side: more resamples could only make p smaller.
-        is_limit = difference.p_value * (self.settings.num_resamples + 1) <= 2
-        return f"{value}\n{interval}\np {'≤' if is_limit else '='} {p_value:.3f}"
 
 
 def compare_runs(

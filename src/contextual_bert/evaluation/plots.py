@@ -1,30 +1,35 @@
 """Pictures of a report or a comparison, as PNG files that are whole or not there.
 
-Colours are Okabe and Ito's, which colour-blind readers can tell apart; every axis names its unit. This module draws
-what it is given and computes nothing. It uses matplotlib's figures directly, without pyplot's global state.
+Every axis names its unit. This module draws what it is given and computes nothing.
 
 Paper: not there.
 """
 
-import os
 from pathlib import Path
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.comparison import Comparison
-from contextual_bert.evaluation.intervals import Interval
+from contextual_bert.evaluation.drawing import (
+    BLUE,
+    GREEN,
+    GREY,
+    MARKERS,
+    ORANGE,
+    PALETTE,
+    arm,
+    draw_whisker,
+    known_or,
+    new_figure,
+    save_png,
+    set_title,
+    shorten,
+)
 from contextual_bert.evaluation.metrics import CALIBRATION_ERROR, CROSS_ENTROPY, metric_of, recall_key
 from contextual_bert.evaluation.report import Report
 
-BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
-PALETTE = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", RED, "#000000", "#F0E442")
-MARKERS = "osD^vPX*"
-GREY = "#888888"
-_LONGEST_LABEL = 44
 _ROLE_COLOURS = {"method": BLUE, "control": GREY, "baseline": ORANGE, "oracle": GREEN}
 
 
@@ -32,24 +37,24 @@ def plot_comparison(comparison: Comparison, path: str | Path) -> Path:
     """Cross-entropy and recall@1 of each method with its interval over customers; the reference is a dashed line."""
     rows, keys = comparison.rows, [CROSS_ENTROPY, recall_key(1)]
     keys = [key for key in keys if key in rows[0].intervals]
-    figure = _figure(9.5, 1.9 + 0.34 * len(rows))
+    figure = new_figure(9.5, 1.9 + 0.34 * len(rows))
     panels = figure.subplots(1, len(keys), sharey=True, squeeze=False)[0]
     for panel, key in zip(panels, keys, strict=True):
         for height, row in enumerate(rows):
-            _whisker(panel, height, row.intervals[key], colour=_ROLE_COLOURS[row.role])
+            draw_whisker(panel, height, row.intervals[key], colour=_ROLE_COLOURS[row.role])
         base = next(row for row in rows if row.name == comparison.reference)
         panel.axvline(base.intervals[key].value, color=GREY, linestyle="--", linewidth=1, zorder=0)
         _label_metric(panel, key)
     panels[0].set_yticks(range(len(rows)), [row.label for row in rows])
     panels[0].set_ylim(len(rows) - 0.5, -0.5)
     settings = comparison.settings
-    _title(
+    set_title(
         figure,
         f"Methods on {comparison.num_rows:,} masked positions",
         f"whiskers: {100 * settings.level:g}% interval over {comparison.num_clusters:,} {settings.cluster_name}s; "
         f"dashed: {comparison.reference}",
     )
-    return _save(figure, path)
+    return save_png(figure, path)
 
 
 def plot_recall(evaluated: Comparison | Report, path: str | Path) -> Path:
@@ -58,7 +63,7 @@ def plot_recall(evaluated: Comparison | Report, path: str | Path) -> Path:
         curves = [(row.label, row.curve) for row in evaluated.rows]
     else:
         curves = [("this run", evaluated.curve)]
-    figure = _figure(6.6, 4.6)
+    figure = new_figure(6.6, 4.6)
     panel = figure.subplots()
     for index, (name, curve) in enumerate(curves):
         ks, percents = zip(*curve, strict=True)
@@ -76,21 +81,21 @@ def plot_recall(evaluated: Comparison | Report, path: str | Path) -> Path:
     if len(curves) > 1:
         panel.legend(frameon=False, fontsize=9)
     over = f"full ranking of {evaluated.num_items:,} items" if evaluated.num_items else "full ranking"
-    _title(figure, "Recall by length of the list", f"{over}, {evaluated.num_rows:,} masked positions")
-    return _save(figure, path)
+    set_title(figure, "Recall by length of the list", f"{over}, {evaluated.num_rows:,} masked positions")
+    return save_png(figure, path)
 
 
 def plot_reliability(report: Report, path: str | Path) -> Path:
     """How often the best item is right against how sure the model was, and how many positions were that sure."""
     bins, error = report.calibration.bins, report.metrics[CALIBRATION_ERROR]
-    figure = _figure(5.6, 6.0)
+    figure = new_figure(5.6, 6.0)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     edge = bins[-1].high
-    top = max(edge, *(min(1.0, max(each.accuracy.value, _known(each.accuracy.high))) for each in bins))
+    top = max(edge, *(min(1.0, max(each.accuracy.value, known_or(each.accuracy.high))) for each in bins))
     upper.plot([0, edge], [0, edge], color=GREY, linestyle="--", linewidth=1, label="perfectly calibrated")
     for number, each in enumerate(bins):
         label = "best item right, with interval" if number == 0 else None
-        arms = [[_arm(each.accuracy, -1)], [_arm(each.accuracy, 1)]]
+        arms = [[arm(each.accuracy, -1)], [arm(each.accuracy, 1)]]
         upper.errorbar(
             [each.confidence],
             [each.accuracy.value],
@@ -123,8 +128,8 @@ def plot_reliability(report: Report, path: str | Path) -> Path:
     lower.set_xlabel("probability of the best item (0 to 1)")
     chance = f"chance alone: about {report.calibration.chance_error:.4f}"
     known = f" [{error.low:.4f}, {error.high:.4f}]" if error.low == error.low else ""
-    _title(figure, f"Calibration: ECE {error.value:.4f}{known}", f"{chance}; {report.num_rows:,} masked positions")
-    return _save(figure, path)
+    set_title(figure, f"Calibration: ECE {error.value:.4f}{known}", f"{chance}; {report.num_rows:,} masked positions")
+    return save_png(figure, path)
 
 
 def plot_segments(report: Report, path: str | Path, *, num_segments: int = 25) -> Path:
@@ -137,38 +142,23 @@ def plot_segments(report: Report, path: str | Path, *, num_segments: int = 25) -
         )
     total = len(shown)
     shown = sorted(shown, key=lambda segment: -segment.cross_entropy_nats.value)[:num_segments]
-    figure = _figure(10.5, 1.9 + 0.27 * len(shown))
+    figure = new_figure(10.5, 1.9 + 0.27 * len(shown))
     panels = figure.subplots(1, 2, sharey=True)
     for panel, key in zip(panels, (CROSS_ENTROPY, recall_key(1)), strict=True):
         for height, segment in enumerate(shown):
             interval = segment.cross_entropy_nats if key == CROSS_ENTROPY else segment.recall_at_1_percent
-            _whisker(panel, height, interval, colour=BLUE)
+            draw_whisker(panel, height, interval, colour=BLUE)
         if key in report.metrics:
             panel.axvline(report.metrics[key].value, color=GREY, linestyle="--", linewidth=1, zorder=0)
         _label_metric(panel, key)
-    names = [f"{_shorten(segment.name)}  (n = {segment.num_rows:,})" for segment in shown]
+    names = [f"{shorten(segment.name)}  (n = {segment.num_rows:,})" for segment in shown]
     panels[0].set_yticks(range(len(shown)), names)
     panels[0].set_ylim(len(shown) - 0.5, -0.5)
     count = f"the worst {len(shown)} of {total}" if total > len(shown) else f"all {total}"
     level, name = 100 * report.settings.level, report.settings.cluster_name
     limits = f"with at least {report.settings.min_segment_clusters} {name}s; whiskers: {level:g}% interval"
-    _title(figure, f"Segments by cross-entropy: {count}", f"{limits}; dashed: everybody")
-    return _save(figure, path)
-
-
-def _figure(width: float, height: float) -> Figure:
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _title(figure: Figure, title: str, subtitle: str) -> None:
-    figure.suptitle(f"{title}\n{subtitle}", fontsize=10)
-
-
-def _whisker(panel: Axes, height: float, interval: Interval, *, colour: str) -> None:
-    arms = [[_arm(interval, -1)], [_arm(interval, 1)]]
-    panel.errorbar([interval.value], [height], xerr=arms, fmt="o", color=colour, capsize=3, markersize=5)
+    set_title(figure, f"Segments by cross-entropy: {count}", f"{limits}; dashed: everybody")
+    return save_png(figure, path)
 
 
 def _label_metric(panel: Axes, key: str) -> None:
@@ -177,29 +167,3 @@ def _label_metric(panel: Axes, key: str) -> None:
     panel.set_xlabel(f"{name}, {'higher' if metric.is_higher_better else 'lower'} is better")
     panel.grid(axis="x", alpha=0.3)
     panel.xaxis.set_major_locator(MaxNLocator(6))
-
-
-def _arm(interval: Interval, direction: int) -> float:
-    edge = _known(interval.high, interval.value) if direction > 0 else _known(interval.low, interval.value)
-    return max(0.0, direction * (edge - interval.value))
-
-
-def _known(number: float, otherwise: float = 0.0) -> float:
-    return number if number == number else otherwise
-
-
-def _shorten(name: str) -> str:
-    return name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…"
-
-
-def _save(figure: Figure, path: str | Path) -> Path:
-    target = Path(path)
-    if target.suffix.lower() != ".png":
-        raise ConfigurationError(f"{target} does not end with .png. Plots are PNG files.")
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        figure.savefig(temporary, format="png", dpi=150)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return target
