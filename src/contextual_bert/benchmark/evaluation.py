@@ -8,16 +8,35 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import torch
+from numpy.typing import NDArray
 
 from contextual_bert.benchmark.checks import load_recipe
 from contextual_bert.benchmark.preparation import customers_of
 from contextual_bert.benchmark.run_files import commit, hardware
 from contextual_bert.benchmark.runner import take
-from contextual_bert.data import Oracle, SetTable, Split, StylistWorld, read_sets, read_table, table_digest
+from contextual_bert.data import (
+    Oracle,
+    SetDataset,
+    SetTable,
+    Split,
+    StylistWorld,
+    read_sets,
+    read_table,
+    table_digest,
+)
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation import Provenance, Report, Scores, evaluate_scores
-from contextual_bert.inference import CompletionPipeline, encode_sets, score, segment_labels, set_index
+from contextual_bert.inference import (
+    CompletionPipeline,
+    ScoredSet,
+    encode_sets,
+    score,
+    segment_labels,
+    set_index,
+)
 from contextual_bert.training import ContextualTrainingArguments, chosen_device, chosen_dtype
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
@@ -44,19 +63,79 @@ class Evaluation:
     lines: tuple[str, ...]
 
 
-def evaluate_run(
+@dataclass(frozen=True, eq=False)
+class EvaluationData:
+    """A finished run and the sets that it is evaluated on.
+
+    Args:
+        directory: the run directory.
+        recipe: that of the run, with what was overridden.
+        pipeline: model and processor of the run.
+        table: as it was read.
+        sets: the sets of the part.
+        dataset: the same, encoded.
+        batch_size: masked sets a forward pass.
+        dtype: what the model runs in.
+        reading: what was read and which part of it is evaluated, for people.
+    """
+
+    directory: Path
+    recipe: Recipe
+    pipeline: CompletionPipeline
+    table: pa.Table
+    sets: SetTable
+    dataset: SetDataset
+    batch_size: int
+    dtype: torch.dtype
+    reading: tuple[str, ...]
+
+    def score(self, dataset: SetDataset, *, progress: Progress | None = None) -> ScoredSet:
+        """The scores of the run's model on the sets, or on the same sets with other contexts.
+
+        Raises:
+            DataError: the vocabulary knows none of the items.
+        """
+        result = score(self.pipeline.model, dataset, batch_size=self.batch_size, dtype=self.dtype, progress=progress)
+        if len(result.scores) == 0:
+            raise DataError(
+                f"none of the {result.num_unknown_targets:,} items is in the vocabulary of {self.directory}",
+                file=self.recipe.data,
+                column=self.recipe.items,
+                fix="Name the column and the separator that the run was trained with.",
+            )
+        return result
+
+    @property
+    def num_items(self) -> int:
+        """How many items are ranked."""
+        return len(self.pipeline.processor.items.values)
+
+    def customers(self, scores: Scores) -> NDArray[np.str_] | None:
+        """The customer of each scored row, None where no column names one."""
+        if self.recipe.customer is None:
+            return None
+        return customers_of(self.sets)[set_index(self.dataset, scores.example_id)]
+
+    def lines(self, *, num_unknown: int) -> tuple[str, ...]:
+        """What was read, and what could not be ranked, for people."""
+        return (*self.reading, *_unknown_lines(self.sets, self.pipeline, num_unknown))
+
+    def provenance(self) -> Provenance:
+        """Where the numbers come from."""
+        return _provenance(self.table, seed=self.recipe.seed, recipe=str(self.directory / RECIPE_FILE))
+
+
+def load_evaluation(
     directory: Path,
     *,
     overrides: Mapping[str, Any] | None = None,
     part: str | None = None,
     source: pa.Table | None = None,
     batch_size: int | None = None,
-    progress: Progress | None = None,
-) -> Evaluation:
-    """Mask every position of every set once and rank the true item among all items of the run's vocabulary.
+) -> EvaluationData:
+    """Load a finished run and read what it is evaluated on.
 
-    The items of a table that is new to the run are not counted again: the vocabulary decides what is known. On the
-    run's own table and split the numbers are those of its metrics.json.
+    The items of a table that is new to the run are not counted again: the vocabulary decides what is known.
 
     Args:
         directory: the run directory.
@@ -64,7 +143,6 @@ def evaluate_run(
         part: train, validation or test of the split, or "all" rows; default: test where there is a split, else all.
         source: the table, where it was read already.
         batch_size: masked sets a forward pass; that of the run if left out, for another changes the last digits.
-        progress: called with (rows done, rows in all).
 
     Raises:
         RunDirectoryError: the directory is incomplete or from another version.
@@ -90,27 +168,54 @@ def evaluate_run(
     chosen = split.select(sets, part or "test") if split is not None else sets
     if len(chosen) == 0:
         raise DataError(f"no set of the part {part or 'test'!r} is left", file=recipe.data, fix="Name another --part.")
-    dataset = encode_sets(chosen, pipeline.processor, file=recipe.data)
-    num_rows = batch_size or own.training.get(BATCH_SIZE, DEFAULT_BATCH_SIZE)
-    result = score(pipeline.model, dataset, batch_size=num_rows, dtype=dtype, progress=progress)
-    if len(result.scores) == 0:
-        raise DataError(
-            f"none of the {result.num_unknown_targets:,} items is in the vocabulary of {directory}",
-            file=recipe.data,
-            column=recipe.items,
-            fix="Name the column and the separator that the run was trained with.",
-        )
-    index = set_index(dataset, result.scores.example_id)
-    labels = segment_labels(dataset, pipeline.processor)
+    return EvaluationData(
+        directory=directory,
+        recipe=recipe,
+        pipeline=pipeline,
+        table=table,
+        sets=chosen,
+        dataset=encode_sets(chosen, pipeline.processor, file=recipe.data),
+        batch_size=batch_size or own.training.get(BATCH_SIZE, DEFAULT_BATCH_SIZE),
+        dtype=dtype,
+        reading=(*sets.report.lines(), sentence),
+    )
+
+
+def evaluate_run(
+    directory: Path,
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    part: str | None = None,
+    source: pa.Table | None = None,
+    batch_size: int | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Mask every position of every set once and rank the true item among all items of the run's vocabulary.
+
+    On the run's own table and split the numbers are those of its metrics.json.
+
+    Args:
+        directory: the run directory.
+        overrides, part, source, batch_size: what is evaluated and how, as for ``load_evaluation``.
+        progress: called with (rows done, rows in all).
+
+    Raises:
+        RunDirectoryError: the directory is incomplete or from another version.
+        DataError, SchemaError, UnknownNameError: the table does not fit the run.
+    """
+    data = load_evaluation(directory, overrides=overrides, part=part, source=source, batch_size=batch_size)
+    result = data.score(data.dataset, progress=progress)
+    index = set_index(data.dataset, result.scores.example_id)
+    labels = segment_labels(data.dataset, data.pipeline.processor)
     report = evaluate_scores(
         result.scores,
-        clusters=customers_of(chosen)[index] if recipe.customer is not None else None,
+        clusters=data.customers(result.scores),
         segments={name: take(values, index) for name, values in labels.items()},
-        num_items=len(pipeline.processor.items.values),
-        provenance=_provenance(table, seed=recipe.seed, recipe=str(directory / RECIPE_FILE)),
+        num_items=data.num_items,
+        provenance=data.provenance(),
     )
-    lines = (*sets.report.lines(), sentence, *_unknown_lines(chosen, pipeline, result.num_unknown_targets))
-    return Evaluation(report, result.scores, result.num_unknown_targets, lines)
+    num_unknown = result.num_unknown_targets
+    return Evaluation(report, result.scores, num_unknown, data.lines(num_unknown=num_unknown))
 
 
 def evaluate_oracle(world: StylistWorld, table: pa.Table, *, progress: Progress | None = None) -> Evaluation:
