@@ -2,6 +2,8 @@
 
 from contextual_bert.evaluation.calibration import Calibration, CalibrationBin
 from contextual_bert.evaluation.comparison import Comparison, ComparisonRow, compare_runs
+from contextual_bert.evaluation.importance import FeatureImportance, FeatureImportances, measure_importances
+from contextual_bert.evaluation.importance_plots import plot_importance
 from contextual_bert.evaluation.intervals import (
     ClusterBootstrap,
     Difference,
@@ -29,6 +31,8 @@ __all__ = [
     "Cost",
     "Difference",
     "EvaluationSettings",
+    "FeatureImportance",
+    "FeatureImportances",
     "Interval",
     "Metric",
     "Provenance",
@@ -43,9 +47,11 @@ __all__ = [
     "compare_runs",
     "evaluate_scores",
     "holm",
+    "measure_importances",
     "metric_of",
     "paired_bootstrap",
     "plot_comparison",
+    "plot_importance",
     "plot_recall",
     "plot_reliability",
     "plot_segments",

@@ -14,7 +14,9 @@ from contextual_bert.evaluation import (
     Scores,
     compare_runs,
     evaluate_scores,
+    measure_importances,
     plot_comparison,
+    plot_importance,
     plot_recall,
     plot_reliability,
     plot_segments,
@@ -28,12 +30,15 @@ REPORT = evaluate_scores(SCORES, segments={"age": np.arange(120) % 3}, settings=
 COMPARISON = compare_runs(
     [Run("none", 0, SCORES), Run("oracle", 0, SCORES, role="oracle")], reference="none", settings=SETTINGS
 )
+WORSE = Scores(**{**SCORES.as_arrays(), "log_probability": 1.1 * SCORES.log_probability})
+IMPORTANCES = measure_importances(SCORES, {"idle": [SCORES], "age": [WORSE]}, together=[WORSE], settings=SETTINGS)
 PLOTS = [
     (plot_comparison, COMPARISON),
     (plot_recall, COMPARISON),
     (plot_recall, REPORT),
     (plot_reliability, REPORT),
     (plot_segments, REPORT),
+    (plot_importance, IMPORTANCES),
 ]
 
 
@@ -85,6 +90,16 @@ def test_points_stand_where_the_numbers_are(drawn, tmp_path):
     assert [label.get_text() for label in left.get_yticklabels()] == ["none", "oracle"]
 
 
+def test_importances_stand_where_the_numbers_are_beside_a_line_at_zero(drawn, tmp_path):
+    plot_importance(IMPORTANCES, tmp_path / "plot.png")
+    panel = drawn[0].axes[0]
+    points = [float(container.lines[0].get_xdata()[0]) for container in panel.containers]
+    assert points == [row.rise_nats.interval.value for row in IMPORTANCES.rows]
+    assert [label.get_text() for label in panel.get_yticklabels()] == ["all features", "age", "idle"]
+    assert [list(line.get_xdata()) for line in panel.lines if line.get_color() == "#888888"] == [[0, 0]]
+    assert "(nats)" in panel.get_xlabel()
+
+
 def test_only_png_and_only_segments_that_can_be_trusted(tmp_path):
     with pytest.raises(ConfigurationError, match=r"does not end with .png"):
         plot_recall(REPORT, tmp_path / "plot.pdf")
@@ -97,3 +112,5 @@ def test_only_png_and_only_segments_that_can_be_trusted(tmp_path):
 def test_one_customer_can_be_drawn(tmp_path):
     lonely = evaluate_scores(SCORES, clusters=["ann"] * 120, settings=SETTINGS)
     assert plot_reliability(lonely, tmp_path / "plot.png").stat().st_size > 1000
+    alone = measure_importances(SCORES, {"age": [WORSE]}, together=[WORSE], clusters=["ann"] * 120, settings=SETTINGS)
+    assert plot_importance(alone, tmp_path / "alone.png").stat().st_size > 1000

@@ -1,0 +1,44 @@
+"""A picture of what a model takes from each feature; `plots` draws reports and comparisons.
+
+Every axis names its unit. This module draws what it is given and computes nothing.
+
+Paper: not there.
+"""
+
+from pathlib import Path
+
+from matplotlib.ticker import MaxNLocator
+
+from contextual_bert.evaluation.drawing import (
+    BLUE,
+    GREY,
+    ORANGE,
+    draw_whisker,
+    new_figure,
+    save_png,
+    set_title,
+    shorten,
+)
+from contextual_bert.evaluation.importance import FeatureImportances
+
+
+def plot_importance(importances: FeatureImportances, path: str | Path) -> Path:
+    """The rise of the cross-entropy without each feature, with its interval; the line is 0: nothing is lost."""
+    rows = importances.rows
+    figure = new_figure(7.5, 1.9 + 0.34 * len(rows))
+    panel = figure.subplots()
+    for height, row in enumerate(rows):
+        draw_whisker(panel, height, row.rise_nats.interval, colour=ORANGE if height == 0 else BLUE)
+    panel.axvline(0, color=GREY, linewidth=1, zorder=0)
+    panel.set_yticks(range(len(rows)), [shorten(row.feature) for row in rows])
+    panel.set_ylim(len(rows) - 0.5, -0.5)
+    panel.set_xlabel("rise of cross-entropy without it (nats), right of 0: the model needs it")
+    panel.grid(axis="x", alpha=0.3)
+    panel.xaxis.set_major_locator(MaxNLocator(6))
+    level, name = 100 * importances.settings.level, importances.settings.cluster_name
+    set_title(
+        figure,
+        f"What the model takes from each feature, on {importances.num_rows:,} masked positions",
+        f"values permuted among the sets; whiskers: {level:g}% interval over {importances.num_clusters:,} {name}s",
+    )
+    return save_png(figure, path)
