@@ -1,19 +1,22 @@
 """Runs and studies: recipes in, run directories and tables out."""
 
+from contextual_bert.benchmark.attribution import Attribution, attribute_run
 from contextual_bert.benchmark.checks import BASELINES
 from contextual_bert.benchmark.evaluation import Evaluation, evaluate_oracle, evaluate_run
 from contextual_bert.benchmark.inspection import Inspection, inspect_table
 from contextual_bert.benchmark.oracle_run import oracle_run
 from contextual_bert.benchmark.preparation import Preparation, make_split, prepare
-from contextual_bert.benchmark.report_files import write_comparison, write_report
+from contextual_bert.benchmark.report_files import write_attribution, write_comparison, write_report
 from contextual_bert.benchmark.run_files import is_complete, load_run
 from contextual_bert.benchmark.runner import compare, run
 
 __all__ = [
     "BASELINES",
+    "Attribution",
     "Evaluation",
     "Inspection",
     "Preparation",
+    "attribute_run",
     "compare",
     "evaluate_oracle",
     "evaluate_run",
@@ -24,6 +27,7 @@ __all__ = [
     "oracle_run",
     "prepare",
     "run",
+    "write_attribution",
     "write_comparison",
     "write_report",
 ]

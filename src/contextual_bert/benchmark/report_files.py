@@ -1,4 +1,4 @@
-"""Reports and comparisons as files: Markdown, JSON and pictures, all of them or none."""
+"""Reports, comparisons and attributions as files: Markdown, JSON and pictures, all of them or none."""
 
 import os
 from pathlib import Path
@@ -7,8 +7,10 @@ from contextual_bert.benchmark.run_files import replacing_directory
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import (
     Comparison,
+    FeatureImportances,
     Report,
     plot_comparison,
+    plot_importance,
     plot_recall,
     plot_reliability,
     plot_segments,
@@ -46,6 +48,16 @@ def write_comparison(comparison: Comparison, directory: Path) -> list[Path]:
         (folder / "comparison.json").write_text(comparison.to_json() + "\n", encoding="utf-8")
         plot_comparison(comparison, folder / "comparison.png")
         plot_recall(comparison, folder / "recall.png")
+        names = sorted(path.name for path in folder.iterdir())
+    return [directory / name for name in names]
+
+
+def write_attribution(importances: FeatureImportances, directory: Path) -> list[Path]:
+    """attribution.md, attribution.json and attribution.png; returns what was written."""
+    with replacing_directory(directory) as folder:
+        (folder / "attribution.md").write_text(importances.to_markdown(), encoding="utf-8")
+        (folder / "attribution.json").write_text(importances.to_json() + "\n", encoding="utf-8")
+        plot_importance(importances, folder / "attribution.png")
         names = sorted(path.name for path in folder.iterdir())
     return [directory / name for name in names]
 
