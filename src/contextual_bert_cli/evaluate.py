@@ -18,30 +18,18 @@ Example:
 def command(
     directory: options.RunDirectory,
     *,
-    data: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help=f"Table: {options.DATA_FORMATS}; left out, the run's own."),
-    ] = None,
+    data: options.RunData = None,
     split: options.SplitFile = None,
-    part: Annotated[
-        str | None,
-        typer.Option(metavar="train|validation|test|all", help="Part of the split; default: test, or all without one."),
-    ] = None,
-    items: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of items; left out, as the run was trained.")
-    ] = None,
-    customer: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of customers; left out, as the run was trained.")
-    ] = None,
+    part: options.RunPart = None,
+    items: options.RunItems = None,
+    customer: options.RunCustomer = None,
     segments: Annotated[int, typer.Option(min=0, help="Segments to show, the worst first; 0 shows none.")] = 10,
     output_format: options.FormatChoice = "table",
     output: Annotated[
         Path | None,
         typer.Option(metavar="DIRECTORY", help="Write report.md, report.json and the plots (PNG) there."),
     ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Masked sets a forward pass; default: the run's.")
-    ] = None,
+    batch_size: options.RunBatchSize = None,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
 ) -> None:

@@ -6,7 +6,18 @@ from typing import Annotated
 
 import typer
 
-from contextual_bert_cli import benchmark, compare, complete, evaluate, inspect, parameters, split, train, world
+from contextual_bert_cli import (
+    attribute,
+    benchmark,
+    compare,
+    complete,
+    evaluate,
+    inspect,
+    parameters,
+    split,
+    train,
+    world,
+)
 from contextual_bert_cli.failures import DEBUG_VARIABLE, INTERRUPTED, InWords, say
 
 # Verbatim, line for line, in the help text.
@@ -28,7 +39,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-for module in (inspect, split, train, evaluate, complete, compare, parameters):
+for module in (inspect, split, train, evaluate, attribute, complete, compare, parameters):
     app.command(epilog=module.EXAMPLE)(module.command)
     app.registered_commands[-1].name = module.__name__.rpartition(".")[2]
 app.add_typer(world.app, name="world")

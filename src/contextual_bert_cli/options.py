@@ -10,6 +10,28 @@ DATA_FORMATS = ".parquet, .csv, .jsonl or .ndjson"
 Data = Annotated[Path, typer.Argument(metavar="DATA", help=f"Table with one row a set: {DATA_FORMATS}.")]
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory, the --output of train.")]
 
+# Of a finished run: what is left out is as the run has it.
+RunData = Annotated[
+    Path | None, typer.Option("--data", metavar="FILE", help=f"Table: {DATA_FORMATS}; left out, the run's own.")
+]
+RunPart = Annotated[
+    str | None,
+    typer.Option(
+        "--part", metavar="train|validation|test|all", help="Part of the split; default: test, or all without one."
+    ),
+]
+RunItems = Annotated[
+    str | None,
+    typer.Option("--items", metavar="COLUMN", help="Column of items; left out, as the run was trained."),
+]
+RunCustomer = Annotated[
+    str | None,
+    typer.Option("--customer", metavar="COLUMN", help="Column of customers; left out, as the run was trained."),
+]
+RunBatchSize = Annotated[
+    int | None, typer.Option("--batch-size", min=1, help="Masked sets a forward pass; default: the run's.")
+]
+
 Items = Annotated[
     str, typer.Option(metavar="COLUMN", help="Column of items: a list a row, or text with --separator between items.")
 ]

@@ -270,6 +270,22 @@ def test_faulty_evaluations(command: Any, table: Path, finished: Path, tmp_path:
     assert [each.name for each in tmp_path.iterdir()] == ["other.parquet"]
 
 
+def test_faulty_attributions(command: Any, table: Path, finished: Path, tmp_path: Path) -> None:
+    output = ("--output", tmp_path / "out")
+    refused(command("attribute", finished, "--part", "tst", *output), "'tst'", "Did you mean 'test'")
+    refused(command("attribute", finished, "--format", "jsn", *output), "'jsn'", "Did you mean 'json'")
+    refused(command("attribute", finished, "--permutations", 0, *output), "--permutations")
+    refused(command("attribute", finished, "--data", tmp_path / "no.parquet", *output), "no.parquet", "no such file")
+    refused(command("attribute", tmp_path / "nowhere", *output), "nowhere", "no run directory")
+    other = tmp_path / "other.parquet"
+    pq.write_table(pq.read_table(table).slice(0, 50), other)
+    refused(command("attribute", finished, "--data", other, "--part", "test", *output), "which split", "--split")
+    run = tmp_path / "none"
+    assert command("train", table, *command.small, "--conditioning", "none", "--output", run).exit_code == 0
+    refused(command("attribute", run, *output), "'none'", "reads no context", "another method")
+    assert {each.name for each in tmp_path.iterdir()} == {"other.parquet", "none"}
+
+
 def test_faulty_studies(command: Any, table: Path, tmp_path: Path) -> None:
     study = ("compare", table, *command.small, "--output", tmp_path / "cmp")
     refused(command(*study, "--conditioning", "none,conct"), "'conct'", "Did you mean 'concat'")
@@ -319,6 +335,9 @@ def test_a_full_disk_leaves_nothing_half_written(
     assert result.exit_code == 2
     assert "No space is left" in result.stderr
     assert list((tmp_path / "report").iterdir()) == []
+    result = command("attribute", finished, "--output", tmp_path / "attribution")
+    assert result.exit_code == 2
+    assert list((tmp_path / "attribution").iterdir()) == []
     result = command("world", "generate", "--items", 60, "--outfits", 50, "--output", tmp_path / "world")
     refused(result, *advice)
     assert list((tmp_path / "world").iterdir()) == []

@@ -11,7 +11,7 @@ import pytest
 
 from contextual_bert import CompletionPipeline, ContextSchema
 from contextual_bert.data import Split
-from contextual_bert.evaluation import Comparison, Report
+from contextual_bert.evaluation import Comparison, FeatureImportances, Report
 
 
 def test_inspect_writes_a_schema_that_train_takes(command: Any, table: Path, tmp_path: Path) -> None:
@@ -151,6 +151,35 @@ def test_evaluate_on_another_table_counts_unknown_items(
     assert {"report.md", "report.json", "recall.png", "reliability.png"} <= names
     report = Report.from_json((tmp_path / "out" / "report.json").read_text("utf-8"))
     assert report.num_rows == sum(len(row) for row in items.to_pylist()) - 20
+
+
+def test_attribute_takes_each_feature_from_the_run(command: Any, finished: Path, tmp_path: Path) -> None:
+    options = ("--permutations", 2, "--device", "cpu", "--output", tmp_path / "out")
+    result = command("attribute", finished, *options)
+    assert result.exit_code == 0, result.output
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "attribution.json",
+        "attribution.md",
+        "attribution.png",
+    }
+    found = FeatureImportances.from_json((tmp_path / "out" / "attribution.json").read_text("utf-8"))
+    assert found.num_permutations == 2
+    features = [row.feature for row in found.rows]
+    assert features[0] == "all features"
+    assert sorted(features[1:]) == sorted(ContextSchema.load(finished / "schema.json").names)
+    assert all(name in result.stdout for name in features)
+    assert "2 times, the mean is shown" in " ".join(result.stdout.split())
+    before = json.loads((finished / "metrics.json").read_text("utf-8"))["test"]["metrics"]
+    assert found.unpermuted["cross_entropy_nats"].value == pytest.approx(before["cross_entropy_nats"]["value"])
+    assert "the test part of the split that the run was trained with" in result.stderr
+
+
+def test_attribute_on_another_part_for_people_and_programs(command: Any, finished: Path) -> None:
+    part = ("attribute", finished, "--part", "validation", "--device", "cpu")
+    found = FeatureImportances.from_json(command(*part, "--format", "json").stdout)
+    before = json.loads((finished / "metrics.json").read_text("utf-8"))["validation"]
+    assert found.num_rows == before["num_rows"]
+    assert command(*part, "--format", "markdown").stdout.strip() == found.to_markdown().strip()
 
 
 def test_complete_answers_one_query_in_json(command: Any, finished: Path) -> None:

@@ -1,0 +1,67 @@
+"""``contextual-bert attribute``: which feature of the context a run's gain comes from."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from contextual_bert_cli import options
+from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, show_text
+
+EXAMPLE = """\b
+Example:
+  contextual-bert attribute runs/gsu --output runs/gsu/attribution
+  contextual-bert attribute runs/gsu --part validation --permutations 5 --format json > attribution.json
+"""
+
+
+def command(
+    directory: options.RunDirectory,
+    *,
+    data: options.RunData = None,
+    split: options.SplitFile = None,
+    part: options.RunPart = None,
+    items: options.RunItems = None,
+    customer: options.RunCustomer = None,
+    permutations: Annotated[
+        int, typer.Option(min=1, help="Permutations of each feature, whose mean is taken: more is less chance.")
+    ] = 1,
+    output_format: options.FormatChoice = "table",
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="DIRECTORY", help="Write attribution.md, attribution.json and attribution.png there."),
+    ] = None,
+    batch_size: options.RunBatchSize = None,
+    device: options.Device = "auto",
+    dtype: options.Dtype = "float32",
+) -> None:
+    """Permute each feature among the sets: how much worse the run gets without it, with intervals."""
+    from contextual_bert.benchmark.attribution import attribute_run
+    from contextual_bert.benchmark.report_files import write_attribution
+    from contextual_bert.training import counting
+    from contextual_bert_cli.choices import checked_format, checked_part
+
+    calm_transformers()
+    checked_format(output_format)
+    checked_part(part)
+    given = {"data": data, "split": split, "items": items, "customer": customer}
+    overrides = {name: str(value) for name, value in given.items() if value is not None}
+    with counting("scoring with each feature permuted") as progress:
+        found = attribute_run(
+            directory,
+            num_permutations=permutations,
+            overrides={**overrides, "device": device, "dtype": dtype},
+            part=part,
+            batch_size=batch_size,
+            progress=progress,
+        )
+    remark(*found.lines)
+    if output_format == "json":
+        show_text(found.importances.to_json())
+    elif output_format == "markdown":
+        show_text(found.importances.to_markdown())
+    else:
+        show(found.importances.to_rich())
+    if output is not None:
+        remark(f"wrote {', '.join(str(path) for path in write_attribution(found.importances, output))}")
+    next_commands(["evaluate", str(directory), "--output", f"{directory}/evaluation"])
