@@ -121,8 +121,8 @@ class FeatureImportances:
             "A model trained without it may lose less: features that say the same can stand in for each other.",
             f"{ALL_FEATURES}: permuted together, so each set gets the whole context of another one.",
             f"Brackets: {100 * settings.level:g}% interval from a paired bootstrap over {self.num_clusters:,} {name}s "
-            f"({settings.num_resamples:,} resamples, seed {settings.seed}), the permutations held fixed; p corrected by "
-            f"Holm over the features of its column, that of {ALL_FEATURES} is a question of its own.",
+            f"({settings.num_resamples:,} resamples, seed {settings.seed}), the permutations held fixed; p corrected "
+            f"by Holm over the features of its column, that of {ALL_FEATURES} is a question of its own.",
             *metric_notes(num_items=self.num_items, left_out_ks=()),
         ]
         if self.num_clusters < FEW_CLUSTERS:

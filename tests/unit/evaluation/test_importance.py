@@ -184,8 +184,8 @@ GOLDEN = """## What the model takes from each feature: 2 masked positions of 2 s
 from it, one below 0 says that the model does better without. A model trained without it may lose less: features that \
 say the same can stand in for each other.
 - all features: permuted together, so each set gets the whole context of another one.
-- Brackets: 95% interval from a paired bootstrap over 2 customers (100 resamples, seed 0), the permutations held fixed; \
-p corrected by Holm over the features of its column, that of all features is a question of its own.
+- Brackets: 95% interval from a paired bootstrap over 2 customers (100 resamples, seed 0), the permutations held \
+fixed; p corrected by Holm over the features of its column, that of all features is a question of its own.
 - CE: cross-entropy of the masked item in nats, lower is better. Recall in percent, from the full ranking of all 9 \
 items, higher is better; ties get their expected rank; with one target recall@k equals hit rate@k.
 - Few customers (2): the intervals are too narrow or unknown.
