@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-from contextual_bert.benchmark.run_files import replacing_directory
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import (
     Comparison,
@@ -15,6 +14,7 @@ from contextual_bert.evaluation import (
     plot_reliability,
     plot_segments,
 )
+from contextual_bert.evaluation.whole_files import replacing_directory
 
 
 def write_report(report: Report, directory: Path, *, num_segments: int | None = None) -> list[Path]:

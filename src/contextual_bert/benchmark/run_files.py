@@ -8,11 +8,9 @@ import json
 import os
 import platform
 import resource
-import shutil
 import subprocess
 import sys
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,20 +29,6 @@ SCORES_FILE = "test_scores.safetensors"
 CHECKPOINTS = "checkpoints"
 TENSORBOARD = "tensorboard"
 CLUSTERS = "cluster"
-
-
-@contextmanager
-def replacing_directory(directory: Path) -> Generator[Path]:
-    """A temporary folder inside ``directory``; its files move up if the block ends well, ``metrics.json`` last."""
-    directory.mkdir(parents=True, exist_ok=True)
-    partial = directory / f".partial-{os.getpid()}"
-    try:
-        partial.mkdir()
-        yield partial
-        for path in sorted(partial.iterdir(), key=lambda path: path.name == METRICS_FILE):
-            path.replace(directory / path.name)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def is_complete(directory: Path) -> bool:

@@ -29,6 +29,7 @@ from contextual_bert.benchmark.checks import (
 from contextual_bert.benchmark.preparation import Preparation, prepare
 from contextual_bert.benchmark.run_files import (
     CHECKPOINTS,
+    METRICS_FILE,
     SCORES_FILE,
     TENSORBOARD,
     WEIGHTS_FILE,
@@ -39,7 +40,6 @@ from contextual_bert.benchmark.run_files import (
     is_trained,
     load_run,
     peak_memory_bytes,
-    replacing_directory,
     save_scores,
     write_metrics,
     write_recipe,
@@ -56,6 +56,7 @@ from contextual_bert.evaluation import (
     compare_runs,
     evaluate_scores,
 )
+from contextual_bert.evaluation.whole_files import replacing_directory
 from contextual_bert.inference import ScoredSet, score, segment_labels, set_index
 from contextual_bert.training import (
     ContextualBertTrainer,
@@ -195,7 +196,7 @@ def take(labels: NDArray[np.str_] | list[list[str]], index: NDArray[np.int64]) -
 def write_run(output: Path, recipe: Recipe, ready: Preparation, model: nn.Module, results: Mapping[str, Any]) -> None:
     """Everything that makes the directory usable and checkable; moved into place when all of it is written."""
     reports: Mapping[str, Report] = results["reports"]
-    with replacing_directory(output) as folder:
+    with replacing_directory(output, last=METRICS_FILE) as folder:
         if isinstance(model, PreTrainedModel):
             model.save_pretrained(folder)
             ready.processor.save_pretrained(folder)

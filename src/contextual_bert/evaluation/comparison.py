@@ -7,7 +7,6 @@ a run is a name, a seed, its scores and what it cost.
 Paper: Table 1 (mean and standard error of three runs). PROTOCOL, points 9-13.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
@@ -37,6 +36,7 @@ from contextual_bert.evaluation.tables import (
     metric_notes,
     render_markdown,
     render_rich,
+    seed_cell,
 )
 
 # A method and one of its metrics.
@@ -112,10 +112,10 @@ class Comparison:
         return from_json_text(text, cls)
 
     def to_markdown(self) -> str:
-        return render_markdown(self._heading(), self._tables(), self.notes())
+        return render_markdown(self.heading(), self.tables(), self.notes())
 
     def to_rich(self) -> Group:
-        return render_rich(self._heading(), self._tables(), self.notes())
+        return render_rich(self.heading(), self.tables(), self.notes())
 
     def notes(self) -> list[str]:
         """The footer: units, what brackets mean, warnings, provenance."""
@@ -132,37 +132,37 @@ class Comparison:
         )
         return [*notes, *(f"Warning: {warning}" for warning in self.warnings), self.provenance.line()]
 
-    def _heading(self) -> str:
+    def heading(self) -> str:
         return (
             f"Comparison on {self.num_rows:,} masked positions of {self.num_sets:,} sets, "
             f"{self.num_clusters:,} {self.settings.cluster_name}s"
         )
 
-    def _tables(self) -> list[Table]:
+    def tables(self) -> list[Table]:
+        """The three below, where there is something in them."""
+        return [table for table in (self.methods_table(), self.difference_table(), self.cost_table()) if table.rows]
+
+    def methods_table(self) -> Table:
         keys = tuple(self.rows[0].metrics)
         rows = [
-            (row.label, str(len(row.seeds)), *(_seed_cell(row.metrics[key], key) for key in keys)) for row in self.rows
+            (row.label, str(len(row.seeds)), *(seed_cell(row.metrics[key], metric_of(key)) for key in keys))
+            for row in self.rows
         ]
-        tables = [Table("Methods", ("method", "seeds", *(metric_of(key).heading for key in keys)), tuple(rows))]
+        return Table("Methods", ("method", "seeds", *(metric_of(key).heading for key in keys)), tuple(rows))
+
+    def difference_table(self) -> Table:
         others = [row for row in self.rows if row.differences]
-        if others:
-            keys = tuple(others[0].differences)
-            count = self.settings.num_resamples
-            cells = [
-                (
-                    row.label,
-                    *(difference_cell(row.differences[key], metric_of(key), num_resamples=count) for key in keys),
-                )
-                for row in others
-            ]
-            columns = ("method", *(metric_of(key).heading for key in keys))
-            tables.append(Table(f"Difference to {self.reference}", columns, tuple(cells)))
+        keys, count = tuple(others[0].differences) if others else (), self.settings.num_resamples
+        cells = [
+            (row.label, *(difference_cell(row.differences[key], metric_of(key), num_resamples=count) for key in keys))
+            for row in others
+        ]
+        columns = ("method", *(metric_of(key).heading for key in keys))
+        return Table(f"Difference to {self.reference}", columns, tuple(cells))
+
+    def cost_table(self) -> Table:
         costs = tuple((row.label, *_cost_cells(row.cost)) for row in self.rows if row.cost != Cost())
-        if costs:
-            tables.append(
-                Table("Cost of one run", ("method", "parameters", "training (s)", "peak memory (MiB)"), costs)
-            )
-        return tables
+        return Table("Cost of one run", ("method", "parameters", "training (s)", "peak memory (MiB)"), costs)
 
 
 def compare_runs(
@@ -266,12 +266,6 @@ def _beaten_oracles(
 def _mean_curve(curves: Sequence[tuple[tuple[int, float], ...]]) -> tuple[tuple[int, float], ...]:
     ks = [k for k, _ in curves[0]]
     return tuple((k, seed_mean([curve[index][1] for curve in curves]).mean) for index, k in enumerate(ks))
-
-
-def _seed_cell(value: SeedMean, key: str) -> str:
-    digits = metric_of(key).digits
-    error = "-" if math.isnan(value.standard_error) else f"{value.standard_error:.{digits}f}"
-    return f"{value.mean:.{digits}f} ({error})"
 
 
 def _cost_cells(cost: Cost) -> tuple[str, str, str]:

@@ -1,7 +1,7 @@
-"""What every picture is made of: colours, a figure, whiskers, and a PNG file that is whole or not there.
+"""What all pictures share: colours, whiskers, labels with units, and files that are whole or not there.
 
-Colours are Okabe and Ito's, which colour-blind readers can tell apart. It uses matplotlib's figures directly, without
-pyplot's global state, and does not know what is drawn.
+Colours are Okabe and Ito's, which colour-blind readers can tell apart; a marker repeats what a colour says. This module
+does not know what is drawn. It uses matplotlib's figures directly, without pyplot's global state.
 
 Paper: not there.
 """
@@ -12,53 +12,74 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.intervals import Interval
+from contextual_bert.evaluation.metrics import CROSS_ENTROPY, metric_of
 
-BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
-PALETTE = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", RED, "#000000", "#F0E442")
+BLUE, ORANGE, GREEN, RED, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9"
+PALETTE = (BLUE, ORANGE, GREEN, "#CC79A7", SKY, RED, "#000000", "#F0E442")
 MARKERS = "osD^vPX*"
 GREY = "#888888"
+ROLE_COLOURS = {"method": BLUE, "control": GREY, "baseline": ORANGE, "oracle": GREEN}
 _LONGEST_LABEL = 44
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of this size in inches, laid out without overlaps."""
+    """A figure of this many inches."""
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
 def set_title(figure: Figure, title: str, subtitle: str) -> None:
-    """What is shown, and below it what the marks mean."""
     figure.suptitle(f"{title}\n{subtitle}", fontsize=10)
 
 
+def style_of(index: int) -> tuple[str, str, str]:
+    """Colour, marker and line of the curve with this number: the second round of colours has other markers.
+
+    Example:
+        >>> style_of(0), style_of(8)
+        (('#0072B2', 'o', '-'), ('#0072B2', 's', '--'))
+    """
+    turn, place = divmod(index, len(PALETTE))
+    return PALETTE[place], MARKERS[(place + turn) % len(MARKERS)], "-" if turn == 0 else "--"
+
+
 def draw_whisker(panel: Axes, height: float, interval: Interval, *, colour: str) -> None:
-    """A value with its interval, lying; an unknown interval has no arms."""
+    """A point and its interval, lying, at this height."""
     arms = [[arm(interval, -1)], [arm(interval, 1)]]
     panel.errorbar([interval.value], [height], xerr=arms, fmt="o", color=colour, capsize=3, markersize=5)
 
 
+def label_metric(panel: Axes, key: str) -> None:
+    """The metric's name, unit and direction below the panel."""
+    metric = metric_of(key)
+    name = "cross-entropy (nats)" if key == CROSS_ENTROPY else metric.heading
+    panel.set_xlabel(f"{name}, {'higher' if metric.is_higher_better else 'lower'} is better")
+    panel.grid(axis="x", alpha=0.3)
+    panel.xaxis.set_major_locator(MaxNLocator(6))
+
+
 def arm(interval: Interval, direction: int) -> float:
-    """The length of the arm above (1) or below (-1) the value, 0 where it is unknown."""
-    edge = known_or(interval.high, interval.value) if direction > 0 else known_or(interval.low, interval.value)
+    """The length of a whisker to the left (-1) or right (1); 0 where the interval is unknown."""
+    edge = known(interval.high, interval.value) if direction > 0 else known(interval.low, interval.value)
     return max(0.0, direction * (edge - interval.value))
 
 
-def known_or(number: float, otherwise: float = 0.0) -> float:
-    """The number, or another one where it is NaN."""
+def known(number: float, otherwise: float = 0.0) -> float:
+    """The number, or another where it is NaN."""
     return number if number == number else otherwise
 
 
 def shorten(name: str) -> str:
-    """A label that leaves room for the picture."""
     return name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…"
 
 
-def save_png(figure: Figure, path: str | Path) -> Path:
-    """Write the picture: whole, or not at all."""
+def save_picture(figure: Figure, path: str | Path) -> Path:
+    """Write a PNG file whole, or not at all."""
     target = Path(path)
     if target.suffix.lower() != ".png":
         raise ConfigurationError(f"{target} does not end with .png. Plots are PNG files.")

@@ -15,7 +15,7 @@ from contextual_bert.evaluation.drawing import (
     ORANGE,
     draw_whisker,
     new_figure,
-    save_png,
+    save_picture,
     set_title,
     shorten,
 )
@@ -41,4 +41,4 @@ def plot_importance(importances: FeatureImportances, path: str | Path) -> Path:
         f"What the model takes from each feature, on {importances.num_rows:,} masked positions",
         f"values permuted among the sets; whiskers: {level:g}% interval over {importances.num_clusters:,} {name}s",
     )
-    return save_png(figure, path)
+    return save_picture(figure, path)

@@ -1,6 +1,7 @@
 """Pictures of a report or a comparison, as PNG files that are whole or not there.
 
-Every axis names its unit. This module draws what it is given and computes nothing.
+This module draws what it is given and computes nothing. Colours, labels and files are of `drawing`, the pictures of a
+whole study of `study_plots`.
 
 Paper: not there.
 """
@@ -14,23 +15,21 @@ from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.comparison import Comparison
 from contextual_bert.evaluation.drawing import (
     BLUE,
-    GREEN,
     GREY,
-    MARKERS,
-    ORANGE,
-    PALETTE,
+    ROLE_COLOURS,
+    SKY,
     arm,
     draw_whisker,
-    known_or,
+    known,
+    label_metric,
     new_figure,
-    save_png,
+    save_picture,
     set_title,
     shorten,
+    style_of,
 )
-from contextual_bert.evaluation.metrics import CALIBRATION_ERROR, CROSS_ENTROPY, metric_of, recall_key
+from contextual_bert.evaluation.metrics import CALIBRATION_ERROR, CROSS_ENTROPY, recall_key
 from contextual_bert.evaluation.report import Report
-
-_ROLE_COLOURS = {"method": BLUE, "control": GREY, "baseline": ORANGE, "oracle": GREEN}
 
 
 def plot_comparison(comparison: Comparison, path: str | Path) -> Path:
@@ -41,10 +40,10 @@ def plot_comparison(comparison: Comparison, path: str | Path) -> Path:
     panels = figure.subplots(1, len(keys), sharey=True, squeeze=False)[0]
     for panel, key in zip(panels, keys, strict=True):
         for height, row in enumerate(rows):
-            draw_whisker(panel, height, row.intervals[key], colour=_ROLE_COLOURS[row.role])
+            draw_whisker(panel, height, row.intervals[key], colour=ROLE_COLOURS[row.role])
         base = next(row for row in rows if row.name == comparison.reference)
         panel.axvline(base.intervals[key].value, color=GREY, linestyle="--", linewidth=1, zorder=0)
-        _label_metric(panel, key)
+        label_metric(panel, key)
     panels[0].set_yticks(range(len(rows)), [row.label for row in rows])
     panels[0].set_ylim(len(rows) - 0.5, -0.5)
     settings = comparison.settings
@@ -54,7 +53,7 @@ def plot_comparison(comparison: Comparison, path: str | Path) -> Path:
         f"whiskers: {100 * settings.level:g}% interval over {comparison.num_clusters:,} {settings.cluster_name}s; "
         f"dashed: {comparison.reference}",
     )
-    return save_png(figure, path)
+    return save_picture(figure, path)
 
 
 def plot_recall(evaluated: Comparison | Report, path: str | Path) -> Path:
@@ -67,10 +66,9 @@ def plot_recall(evaluated: Comparison | Report, path: str | Path) -> Path:
     panel = figure.subplots()
     for index, (name, curve) in enumerate(curves):
         ks, percents = zip(*curve, strict=True)
-        style = "-" if index < len(PALETTE) else "--"
+        colour, marker, line = style_of(index)
         marks = max(1, len(ks) // 8)
-        colour, marker = PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)]
-        panel.plot(ks, percents, style, color=colour, marker=marker, markevery=marks, markersize=5, label=name)
+        panel.plot(ks, percents, line, color=colour, marker=marker, markevery=marks, markersize=5, label=name)
     panel.set_xscale("log")
     panel.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     panel.xaxis.set_minor_formatter(NullFormatter())
@@ -82,7 +80,7 @@ def plot_recall(evaluated: Comparison | Report, path: str | Path) -> Path:
         panel.legend(frameon=False, fontsize=9)
     over = f"full ranking of {evaluated.num_items:,} items" if evaluated.num_items else "full ranking"
     set_title(figure, "Recall by length of the list", f"{over}, {evaluated.num_rows:,} masked positions")
-    return save_png(figure, path)
+    return save_picture(figure, path)
 
 
 def plot_reliability(report: Report, path: str | Path) -> Path:
@@ -90,13 +88,39 @@ def plot_reliability(report: Report, path: str | Path) -> Path:
     bins, error = report.calibration.bins, report.metrics[CALIBRATION_ERROR]
     figure = new_figure(5.6, 6.0)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    draw_reliability(upper, report)
+    upper.set_xlim(0, bins[-1].high)
+    upper.set_ylabel("share of positions with the\nbest item right (0 to 1)")
+    upper.legend(frameon=False, fontsize=9, loc="upper left")
+    widths = [each.high - each.low for each in bins]
+    lower.bar(
+        [each.low for each in bins],
+        [each.num_rows for each in bins],
+        widths,
+        align="edge",
+        color=SKY,
+        edgecolor="white",
+    )
+    lower.set_ylabel("positions")
+    lower.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    lower.yaxis.set_major_locator(MaxNLocator(3, integer=True))
+    lower.set_xlabel("probability of the best item (0 to 1)")
+    chance = f"chance alone: about {report.calibration.chance_error:.4f}"
+    limits = f" [{error.low:.4f}, {error.high:.4f}]" if error.low == error.low else ""
+    set_title(figure, f"Calibration: ECE {error.value:.4f}{limits}", f"{chance}; {report.num_rows:,} masked positions")
+    return save_picture(figure, path)
+
+
+def draw_reliability(panel: Axes, report: Report) -> None:
+    """The bins of one report: a dot each, with its interval, against the diagonal of perfect calibration."""
+    bins = report.calibration.bins
     edge = bins[-1].high
-    top = max(edge, *(min(1.0, max(each.accuracy.value, known_or(each.accuracy.high))) for each in bins))
-    upper.plot([0, edge], [0, edge], color=GREY, linestyle="--", linewidth=1, label="perfectly calibrated")
+    top = max(edge, *(min(1.0, max(each.accuracy.value, known(each.accuracy.high))) for each in bins))
+    panel.plot([0, edge], [0, edge], color=GREY, linestyle="--", linewidth=1, label="perfectly calibrated")
     for number, each in enumerate(bins):
         label = "best item right, with interval" if number == 0 else None
         arms = [[arm(each.accuracy, -1)], [arm(each.accuracy, 1)]]
-        upper.errorbar(
+        panel.errorbar(
             [each.confidence],
             [each.accuracy.value],
             yerr=arms,
@@ -108,28 +132,8 @@ def plot_reliability(report: Report, path: str | Path) -> Path:
             zorder=3,
             clip_on=False,
         )
-    upper.set_ylim(0, 1.04 * top)
-    upper.set_xlim(0, edge)
-    upper.set_ylabel("share of positions with the\nbest item right (0 to 1)")
-    upper.grid(alpha=0.3)
-    upper.legend(frameon=False, fontsize=9, loc="upper left")
-    widths = [each.high - each.low for each in bins]
-    lower.bar(
-        [each.low for each in bins],
-        [each.num_rows for each in bins],
-        widths,
-        align="edge",
-        color="#56B4E9",
-        edgecolor="white",
-    )
-    lower.set_ylabel("positions")
-    lower.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    lower.yaxis.set_major_locator(MaxNLocator(3, integer=True))
-    lower.set_xlabel("probability of the best item (0 to 1)")
-    chance = f"chance alone: about {report.calibration.chance_error:.4f}"
-    known = f" [{error.low:.4f}, {error.high:.4f}]" if error.low == error.low else ""
-    set_title(figure, f"Calibration: ECE {error.value:.4f}{known}", f"{chance}; {report.num_rows:,} masked positions")
-    return save_png(figure, path)
+    panel.set_ylim(0, 1.04 * top)
+    panel.grid(alpha=0.3)
 
 
 def plot_segments(report: Report, path: str | Path, *, num_segments: int = 25) -> Path:
@@ -150,7 +154,7 @@ def plot_segments(report: Report, path: str | Path, *, num_segments: int = 25) -
             draw_whisker(panel, height, interval, colour=BLUE)
         if key in report.metrics:
             panel.axvline(report.metrics[key].value, color=GREY, linestyle="--", linewidth=1, zorder=0)
-        _label_metric(panel, key)
+        label_metric(panel, key)
     names = [f"{shorten(segment.name)}  (n = {segment.num_rows:,})" for segment in shown]
     panels[0].set_yticks(range(len(shown)), names)
     panels[0].set_ylim(len(shown) - 0.5, -0.5)
@@ -158,12 +162,4 @@ def plot_segments(report: Report, path: str | Path, *, num_segments: int = 25) -
     level, name = 100 * report.settings.level, report.settings.cluster_name
     limits = f"with at least {report.settings.min_segment_clusters} {name}s; whiskers: {level:g}% interval"
     set_title(figure, f"Segments by cross-entropy: {count}", f"{limits}; dashed: everybody")
-    return save_png(figure, path)
-
-
-def _label_metric(panel: Axes, key: str) -> None:
-    metric = metric_of(key)
-    name = "cross-entropy (nats)" if key == CROSS_ENTROPY else metric.heading
-    panel.set_xlabel(f"{name}, {'higher' if metric.is_higher_better else 'lower'} is better")
-    panel.grid(axis="x", alpha=0.3)
-    panel.xaxis.set_major_locator(MaxNLocator(6))
+    return save_picture(figure, path)

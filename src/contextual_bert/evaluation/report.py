@@ -143,10 +143,11 @@ class Report:
         if self.num_clusters < FEW_CLUSTERS:
             notes.append(f"Few {name}s ({self.num_clusters}): the intervals are too narrow or unknown.")
         if self.segments:
-            notes.append(self._segment_note())
+            notes.append(self.segment_note())
         return [*notes, self.provenance.line()]
 
-    def _segment_note(self) -> str:
+    def segment_note(self) -> str:
+        """How many segments are small, and which of the others is the worst."""
         small = sum(segment.is_small for segment in self.segments)
         limit = f"{self.settings.min_segment_clusters} {self.settings.cluster_name}s"
         text = f"Segments marked * have fewer than {limit} ({small} of {len(self.segments)}) and are never the worst."
@@ -169,10 +170,11 @@ class Report:
         heading = f"value [{100 * self.settings.level:g}% interval]"
         tables = [Table("Metrics", ("metric", heading), tuple(rows))]
         if self.segments and num_segments != 0:
-            tables.append(self._segment_table(num_segments))
+            tables.append(self.segment_table(num_segments))
         return tables
 
-    def _segment_table(self, limit: int | None) -> Table:
+    def segment_table(self, limit: int | None = None) -> Table:
+        """Each value of each feature with its n; at most `limit`, the worst first, or all in order."""
         shown, title = list(self.segments), "Segments"
         if limit is not None and len(shown) > limit:
             shown.sort(key=lambda segment: (segment.is_small, -segment.cross_entropy_nats.value))
