@@ -15,11 +15,26 @@ from contextual_bert.evaluation.intervals import (
     paired_bootstrap,
     seed_mean,
 )
+from contextual_bert.evaluation.learning import (
+    Convergence,
+    LearningCurve,
+    LearningPoint,
+    measure_convergence,
+    slope_of_last_part,
+)
 from contextual_bert.evaluation.metrics import Metric, Scores, metric_of, summarise
 from contextual_bert.evaluation.plots import plot_comparison, plot_recall, plot_reliability, plot_segments
 from contextual_bert.evaluation.report import EvaluationSettings, Report, evaluate_scores
 from contextual_bert.evaluation.runs import Cost, Role, Run
 from contextual_bert.evaluation.segments import Segment
+from contextual_bert.evaluation.study import Study
+from contextual_bert.evaluation.study_files import write_study
+from contextual_bert.evaluation.study_plots import (
+    plot_cost_against_quality,
+    plot_gap_to_oracle,
+    plot_learning_curves,
+    plot_reliability_by_method,
+)
 from contextual_bert.evaluation.tables import Provenance
 
 __all__ = [
@@ -28,12 +43,15 @@ __all__ = [
     "ClusterBootstrap",
     "Comparison",
     "ComparisonRow",
+    "Convergence",
     "Cost",
     "Difference",
     "EvaluationSettings",
     "FeatureImportance",
     "FeatureImportances",
     "Interval",
+    "LearningCurve",
+    "LearningPoint",
     "Metric",
     "Provenance",
     "Report",
@@ -42,19 +60,27 @@ __all__ = [
     "Scores",
     "SeedMean",
     "Segment",
+    "Study",
     "bootstrap",
     "cluster_interval",
     "compare_runs",
     "evaluate_scores",
     "holm",
+    "measure_convergence",
     "measure_importances",
     "metric_of",
     "paired_bootstrap",
     "plot_comparison",
+    "plot_cost_against_quality",
+    "plot_gap_to_oracle",
     "plot_importance",
+    "plot_learning_curves",
     "plot_recall",
     "plot_reliability",
+    "plot_reliability_by_method",
     "plot_segments",
     "seed_mean",
+    "slope_of_last_part",
     "summarise",
+    "write_study",
 ]

@@ -42,10 +42,10 @@ def style_of(index: int) -> tuple[str, str, str]:
 
     Example:
         >>> style_of(0), style_of(8)
-        (('#0072B2', 'o', '-'), ('#0072B2', 's', '--'))
+        (('#0072B2', 'o', '-'), ('#0072B2', 's', '-.'))
     """
     turn, place = divmod(index, len(PALETTE))
-    return PALETTE[place], MARKERS[(place + turn) % len(MARKERS)], "-" if turn == 0 else "--"
+    return PALETTE[place], MARKERS[(place + turn) % len(MARKERS)], "-" if turn == 0 else "-."
 
 
 def draw_whisker(panel: Axes, height: float, interval: Interval, *, colour: str) -> None:

@@ -116,7 +116,7 @@ def draw_reliability(panel: Axes, report: Report) -> None:
     bins = report.calibration.bins
     edge = bins[-1].high
     top = max(edge, *(min(1.0, max(each.accuracy.value, known(each.accuracy.high))) for each in bins))
-    panel.plot([0, edge], [0, edge], color=GREY, linestyle="--", linewidth=1, label="perfectly calibrated")
+    panel.axline((0, 0), slope=1, color=GREY, linestyle="--", linewidth=1, label="perfectly calibrated")
     for number, each in enumerate(bins):
         label = "best item right, with interval" if number == 0 else None
         arms = [[arm(each.accuracy, -1)], [arm(each.accuracy, 1)]]

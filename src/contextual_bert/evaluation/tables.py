@@ -15,7 +15,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.evaluation.intervals import Interval
+from contextual_bert.evaluation.intervals import Difference, Interval, SeedMean
 from contextual_bert.evaluation.metrics import Metric
 
 # A terminal may break longer names, but no shorter ones.
@@ -137,7 +137,34 @@ def interval_cell(interval: Interval, metric: Metric, *, is_signed: bool = False
     return f"{interval.value:{pattern}} [{interval.low:{pattern}}, {interval.high:{pattern}}]"
 
 
-from contextual_bert.evaluation.intervals import Interval
+def difference_cell(difference: Difference, metric: Metric, *, num_resamples: int) -> str:
+    """Signed value, interval and corrected p-value of a difference, a line each.
+
+    Example:
+        >>> from contextual_bert.evaluation.metrics import metric_of
+        >>> gain = Difference(Interval(-0.25, -0.5, 0.0, 0.1, 90, 30), p_value=0.05, adjusted_p_value=0.1)
+        >>> difference_cell(gain, metric_of("cross_entropy_nats"), num_resamples=2000).split("\\n")
+        ['-0.2500', '[-0.5000, +0.0000]', 'p = 0.100']
+    """
+    value, interval = interval_cell(difference.interval, metric, is_signed=True).split(" ", maxsplit=1)
+    p_value = difference.adjusted_p_value
+    if p_value is None:
+        return f"{value}\n{interval}"
+    # No resample was on the other side: more resamples could only make p smaller.
+    is_limit = difference.p_value * (num_resamples + 1) <= 2
+    return f"{value}\n{interval}\np {'≤' if is_limit else '='} {p_value:.3f}"
+
+
+def seed_cell(value: SeedMean, metric: Metric) -> str:
+    """Mean and, in brackets, standard error over seeds; (-) where there is one seed.
+
+    Example:
+        >>> from contextual_bert.evaluation.metrics import metric_of
+        >>> seed_cell(SeedMean(8.53, 0.06, 3), metric_of("recall_at_1_percent"))
+        '8.53 (0.06)'
+    """
+    error = "-" if math.isnan(value.standard_error) else f"{value.standard_error:.{metric.digits}f}"
+    return f"{value.mean:.{metric.digits}f} ({error})"
 
 
 def metric_notes(*, num_items: int | None, left_out_ks: Sequence[int]) -> list[str]:

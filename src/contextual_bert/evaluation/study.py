@@ -1,0 +1,249 @@
+"""A study as a whole: findings, the table beside the paper's, the oracle, learning, cost, calibration, segments.
+
+This module decides what is said and in which order; tables are `study_tables`, pictures `study_plots`, files
+`study_files`, and what a page looks like `pages`. It does not know what was trained.
+
+Paper: Table 1 and section 4. PROTOCOL, points 8 to 14.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
+from contextual_bert.evaluation.comparison import Comparison
+from contextual_bert.evaluation.learning import (
+    STILL_FALLING_NATS_PER_EPOCH,
+    Convergence,
+    LearningCurve,
+    measure_convergence,
+)
+from contextual_bert.evaluation.metrics import CALIBRATION_ERROR, CROSS_ENTROPY
+from contextual_bert.evaluation.pages import Picture, Section, render_html_page, render_markdown_page
+from contextual_bert.evaluation.paper import PAPER_SOURCE, PAPER_TABLE_1, PaperRow
+from contextual_bert.evaluation.report import Report
+from contextual_bert.evaluation.serialization import from_json_text, to_json_text
+from contextual_bert.evaluation.study_tables import (
+    gains_table,
+    methods_table,
+    oracle_table,
+    paper_table,
+    rows_by_name,
+)
+
+_WARNING = "Warning: "
+
+
+@dataclass(frozen=True)
+class Study:
+    """The report of a comparison of methods with controls and, where there is one, an oracle.
+
+    Formula: none of its own; gains are ratios of means over seeds.
+
+    Symbols: as in Comparison.
+
+    Shapes: one row a method in every table; `curves` one a run.
+
+    Args:
+        title: of the page.
+        comparison: of all methods with the reference (plain BERT).
+        against_oracle: the same runs compared with the oracle as the reference; None where there is no oracle.
+        curves: of every run whose training was recorded.
+        reports: method -> report of its first seed, for calibration and segments.
+        paper: the paper's table; empty where the study has nothing to do with it.
+        texts: paragraphs, findings first; text between backticks is code.
+
+    Relation to its siblings: `Comparison` is its main table and `Report` one run in depth; `write_study` writes it.
+
+    Reference: Contextual BERT, Table 1; PROTOCOL, points 8 to 14.
+
+    Example:
+        >>> import numpy as np
+        >>> from contextual_bert.evaluation import Run, Scores, compare_runs
+        >>> scores = Scores([0, 1], [0, 0], np.log([0.5, 0.25]), [0, 3], [1, 1], [0.5, 0.4])
+        >>> study = Study("Two sets", compare_runs([Run("none", 0, scores)], reference="none"))
+        >>> study.to_markdown().splitlines()[0]
+        '# Two sets'
+    """
+
+    title: str
+    comparison: Comparison
+    against_oracle: Comparison | None = None
+    curves: tuple[LearningCurve, ...] = ()
+    reports: dict[str, Report] = field(default_factory=dict)
+    paper: dict[str, PaperRow] = field(default_factory=lambda: dict(PAPER_TABLE_1))
+    texts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = rows_by_name(self.comparison)
+        for kind, found in (("learning curve", [each.name for each in self.curves]), ("report", list(self.reports))):
+            unknown = [name for name in found if name not in names]
+            if unknown:
+                raise UnknownNameError(
+                    f"There is a {kind} of {unknown[0]!r}, which was not compared. {did_you_mean(unknown[0], names)}"
+                )
+        runs = [(curve.name, curve.seed) for curve in self.curves]
+        if len(set(runs)) < len(runs):
+            raise ConfigurationError(f"Two learning curves of one run among {runs}. Give one a method and seed.")
+        other = self.against_oracle
+        if other is not None and (set(rows_by_name(other)) != set(names) or other.num_rows != self.comparison.num_rows):
+            raise ConfigurationError(
+                f"against_oracle compares {sorted(rows_by_name(other))} on {other.num_rows:,} masked positions, the "
+                f"comparison {sorted(names)} on {self.comparison.num_rows:,}. Compare the same runs twice."
+            )
+
+    def to_json(self) -> str:
+        """Everything, unrounded: the page can be made again from it."""
+        return to_json_text(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what `to_json` wrote."""
+        return from_json_text(text, cls)
+
+    def to_markdown(self) -> str:
+        """The page, with its pictures as files beside it."""
+        return render_markdown_page(self.title, self.sections())
+
+    def to_html(self, images: Mapping[str, bytes] | None = None) -> str:
+        """The page as one file; `images` holds the PNG of each of `pictures`, and those without one are left out."""
+        return render_html_page(self.title, self.sections(), images or {})
+
+    def pictures(self) -> tuple[Picture, ...]:
+        """What this study has enough numbers to draw, in the order of the page."""
+        return tuple(picture for section in self.sections() for picture in section.pictures)
+
+    def convergences(self) -> tuple[Convergence, ...]:
+        return measure_convergence(self.curves)
+
+    def best_method(self) -> str | None:
+        """The method with a report whose cross-entropy is lowest; the reference and controls do not count."""
+        means = {
+            row.name: row.metrics[CROSS_ENTROPY].mean
+            for row in self.comparison.rows
+            if row.role == "method" and row.name != self.comparison.reference and row.name in self.reports
+        }
+        return min(means, key=lambda name: means[name], default=None)
+
+    def oracle_nats(self) -> float | None:
+        """The cross-entropy of the oracle, if there is one."""
+        oracles = (row.metrics[CROSS_ENTROPY].mean for row in self.comparison.rows if row.role == "oracle")
+        return next(oracles, None)
+
+    def sections(self) -> tuple[Section, ...]:
+        """The page in its order; what there are no numbers for is left out."""
+        sections = (
+            Section("Findings", paragraphs=self.texts),
+            Section("Warnings", notes=self.comparison.warnings),
+            self._methods(),
+            self._paper(),
+            self._oracle(),
+            self._learning(),
+            self._cost(),
+            self._calibration(),
+            self._segments(),
+            Section("Notes", notes=tuple(self._notes())),
+        )
+        return tuple(each for each in sections if each.paragraphs or each.tables or each.pictures or each.notes)
+
+    def _methods(self) -> Section:
+        tables = (methods_table(self.comparison, self.convergences()), self.comparison.difference_table())
+        names = ", ".join(row.label for row in self.comparison.rows)
+        pictures = (
+            Picture(
+                "comparison.png",
+                "Cross-entropy and recall@1 with intervals over customers. The methods share the customers, so "
+                "differences between them are surer than these intervals look: see the table of differences.",
+                f"Cross-entropy and recall@1, a row each for {names}.",
+            ),
+            Picture("recall.png", "Recall by the length of the list.", f"Recall@k over k, a curve each for {names}."),
+        )
+        return Section(
+            "Methods", (f"{self.comparison.heading()}.",), tuple(table for table in tables if table.rows), pictures
+        )
+
+    def _paper(self) -> Section:
+        if not any(row.name in self.paper for row in self.comparison.rows):
+            return Section("Beside the paper")
+        tables = (paper_table(self.comparison, self.paper), gains_table(self.comparison, self.paper))
+        return Section("Beside the paper", (f"The paper's columns: {PAPER_SOURCE}",), tables)
+
+    def _oracle(self) -> Section:
+        if self.against_oracle is None:
+            return Section("Gap to the oracle")
+        table = oracle_table(self.against_oracle, reference=self.comparison.reference)
+        gaps = "; ".join(f"{row[0]} {row[1]}" for row in table.rows)
+        text = (
+            "The oracle knows how the data were made: no scorer can do better but by chance. The gap is the "
+            "difference in cross-entropy on the same masked positions, with a paired bootstrap over "
+            f"{self.against_oracle.num_clusters:,} {self.against_oracle.settings.cluster_name}s."
+        )
+        picture = Picture(
+            "gap_to_oracle.png", "Nats above the oracle; 0 is the best possible.", f"Gaps in nats: {gaps}."
+        )
+        return Section("Gap to the oracle", (text,), (table,), (picture,))
+
+    def _learning(self) -> Section:
+        if not self.curves:
+            return Section("Learning")
+        found = self.convergences()
+        falling = [each.name for each in found if each.is_still_falling]
+        text = (
+            f"Still falling when training ended: {', '.join(falling)}; more epochs would have changed the table. "
+            if falling
+            else "No method with enough evaluations was still falling when training ended. "
+        )
+        limit = (
+            f"Falling means that the validation cross-entropy lost more than {-STILL_FALLING_NATS_PER_EPOCH:g} nats an "
+            "epoch, by least squares, over the last fifth of the epochs; a learning rate that decays to nothing "
+            "flattens every curve."
+        )
+        ends = "; ".join(f"{each.name}: {each}" for each in found)
+        picture = Picture(
+            "learning_curves.png",
+            "Validation cross-entropy by epoch: all of training, and its second half enlarged. A line a seed. The "
+            "oracle's line, where there is one, is of the positions that the tables are of.",
+            f"Learning curves. At the end of training: {ends}.",
+        )
+        return Section("Learning", (text + limit,), (), (picture,))
+
+    def _cost(self) -> Section:
+        table, pictures = self.comparison.cost_table(), list[Picture]()
+        for name, what in (("training_seconds", "training time in seconds"), ("parameters", "number of parameters")):
+            if sum(getattr(row.cost, name) is not None for row in self.comparison.rows) > 1:
+                text = f"Cross-entropy against {what}: low and left is good. Whiskers: standard error over seeds."
+                pictures.append(Picture(f"cost_{name}.png", text, f"{text} The numbers are in the tables."))
+        text = "Mean over seeds of the training time, largest peak memory of any seed."
+        return Section("Cost", (text,), (table,), tuple(pictures)) if table.rows else Section("Cost")
+
+    def _calibration(self) -> Section:
+        best, pictures = self.best_method(), list[Picture]()
+        if len(self.reports) > 1:
+            errors = "; ".join(
+                f"{name} {each.metrics[CALIBRATION_ERROR].value:.4f}" for name, each in self.reports.items()
+            )
+            text = "How often the best item is right against how sure the model was; first seed of each method."
+            pictures.append(Picture("reliability_by_method.png", text, f"Reliability. Calibration errors: {errors}."))
+        if best is not None:
+            error = f"calibration error {self.reports[best].metrics[CALIBRATION_ERROR].value:.4f}"
+            text = f"Reliability of `{best}`, the best method, first seed: {error}."
+            pictures.append(Picture("reliability.png", text, text.replace("`", "")))
+        return Section("Calibration", pictures=tuple(pictures))
+
+    def _segments(self) -> Section:
+        best = self.best_method()
+        if best is None or not self.reports[best].segments:
+            return Section("Segments")
+        report, pictures = self.reports[best], list[Picture]()
+        if report.worst is not None:
+            text = "Segments that are not small, the worst first."
+            pictures.append(Picture("segments.png", text, f"{text} Worst: {report.worst.name}."))
+        text = f"`{best}`, the method with the lowest cross-entropy, first seed. {report.segment_note()}"
+        return Section("Segments", (text,), (report.segment_table(),), tuple(pictures))
+
+    def _notes(self) -> list[str]:
+        notes = [note for note in self.comparison.notes() if not note.startswith(_WARNING)]
+        best = self.best_method()
+        if best is not None:
+            notes.append(f"Segments and calibration of `{best}`: {self.reports[best].provenance.line()}")
+        return notes

@@ -1,0 +1,242 @@
+"""Pictures of a study: how the methods learned, how far the oracle is, what quality cost, how well each is calibrated.
+
+This module draws what it is given; the pictures of one report or one comparison are `plots`.
+
+Paper: not there. PROTOCOL, points 8, 11 and 12.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
+from matplotlib.transforms import Bbox
+
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.evaluation.comparison import Comparison, ComparisonRow
+from contextual_bert.evaluation.drawing import (
+    GREEN,
+    GREY,
+    ROLE_COLOURS,
+    draw_whisker,
+    known,
+    new_figure,
+    save_picture,
+    set_title,
+    style_of,
+)
+from contextual_bert.evaluation.learning import LearningCurve
+from contextual_bert.evaluation.metrics import CALIBRATION_ERROR, CROSS_ENTROPY
+from contextual_bert.evaluation.plots import draw_reliability
+from contextual_bert.evaluation.report import Report
+
+CostName = Literal["training_seconds", "parameters"]
+_COST_LABELS = {"training_seconds": "training time (s)", "parameters": "parameters (number)"}
+# Costs further apart than this share no linear axis.
+_WIDE_RATIO = 8.0
+_PANELS_A_ROW = 4
+
+
+def plot_learning_curves(
+    curves: Sequence[LearningCurve], path: str | Path, *, oracle_nats: float | None = None
+) -> Path:
+    """Validation cross-entropy by epoch: all of training and its second half; a thin line a seed, the oracle dashed."""
+    if not curves:
+        raise ConfigurationError("No learning curve to draw. Give the curve of at least one run.")
+    names = list(dict.fromkeys(curve.name for curve in curves))
+    figure = new_figure(10.5, 4.8)
+    whole, end = figure.subplots(1, 2)
+    for index, name in enumerate(names):
+        colour, marker, line = style_of(index)
+        for number, curve in enumerate(each for each in curves if each.name == name):
+            epochs = [point.epoch for point in curve.points]
+            losses = [point.validation_cross_entropy_nats for point in curve.points]
+            marks = max(1, len(epochs) // 6)
+            for panel in (whole, end):
+                panel.plot(
+                    epochs,
+                    losses,
+                    line,
+                    color=colour,
+                    marker=marker,
+                    markevery=marks,
+                    markersize=4.5,
+                    markeredgecolor="black",
+                    markeredgewidth=0.4,
+                    linewidth=0.9,
+                    label=name if panel is whole and number == 0 else None,
+                )
+    _enlarge(end, curves, oracle_nats=oracle_nats)
+    for panel in (whole, end):
+        if oracle_nats is not None:
+            label = "oracle" if panel is whole else None
+            panel.axhline(oracle_nats, color=GREEN, linestyle="--", linewidth=2, zorder=0, label=label)
+        panel.set_xlabel("epoch")
+        panel.grid(alpha=0.3)
+        panel.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    whole.set_ylabel("validation cross-entropy (nats), lower is better")
+    # In the order in which the lines end, so that a name is found where its line is.
+    lines = sorted(whole.get_lines(), key=lambda line: -float(np.asarray(line.get_ydata())[-1]))
+    named = [line for line in lines if not str(line.get_label()).startswith("_")]
+    figure.legend(handles=named, loc="outside right center", frameon=False, fontsize=9)
+    subtitle = "left: all of training; right: its second half enlarged; a line a seed"
+    set_title(figure, "Learning curves", subtitle if oracle_nats is None else f"{subtitle}; thick dashes: the oracle")
+    return save_picture(figure, path)
+
+
+def plot_gap_to_oracle(against_oracle: Comparison, path: str | Path) -> Path:
+    """How many nats each method is above the oracle, with its paired interval; the dashed line is the oracle."""
+    rows = [row for row in against_oracle.rows if row.differences]
+    if not rows:
+        raise ConfigurationError(
+            "Nothing is compared with the oracle. Give a comparison whose reference is the oracle."
+        )
+    figure = new_figure(8.0, 1.7 + 0.34 * len(rows))
+    panel = figure.subplots()
+    for height, row in enumerate(rows):
+        gap = row.differences[CROSS_ENTROPY].interval
+        draw_whisker(panel, height, gap, colour=ROLE_COLOURS[row.role])
+        panel.annotate(
+            f"{gap.value:+.3f}", (gap.value, height), (0, 5), textcoords="offset points", ha="center", fontsize=8
+        )
+    panel.axvline(0, color=GREEN, linestyle="--", linewidth=1.5, zorder=0)
+    panel.set_yticks(range(len(rows)), [row.label for row in rows])
+    panel.set_ylim(len(rows) - 0.5, -0.8)
+    panel.set_xlim(min(0.0, panel.get_xlim()[0]), None)
+    panel.set_xlabel("cross-entropy above the oracle (nats), lower is better")
+    panel.grid(axis="x", alpha=0.3)
+    settings = against_oracle.settings
+    whiskers = f"whiskers: {100 * settings.level:g}% interval of the paired difference over "
+    set_title(
+        figure,
+        f"Gap to {against_oracle.reference}",
+        f"{whiskers}{against_oracle.num_clusters:,} {settings.cluster_name}s; dashed: {against_oracle.reference}",
+    )
+    return save_picture(figure, path)
+
+
+def plot_cost_against_quality(comparison: Comparison, path: str | Path, *, cost: CostName = "training_seconds") -> Path:
+    """Cross-entropy over what a run cost: a labelled point a method, whiskers over seeds, the oracle dashed."""
+    shown = [(row, float(value)) for row in comparison.rows if (value := getattr(row.cost, cost)) is not None]
+    if not shown:
+        raise ConfigurationError(f"No run has its {cost}: nothing to draw. Give each Run its Cost.")
+    figure = new_figure(8.0, 5.4)
+    panel = figure.subplots()
+    for row, value in shown:
+        mean = row.metrics[CROSS_ENTROPY]
+        error, colour = known(mean.standard_error), ROLE_COLOURS[row.role]
+        panel.errorbar([value], [mean.mean], yerr=[[error], [error]], fmt="o", color=colour, capsize=3, markersize=6)
+    oracle = next((row.metrics[CROSS_ENTROPY].mean for row in comparison.rows if row.role == "oracle"), None)
+    if oracle is not None:
+        panel.axhline(oracle, color=GREEN, linestyle="--", linewidth=1.5, zorder=0)
+    costs = [value for _, value in shown]
+    if min(costs) > 0 and max(costs) > _WIDE_RATIO * min(costs):
+        panel.set_xscale("log")
+        panel.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        panel.xaxis.set_minor_formatter(NullFormatter())
+    panel.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    panel.margins(0.12)
+    panel.set_xlabel(f"{_COST_LABELS[cost]}{', logarithmic' if panel.get_xscale() == 'log' else ''}, lower is better")
+    panel.set_ylabel("cross-entropy (nats), lower is better")
+    panel.grid(alpha=0.3)
+    dashed = "" if oracle is None else "; dashed: the oracle"
+    set_title(
+        figure,
+        f"Quality against {_COST_LABELS[cost].split(' (')[0]}",
+        f"mean over seeds, whiskers: standard error over seeds; blue: methods, orange: baselines{dashed}",
+    )
+    _place_labels(figure, panel, shown)
+    return save_picture(figure, path)
+
+
+def plot_reliability_by_method(reports: Mapping[str, Report], path: str | Path) -> Path:
+    """Reliability of several methods side by side, on the same axes."""
+    if not reports:
+        raise ConfigurationError("No report to draw. Give the report of at least one method.")
+    num_columns = min(_PANELS_A_ROW, len(reports))
+    num_rows = -(-len(reports) // num_columns)
+    figure = new_figure(0.8 + 2.5 * num_columns, 1.2 + 2.5 * num_rows)
+    panels = figure.subplots(num_rows, num_columns, sharex=True, sharey=True, squeeze=False)
+    tops: list[float] = []
+    for panel, (name, report) in zip(panels.flat, reports.items(), strict=False):
+        draw_reliability(panel, report)
+        tops.append(panel.get_ylim()[1])
+        panel.set_title(f"{name}\nECE {report.metrics[CALIBRATION_ERROR].value:.4f}", fontsize=9)
+    panels.flat[0].set_ylim(0, max(tops))
+    panels.flat[0].set_xlim(0, max(report.calibration.bins[-1].high for report in reports.values()))
+    for number, panel in enumerate(panels.flat):
+        if number >= len(reports):
+            panel.remove()
+        elif number >= len(reports) - num_columns:
+            panel.tick_params(labelbottom=True)
+    figure.supxlabel("probability of the best item (0 to 1)", fontsize=10)
+    figure.supylabel("share with the best item right (0 to 1)", fontsize=10)
+    set_title(figure, "Calibration by method", "dashed: perfectly calibrated; above it: more often right than said")
+    return save_picture(figure, path)
+
+
+def _enlarge(panel: Axes, curves: Sequence[LearningCurve], *, oracle_nats: float | None) -> None:
+    longest = max(curve.points[-1].epoch for curve in curves)
+    seen = [
+        point.validation_cross_entropy_nats for curve in curves for point in curve.points if point.epoch >= longest / 2
+    ]
+    if oracle_nats is not None:
+        seen.append(oracle_nats)
+    space = 0.06 * (max(seen) - min(seen)) or 0.05
+    panel.set_ylim(min(seen) - space, max(seen) + space)
+    panel.set_xlim(longest / 2 - 0.02 * longest, 1.02 * longest)
+
+
+def _place_labels(figure: Figure, panel: Axes, shown: Sequence[tuple[ComparisonRow, float]]) -> None:
+    """Write each name where it covers no point and no other name: the nearest free place, with a line if it is far."""
+    canvas = figure.canvas
+    assert isinstance(canvas, FigureCanvasAgg)
+    canvas.draw()
+    renderer, frame = canvas.get_renderer(), panel.get_window_extent()
+    points = [panel.transData.transform((value, row.metrics[CROSS_ENTROPY].mean)) for row, value in shown]
+    pixels = figure.dpi / 72
+    taken = [Bbox.from_extents(x - 5 * pixels, y - 5 * pixels, x + 5 * pixels, y + 5 * pixels) for x, y in points]
+    for (row, value), (x, y) in zip(shown, points, strict=True):
+        text = panel.annotate(
+            row.label,
+            (value, row.metrics[CROSS_ENTROPY].mean),
+            (0, 0),
+            textcoords="offset points",
+            fontsize=9,
+            ha="center",
+            va="center",
+            arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 4},
+        )
+        # The axes stay where the labels were measured.
+        text.set_in_layout(False)
+        size = text.get_window_extent(renderer)
+        boxes = [
+            Bbox.from_bounds(x + right - size.width / 2, y + up - size.height / 2, size.width, size.height)
+            for right, up in _offsets(size.width, size.height, gap=8 * pixels)
+        ]
+        free = [box for box in boxes if _is_inside(box, frame) and not any(box.overlaps(other) for other in taken)]
+        chosen = free[0] if free else boxes[0]
+        taken.append(chosen)
+        middle = (chosen.x0 + chosen.width / 2 - x, chosen.y0 + chosen.height / 2 - y)
+        text.xyann = (middle[0] / pixels, middle[1] / pixels)
+
+
+def _offsets(width: float, height: float, *, gap: float) -> list[tuple[float, float]]:
+    """Where the middle of a label may stand, seen from its point: around it, then in wider rings."""
+    found: list[tuple[float, float]] = []
+    for ring in range(6):
+        distance = gap + 1.3 * ring * height
+        for angle in np.linspace(0, 2 * np.pi, 16, endpoint=False):
+            right, up = float(np.cos(angle)), float(np.sin(angle))
+            found.append((right * (width / 2 + distance), up * (height / 2 + distance)))
+    return found
+
+
+def _is_inside(box: Bbox, frame: Bbox) -> bool:
+    margin = 0.3 * box.height
+    is_across = box.x0 - margin >= frame.x0 and box.x1 + margin <= frame.x1
+    return is_across and box.y0 - margin >= frame.y0 and box.y1 + margin <= frame.y1
