@@ -48,8 +48,8 @@ def outfit_completion(
     device: options.Device = "auto",
 ) -> None:
     """Table 1 on open data: methods and controls in the stylist world, beside the best possible score."""
-    from contextual_bert.benchmark.report_files import write_comparison
     from contextual_bert.benchmark.tasks.outfit_completion import CARD, prepare_study, run_study
+    from contextual_bert.evaluation import write_study
 
     calm_transformers()
     try:
@@ -61,7 +61,8 @@ def outfit_completion(
         raise Interrupted(
             f"Interrupted. Complete runs and checkpoints below {output} are whole: the same command goes on there."
         ) from None
-    written = write_comparison(found, output)
-    show(found.to_rich())
-    remark("", f"wrote {', '.join(str(path) for path in written)}; runs in {output}/runs/ROW/seed-N")
-    next_commands(["evaluate", str(output / "runs" / found.rows[0].name / "seed-0"), "--part", "test"])
+    write_study(found, output)
+    show(found.comparison.to_rich())
+    remark("", *found.texts, *(f"{each.name}: {each} when training ended" for each in found.convergences()))
+    remark(f"wrote {output / 'report.html'}, report.md with its pictures and study.json; runs in {output}/runs")
+    next_commands(["attribute", str(output / "runs" / (found.best_method() or reference) / "seed-0")])

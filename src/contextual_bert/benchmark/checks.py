@@ -14,6 +14,7 @@ from typing import Any
 
 from contextual_bert.benchmark.run_files import (
     CHECKPOINTS,
+    HISTORY_FILE,
     METRICS_FILE,
     SCORES_FILE,
     TENSORBOARD,
@@ -36,6 +37,7 @@ MODEL_FILES = ("config.json", "model.safetensors", "README.md")
 RUN_FILES = (
     METRICS_FILE,  # first, so that a directory that is half cleared is not taken for a run
     SCORES_FILE,
+    HISTORY_FILE,
     *MODEL_FILES,
     "generation_config.json",
     "processor_config.json",

@@ -10,7 +10,7 @@ import platform
 import resource
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,12 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from contextual_bert.errors import RunDirectoryError
-from contextual_bert.evaluation import Cost, Report, Run, Scores
+from contextual_bert.evaluation import Cost, LearningCurve, LearningPoint, Report, Run, Scores
+from contextual_bert.evaluation.metrics import CROSS_ENTROPY
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
 METRICS_FILE = "metrics.json"
+HISTORY_FILE = "history.json"
 WEIGHTS_FILE = "model.safetensors"
 SCORES_FILE = "test_scores.safetensors"
 CHECKPOINTS = "checkpoints"
@@ -104,6 +106,35 @@ def write_metrics(directory: Path, reports: Mapping[str, Report], cost: Cost, ex
         **extra,
     }
     (directory / METRICS_FILE).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def write_history(directory: Path, recipe: Recipe, history: Sequence[Mapping[str, Any]]) -> None:
+    """history.json: the learning curve of the run; none where nothing was evaluated during training."""
+    points: list[LearningPoint] = []
+    train_loss: float | None = None
+    for entry in history:
+        train_loss = entry.get("loss", train_loss)
+        if (validation := entry.get(f"eval_{CROSS_ENTROPY}")) is not None:
+            points.append(LearningPoint(entry["epoch"], entry["step"], train_loss, validation))
+            train_loss = None
+    if points:
+        text = LearningCurve(recipe.label, recipe.seed, tuple(points)).to_json()
+        (directory / HISTORY_FILE).write_text(text + "\n", encoding="utf-8")
+
+
+def load_history(directory: Path) -> LearningCurve | None:
+    """The learning curve of a run, None where it has none.
+
+    Raises:
+        RunDirectoryError: the file is damaged.
+    """
+    path = directory / HISTORY_FILE
+    if not path.exists():
+        return None
+    try:
+        return LearningCurve.from_json(path.read_text(encoding="utf-8"))
+    except (ValueError, TypeError, KeyError) as error:
+        raise RunDirectoryError(f"{path} is no learning curve ({error}). Train again with --overwrite.") from error
 
 
 def write_recipe(directory: Path, recipe: Recipe, resolved: Mapping[str, Any]) -> None:

@@ -41,6 +41,8 @@ from contextual_bert.benchmark.run_files import (
     load_run,
     peak_memory_bytes,
     save_scores,
+    trainer_state,
+    write_history,
     write_metrics,
     write_recipe,
 )
@@ -110,8 +112,10 @@ def run(
             # Interrupted after the last step. Another one must not follow, least of all after an early stop.
             best = best_weights(checkpoint) if arguments.load_best_model_at_end else checkpoint / WEIGHTS_FILE
             load_model(model, best, strict=False)
+            history = trainer_state(checkpoint)["log_history"]
         else:
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
+            history = trainer.state.log_history
     finally:
         for callback in trainer.callback_handler.callbacks:
             if isinstance(callback, TrainingProgress):
@@ -134,9 +138,8 @@ def run(
             )
     reports = {part: report_on(part, result, ready, seed=recipe.seed) for part, result in scored.items()}
     if trainer.is_world_process_zero():
-        write_run(
-            output, recipe, ready, model, {"reports": reports, "scored": scored, "cost": cost, "arguments": arguments}
-        )
+        results = {"reports": reports, "scored": scored, "cost": cost, "arguments": arguments, "history": history}
+        write_run(output, recipe, ready, model, results)
     trainer.accelerator.wait_for_everyone()
     return reports.get("test") or reports["validation"]
 
@@ -214,6 +217,7 @@ def write_run(output: Path, recipe: Recipe, ready: Preparation, model: nn.Module
             "lines": ready.lines(),
         }
         write_recipe(folder, recipe, resolved)
+        write_history(folder, recipe, results["history"])
         write_card(folder, recipe, reports, ready.lines())
         unknown = {name: result.num_unknown_targets for name, result in results["scored"].items()}
         write_metrics(folder, reports, results["cost"], {"unknown_targets": unknown, "evaluated_part": part})
@@ -226,6 +230,27 @@ def cluster_numbers(ready: Preparation, part: str, example_ids: NDArray[np.int64
         return None
     numbers = np.unique(customers, return_inverse=True)[1]
     return numbers[set_index(ready.datasets[part], example_ids)].astype(np.int64)
+
+
+def train_missing(
+    recipes: Sequence[Recipe], output: Path, ready: Preparation, *, is_quiet: bool = False, say: Say = print
+) -> list[Run]:
+    """The runs of these recipes in ``<output>/<label>/seed-<n>``: trained where they are missing, else read."""
+    runs: list[Run] = []
+    for recipe in recipes:
+        folder = run_directory(output, recipe)
+        if is_complete(folder):
+            check_same_recipe(ready.resolve(recipe), folder, split_digest=ready.split.digest)
+            say(f"{folder}: complete, not run again")
+        else:
+            run(recipe, folder, preparation=ready, is_resumed=True, is_quiet=is_quiet)
+        runs.append(load_run(folder, name=recipe.label, role=role_of(recipe)))
+    return runs
+
+
+def run_directory(output: Path, recipe: Recipe) -> Path:
+    """Where a run of a study lies."""
+    return output / recipe.label / f"seed-{recipe.seed}"
 
 
 def compare(
@@ -254,15 +279,7 @@ def compare(
     """
     check_study(recipes, reference=reference, others=[each.name for each in extra])
     ready = preparation or prepare(recipes[0])
-    runs: list[Run] = []
-    for recipe in recipes:
-        folder = output / recipe.label / f"seed-{recipe.seed}"
-        if is_complete(folder):
-            check_same_recipe(ready.resolve(recipe), folder, split_digest=ready.split.digest)
-            say(f"{folder}: complete, not run again")
-        else:
-            run(recipe, folder, preparation=ready, is_resumed=True, is_quiet=is_quiet)
-        runs.append(load_run(folder, name=recipe.label, role=role_of(recipe)))
+    runs = train_missing(recipes, output, ready, is_quiet=is_quiet, say=say)
     return compare_runs(
         [*runs, *extra],
         reference=reference,

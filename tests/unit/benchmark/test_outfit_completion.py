@@ -71,15 +71,22 @@ def test_a_study_goes_on_and_has_the_oracle_last(
     monkeypatch.setattr(runner, "run", counted)
     second = run_study(data, tmp_path, names=names, num_seeds=1, say=said.append)
     assert trained == ["popularity"]
-    assert [(row.name, row.role) for row in second.rows] == [
+    assert [(row.name, row.role) for row in second.comparison.rows] == [
         ("none", "method"),
         ("global_state_update_shuffled", "control"),
         ("popularity", "baseline"),
         ("oracle", "oracle"),
     ]
-    assert first.rows[0].metrics == second.rows[0].metrics
-    best = second.rows[-1].metrics["cross_entropy_nats"].mean
-    assert all(row.metrics["cross_entropy_nats"].mean > best for row in second.rows[:-1])
+    assert first.comparison.rows[0].metrics == second.comparison.rows[0].metrics
+    assert [(curve.name, len(curve.points)) for curve in second.curves] == [(name, 1) for name in names]
+    assert list(second.reports) == names
+    assert "global_state_update_shuffled" in second.texts[1]
+    assert "above the best possible score" in second.texts[2]
+    assert second.against_oracle is not None
+    gaps = [row.differences["cross_entropy_nats"].interval.value for row in second.against_oracle.rows[:-1]]
+    assert min(gaps) > 0
+    best = second.comparison.rows[-1].metrics["cross_entropy_nats"].mean
+    assert all(row.metrics["cross_entropy_nats"].mean > best for row in second.comparison.rows[:-1])
 
 
 def test_a_row_from_its_recipe_gives_the_same_digits(data: StudyData, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from contextual_bert.training import ContextualBertTrainer, Recipe
 FILES = {
     "README.md",
     "config.json",
+    "history.json",
     "metrics.json",
     "model.safetensors",
     "processor_config.json",

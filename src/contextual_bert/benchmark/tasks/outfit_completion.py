@@ -12,12 +12,12 @@ from typing import Any
 from contextual_bert.benchmark.checks import BASELINES, PAPER_METHODS
 from contextual_bert.benchmark.oracle_run import oracle_run
 from contextual_bert.benchmark.preparation import Preparation, prepare
-from contextual_bert.benchmark.runner import compare
+from contextual_bert.benchmark.study_report import study
 from contextual_bert.benchmark.task import TaskCard
 from contextual_bert.benchmark.world_files import OUTFITS_FILE, write_world
 from contextual_bert.data import StylistWorld
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
-from contextual_bert.evaluation import Comparison
+from contextual_bert.evaluation import Study
 from contextual_bert.models import PAPER_PARAMETERS, matching_sizes
 from contextual_bert.models.configuration_contextual_bert import PAPER_CONTEXT_SIZE
 from contextual_bert.training.recipe import Recipe
@@ -173,7 +173,7 @@ def run_study(
     num_seeds: int = 3,
     reference: str = "none",
     say: Callable[[str], None] = print,
-) -> Comparison:
+) -> Study:
     """Train what is missing of the rows and compare all of them, the oracle last, on the same masked positions.
 
     Args:
@@ -190,8 +190,16 @@ def run_study(
     if num_seeds < 1:
         raise ConfigurationError(f"num_seeds={num_seeds}: give 1 or more.")
     recipes = [recipe.with_seed(seed) for seed in range(num_seeds) for recipe in data.rows(names).values()]
-    oracle = oracle_run(data.world, data.preparation)
-    return compare(recipes, output, reference=reference, extra=[oracle], preparation=data.preparation, say=say)
+    size, world = data.size, "with interactions" if data.world.has_interactions else "without interactions"
+    return study(
+        f"{CARD.title}, {world}: {size.num_items:,} articles, about {size.num_training_outfits:,} training outfits",
+        recipes,
+        output,
+        preparation=data.preparation,
+        reference=reference,
+        extra=[oracle_run(data.world, data.preparation)],
+        say=say,
+    )
 
 
 def _drawn(folder: Path, size: Size, *, has_interactions: bool) -> StylistWorld:
