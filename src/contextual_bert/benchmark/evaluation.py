@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from contextual_bert.benchmark.checks import load_recipe
 from contextual_bert.benchmark.preparation import customers_of
+from contextual_bert.benchmark.reporting import take
 from contextual_bert.benchmark.run_files import commit, hardware
-from contextual_bert.benchmark.runner import take
 from contextual_bert.data import (
     Oracle,
     SetDataset,

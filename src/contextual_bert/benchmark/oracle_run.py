@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from contextual_bert.benchmark.preparation import Preparation
-from contextual_bert.benchmark.runner import cluster_numbers
+from contextual_bert.benchmark.reporting import cluster_numbers
 from contextual_bert.data import Oracle, StylistWorld
 from contextual_bert.evaluation import Run, Scores
 

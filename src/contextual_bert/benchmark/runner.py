@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-from numpy.typing import NDArray
 from safetensors.torch import load_model
 from torch import nn
 from torch.utils.tensorboard import SummaryWriter
@@ -27,6 +25,7 @@ from contextual_bert.benchmark.checks import (
     remember_recipe,
 )
 from contextual_bert.benchmark.preparation import Preparation, prepare
+from contextual_bert.benchmark.reporting import cluster_numbers, provenance, report_on
 from contextual_bert.benchmark.run_files import (
     CHECKPOINTS,
     METRICS_FILE,
@@ -34,8 +33,6 @@ from contextual_bert.benchmark.run_files import (
     TENSORBOARD,
     WEIGHTS_FILE,
     best_weights,
-    commit,
-    hardware,
     is_complete,
     is_trained,
     load_run,
@@ -51,15 +48,13 @@ from contextual_bert.evaluation import (
     Comparison,
     Cost,
     EvaluationSettings,
-    Provenance,
     Report,
     Role,
     Run,
     compare_runs,
-    evaluate_scores,
 )
 from contextual_bert.evaluation.whole_files import replacing_directory
-from contextual_bert.inference import ScoredSet, score, segment_labels, set_index
+from contextual_bert.inference import ScoredSet, score
 from contextual_bert.training import (
     ContextualBertTrainer,
     ContextualTrainingArguments,
@@ -173,29 +168,6 @@ def make_trainer(
     return trainer
 
 
-def report_on(part: str, scored: ScoredSet, ready: Preparation, *, seed: int) -> Report:
-    """Metrics with intervals and segments of one part."""
-    dataset, customers = ready.datasets[part], ready.customers(part)
-    index = set_index(dataset, scored.scores.example_id)
-    known = ready.customers("train")
-    no_one = np.zeros(0, dtype=np.bool_)
-    is_cold = no_one if customers is None or known is None else ~np.isin(customers, known)
-    return evaluate_scores(
-        scored.scores,
-        clusters=customers[index] if customers is not None else None,
-        # A split by customer makes every customer cold: a segment of all says nothing.
-        cold_customers=is_cold[index] if is_cold.any() and not is_cold.all() else None,
-        segments={name: take(labels, index) for name, labels in segment_labels(dataset, ready.processor).items()},
-        num_items=len(ready.processor.items.values),
-        provenance=provenance(ready, seeds=(seed,)),
-    )
-
-
-def take(labels: NDArray[np.str_] | list[list[str]], index: NDArray[np.int64]) -> NDArray[np.str_] | list[list[str]]:
-    """The labels of these sets, in that order."""
-    return [labels[place] for place in index.tolist()] if isinstance(labels, list) else labels[index]
-
-
 def write_run(output: Path, recipe: Recipe, ready: Preparation, model: nn.Module, results: Mapping[str, Any]) -> None:
     """Everything that makes the directory usable and checkable; moved into place when all of it is written."""
     reports: Mapping[str, Report] = results["reports"]
@@ -221,15 +193,6 @@ def write_run(output: Path, recipe: Recipe, ready: Preparation, model: nn.Module
         write_card(folder, recipe, reports, ready.lines())
         unknown = {name: result.num_unknown_targets for name, result in results["scored"].items()}
         write_metrics(folder, reports, results["cost"], {"unknown_targets": unknown, "evaluated_part": part})
-
-
-def cluster_numbers(ready: Preparation, part: str, example_ids: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """A number for the customer of each scored row, the same in every run on these data."""
-    customers = ready.customers(part)
-    if customers is None:
-        return None
-    numbers = np.unique(customers, return_inverse=True)[1]
-    return numbers[set_index(ready.datasets[part], example_ids)].astype(np.int64)
 
 
 def train_missing(
@@ -294,14 +257,3 @@ def role_of(recipe: Recipe) -> Role:
     if recipe.conditioning in BASELINES:
         return "baseline"
     return "control" if recipe.is_control or recipe.is_context_shuffled else "method"
-
-
-def provenance(ready: Preparation, *, seeds: Sequence[int]) -> Provenance:
-    """Where the numbers of a report come from."""
-    return Provenance(
-        data_digest=ready.split.data_digest[:16],
-        commit=commit(),
-        seeds=tuple(seeds),
-        hardware=hardware(),
-        recipe="recipe.json",
-    )

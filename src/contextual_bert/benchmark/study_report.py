@@ -10,8 +10,9 @@ from pathlib import Path
 
 from contextual_bert.benchmark.checks import check_study
 from contextual_bert.benchmark.preparation import Preparation
+from contextual_bert.benchmark.reporting import provenance
 from contextual_bert.benchmark.run_files import METRICS_FILE, load_history
-from contextual_bert.benchmark.runner import provenance, run_directory, train_missing
+from contextual_bert.benchmark.runner import run_directory, train_missing
 from contextual_bert.evaluation import Comparison, Report, Run, Study, compare_runs
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY
 from contextual_bert.training.recipe import Recipe
