@@ -33,7 +33,10 @@ def command(
         list[str] | None,
         typer.Option(metavar="A,B", help="Methods; default: the paper's five."),
     ] = None,
-    baselines: Annotated[list[str] | None, typer.Option(metavar="A,B", help="Baselines: bag, bag_context.")] = None,
+    baselines: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B", help="Baselines: popularity, context_popularity, bag, bag_context."),
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds a method: --seed and the numbers after it.")] = 3,
     reference: Annotated[str, typer.Option(metavar="METHOD", help="What the others are compared with.")] = "none",
     split: options.SplitFile = None,
@@ -69,6 +72,7 @@ def command(
     from contextual_bert.benchmark import compare, prepare
     from contextual_bert.benchmark.checks import PAPER_METHODS, check_study, clear_run
     from contextual_bert.benchmark.report_files import write_comparison
+    from contextual_bert.benchmark.runner import run_directory
 
     calm_transformers()
     names = [*dict.fromkeys((*(listed(conditioning) or PAPER_METHODS), *listed(baselines)))]
@@ -81,7 +85,7 @@ def command(
         remark(*ready.lines())
         if overwrite:
             for recipe in recipes:
-                clear_run(output / recipe.conditioning / f"seed-{recipe.seed}")
+                clear_run(run_directory(output, recipe))
         found = compare(recipes, output, reference=reference, preparation=ready, say=remark)
     except KeyboardInterrupt:
         raise Interrupted(
@@ -90,5 +94,5 @@ def command(
     written = write_comparison(found, output)
     show(found.to_rich())
     remark("", f"wrote {', '.join(str(path) for path in written)}; runs in {output}/METHOD/seed-N")
-    last = output / recipes[0].conditioning / f"seed-{seed}"
+    last = run_directory(output, recipes[0])
     next_commands(["evaluate", str(last), "--part", "test", "--output", f"{last}/evaluation"])

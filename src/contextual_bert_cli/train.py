@@ -31,7 +31,8 @@ def command(
         str | None,
         typer.Option(
             metavar="METHOD",
-            help="none, concat, new_position, global_state, global_state_update, state_flow, film, bag or bag_context; "
+            help="none, concat, new_position, global_state, global_state_update, state_flow, film, or a baseline: "
+            "popularity, context_popularity, bag, bag_context; "
             "default: that of --init-from, else global_state_update.",
         ),
     ] = None,

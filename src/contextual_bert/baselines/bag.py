@@ -101,9 +101,10 @@ class BagOfItems(nn.Module):
 
     def logits(self, input_ids: Tensor, asked: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
         """(masked, vocabulary): the logits of the positions asked for, row after row."""
-        hidden = self.output.weight.new_zeros(len(input_ids), self.hidden_size)
         if self.hidden is not None and self.items is not None:
             hidden = self.hidden(self.mean_of_visible(input_ids, self.items))
+        else:
+            hidden = self.output.weight.new_zeros(len(input_ids), self.hidden_size)
         if self.context is not None and self.context_encoder is not None:
             if context is None:
                 raise ConfigurationError("This bag was built with a context, and none came. Give context=....")

@@ -5,7 +5,7 @@ The vocabulary, the bins of numbers and rare values are taken from the training 
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -88,6 +88,14 @@ class Preparation:
                 "Prepare them for this recipe, or give the runs the same."
             )
         return resolved
+
+    def with_schema(self, schema: ContextSchema) -> Self:
+        """The same sets, split and vocabulary, their context encoded by another schema."""
+        return replace(
+            self,
+            recipe=replace(self.recipe, schema=schema.to_dict()),
+            processor=ContextualBertProcessor.from_items(self.processor.items.values, schema),
+        )
 
     def customers(self, part: str) -> NDArray[np.str_] | None:
         """The customer of each set of a part, None where the table names none."""

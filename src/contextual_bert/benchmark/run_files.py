@@ -119,7 +119,7 @@ def write_history(directory: Path, recipe: Recipe, history: Sequence[Mapping[str
             train_loss = None
     if points:
         text = LearningCurve(recipe.label, recipe.seed, tuple(points)).to_json()
-        (directory / HISTORY_FILE).write_text(text + "\n", encoding="utf-8")
+        (directory / HISTORY_FILE).write_text(text, encoding="utf-8")
 
 
 def load_history(directory: Path) -> LearningCurve | None:

@@ -5,7 +5,7 @@ PROTOCOL, points 8 to 14.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from contextual_bert.benchmark.checks import check_study
@@ -61,7 +61,7 @@ def study(
         against_oracle=compared_with(oracle) if oracle is not None else None,
         curves=tuple(curve for curve in curves if curve is not None),
         reports={name: load_report(run_directory(output, firsts[name])) for name in reversed(firsts)},
-        texts=tuple(findings(comparison)),
+        texts=tuple(findings(comparison, shuffled={each.label for each in recipes if each.is_context_shuffled})),
     )
 
 
@@ -71,7 +71,7 @@ def load_report(directory: Path) -> Report:
     return Report.from_json(json.dumps(metrics[metrics["evaluated_part"]]))
 
 
-def findings(comparison: Comparison) -> list[str]:
+def findings(comparison: Comparison, *, shuffled: Collection[str]) -> list[str]:
     """The sentences that a reader needs first: whether to believe the table, and the order of the methods."""
     rows = {row.name: row for row in comparison.rows}
     means = {name: row.metrics[CROSS_ENTROPY].mean for name, row in rows.items()}
@@ -79,7 +79,7 @@ def findings(comparison: Comparison) -> list[str]:
     found = [f"By cross-entropy: {', '.join(f'`{name}` {means[name]:.3f}' for name in methods)}."]
     for name, row in rows.items():
         difference = row.differences.get(CROSS_ENTROPY)
-        if not name.endswith("_shuffled") or difference is None:
+        if name not in shuffled or difference is None:
             continue
         gap = difference.interval
         verdict = "better: something leaks" if gap.high < 0 else "not better: nothing leaks"

@@ -147,7 +147,8 @@ def plot_cost_against_quality(comparison: Comparison, path: str | Path, *, cost:
     set_title(
         figure,
         f"Quality against {_COST_LABELS[cost].split(' (')[0]}",
-        f"mean over seeds, whiskers: standard error over seeds; blue: methods, orange: baselines{dashed}",
+        "mean over seeds, whiskers: standard error over seeds; "
+        f"blue: methods, grey: controls, orange: baselines{dashed}",
     )
     _place_labels(figure, panel, shown)
     return save_picture(figure, path)

@@ -38,7 +38,7 @@ WORLD_SEED, OUTFITS_SEED = 0, 1
 WORLDS: Mapping[str, bool] = {"interactions": True, "additive": False}
 WIDE = ("none", "new_position")
 SHUFFLED = "global_state_update"
-# The same for every method; how it was found: docs/log.md.
+# The same for every method; what is known of it so far: docs/log.md.
 MODEL: Mapping[str, Any] = {
     "has_head_layer_norm": False,
     "hidden_dropout_prob": 0.0,
@@ -158,11 +158,11 @@ def prepare_study(folder: Path, *, size: str = "small", world: str = "interactio
         dtype="bfloat16",
         device=device,
     )
-    inferred = prepare(recipe).processor.schema
+    ready = prepare(recipe)
+    inferred = ready.processor.schema
     if inferred is None:
         raise DataError("has no column for a context", file=recipe.data, fix="Draw the world again.")
-    schema = inferred.with_context_size(PAPER_CONTEXT_SIZE)
-    return StudyData(drawn, prepare(replace(recipe, schema=schema.to_dict())), chosen)
+    return StudyData(drawn, ready.with_schema(inferred.with_context_size(PAPER_CONTEXT_SIZE)), chosen)
 
 
 def run_study(
