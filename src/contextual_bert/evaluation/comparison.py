@@ -9,7 +9,6 @@ Paper: Table 1 (mean and standard error of three runs). PROTOCOL, points 9-13.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,7 @@ from contextual_bert.evaluation.metrics import (
 )
 from contextual_bert.evaluation.report import FEW_CLUSTERS, EvaluationSettings
 from contextual_bert.evaluation.runs import Cost, Role, Run, align_runs, group_runs, mean_cost, seed_warnings
-from contextual_bert.evaluation.serialization import from_json_text, to_json_text
+from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import (
     Provenance,
     Table,
@@ -63,7 +62,7 @@ class ComparisonRow:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(JsonText):
     """The table of a study: one row a method.
 
     Formula: difference = mean over rows of (mean over seeds of a) - (the same of the reference).
@@ -101,15 +100,6 @@ class Comparison:
     rows: tuple[ComparisonRow, ...]
     warnings: tuple[str, ...]
     provenance: Provenance
-
-    def to_json(self) -> str:
-        """All numbers, unrounded; units are in the keys, an unknown number is null."""
-        return to_json_text(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote: tables are generated from files, never typed."""
-        return from_json_text(text, cls)
 
     def to_markdown(self) -> str:
         return render_markdown(self.heading(), self.tables(), self.notes())

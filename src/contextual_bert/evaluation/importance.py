@@ -9,7 +9,6 @@ Paper: not there. References: Breiman 2001, section 10 (permutation importance);
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +19,7 @@ from contextual_bert.evaluation.intervals import ClusterBootstrap, Difference, I
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, Scores, exact_mean, metric_of, recall_key, row_values
 from contextual_bert.evaluation.report import FEW_CLUSTERS, EvaluationSettings
 from contextual_bert.evaluation.runs import Run, align_runs
-from contextual_bert.evaluation.serialization import from_json_text, to_json_text
+from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import (
     Provenance,
     Table,
@@ -52,7 +51,7 @@ class FeatureImportance:
 
 
 @dataclass(frozen=True)
-class FeatureImportances:
+class FeatureImportances(JsonText):
     """What a model takes from each feature of the context.
 
     Formula: rise(f) = mean over rows and permutations of CE(permuted f) - CE, both of the same masked position.
@@ -93,15 +92,6 @@ class FeatureImportances:
     unpermuted: dict[str, Interval]
     rows: tuple[FeatureImportance, ...]
     provenance: Provenance
-
-    def to_json(self) -> str:
-        """All numbers, unrounded; units are in the keys, an unknown number is null."""
-        return to_json_text(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote."""
-        return from_json_text(text, cls)
 
     def to_markdown(self) -> str:
         return render_markdown(self._heading(), [self._table()], self.notes())

@@ -11,13 +11,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Self
 
 import numpy as np
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.intervals import seed_mean
-from contextual_bert.evaluation.serialization import from_json_text, to_json_text
+from contextual_bert.evaluation.serialization import JsonText
 
 # The resolution of a study of three seeds: the paper's standard errors are 0.004 to 0.008 nats. What one more epoch
 # would change by less cannot be told from another seed.
@@ -37,7 +36,7 @@ class LearningPoint:
 
 
 @dataclass(frozen=True)
-class LearningCurve:
+class LearningCurve(JsonText):
     """How the validation cross-entropy of one run went down.
 
     Args:
@@ -70,15 +69,6 @@ class LearningCurve:
         epochs = [point.epoch for point in self.points]
         if any(later <= earlier for earlier, later in pairwise(epochs)):
             raise ConfigurationError(f"{place} has epochs {epochs}. Give each once, in the order of training.")
-
-    def to_json(self) -> str:
-        """All numbers, unrounded; a loss that is unknown is null."""
-        return to_json_text(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote."""
-        return from_json_text(text, cls)
 
 
 @dataclass(frozen=True)

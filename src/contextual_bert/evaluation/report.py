@@ -8,7 +8,7 @@ Paper: the columns of Table 1. PROTOCOL, points 1-5, 10, 11, 13.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +28,7 @@ from contextual_bert.evaluation.metrics import (
     usable_ks,
 )
 from contextual_bert.evaluation.segments import Segment, evaluate_segments, worst_segment
-from contextual_bert.evaluation.serialization import from_json_text, to_json_text
+from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import (
     Provenance,
     Table,
@@ -68,7 +68,7 @@ class EvaluationSettings:
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(JsonText):
     """The numbers of one run: metrics with intervals, by segment, with calibration and provenance.
 
     Formula: each metric is a mean over masked positions; its interval resamples clusters.
@@ -110,15 +110,6 @@ class Report:
     calibration: Calibration
     curve: tuple[tuple[int, float], ...]
     provenance: Provenance
-
-    def to_json(self) -> str:
-        """All numbers, unrounded; units are in the keys, an unknown number is null."""
-        return to_json_text(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote."""
-        return from_json_text(text, cls)
 
     def to_markdown(self, *, num_segments: int | None = None) -> str:
         """Tables and footer; at most `num_segments` segments, the worst first, or all in order."""

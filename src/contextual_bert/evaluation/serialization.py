@@ -10,11 +10,28 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
 from types import NoneType, UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from contextual_bert.errors import DataError
 
 T = TypeVar("T")
+
+
+class JsonText:
+    """A dataclass of results that is kept as JSON: tables and pages are generated from files, never typed."""
+
+    def to_json(self) -> str:
+        """Everything, unrounded; units are in the keys, an unknown number is null."""
+        return to_json_text(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what `to_json` wrote.
+
+        Raises:
+            DataError: the text is not the JSON of this class.
+        """
+        return from_json_text(text, cls)
 
 
 def to_json_text(value: object) -> str:

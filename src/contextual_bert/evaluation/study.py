@@ -8,7 +8,6 @@ Paper: Table 1 and section 4. PROTOCOL, points 8 to 14.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
 
 from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
 from contextual_bert.evaluation.comparison import Comparison
@@ -22,7 +21,7 @@ from contextual_bert.evaluation.metrics import CALIBRATION_ERROR, CROSS_ENTROPY
 from contextual_bert.evaluation.pages import Picture, Section, render_html_page, render_markdown_page
 from contextual_bert.evaluation.paper import PAPER_SOURCE, PAPER_TABLE_1, PaperRow
 from contextual_bert.evaluation.report import Report
-from contextual_bert.evaluation.serialization import from_json_text, to_json_text
+from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.study_tables import (
     gains_table,
     methods_table,
@@ -35,7 +34,7 @@ _WARNING = "Warning: "
 
 
 @dataclass(frozen=True)
-class Study:
+class Study(JsonText):
     """The report of a comparison of methods with controls and, where there is one, an oracle.
 
     Formula: none of its own; gains are ratios of means over seeds.
@@ -91,15 +90,6 @@ class Study:
                 f"against_oracle compares {sorted(rows_by_name(other))} on {other.num_rows:,} masked positions, the "
                 f"comparison {sorted(names)} on {self.comparison.num_rows:,}. Compare the same runs twice."
             )
-
-    def to_json(self) -> str:
-        """Everything, unrounded: the page can be made again from it."""
-        return to_json_text(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote."""
-        return from_json_text(text, cls)
 
     def to_markdown(self) -> str:
         """The page, with its pictures as files beside it."""
