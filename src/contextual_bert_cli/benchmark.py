@@ -56,7 +56,8 @@ def outfit_completion(
         with working("drawing and reading the outfits"):
             data = prepare_study(output / "world", size=size, world=world, device=device)
         remark(*CARD.lines(), *data.preparation.lines())
-        found = run_study(data, output / "runs", names=listed(rows), num_seeds=seeds, reference=reference, say=remark)
+        chosen = [*data.rows(listed(rows)).values()]
+        found = run_study(data, output / "runs", rows=chosen, num_seeds=seeds, reference=reference, say=remark)
     except KeyboardInterrupt:
         raise Interrupted(
             f"Interrupted. Complete runs and checkpoints below {output} are whole: the same command goes on there."

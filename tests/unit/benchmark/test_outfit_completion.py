@@ -59,8 +59,9 @@ def test_a_study_goes_on_and_has_the_oracle_last(
     data: StudyData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ["none", "global_state_update_shuffled", "popularity"]
+    rows = [data.row(name) for name in names]
     said: list[str] = []
-    first = run_study(data, tmp_path, names=names[:2], num_seeds=1, say=said.append)
+    first = run_study(data, tmp_path, rows=rows[:2], num_seeds=1, say=said.append)
     trained: list[str] = []
     run = runner.run
 
@@ -69,7 +70,7 @@ def test_a_study_goes_on_and_has_the_oracle_last(
         return run(recipe, *arguments, **settings)
 
     monkeypatch.setattr(runner, "run", counted)
-    second = run_study(data, tmp_path, names=names, num_seeds=1, say=said.append)
+    second = run_study(data, tmp_path, rows=rows, num_seeds=1, say=said.append)
     assert trained == ["popularity"]
     assert [(row.name, row.role) for row in second.comparison.rows] == [
         ("none", "method"),
@@ -90,7 +91,7 @@ def test_a_study_goes_on_and_has_the_oracle_last(
 
 
 def test_a_row_from_its_recipe_gives_the_same_digits(data: StudyData, tmp_path: Path) -> None:
-    run_study(data, tmp_path, names=["none", "film"], num_seeds=1, say=lambda _: None)
+    run_study(data, tmp_path, rows=[data.row("none"), data.row("film")], num_seeds=1, say=lambda _: None)
     recipe = runner.Recipe.load(tmp_path / "film" / "seed-0")
     again = runner.run(recipe, tmp_path / "again", is_quiet=True)
     first = runner.load_run(tmp_path / "film" / "seed-0", name="film").scores
@@ -106,7 +107,7 @@ def test_the_same_folder_for_another_world(data: StudyData, folder: Path) -> Non
 
 def test_names_that_no_study_has(data: StudyData, tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'film'"):
-        run_study(data, tmp_path, names=["flim"])
+        data.row("flim")
     with pytest.raises(UnknownNameError, match="Did you mean 'small'"):
         prepare_study(tmp_path, size="smal")
     with pytest.raises(UnknownNameError, match="Did you mean 'additive'"):

@@ -130,6 +130,14 @@ class StudyData:
                 raise UnknownNameError(f"No row {name!r} in this study. {did_you_mean(name, every)}")
         return {name: every[name] for name in names or every}
 
+    def row(self, name: str) -> Recipe:
+        """One row's recipe, as it is or to make another row of: ``replace(data.row("film"), name="film_wide", ...)``.
+
+        Raises:
+            UnknownNameError: no such row.
+        """
+        return self.rows([name])[name]
+
 
 def prepare_study(folder: Path, *, size: str = "small", world: str = "interactions", device: str = "auto") -> StudyData:
     """Draw the world and its outfits into ``folder``, or read them if they are there, and prepare them.
@@ -169,7 +177,7 @@ def run_study(
     data: StudyData,
     output: Path,
     *,
-    names: Sequence[str] = (),
+    rows: Sequence[Recipe] = (),
     num_seeds: int = 3,
     reference: str = "none",
     say: Callable[[str], None] = print,
@@ -179,7 +187,7 @@ def run_study(
     Args:
         data: of ``prepare_study``.
         output: folder of the runs; a complete run is not run again.
-        names: rows to run; all if none is named.
+        rows: of ``data.rows`` or of your own making; all of ``data.rows`` if none is given.
         num_seeds: seeds of each row.
         reference: the row that the others are compared with.
         say: where sentences about the progress go.
@@ -189,7 +197,8 @@ def run_study(
     """
     if num_seeds < 1:
         raise ConfigurationError(f"num_seeds={num_seeds}: give 1 or more.")
-    recipes = [recipe.with_seed(seed) for seed in range(num_seeds) for recipe in data.rows(names).values()]
+    chosen = rows or [*data.rows().values()]
+    recipes = [recipe.with_seed(seed) for seed in range(num_seeds) for recipe in chosen]
     size, world = data.size, "with interactions" if data.world.has_interactions else "without interactions"
     return study(
         f"{CARD.title}, {world}: {size.num_items:,} articles, about {size.num_training_outfits:,} training outfits",

@@ -1,0 +1,137 @@
+"""Table 1 of the Contextual BERT paper on open data: the stylist world, where the best possible score is known.
+
+One function a row. What every method shares (sizes, budget, learning rate, masks) is in
+`contextual_bert.benchmark.tasks.outfit_completion`, and how it was found in docs/log.md. Results:
+recipes/results/table1-SIZE-WORLD.
+
+    python recipes/table1.py                                                 # small, with interactions: hours
+    python recipes/table1.py --world additive --rows none,concat,global_state_update
+    python recipes/table1.py --size large --rows global_state_update --seeds 1
+
+A run that is complete is not run again, an interrupted one goes on. `contextual-bert benchmark outfit-completion` is
+the same for a study of one's own.
+"""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from transformers.utils.logging import disable_progress_bar, set_verbosity_error
+
+from contextual_bert.benchmark.tasks.outfit_completion import SIZES, WORLDS, StudyData, prepare_study, run_study
+from contextual_bert.evaluation import write_study
+from contextual_bert.training import Recipe
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def none(data: StudyData) -> Recipe:
+    """[None]: BERT, which sees the other items and not the customer."""
+    return data.row("none")
+
+
+def concat(data: StudyData) -> Recipe:
+    """[C]: the context's vector joins each item's embedding before the first block."""
+    return data.row("concat")
+
+
+def new_position(data: StudyData) -> Recipe:
+    """[NP]: the context is one more position of the sequence."""
+    return data.row("new_position")
+
+
+def global_state(data: StudyData) -> Recipe:
+    """[GS]: every block reads the context's state between attention and feed-forward."""
+    return data.row("global_state")
+
+
+def global_state_update(data: StudyData) -> Recipe:
+    """[GSU]: as [GS], and the state goes through a map of its own after each block."""
+    return data.row("global_state_update")
+
+
+def state_flow(data: StudyData) -> Recipe:
+    """The paper's future work: the state also reads the sequence after each block."""
+    return data.row("state_flow")
+
+
+def film(data: StudyData) -> Recipe:
+    """A comparator the paper does not have: scale and shift of each sub-layer's input from the context, from zero."""
+    return data.row("film")
+
+
+def none_wide(data: StudyData) -> Recipe:
+    """Control: [None] with as many parameters as [GSU]."""
+    return data.row("none_wide")
+
+
+def new_position_wide(data: StudyData) -> Recipe:
+    """Control: [NP] with as many parameters as [GSU]."""
+    return data.row("new_position_wide")
+
+
+def global_state_update_shuffled(data: StudyData) -> Recipe:
+    """Control: [GSU] with the context of another customer's outfit, a new one every epoch."""
+    return data.row("global_state_update_shuffled")
+
+
+def popularity(data: StudyData) -> Recipe:
+    """Baseline: how often an item occurs."""
+    return data.row("popularity")
+
+
+def context_popularity(data: StudyData) -> Recipe:
+    """Baseline: what the context says without the other items."""
+    return data.row("context_popularity")
+
+
+def bag(data: StudyData) -> Recipe:
+    """Baseline: what the mean of the other items says."""
+    return data.row("bag")
+
+
+def bag_context(data: StudyData) -> Recipe:
+    """Baseline: the mean of the other items and the context."""
+    return data.row("bag_context")
+
+
+ROWS: tuple[Callable[[StudyData], Recipe], ...] = (
+    none,
+    concat,
+    new_position,
+    global_state,
+    global_state_update,
+    state_flow,
+    film,
+    none_wide,
+    new_position_wide,
+    global_state_update_shuffled,
+    popularity,
+    context_popularity,
+    bag,
+    bag_context,
+)
+
+
+def main() -> None:
+    """Train what is missing, write the report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--world", choices=WORLDS, default="interactions")
+    parser.add_argument("--rows", default=",".join(row.__name__ for row in ROWS))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="worlds and run directories (default: runs)")
+    arguments = parser.parse_args()
+    name = f"table1-{arguments.size}-{arguments.world}"
+    data = prepare_study(arguments.runs / name / "world", size=arguments.size, world=arguments.world)
+    print(*data.preparation.lines(), sep="\n")
+    functions = {row.__name__: row for row in ROWS}
+    rows = [functions[row](data) for row in arguments.rows.split(",")]
+    found = run_study(data, arguments.runs / name / "runs", rows=rows, num_seeds=arguments.seeds)
+    print(*found.texts, *write_study(found, RESULTS / name), sep="\n")
+
+
+if __name__ == "__main__":
+    set_verbosity_error()
+    disable_progress_bar()
+    main()

@@ -1,0 +1,52 @@
+"""recipes/table1.py: one function a row of the study, and a report where its results belong."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from contextual_bert.benchmark.tasks import outfit_completion
+from contextual_bert.benchmark.tasks.outfit_completion import Size, prepare_study
+from contextual_bert.evaluation import Study
+
+RECIPE = Path(__file__).parents[3] / "recipes" / "table1.py"
+TINY = Size(
+    num_items=60,
+    num_training_outfits=120,
+    num_validation_outfits=30,
+    num_test_outfits=40,
+    training={"num_train_epochs": 1, "per_device_train_batch_size": 64},
+    baseline_training={"num_train_epochs": 1},
+)
+
+
+@pytest.fixture
+def table1(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.setitem(outfit_completion.SIZES, "tiny", TINY)  # pyright: ignore[reportArgumentType]
+    spec = importlib.util.spec_from_file_location("table1", RECIPE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_function_for_each_row_of_the_study(table1: ModuleType, tmp_path: Path) -> None:
+    data = prepare_study(tmp_path, size="tiny", device="cpu")
+    rows = {row.__name__: row(data) for row in table1.ROWS}
+    assert rows == data.rows()
+    assert [recipe.label for recipe in rows.values()] == list(rows)
+    assert all(row.__doc__ for row in table1.ROWS)
+
+
+def test_it_writes_the_report(table1: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table1, "RESULTS", tmp_path / "results")
+    options = ["--size", "tiny", "--world", "additive", "--rows", "none,popularity", "--seeds", "1"]
+    monkeypatch.setattr(sys, "argv", ["table1.py", *options, "--runs", str(tmp_path / "runs")])
+    table1.main()
+    folder = tmp_path / "results" / "table1-tiny-additive"
+    study = Study.from_json((folder / "study.json").read_text())
+    assert [row.name for row in study.comparison.rows] == ["none", "popularity", "oracle"]
+    assert "without interactions" in (folder / "report.md").read_text()
+    assert (folder / "report.html").exists()
