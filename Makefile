@@ -10,6 +10,8 @@ INSTALLED := $(VENV)/.installed
 # each spins on the core that the other needs, and both become several times slower: let them sleep instead.
 export OMP_WAIT_POLICY := PASSIVE
 export GOMP_SPINCOUNT := 0
+# The models of demo and tests are so small that two threads wait for each other longer than they compute.
+demo test: export OMP_NUM_THREADS := 1
 # The version is pinned in constraints.txt: do not ask the network for a newer one.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 

@@ -48,6 +48,7 @@ def command(
     batch_size: options.BatchSize = None,
     learning_rate: options.LearningRate = None,
     masks_per_set: options.MasksPerSet = None,
+    item_vectors: options.ItemVectors = None,
     patience: options.Patience = None,
     seed: options.Seed = 0,
     device: options.Device = "auto",

@@ -85,6 +85,14 @@ Epochs = Annotated[float | None, typer.Option(help="Passes over the training par
 BatchSize = Annotated[int | None, typer.Option(help="Sets a training step and process (default 256).")]
 LearningRate = Annotated[float | None, typer.Option(help="Peak learning rate, above 0 (default 0.001).")]
 MasksPerSet = Annotated[int | None, typer.Option(help="Items masked in each set and step, 1 or more (default 1).")]
+ItemVectors = Annotated[
+    str | None,
+    typer.Option(
+        metavar="cooccurrence|random",
+        help="What the items of a new model start with: which are together in training sets, or nothing "
+        "(default cooccurrence).",
+    ),
+]
 Patience = Annotated[
     int | None, typer.Option(help="Stop after so many epochs without a better validation cross-entropy.")
 ]

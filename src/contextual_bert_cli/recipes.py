@@ -18,7 +18,7 @@ _TRAINING_OPTIONS = {
 }
 _PLAIN_OPTIONS = (
     *("items", "customer", "time", "split_by", "validation", "test", "split_seed"),
-    *("conditioning", "patience", "device", "dtype", "seed"),
+    *("conditioning", "item_vectors", "patience", "device", "dtype", "seed"),
 )
 
 

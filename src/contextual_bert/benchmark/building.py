@@ -4,13 +4,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from huggingface_hub.errors import StrictDataclassError
-from torch import nn
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from contextual_bert.baselines import BagOfItems
 from contextual_bert.benchmark.checks import BASELINES, check_conditioning
 from contextual_bert.benchmark.preparation import Preparation
 from contextual_bert.conditioning import get_method
+from contextual_bert.data import cooccurrence_vectors
 from contextual_bert.errors import ConfigurationError, ContextualBertError
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, count_parameters
 from contextual_bert.training import ContextualTrainingArguments, training_arguments
@@ -49,10 +53,18 @@ def build_model(recipe: Recipe, ready: Preparation) -> nn.Module:
     Raises:
         UnknownNameError: neither a method nor a baseline has that name.
     """
-    name, schema, vocab_size = recipe.conditioning, ready.processor.schema, len(ready.processor.items)
-    check_conditioning(name)
+    check_conditioning(recipe.conditioning)
     if recipe.init_from is not None:
-        return started_from(recipe, vocab_size)
+        return started_from(recipe, len(ready.processor.items))
+    model = new_model(recipe, ready)
+    if recipe.item_vectors != "random":
+        start_with_cooccurrence(model, ready, seed=recipe.seed)
+    return model
+
+
+def new_model(recipe: Recipe, ready: Preparation) -> ContextualBertForMaskedLM | BagOfItems:
+    """The model of a recipe with random weights."""
+    name, schema, vocab_size = recipe.conditioning, ready.processor.schema, len(ready.processor.items)
     has_context = "context" in BASELINES[name] if name in BASELINES else get_method(name).has_context
     if has_context and schema is None:
         raise ConfigurationError(
@@ -80,6 +92,29 @@ def build_model(recipe: Recipe, ready: Preparation) -> nn.Module:
 def initial_scale(hidden_size: object) -> float:
     """Standard deviation of the first weights: what BERT's 0.02 is for its own width (docs/decisions/006)."""
     return hidden_size**-0.5 if isinstance(hidden_size, int) and hidden_size > 0 else 0.02
+
+
+@torch.no_grad()
+def start_with_cooccurrence(model: ContextualBertForMaskedLM | BagOfItems, ready: Preparation, *, seed: int) -> None:
+    """Give the items that share training sets their first vectors, at the scale of the random ones (decision 010)."""
+    if isinstance(model, ContextualBertForMaskedLM):
+        items, output = model.bert.embeddings.word_embeddings, model.cls.predictions.decoder
+    else:
+        items, output = model.items, model.output
+    if items is None:
+        return
+    vocab_size, size = items.weight.shape
+    first, last = cooccurrence_vectors(ready.datasets["train"], vocab_size=vocab_size, size=size, seed=seed)
+    copy_at_scale(last, output.weight)
+    copy_at_scale(first, items.weight)  # after the output, for a tied matrix is the input's
+
+
+def copy_at_scale(vectors: NDArray[np.float64], weight: Tensor) -> None:
+    """Copy the rows that are not zero, scaled as a whole to the standard deviation of what they replace."""
+    rows = np.flatnonzero(vectors.any(axis=1))
+    if len(rows):
+        scaled = vectors[rows] * (float(weight.std()) / vectors[rows].std())
+        weight[torch.from_numpy(rows)] = torch.from_numpy(scaled).to(weight)
 
 
 def started_from(recipe: Recipe, vocab_size: int) -> ContextualBertForMaskedLM:

@@ -2,6 +2,7 @@
 
 from contextual_bert.data.audit import Audit, Fault, audit
 from contextual_bert.data.collators import MaskingCollator
+from contextual_bert.data.cooccurrence import cooccurrence_vectors
 from contextual_bert.data.dataset import EveryPosition, SetBatch, SetDataset
 from contextual_bert.data.digests import table_digest
 from contextual_bert.data.oracle import Oracle
@@ -29,6 +30,7 @@ __all__ = [
     "Split",
     "StylistWorld",
     "audit",
+    "cooccurrence_vectors",
     "read_sets",
     "read_table",
     "split_by_customer",

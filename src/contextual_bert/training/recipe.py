@@ -18,6 +18,7 @@ from contextual_bert.training.arguments import check_settings
 FORMAT = "contextual-bert recipe 1"
 RECIPE_FILE = "recipe.json"
 SplitBy = Literal["customer", "time", "row"]
+ItemVectors = Literal["cooccurrence", "random"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,9 @@ class Recipe:
         name: the row's name in tables and folders, where it is not the method's: for a control, or another setting.
         is_control: a row that no one would deploy; it shows what the methods' gains are due to.
         is_context_shuffled: every set gets the context of another, a new one each epoch; implies a control.
+        item_vectors: what a new model starts with: "cooccurrence" takes the first vectors of the items from which items
+            are together in the training sets (docs/decisions/010), "random" draws them like all other weights; None is
+            "cooccurrence", or with ``init_from`` the vectors of that run.
         model: fields of ContextualBertConfig that differ from ``DEFAULT_MODEL``.
         training: fields of ContextualTrainingArguments that differ from its defaults.
         patience: stop after so many epochs without a better validation cross-entropy; None never stops early.
@@ -73,6 +77,7 @@ class Recipe:
     name: str | None = None
     is_control: bool = False
     is_context_shuffled: bool = False
+    item_vectors: ItemVectors | None = None
     model: Mapping[str, Any] = field(default_factory=dict[str, Any])
     training: Mapping[str, Any] = field(default_factory=dict[str, Any])
     patience: int | None = None
@@ -92,6 +97,16 @@ class Recipe:
             )
         if self.split_by == "time" and self.time is None:
             raise ConfigurationError("split_by='time' needs the time column. Name it with time=... (--time).")
+        if self.item_vectors is not None:
+            if self.item_vectors not in get_args(ItemVectors):
+                raise ConfigurationError(
+                    f"item_vectors={self.item_vectors!r}. {did_you_mean(self.item_vectors, get_args(ItemVectors))}"
+                )
+            if self.init_from is not None:
+                raise ConfigurationError(
+                    f"item_vectors={self.item_vectors!r} is for a new model, and this one starts from "
+                    f"{self.init_from}, whose vectors are kept. Leave one of the two out."
+                )
         if self.name is not None and not re.fullmatch(r"\w[\w.-]*", self.name):
             raise ConfigurationError(f"name={self.name!r} names a folder: give letters, digits, '_', '-' and '.'.")
         if self.patience is not None and self.patience < 1:

@@ -42,7 +42,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
     }
     path = tmp_path_factory.mktemp("planted") / "sets.parquet"
     pq.write_table(pa.table(columns), path)
-    training = {"num_train_epochs": 15, "learning_rate": 0.01, "per_device_train_batch_size": 32}
+    training = {"num_train_epochs": 20, "learning_rate": 0.01, "per_device_train_batch_size": 32}
     return Recipe(
         data=str(path),
         items="items",

@@ -1,0 +1,67 @@
+"""What a new model starts with: items that are together in training sets have vectors that say so."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from contextual_bert.baselines import BagOfItems
+from contextual_bert.benchmark import Preparation
+from contextual_bert.benchmark.building import build_model
+from contextual_bert.data import cooccurrence_vectors
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.models import ContextualBertForMaskedLM
+from contextual_bert.training import Recipe
+
+
+def item_weights(model: nn.Module) -> tuple[Tensor, Tensor]:
+    """Of the input and of the output."""
+    if isinstance(model, BagOfItems):
+        assert model.items is not None
+        return model.items.weight, model.output.weight
+    assert isinstance(model, ContextualBertForMaskedLM)
+    return model.bert.embeddings.word_embeddings.weight, model.cls.predictions.decoder.weight
+
+
+@pytest.mark.parametrize("name", ["none", "global_state_update", "bag", "bag_context"])
+def test_item_vectors(name: str, tiny_recipe: Recipe, tiny_data: Preparation) -> None:
+    recipe = replace(tiny_recipe, conditioning=name)
+    torch.manual_seed(0)
+    drawn = build_model(replace(recipe, item_vectors="random"), tiny_data)
+    torch.manual_seed(0)
+    started = build_model(recipe, tiny_data)
+    vocab_size, size = item_weights(started)[0].shape
+    analysed = cooccurrence_vectors(tiny_data.datasets["train"], vocab_size=vocab_size, size=size, seed=recipe.seed)
+    for before, after, vectors in zip(item_weights(drawn), item_weights(started), analysed, strict=True):
+        direction = torch.from_numpy(vectors).float()
+        has_company = direction.any(dim=1)
+        assert has_company[3:].all() and not has_company[:3].any()
+        torch.testing.assert_close(after[3:] / after[3:].norm(), direction[3:] / direction[3:].norm())
+        assert torch.equal(after[:3], before[:3])
+        assert float(after[3:].detach().std()) == pytest.approx(float(before.detach().std()), rel=1e-2)
+    others = {
+        key: weight
+        for key, weight in started.state_dict().items()
+        if all(weight.data_ptr() != one.data_ptr() for one in item_weights(started))
+    }
+    assert others
+    assert all(torch.equal(weight, drawn.state_dict()[key]) for key, weight in others.items())
+
+
+def test_a_tied_matrix_gets_the_vectors_of_the_input(tiny_recipe: Recipe, tiny_data: Preparation) -> None:
+    recipe = replace(tiny_recipe, model={**tiny_recipe.model, "tie_word_embeddings": True})
+    inputs, outputs = item_weights(build_model(recipe, tiny_data))
+    assert inputs is outputs
+    vectors, _ = cooccurrence_vectors(
+        tiny_data.datasets["train"], vocab_size=inputs.shape[0], size=inputs.shape[1], seed=recipe.seed
+    )
+    direction = torch.from_numpy(vectors).float()
+    torch.testing.assert_close(inputs[3:] / inputs[3:].norm(), direction[3:] / direction[3:].norm())
+
+
+def test_what_cannot_be_asked_for(tiny_recipe: Recipe) -> None:
+    with pytest.raises(ConfigurationError, match=r"item_vectors='coocurrence'.*cooccurrence"):
+        replace(tiny_recipe, item_vectors="coocurrence")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ConfigurationError, match="this one starts from runs/a, whose vectors are kept"):
+        replace(tiny_recipe, item_vectors="random", init_from="runs/a")
