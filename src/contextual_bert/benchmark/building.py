@@ -58,20 +58,19 @@ def build_model(recipe: Recipe, ready: Preparation) -> nn.Module:
         return started_from(recipe, len(ready.processor.items))
     model = new_model(recipe, ready)
     if recipe.item_vectors != "random":
-        start_with_cooccurrence(model, ready, seed=recipe.seed)
+        start_with_cooccurrence(model, recipe, ready)
     return model
 
 
 def new_model(recipe: Recipe, ready: Preparation) -> ContextualBertForMaskedLM | BagOfItems:
     """The model of a recipe with random weights."""
     name, schema, vocab_size = recipe.conditioning, ready.processor.schema, len(ready.processor.items)
-    has_context = "context" in BASELINES[name] if name in BASELINES else get_method(name).has_context
-    if has_context and schema is None:
+    if has_context(recipe) and schema is None:
         raise ConfigurationError(
             f"conditioning={name!r} needs a context, and {recipe.data} has no column for one. Take 'none' or 'bag'."
         )
     if name in BASELINES:
-        layout = schema.layout if has_context and schema is not None else ()
+        layout = schema.layout if has_context(recipe) and schema is not None else ()
         return BagOfItems(vocab_size, layout=layout, has_items="items" in BASELINES[name])
     sizes = {**DEFAULT_MODEL, **recipe.model}
     fields = {
@@ -89,13 +88,19 @@ def new_model(recipe: Recipe, ready: Preparation) -> ContextualBertForMaskedLM |
         raise ConfigurationError(f"No model has these settings ({dict(recipe.model)}): {error}.") from error
 
 
+def has_context(recipe: Recipe) -> bool:
+    """Whether the method or baseline sees a context."""
+    name = recipe.conditioning
+    return "context" in BASELINES[name] if name in BASELINES else get_method(name).has_context
+
+
 def initial_scale(hidden_size: object) -> float:
     """Standard deviation of the first weights: what BERT's 0.02 is for its own width (docs/decisions/006)."""
     return hidden_size**-0.5 if isinstance(hidden_size, int) and hidden_size > 0 else 0.02
 
 
 @torch.no_grad()
-def start_with_cooccurrence(model: ContextualBertForMaskedLM | BagOfItems, ready: Preparation, *, seed: int) -> None:
+def start_with_cooccurrence(model: ContextualBertForMaskedLM | BagOfItems, recipe: Recipe, ready: Preparation) -> None:
     """Give the items that share training sets their first vectors, at the scale of the random ones (decision 010)."""
     if isinstance(model, ContextualBertForMaskedLM):
         items, output = model.bert.embeddings.word_embeddings, model.cls.predictions.decoder
@@ -104,7 +109,13 @@ def start_with_cooccurrence(model: ContextualBertForMaskedLM | BagOfItems, ready
     if items is None:
         return
     vocab_size, size = items.weight.shape
-    first, last = cooccurrence_vectors(ready.datasets["train"], vocab_size=vocab_size, size=size, seed=seed)
+    first, last = cooccurrence_vectors(
+        ready.datasets["train"],
+        vocab_size=vocab_size,
+        size=size,
+        seed=recipe.seed,
+        has_context=has_context(recipe) and not recipe.is_context_shuffled,
+    )
     copy_at_scale(last, output.weight)
     copy_at_scale(first, items.weight)  # after the output, for a tied matrix is the input's
 

@@ -1,77 +1,151 @@
-"""Item vectors from which items occur together in the training sets: a start from which no model has to find it.
+"""Item vectors from what the items of the training sets come with: a start from which no model has to find it.
 
 Deliberately knows no model; `benchmark.building` puts the vectors where they belong. Paper: not there
 (docs/decisions/010).
 """
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from torch import Tensor
 
+from contextual_bert.context.features import MULTI_PADDING
 from contextual_bert.data.dataset import SetDataset
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 # Of the subspace iteration: directions beside those asked for, and rounds. The leading directions are exact with these;
 # the last, which are mostly noise, are some mixture of the rest.
 NUM_EXTRA, NUM_ROUNDS = 32, 8
+# A value of the context seen in fewer sets than this is mostly chance, and counts for less.
+NUM_DOUBTED = 50
 
 
-def cooccurrence_vectors(dataset: SetDataset, *, vocab_size: int, size: int, seed: int) -> tuple[Floats, Floats]:
-    """Correspondence analysis of which items share a set, as a vector an item for the input and one for the output.
+def cooccurrence_vectors(
+    dataset: SetDataset, *, vocab_size: int, size: int, seed: int, has_context: bool
+) -> tuple[Floats, Floats]:
+    """Correspondence analysis of what items come with, as a vector an item for the input and one for the output.
 
     Formula:
-        A = D^-1/2 (C - r r^T / n) D^-1/2 = U L U^T;  inputs = U |L|^1/2 R,  outputs = U sign(L) |L|^1/2 R
+        A = D^-1/2 (C - r r^T / n) D^-1/2,  B = F^-1/2 X^T Z / sqrt(m),  [A B] = U S V^T;
+        outputs = U S^1/2 R,  inputs = A U S^-1/2 R
 
     Symbols:
-        C (items, items) in how many sets two items are together, its diagonal zero; r its row sums, D = diag(r), n
-        their sum; U, L the ``size`` eigenvectors with the largest |eigenvalue|; R a random rotation, which spreads them
-        over all components. The product outputs inputs^T is the best approximation of A of that rank: positive for
-        items found together more often than chance, negative for those that replace each other.
+        X (sets, items) membership; C = X^T X with a zero diagonal: in how many sets two items are together; r its row
+        sums, D = diag(r), n their sum; Z (sets, values) the context, a column a value of each feature, standardised;
+        F = diag(number of sets of each item); m number of sets; U, S the ``size`` leading left singular vectors and
+        values; R a random rotation, which spreads them over all components. The product outputs inputs^T approximates
+        A: positive for items found together more often than chance, negative for those that replace each other.
 
     Shapes: two arrays (vocab_size, size); a row is zero where an item never shares a set.
 
     Args:
-        dataset: the training sets.
+        dataset: the training sets with their contexts.
         vocab_size: ids are below it.
         size: components of a vector; where there are fewer items, the rest of the subspace is zero.
-        seed: of the rotation; the eigenvectors are the same for every seed.
+        seed: of the rotation; the singular vectors are the same for every seed.
+        has_context: False leaves B out: the vectors of a model that sees no context.
 
-    Reference: Halko, Martinsson and Tropp (2011), Finding structure with randomness, for the subspace iteration, which
-        never makes A: each round multiplies by the sparse sets-by-items matrix twice. Greenacre (1984), Theory and
-        Applications of Correspondence Analysis; negative eigenvalues are kept here.
+    Reference: Greenacre (1984), Theory and Applications of Correspondence Analysis. Halko, Martinsson and Tropp (2011),
+        Finding structure with randomness, for the subspace iteration, which makes neither A nor B: a round multiplies
+        by the sparse X and Z^T X.
 
     Example:
         >>> sets = SetDataset([3, 4, 3, 5, 3, 4], [0, 2, 4, 6], context={}, example_ids=[0, 1, 2])
-        >>> inputs, outputs = cooccurrence_vectors(sets, vocab_size=6, size=2, seed=0)
+        >>> inputs, outputs = cooccurrence_vectors(sets, vocab_size=6, size=2, seed=0, has_context=False)
         >>> bool(inputs[3] @ outputs[4] > inputs[5] @ outputs[4])
         True
     """
-    item_ids, offsets = dataset.item_ids.numpy(), dataset.offsets.numpy()
-    ones, shape = np.ones(len(item_ids)), (len(offsets) - 1, vocab_size)
-    membership = sparse.csr_array((ones, item_ids, offsets), shape=shape)
-    membership.sum_duplicates()
-    membership.data[:] = 1.0
-    counts = membership.sum(axis=0)
-    row_sums = membership.T @ membership.sum(axis=1) - counts
-    total = row_sums.sum()
-    scale = np.divide(1.0, np.sqrt(row_sums), out=np.zeros(vocab_size), where=row_sums > 0)
-    num_known = int((row_sums > 0).sum())
+    associations = _Associations.of(dataset, vocab_size, has_context=has_context)
+    num_known = int((associations.row_sums > 0).sum())
     if num_known < 2:
         return np.zeros((vocab_size, size)), np.zeros((vocab_size, size))
-    expected = np.sqrt(row_sums / total)[:, None]
-
-    def associations(block: Floats) -> Floats:
-        weighted = scale[:, None] * block
-        together = membership.T @ (membership @ weighted) - counts[:, None] * weighted
-        return scale[:, None] * together - expected * (expected.T @ block)
-
     rank = min(size, num_known - 1)
     subspace = np.random.default_rng(0).standard_normal((vocab_size, min(rank + NUM_EXTRA, num_known)))
     for _ in range(NUM_ROUNDS):
-        subspace, _ = np.linalg.qr(associations(subspace))
-    values, coordinates = np.linalg.eigh(subspace.T @ associations(subspace))
-    largest = np.argsort(-np.abs(values))[:rank]
-    values, vectors = values[largest], subspace @ coordinates[:, largest]
+        subspace, _ = np.linalg.qr(associations.squared(subspace))
+    with_items, with_context = associations.items(subspace), associations.context(subspace)
+    squares, coordinates = np.linalg.eigh(with_items.T @ with_items + with_context.T @ with_context)
+    leading = coordinates[:, ::-1][:, :rank]
+    roots = squares[::-1][:rank].clip(min=np.finfo(np.float64).tiny) ** 0.25  # S^1/2
     rotation, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((size, size)))
-    scaled = np.where(row_sums[:, None] > 0, vectors * np.sqrt(np.abs(values)), 0.0)
-    return scaled @ rotation[:rank], (scaled * np.sign(values)) @ rotation[:rank]
+    is_known = associations.row_sums[:, None] > 0
+    outputs = np.where(is_known, (subspace @ leading) * roots, 0.0) @ rotation[:rank]
+    inputs = np.where(is_known, (with_items @ leading) / roots, 0.0) @ rotation[:rank]
+    return inputs, outputs
+
+
+@dataclass(frozen=True)
+class _Associations:
+    """A and B as products with blocks of vectors; neither is ever made."""
+
+    membership: Any  # sparse (sets, items): scipy ships no types
+    counts: Floats
+    row_sums: Floats
+    shared: Any  # sparse (values, items): in how many sets a value of the context comes with an item
+    means: Floats
+    deviations: Floats
+
+    @classmethod
+    def of(cls, dataset: SetDataset, vocab_size: int, *, has_context: bool) -> "_Associations":
+        membership = _indicators(dataset.item_ids.numpy(), dataset.offsets.numpy(), vocab_size)
+        counts = membership.sum(axis=0)
+        row_sums = membership.T @ membership.sum(axis=1) - counts
+        blocks, means, deviations = [sparse.csr_array((0, vocab_size))], [np.zeros(0)], [np.zeros(0)]
+        for tensor in dataset.context.values() if has_context else ():
+            columns, mean, deviation = _columns_of(tensor)
+            varies = np.flatnonzero(deviation > 0)
+            blocks.append(sparse.csr_array(columns.T @ membership)[varies])
+            means.append(mean[varies])
+            deviations.append(deviation[varies])
+        shared = sparse.vstack(blocks, format="csr")
+        return cls(membership, counts, row_sums, shared, np.concatenate(means), np.concatenate(deviations))
+
+    def items(self, block: Floats) -> Floats:
+        """A times a block: (items, vectors)."""
+        scale = _inverse_root(self.row_sums)
+        expected = np.sqrt(self.row_sums / self.row_sums.sum())[:, None]
+        weighted = scale * block
+        together = self.membership.T @ (self.membership @ weighted) - self.counts[:, None] * weighted
+        return scale * together - expected * (expected.T @ block)
+
+    def context(self, block: Floats) -> Floats:
+        """The transpose of B times a block: (values, vectors)."""
+        weighted = _inverse_root(self.counts) * block / np.sqrt(self.membership.shape[0])
+        return (self.shared @ weighted - np.outer(self.means, self.counts @ weighted)) / self.deviations[:, None]
+
+    def squared(self, block: Floats) -> Floats:
+        """(A A^T + B B^T) times a block: (items, vectors)."""
+        values = self.context(block) / self.deviations[:, None]
+        with_context = self.shared.T @ values - np.outer(self.counts, self.means @ values)
+        scale = _inverse_root(self.counts) / np.sqrt(self.membership.shape[0])
+        return self.items(self.items(block)) + scale * with_context
+
+
+def _columns_of(tensor: Tensor) -> tuple[Any, Floats, Floats]:
+    """A feature as (sets, values), a column a value or those of a given vector; their means, deviations."""
+    values: Any = tensor.numpy()
+    if tensor.is_floating_point():
+        return values.astype(np.float64), values.mean(axis=0), values.std(axis=0)
+    ids = values.reshape(len(values), -1)
+    is_real = ids != MULTI_PADDING if values.ndim == 2 else np.ones(ids.shape, dtype=np.bool_)
+    offsets = np.concatenate([[0], is_real.sum(axis=1).cumsum()])
+    columns = _indicators(ids[is_real], offsets, int(ids.max(initial=0)) + 1)
+    mean = columns.sum(axis=0) / len(ids)
+    return columns, mean, np.sqrt(mean * (1.0 - mean) + (mean > 0) * NUM_DOUBTED / len(ids))
+
+
+def _indicators(ids: Integers, offsets: Integers, num_ids: int) -> Any:
+    """Sparse (rows, ids) of ones: row i has the ids from offsets[i] to offsets[i + 1]."""
+    matrix = sparse.csr_array((np.ones(len(ids)), ids, offsets), shape=(len(offsets) - 1, num_ids))
+    matrix.sum_duplicates()
+    matrix.data[:] = 1.0
+    return matrix
+
+
+def _inverse_root(sums: Floats) -> Floats:
+    """1 / sqrt(sums) as a column, zero where a sum is zero."""
+    return np.divide(1.0, np.sqrt(sums), out=np.zeros(len(sums)), where=sums > 0)[:, None]

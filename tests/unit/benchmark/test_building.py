@@ -32,7 +32,10 @@ def test_item_vectors(name: str, tiny_recipe: Recipe, tiny_data: Preparation) ->
     torch.manual_seed(0)
     started = build_model(recipe, tiny_data)
     vocab_size, size = item_weights(started)[0].shape
-    analysed = cooccurrence_vectors(tiny_data.datasets["train"], vocab_size=vocab_size, size=size, seed=recipe.seed)
+    sees_context = name not in ("none", "bag")
+    analysed = cooccurrence_vectors(
+        tiny_data.datasets["train"], vocab_size=vocab_size, size=size, seed=recipe.seed, has_context=sees_context
+    )
     for before, after, vectors in zip(item_weights(drawn), item_weights(started), analysed, strict=True):
         direction = torch.from_numpy(vectors).float()
         has_company = direction.any(dim=1)
@@ -49,12 +52,26 @@ def test_item_vectors(name: str, tiny_recipe: Recipe, tiny_data: Preparation) ->
     assert all(torch.equal(weight, drawn.state_dict()[key]) for key, weight in others.items())
 
 
+def test_a_shuffled_context_is_not_looked_at(tiny_recipe: Recipe, tiny_data: Preparation) -> None:
+    """Else the control would know whose context a set has."""
+    recipe = replace(tiny_recipe, conditioning="global_state_update")
+    blind, _ = item_weights(build_model(replace(recipe, conditioning="none"), tiny_data))
+    shuffled, _ = item_weights(build_model(replace(recipe, is_context_shuffled=True), tiny_data))
+    seeing, _ = item_weights(build_model(recipe, tiny_data))
+    torch.testing.assert_close(shuffled[3:] / shuffled[3:].norm(), blind[3:] / blind[3:].norm())
+    assert not torch.allclose(seeing[3:] / seeing[3:].norm(), blind[3:] / blind[3:].norm(), atol=1e-3)
+
+
 def test_a_tied_matrix_gets_the_vectors_of_the_input(tiny_recipe: Recipe, tiny_data: Preparation) -> None:
     recipe = replace(tiny_recipe, model={**tiny_recipe.model, "tie_word_embeddings": True})
     inputs, outputs = item_weights(build_model(recipe, tiny_data))
     assert inputs is outputs
     vectors, _ = cooccurrence_vectors(
-        tiny_data.datasets["train"], vocab_size=inputs.shape[0], size=inputs.shape[1], seed=recipe.seed
+        tiny_data.datasets["train"],
+        vocab_size=inputs.shape[0],
+        size=inputs.shape[1],
+        seed=recipe.seed,
+        has_context=True,
     )
     direction = torch.from_numpy(vectors).float()
     torch.testing.assert_close(inputs[3:] / inputs[3:].norm(), direction[3:] / direction[3:].norm())
