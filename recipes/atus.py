@@ -66,6 +66,7 @@ def recipe(conditioning: str, *, data: str, seed: int = 0) -> Recipe:
         customer="person_id",
         policy=SetPolicy(drop_prefixes=(TRAVEL,), drop_items=EVERYDAY, min_count=20, min_size=4, max_size=8),
         conditioning=conditioning,
+        item_vectors="random",  # as the page was measured, before decision 010
         dtype="bfloat16",
         model={} if is_baseline else MODEL,
         training=BASELINE_TRAINING if is_baseline else TRAINING,
