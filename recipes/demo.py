@@ -104,7 +104,7 @@ def show_completions(pipeline: CompletionPipeline, ready: Preparation) -> None:
     test = ready.split.select(ready.sets, "test").table
     outfit = max(test.slice(0, 200).to_pylist(), key=lambda row: len(row["items"]))["items"]
     visible = [*outfit[:-1], "[MASK]"]
-    worn = {item.rpartition("-")[0] for item in visible}
+    worn = {item.rpartition("-")[0] for item in outfit}
     rows = test.slice(0, 300).to_pylist()
     contexts = [without(row) for row in rows if worn.isdisjoint(row["nogo_types"])]
     answers = pipeline(
