@@ -89,7 +89,7 @@ ItemVectors = Annotated[
     str | None,
     typer.Option(
         metavar="cooccurrence|random",
-        help="What the items of a new model start with: which are together in training sets, or nothing "
+        help="What the item vectors of a new model say: what each comes with in training sets, or nothing "
         "(default cooccurrence).",
     ),
 ]
