@@ -13,6 +13,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from contextual_bert.benchmark.building import copy_at_scale
 from contextual_bert.conditioning import METHODS
 from contextual_bert.context import ContextSchema, encode_table, infer_schema
 from contextual_bert.data import (
@@ -98,8 +99,8 @@ def trained(method_name: str, tiny: TinyWorld) -> ContextualBertForMaskedLM:
         torch.manual_seed(0)
         model = ContextualBertForMaskedLM(config).train()
         # Without this start, so few steps end on a plateau, and which method leaves it is luck (docs/decisions/010).
-        for layer, vectors in ((model.bert.embeddings.word_embeddings, first), (model.cls.predictions.decoder, last)):
-            layer.weight.data[3:] = torch.from_numpy(vectors[3:] * 0.1 / vectors[3:].std()).float()
+        copy_at_scale(first, model.bert.embeddings.word_embeddings.weight.data)
+        copy_at_scale(last, model.cls.predictions.decoder.weight.data)
         optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, total_steps=NUM_STEPS, pct_start=0.1)
         collator = MaskingCollator(mask_id=1, pad_id=0, masks_per_set=2)

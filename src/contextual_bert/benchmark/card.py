@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from contextual_bert.benchmark.building import has_context
 from contextual_bert.benchmark.checks import BASELINES
 from contextual_bert.benchmark.run_files import environment
 from contextual_bert.evaluation import Report
@@ -60,14 +61,14 @@ BASELINE = (
 def write_card(directory: Path, recipe: Recipe, reports: Mapping[str, Report], lines: Sequence[str]) -> None:
     """Write README.md into the run directory; every number in it comes from the reports."""
     features = [feature["name"] for feature in (recipe.schema or {}).get("features", ())]
-    has_context = bool(features) and recipe.conditioning != "none"
+    sees_context = bool(features) and has_context(recipe)
     about = BASELINE if recipe.conditioning in BASELINES else MODEL
     text = CARD.format(
         title=f"contextual-bert, {recipe.conditioning}, seed {recipe.seed}",
         about=about.format(
             conditioning=recipe.conditioning,
-            context=" and the context: " + ", ".join(features) if has_context else ", without a context",
-            example=', "context": {...}' if has_context else "",
+            context=" and the context: " + ", ".join(features) if sees_context else ", without a context",
+            example=', "context": {...}' if sees_context else "",
         ),
         data="\n".join(f"- {line}" for line in (f"table: {Path(recipe.data).name}", *lines)),
         results="\n\n".join(f"### {part}\n\n{report.to_markdown(num_segments=10)}" for part, report in reports.items()),

@@ -4,6 +4,7 @@ Deliberately knows no model; `benchmark.building` puts the vectors where they be
 (docs/decisions/010).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,8 @@ Integers = NDArray[np.int64]
 # Of the subspace iteration: directions beside those asked for, and rounds. The leading directions are exact with these;
 # the last, which are mostly noise, are some mixture of the rest.
 NUM_EXTRA, NUM_ROUNDS = 32, 8
+# Vectors multiplied at a time: a product has a row a set, and all vectors at once are mostly traffic of memory.
+NUM_COLUMNS = 32
 # A value of the context seen in fewer sets than this is mostly chance, and counts for less.
 NUM_DOUBTED = 50
 
@@ -35,7 +38,8 @@ def cooccurrence_vectors(
 
     Symbols:
         X (sets, items) membership; C = X^T X with a zero diagonal: in how many sets two items are together; r its row
-        sums, D = diag(r), n their sum; Z (sets, values) the context, a column a value of each feature, standardised;
+        sums, D = diag(r), n their sum; Z (sets, values) the context, a column a value of each feature, standardised
+        (a value of few sets by more than its deviation, for it is mostly chance);
         F = diag(number of sets of each item); m number of sets; U, S the ``size`` leading left singular vectors and
         values; R a random rotation, which spreads them over all components. The product outputs inputs^T approximates
         A: positive for items found together more often than chance, negative for those that replace each other.
@@ -66,8 +70,8 @@ def cooccurrence_vectors(
     rank = min(size, num_known - 1)
     subspace = np.random.default_rng(0).standard_normal((vocab_size, min(rank + NUM_EXTRA, num_known)))
     for _ in range(NUM_ROUNDS):
-        subspace, _ = np.linalg.qr(associations.squared(subspace))
-    with_items, with_context = associations.items(subspace), associations.context(subspace)
+        subspace, _ = np.linalg.qr(_by_columns(associations.squared, subspace))
+    with_items, with_context = (_by_columns(times, subspace) for times in (associations.items, associations.context))
     squares, coordinates = np.linalg.eigh(with_items.T @ with_items + with_context.T @ with_context)
     leading = coordinates[:, ::-1][:, :rank]
     roots = squares[::-1][:rank].clip(min=np.finfo(np.float64).tiny) ** 0.25  # S^1/2
@@ -123,6 +127,12 @@ class _Associations:
         with_context = self.shared.T @ values - np.outer(self.counts, self.means @ values)
         scale = _inverse_root(self.counts) / np.sqrt(self.membership.shape[0])
         return self.items(self.items(block)) + scale * with_context
+
+
+def _by_columns(times: Callable[[Floats], Floats], block: Floats) -> Floats:
+    """A product with a block, computed for some of its columns at a time."""
+    starts = range(0, block.shape[1], NUM_COLUMNS)
+    return np.hstack([times(np.ascontiguousarray(block[:, start : start + NUM_COLUMNS])) for start in starts])
 
 
 def _columns_of(tensor: Tensor) -> tuple[Any, Floats, Floats]:

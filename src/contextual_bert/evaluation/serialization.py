@@ -10,11 +10,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
 from types import NoneType, UnionType
-from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Self, get_args, get_origin, get_type_hints
 
 from contextual_bert.errors import DataError
-
-T = TypeVar("T")
 
 
 class JsonText:
@@ -22,7 +20,7 @@ class JsonText:
 
     def to_json(self) -> str:
         """Everything, unrounded; units are in the keys, an unknown number is null."""
-        return to_json_text(self)
+        return json.dumps(_plain(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -31,26 +29,11 @@ class JsonText:
         Raises:
             DataError: the text is not the JSON of this class.
         """
-        return from_json_text(text, cls)
-
-
-def to_json_text(value: object) -> str:
-    """Indented JSON of dataclasses, tuples and mappings.
-
-    Example:
-        >>> to_json_text((1, float("nan")))
-        '[\\n  1,\\n  null\\n]\\n'
-    """
-    return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def from_json_text(text: str, kind: type[T]) -> T:
-    """Read what `to_json_text` wrote of an object of this class."""
-    try:
-        return _restore(json.loads(text), kind)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        fix = f"Give the text that {kind.__name__}.to_json wrote with this version."
-        raise DataError(f"this is not the JSON of a {kind.__name__}: {error!r}", fix=fix) from error
+        try:
+            return _restore(json.loads(text), cls)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            fix = f"Give the text that {cls.__name__}.to_json wrote with this version."
+            raise DataError(f"this is not the JSON of a {cls.__name__}: {error!r}", fix=fix) from error
 
 
 def _plain(value: Any) -> Any:

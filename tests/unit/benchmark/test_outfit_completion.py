@@ -12,14 +12,6 @@ from contextual_bert.benchmark.tasks.outfit_completion import Size, StudyData, p
 from contextual_bert.errors import ConfigurationError, UnknownNameError
 from contextual_bert.models import PAPER_PARAMETERS
 
-TINY = Size(
-    num_items=60,
-    num_training_outfits=150,
-    num_validation_outfits=40,
-    num_test_outfits=60,
-    training={"num_train_epochs": 1, "per_device_train_batch_size": 64},
-    baseline_training={"num_train_epochs": 1},
-)
 CONTROLS = ["none_wide", "new_position_wide", "global_state_update_shuffled"]
 BASELINES = ["popularity", "context_popularity", "bag", "bag_context"]
 
@@ -30,17 +22,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def data(folder: Path) -> StudyData:
+def data(folder: Path, tiny_size: Size) -> StudyData:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(outfit_completion.SIZES, "tiny", TINY)  # pyright: ignore[reportArgumentType]
+        patch.setitem(outfit_completion.SIZES, "tiny", tiny_size)  # pyright: ignore[reportArgumentType]
         return prepare_study(folder, size="tiny", device="cpu")
 
 
-def test_the_rows(data: StudyData) -> None:
+def test_the_rows(data: StudyData, tiny_size: Size) -> None:
     rows = data.rows()
     assert list(rows) == [*PAPER_PARAMETERS, "state_flow", "film", *CONTROLS, *BASELINES]
     assert [name for name, recipe in rows.items() if recipe.is_control or recipe.is_context_shuffled] == CONTROLS
-    assert {str(recipe.training) for name, recipe in rows.items() if name not in BASELINES} == {str(TINY.training)}
+    assert {str(recipe.training) for name, recipe in rows.items() if name not in BASELINES} == {str(tiny_size.training)}
     for recipe in rows.values():
         data.preparation.resolve(recipe)  # raises if a row asked for other data
 

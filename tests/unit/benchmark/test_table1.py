@@ -7,24 +7,14 @@ from types import ModuleType
 
 import pytest
 
-from contextual_bert.benchmark.tasks import outfit_completion
-from contextual_bert.benchmark.tasks.outfit_completion import Size, prepare_study
+from contextual_bert.benchmark.tasks.outfit_completion import prepare_study
 from contextual_bert.evaluation import Study
 
 RECIPE = Path(__file__).parents[3] / "recipes" / "table1.py"
-TINY = Size(
-    num_items=60,
-    num_training_outfits=120,
-    num_validation_outfits=30,
-    num_test_outfits=40,
-    training={"num_train_epochs": 1, "per_device_train_batch_size": 64},
-    baseline_training={"num_train_epochs": 1},
-)
 
 
 @pytest.fixture
-def table1(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setitem(outfit_completion.SIZES, "tiny", TINY)  # pyright: ignore[reportArgumentType]
+def table1(tiny_study: None) -> ModuleType:
     spec = importlib.util.spec_from_file_location("table1", RECIPE)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

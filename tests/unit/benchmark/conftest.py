@@ -1,0 +1,24 @@
+"""A size of the outfit study that trains in seconds."""
+
+import pytest
+
+from contextual_bert.benchmark.tasks import outfit_completion
+from contextual_bert.benchmark.tasks.outfit_completion import Size
+
+
+@pytest.fixture(scope="session")
+def tiny_size() -> Size:
+    return Size(
+        num_items=60,
+        num_training_outfits=150,
+        num_validation_outfits=40,
+        num_test_outfits=60,
+        training={"num_train_epochs": 1, "per_device_train_batch_size": 64},
+        baseline_training={"num_train_epochs": 1},
+    )
+
+
+@pytest.fixture
+def tiny_study(tiny_size: Size, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`size="tiny"` while a test runs."""
+    monkeypatch.setitem(outfit_completion.SIZES, "tiny", tiny_size)  # pyright: ignore[reportArgumentType]
