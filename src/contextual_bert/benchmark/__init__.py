@@ -9,6 +9,8 @@ from contextual_bert.benchmark.preparation import Preparation, make_split, prepa
 from contextual_bert.benchmark.report_files import write_attribution, write_comparison, write_report
 from contextual_bert.benchmark.run_files import is_complete, load_run
 from contextual_bert.benchmark.runner import compare, run
+from contextual_bert.benchmark.study_report import study
+from contextual_bert.benchmark.table_rows import table_rows
 
 __all__ = [
     "BASELINES",
@@ -27,6 +29,8 @@ __all__ = [
     "oracle_run",
     "prepare",
     "run",
+    "study",
+    "table_rows",
     "write_attribution",
     "write_comparison",
     "write_report",

@@ -9,16 +9,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from contextual_bert.benchmark.checks import BASELINES, PAPER_METHODS
 from contextual_bert.benchmark.oracle_run import oracle_run
 from contextual_bert.benchmark.preparation import Preparation, prepare
 from contextual_bert.benchmark.study_report import study
+from contextual_bert.benchmark.table_rows import table_rows
 from contextual_bert.benchmark.task import TaskCard
 from contextual_bert.benchmark.world_files import OUTFITS_FILE, write_world
 from contextual_bert.data import StylistWorld
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
 from contextual_bert.evaluation import Study
-from contextual_bert.models import PAPER_PARAMETERS, matching_sizes
 from contextual_bert.models.configuration_contextual_bert import PAPER_CONTEXT_SIZE
 from contextual_bert.training.recipe import Recipe
 
@@ -36,8 +35,6 @@ CARD = TaskCard(
 )
 WORLD_SEED, OUTFITS_SEED = 0, 1
 WORLDS: Mapping[str, bool] = {"interactions": True, "additive": False}
-WIDE = ("none", "new_position")
-SHUFFLED = "global_state_update"
 # The same for every method; what else was tried, and with which method: docs/log.md.
 MODEL: Mapping[str, Any] = {
     "has_head_layer_norm": False,
@@ -126,7 +123,8 @@ class StudyData:
         Raises:
             UnknownNameError: no such row.
         """
-        every = _rows(self.preparation.recipe, self.size)
+        base = replace(self.preparation.recipe, model=MODEL, training=self.size.training)
+        every = table_rows(base, baseline_training=self.size.baseline_training)
         for name in names:
             if name not in every:
                 raise UnknownNameError(f"No row {name!r} in this study. {did_you_mean(name, every)}")
@@ -225,25 +223,3 @@ def _drawn(folder: Path, size: Size, *, has_interactions: bool) -> StylistWorld:
             f"interactions {world.has_interactions}: another one than asked for. Give another folder."
         )
     return world
-
-
-def _rows(base: Recipe, size: Size) -> dict[str, Recipe]:
-    """Methods first, then the controls, then the baselines."""
-    method = replace(base, model=MODEL, training=size.training)
-    equal = PAPER_PARAMETERS["global_state_update"]
-    recipes = [
-        *(replace(method, conditioning=name) for name in (*PAPER_METHODS, "state_flow", "film")),
-        *(
-            replace(
-                method,
-                conditioning=name,
-                name=f"{name}_wide",
-                model={**MODEL, **matching_sizes(name, equal)},
-                is_control=True,
-            )
-            for name in WIDE
-        ),
-        replace(method, conditioning=SHUFFLED, is_context_shuffled=True),
-        *(replace(base, conditioning=name, training=size.baseline_training) for name in BASELINES),
-    ]
-    return {recipe.label: recipe for recipe in recipes}

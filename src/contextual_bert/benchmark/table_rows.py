@@ -1,0 +1,53 @@
+"""The rows of Table 1 on any data: the paper's methods, two beyond it, the controls and the baselines, as recipes.
+
+It decides what is compared with what, once for every study; data, sizes and budget are those of the recipe it is given.
+Paper: Table 1. PROTOCOL, point 9.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from contextual_bert.benchmark.checks import BASELINES, PAPER_METHODS
+from contextual_bert.models import PAPER_PARAMETERS, matching_sizes
+from contextual_bert.training.recipe import Recipe
+
+BEYOND_THE_PAPER = ("state_flow", "film")
+WIDE = ("none", "new_position")
+LARGEST = "global_state_update"
+
+
+def table_rows(base: Recipe, *, baseline_training: Mapping[str, Any]) -> dict[str, Recipe]:
+    """Row -> recipe in the table's order: methods first, then the controls, then the baselines.
+
+    The controls: `none` and `new_position` with as many counted parameters as `global_state_update`, which is exact to
+    a percent where ``base.model`` leaves the paper's sizes alone and the context has the paper's 736 components; and
+    `global_state_update` with the contexts of others.
+
+    Args:
+        base: data, model and training of every method; its conditioning does not matter.
+        baseline_training: fields of ContextualTrainingArguments for the baselines, which are cheap and small.
+
+    Reference: Table 1; PROTOCOL, point 9.
+
+    Example:
+        >>> rows = table_rows(Recipe(data="days.parquet", items="items"), baseline_training={"num_train_epochs": 20})
+        >>> list(rows)[:3], rows["bag"].training["num_train_epochs"]
+        (['none', 'concat', 'new_position'], 20)
+    """
+    recipes = [
+        *(replace(base, conditioning=name) for name in (*PAPER_METHODS, *BEYOND_THE_PAPER)),
+        *(
+            replace(
+                base,
+                conditioning=name,
+                name=f"{name}_wide",
+                model={**base.model, **matching_sizes(name, PAPER_PARAMETERS[LARGEST])},
+                is_control=True,
+            )
+            for name in WIDE
+        ),
+        replace(base, conditioning=LARGEST, is_context_shuffled=True),
+        *(replace(base, conditioning=name, model={}, training=baseline_training) for name in BASELINES),
+    ]
+    return {recipe.label: recipe for recipe in recipes}
