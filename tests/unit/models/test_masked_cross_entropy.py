@@ -77,7 +77,7 @@ def test_under_autocast_the_loss_and_the_gradients_of_the_weights_are_float32() 
 
 def test_without_rows_the_sum_is_zero_and_the_mean_is_not_a_number() -> None:
     hidden, weight, bias, targets = leaves()
-    assert float(masked_cross_entropy(hidden[:0], weight, bias, targets[:0], 2)) == 0
+    assert masked_cross_entropy(hidden[:0], weight, bias, targets[:0], 2).item() == 0
 
 
 def test_a_second_backward_says_what_to_do() -> None:
@@ -106,7 +106,7 @@ def test_a_loss_function_of_the_users_own_is_used() -> None:
     model = miniature_model("none").train()
     model.loss_function = lambda logits, **others: logits.sum() * 0 + 5
     outputs = model(**miniature_batch())
-    assert float(outputs.loss) == 5
+    assert outputs.loss.item() == 5
     assert outputs.logits is not None
 
 
