@@ -15,6 +15,7 @@ from contextual_bert.benchmark.run_files import METRICS_FILE, load_history
 from contextual_bert.benchmark.runner import run_directory, train_missing
 from contextual_bert.evaluation import Comparison, Report, Run, Study, compare_runs
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY
+from contextual_bert.training import training_arguments
 from contextual_bert.training.recipe import Recipe
 
 
@@ -54,12 +55,14 @@ def study(
 
     comparison = compared_with(reference)
     curves = (load_history(run_directory(output, recipe)) for recipe in recipes)
+    changes = {training_arguments(output, **recipe.training).one_mask_from_epoch for recipe in recipes}
     firsts = {recipe.label: recipe for recipe in reversed(recipes)}
     return Study(
         title=title,
         comparison=comparison,
         against_oracle=compared_with(oracle) if oracle is not None else None,
         curves=tuple(curve for curve in curves if curve is not None),
+        one_mask_from=tuple(sorted(epoch for epoch in changes if epoch is not None)),
         reports={name: load_report(run_directory(output, firsts[name])) for name in reversed(firsts)},
         texts=tuple(findings(comparison, shuffled={each.label for each in recipes if each.is_context_shuffled})),
     )

@@ -51,6 +51,8 @@ class Study(JsonText):
         reports: method -> report of its first seed, for calibration and segments.
         paper: the paper's table; empty where the study has nothing to do with it.
         texts: paragraphs, findings first; text between backticks is code.
+        one_mask_from: epochs after which training went from several masks a set to one, where it did: the curves
+            have a step there, for the evaluation has one mask throughout.
 
     Relation to its siblings: `Comparison` is its main table and `Report` one run in depth; `write_study` writes it.
 
@@ -72,6 +74,7 @@ class Study(JsonText):
     reports: dict[str, Report] = field(default_factory=dict)
     paper: dict[str, PaperRow] = field(default_factory=lambda: dict(PAPER_TABLE_1))
     texts: tuple[str, ...] = ()
+    one_mask_from: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         names = rows_by_name(self.comparison)
@@ -188,6 +191,11 @@ class Study(JsonText):
             "epoch, by least squares, over the last fifth of the epochs; a learning rate that decays to nothing "
             "flattens every curve."
         )
+        if self.one_mask_from:
+            limit += (
+                " The curves have a step where training went from several masks a set to one (dotted): the evaluation "
+                "has one throughout, and a model that has seen only several is too unsure of it."
+            )
         ends = "; ".join(f"{each.name}: {each}" for each in found)
         picture = Picture(
             "learning_curves.png",

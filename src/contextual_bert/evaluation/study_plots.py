@@ -42,9 +42,16 @@ _PANELS_A_ROW = 4
 
 
 def plot_learning_curves(
-    curves: Sequence[LearningCurve], path: str | Path, *, oracle_nats: float | None = None
+    curves: Sequence[LearningCurve],
+    path: str | Path,
+    *,
+    oracle_nats: float | None = None,
+    one_mask_from: Sequence[int] = (),
 ) -> Path:
-    """Validation cross-entropy by epoch: all of training and its second half; a thin line a seed, the oracle dashed."""
+    """Validation cross-entropy by epoch: all of training and its second half; a thin line a seed, the oracle dashed.
+
+    A dotted line stands where training went from several masks a set to one.
+    """
     if not curves:
         raise ConfigurationError("No learning curve to draw. Give the curve of at least one run.")
     names = list(dict.fromkeys(curve.name for curve in curves))
@@ -75,6 +82,10 @@ def plot_learning_curves(
         if oracle_nats is not None:
             label = "oracle" if panel is whole else None
             panel.axhline(oracle_nats, color=GREEN, linestyle="--", linewidth=2, zorder=0, label=label)
+        first, _ = panel.get_xlim()
+        for epoch in (each for each in one_mask_from if each >= first):
+            label = "one mask from here" if panel is whole and epoch == one_mask_from[0] else None
+            panel.axvline(epoch, color=GREY, linestyle=":", linewidth=1.5, zorder=0, label=label)
         panel.set_xlabel("epoch")
         panel.grid(alpha=0.3)
         panel.xaxis.set_major_locator(MaxNLocator(8, integer=True))

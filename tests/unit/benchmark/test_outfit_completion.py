@@ -1,5 +1,6 @@
 """The study: every row has the same data and budget, controls have equal size, and it goes on where it stopped."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,14 @@ def test_a_study_goes_on_and_has_the_oracle_last(
     assert min(gaps) > 0
     best = second.comparison.rows[-1].metrics["cross_entropy_nats"].mean
     assert all(row.metrics["cross_entropy_nats"].mean > best for row in second.comparison.rows[:-1])
+
+
+def test_the_page_says_where_the_masks_change(data: StudyData, tmp_path: Path) -> None:
+    training = {"num_train_epochs": 2, "masks_per_set": 2, "one_mask_epochs": 1}
+    row = replace(data.row("none"), training=training)
+    found = run_study(data, tmp_path, rows=[row], num_seeds=1, say=lambda _: None)
+    assert found.one_mask_from == (1,)
+    assert "went from several masks a set to one" in found.to_markdown()
 
 
 def test_a_row_from_its_recipe_gives_the_same_digits(data: StudyData, tmp_path: Path) -> None:

@@ -72,6 +72,17 @@ def test_a_line_a_seed_and_a_name_a_method(study, drawn, tmp_path):
     assert len(looks) == len(NAMES)
 
 
+def test_a_dotted_line_where_training_went_to_one_mask(study, drawn, tmp_path):
+    plot_learning_curves(study.curves, tmp_path / "a.png", one_mask_from=(2, 4))
+    left, right = drawn[0].axes
+    dotted = [
+        [line.get_xdata()[0] for line in panel.get_lines() if line.get_linestyle() == ":"] for panel in (left, right)
+    ]
+    assert dotted == [[2, 4], [4]]
+    (legend,) = drawn[0].legends
+    assert [text.get_text() for text in legend.get_texts()].count("one mask from here") == 1
+
+
 def test_gaps_stand_where_the_numbers_are(study, drawn, tmp_path):
     plot_gap_to_oracle(study.against_oracle, tmp_path / "a.png")
     panel = drawn[0].axes[0]
