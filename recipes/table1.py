@@ -8,8 +8,8 @@ recipes/results/table1-SIZE-WORLD.
     python recipes/table1.py --world additive --rows none,concat,global_state_update
     python recipes/table1.py --size large --rows global_state_update --seeds 1
 
-A run that is complete is not run again, an interrupted one goes on. `contextual-bert benchmark outfit-completion` is
-the same for a study of one's own.
+A run that is complete is not run again, an interrupted one goes on; --report-only reports on those that are complete.
+`contextual-bert benchmark outfit-completion` is the same for a study of one's own.
 """
 
 import argparse
@@ -121,13 +121,22 @@ def main() -> None:
     parser.add_argument("--rows", default=",".join(row.__name__ for row in ROWS))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="worlds and run directories (default: runs)")
+    parser.add_argument(
+        "--report-only", action="store_true", help="train nothing, report on the runs that are complete"
+    )
     arguments = parser.parse_args()
     name = f"table1-{arguments.size}-{arguments.world}"
     data = prepare_study(arguments.runs / name / "world", size=arguments.size, world=arguments.world)
     print(*data.preparation.lines(), sep="\n")
     functions = {row.__name__: row for row in ROWS}
     rows = [functions[row](data) for row in arguments.rows.split(",")]
-    found = run_study(data, arguments.runs / name / "runs", rows=rows, num_seeds=arguments.seeds)
+    found = run_study(
+        data,
+        arguments.runs / name / "runs",
+        rows=rows,
+        num_seeds=arguments.seeds,
+        is_report_only=arguments.report_only,
+    )
     print(*found.texts, *write_study(found, RESULTS / name), sep="\n")
 
 

@@ -45,6 +45,9 @@ def outfit_completion(
     rows: Annotated[list[str] | None, typer.Option(metavar="A,B", help="Rows to run; default: all of them.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds a row: 0 and the numbers after it.")] = 3,
     reference: Annotated[str, typer.Option(metavar="ROW", help="What the others are compared with.")] = "none",
+    report_only: Annotated[
+        bool, typer.Option("--report-only", help="Train nothing; report on the runs that are complete.")
+    ] = False,
     device: options.Device = "auto",
 ) -> None:
     """Table 1 on open data: methods and controls in the stylist world, beside the best possible score."""
@@ -57,7 +60,15 @@ def outfit_completion(
             data = prepare_study(output / "world", size=size, world=world, device=device)
         remark(*CARD.lines(), *data.preparation.lines())
         chosen = [*data.rows(listed(rows)).values()]
-        found = run_study(data, output / "runs", rows=chosen, num_seeds=seeds, reference=reference, say=remark)
+        found = run_study(
+            data,
+            output / "runs",
+            rows=chosen,
+            num_seeds=seeds,
+            reference=reference,
+            is_report_only=report_only,
+            say=remark,
+        )
     except KeyboardInterrupt:
         raise Interrupted(
             f"Interrupted. Complete runs and checkpoints below {output} are whole: the same command goes on there."

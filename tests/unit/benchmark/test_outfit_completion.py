@@ -83,6 +83,17 @@ def test_a_study_goes_on_and_has_the_oracle_last(
     assert all(row.metrics["cross_entropy_nats"].mean > best for row in second.comparison.rows[:-1])
 
 
+def test_a_report_on_what_is_there(data: StudyData, tmp_path: Path) -> None:
+    rows = [data.row(name) for name in ("none", "film", "popularity")]
+    with pytest.raises(ConfigurationError, match="Train them first"):
+        run_study(data, tmp_path, rows=rows, is_report_only=True, say=lambda _: None)
+    run_study(data, tmp_path, rows=rows[:1], num_seeds=2, say=lambda _: None)
+    run_study(data, tmp_path, rows=rows[:2], num_seeds=1, say=lambda _: None)
+    found = run_study(data, tmp_path, rows=rows, is_report_only=True, say=lambda _: None)
+    assert [(row.name, row.seeds) for row in found.comparison.rows[:-1]] == [("none", (0, 1)), ("film", (0,))]
+    assert any("different numbers of seeds" in warning for warning in found.comparison.warnings)
+
+
 def test_the_page_says_where_the_masks_change(data: StudyData, tmp_path: Path) -> None:
     training = {"num_train_epochs": 2, "masks_per_set": 2, "one_mask_epochs": 1}
     row = replace(data.row("none"), training=training)

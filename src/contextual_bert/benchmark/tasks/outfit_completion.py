@@ -11,6 +11,8 @@ from typing import Any
 
 from contextual_bert.benchmark.oracle_run import oracle_run
 from contextual_bert.benchmark.preparation import Preparation, prepare
+from contextual_bert.benchmark.run_files import is_complete
+from contextual_bert.benchmark.runner import run_directory
 from contextual_bert.benchmark.study_report import study
 from contextual_bert.benchmark.table_rows import table_rows
 from contextual_bert.benchmark.task import TaskCard
@@ -180,6 +182,7 @@ def run_study(
     rows: Sequence[Recipe] = (),
     num_seeds: int = 3,
     reference: str = "none",
+    is_report_only: bool = False,
     say: Callable[[str], None] = print,
 ) -> Study:
     """Train what is missing of the rows and compare all of them, the oracle last, on the same masked positions.
@@ -190,15 +193,21 @@ def run_study(
         rows: of ``data.rows`` or of your own making; all of ``data.rows`` if none is given.
         num_seeds: seeds of each row.
         reference: the row that the others are compared with.
+        is_report_only: train nothing and compare the runs that are complete; rows may then differ in their seeds.
         say: where sentences about the progress go.
 
     Raises:
-        ConfigurationError: a run in the folder has other settings.
+        ConfigurationError: a run in the folder has other settings; nothing to report on.
+        UnknownNameError: the reference is not among the rows.
     """
     if num_seeds < 1:
         raise ConfigurationError(f"num_seeds={num_seeds}: give 1 or more.")
     chosen = rows or [*data.rows().values()]
     recipes = [recipe.with_seed(seed) for seed in range(num_seeds) for recipe in chosen]
+    if is_report_only:
+        recipes = [recipe for recipe in recipes if is_complete(run_directory(output, recipe))]
+        if not recipes:
+            raise ConfigurationError(f"No run of these rows in {output} is complete. Train them first.")
     size, world = data.size, "with interactions" if data.world.has_interactions else "without interactions"
     return study(
         f"{CARD.title}, {world}: {size.num_items:,} articles, about {size.num_training_outfits:,} training outfits",
