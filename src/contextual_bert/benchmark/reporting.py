@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 from contextual_bert.benchmark.preparation import Preparation
 from contextual_bert.benchmark.run_files import commit, hardware
 from contextual_bert.evaluation import Provenance, Report, evaluate_scores
-from contextual_bert.inference import ScoredSet, segment_labels, set_index
+from contextual_bert.inference import ScoredSet, bin_names, segment_labels, set_index
+
+FREQUENCY_FEATURE = "masked item, times in training"
+FREQUENCY_EDGES = (10.0, 100.0, 1_000.0)
 
 
 def report_on(part: str, scored: ScoredSet, ready: Preparation, *, seed: int) -> Report:
@@ -26,10 +29,23 @@ def report_on(part: str, scored: ScoredSet, ready: Preparation, *, seed: int) ->
         clusters=customers[index] if customers is not None else None,
         # A split by customer makes every customer cold: a segment of all says nothing.
         cold_customers=is_cold[index] if is_cold.any() and not is_cold.all() else None,
-        segments={name: take(labels, index) for name, labels in segment_labels(dataset, ready.processor).items()},
+        segments={
+            **{name: take(labels, index) for name, labels in segment_labels(dataset, ready.processor).items()},
+            FREQUENCY_FEATURE: item_frequencies(ready, part, index, scored.scores.position),
+        },
         num_items=len(ready.processor.items.values),
         provenance=provenance(ready, seeds=(seed,)),
     )
+
+
+def item_frequencies(
+    ready: Preparation, part: str, index: NDArray[np.int64], positions: NDArray[np.int64]
+) -> NDArray[np.str_]:
+    """How often the item at each of these places is in training, as bins: whether rare items are predicted at all."""
+    counts = np.bincount(ready.datasets["train"].item_ids.numpy(), minlength=len(ready.processor.items))
+    dataset = ready.datasets[part]
+    targets = dataset.item_ids.numpy()[dataset.offsets.numpy()[index] + positions]
+    return np.array(bin_names(FREQUENCY_EDGES))[np.digitize(counts[targets], FREQUENCY_EDGES)]
 
 
 def take(labels: NDArray[np.str_] | list[list[str]], index: NDArray[np.int64]) -> NDArray[np.str_] | list[list[str]]:

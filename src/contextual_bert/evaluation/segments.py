@@ -7,6 +7,7 @@ customers: only labels, one a row.
 Paper: not there. PROTOCOL, point 11.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -97,10 +98,12 @@ def _name(label: Any) -> str:
 
 
 def _natural(value: str) -> tuple[int, float, str]:
-    # Ages and bins read as numbers; what is missing comes last.
+    # Numbers and bins ("below 20", "20 to below 30", "30 and above") by size; what is missing comes last.
     if value in (MISSING, EMPTY):
         return 2, 0.0, value
+    if value.startswith("below "):
+        return 0, -math.inf, value
     try:
-        return 0, float(value), value
+        return 0, float(value.partition(" ")[0]), value
     except ValueError:
         return 1, 0.0, value

@@ -19,7 +19,7 @@ from contextual_bert.benchmark.evaluation import evaluate_run
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import SetPolicy, Split
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError
-from contextual_bert.evaluation import summarise
+from contextual_bert.evaluation import Report, summarise
 from contextual_bert.inference import CompletionPipeline, score
 from contextual_bert.training import ContextualBertTrainer, Recipe
 
@@ -348,6 +348,16 @@ def test_cold_customers_are_a_segment_where_others_came_back(tiny_recipe: Recipe
     cold = {segment.value: segment for segment in report.segments if segment.feature == "customer in training"}
     assert set(cold) == {"yes", "no (cold)"}
     assert sum(segment.num_rows for segment in cold.values()) == report.num_rows
+
+
+def test_rare_items_are_a_segment(finished: Path, tiny_data: Preparation) -> None:
+    report = Report.from_json(json.dumps(json.loads((finished / "metrics.json").read_text())["test"]))
+    found = {each.value: each.num_rows for each in report.segments if each.feature == "masked item, times in training"}
+    train, test = (tiny_data.datasets[part].item_ids.tolist() for part in ("train", "test"))
+    times = [train.count(item) for item in test]
+    below, between = sum(each < 10 for each in times), sum(10 <= each < 100 for each in times)
+    assert found == {"below 10": below, "10 to below 100": between}
+    assert below > 0 < between
 
 
 def test_a_misspelt_method(tiny_recipe: Recipe, tmp_path: Path) -> None:

@@ -61,6 +61,19 @@ def test_metrics_are_the_bootstrap_of_the_rows(report):
     assert 0 <= error.low <= error.value <= error.high
 
 
+def test_bins_stand_in_the_order_of_their_numbers():
+    bins = np.array(["100 and above", "(missing)", "20 to below 100", "below 3", "3 to below 20", "red"])
+    found = evaluate_scores(draw(6, size=1), segments={"age": bins}, settings=FAST).segments
+    assert [segment.value for segment in found] == [
+        "below 3",
+        "3 to below 20",
+        "20 to below 100",
+        "100 and above",
+        "red",
+        "(missing)",
+    ]
+
+
 def test_segments_count_every_row_under_each_of_its_values(report):
     found = {segment.name: segment for segment in report.segments}
     assert list(found) == [
