@@ -5,18 +5,23 @@ PROTOCOL, points 8 to 14.
 """
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
-from contextual_bert.benchmark.checks import check_study
+from contextual_bert.benchmark.building import has_context
+from contextual_bert.benchmark.checks import BASELINES, check_study
 from contextual_bert.benchmark.preparation import Preparation
 from contextual_bert.benchmark.reporting import provenance
 from contextual_bert.benchmark.run_files import METRICS_FILE, load_history
 from contextual_bert.benchmark.runner import run_directory, train_missing
-from contextual_bert.evaluation import Comparison, Report, Run, Study, compare_runs
+from contextual_bert.evaluation import Comparison, ComparisonRow, Interval, Report, Run, Study, compare_runs
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY
 from contextual_bert.training import training_arguments
 from contextual_bert.training.recipe import Recipe
+
+# Two models whose counted parameters differ by no more than this share are of one size. PROTOCOL, point 9.
+SAME_SIZE = 0.01
 
 
 def study(
@@ -53,6 +58,11 @@ def study(
     def compared_with(name: str) -> Comparison:
         return compare_runs(runs, reference=name, num_items=num_items, provenance=origin)
 
+    def difference(name: str, other: str) -> Interval:
+        """Cross-entropy of one row minus that of another, paired."""
+        pair = compare_runs([each for each in runs if each.name in (name, other)], reference=other, num_items=num_items)
+        return next(row for row in pair.rows if row.name == name).differences[CROSS_ENTROPY].interval
+
     comparison = compared_with(reference)
     curves = (load_history(run_directory(output, recipe)) for recipe in recipes)
     changes = {training_arguments(output, **recipe.training).one_mask_from_epoch for recipe in recipes}
@@ -64,7 +74,7 @@ def study(
         curves=tuple(curve for curve in curves if curve is not None),
         one_mask_from=tuple(sorted(epoch for epoch in changes if epoch is not None)),
         reports={name: load_report(run_directory(output, firsts[name])) for name in reversed(firsts)},
-        texts=tuple(findings(comparison, shuffled={each.label for each in recipes if each.is_context_shuffled})),
+        texts=tuple(findings(comparison, firsts, difference)),
     )
 
 
@@ -74,24 +84,60 @@ def load_report(directory: Path) -> Report:
     return Report.from_json(json.dumps(metrics[metrics["evaluated_part"]]))
 
 
-def findings(comparison: Comparison, *, shuffled: Collection[str]) -> list[str]:
-    """The sentences that a reader needs first: whether to believe the table, and the order of the methods."""
+def findings(
+    comparison: Comparison, recipes: Mapping[str, Recipe], difference: Callable[[str, str], Interval]
+) -> list[str]:
+    """The sentences that a reader needs first: the order of the methods, and whether to believe it.
+
+    Args:
+        comparison: of all rows.
+        recipes: row -> recipe of one of its runs.
+        difference: of two rows in cross-entropy, the first minus the second, with its interval.
+    """
     rows = {row.name: row for row in comparison.rows}
     means = {name: row.metrics[CROSS_ENTROPY].mean for name, row in rows.items()}
     methods = sorted((name for name, row in rows.items() if row.role == "method"), key=lambda name: means[name])
-    found = [f"By cross-entropy: {', '.join(f'`{name}` {means[name]:.3f}' for name in methods)}."]
-    for name, row in rows.items():
-        difference = row.differences.get(CROSS_ENTROPY)
-        if name not in shuffled or difference is None:
-            continue
-        gap = difference.interval
-        verdict = "better: something leaks" if gap.high < 0 else "not better: nothing leaks"
-        found.append(
-            f"With the contexts of others, `{name}`, the model is {verdict} "
-            f"({gap.value:+.4f} nats to `{comparison.reference}`, interval {gap.low:+.4f} to {gap.high:+.4f})."
-        )
+    if not methods:
+        return []
+    steps = [f"`{methods[0]}` {means[methods[0]]:.3f}"]
+    steps += [
+        f"`{name}` {means[name]:.3f} ({_interval(difference(name, before))})" for before, name in pairwise(methods)
+    ]
+    found = [f"By cross-entropy: {', '.join(steps)}. In brackets: nats to the method before it, with the interval."]
+    for name, recipe in recipes.items():
+        if recipe.is_context_shuffled:
+            found.append(_about_leaks(name, recipes, rows, difference))
+        elif recipe.is_control:
+            others = dict.fromkeys(other for other in (recipe.conditioning, methods[0]) if other in rows)
+            gaps = (f"{_interval(difference(name, other))} nats to `{other}`" for other in others)
+            found.append(f"Size alone: `{name}` {means[name]:.3f}, {', '.join(gaps)}.")
     oracles = [name for name, row in rows.items() if row.role == "oracle"]
-    if oracles and methods:
+    if oracles:
         gap = means[methods[0]] - means[oracles[0]]
         found.append(f"The best method, `{methods[0]}`, is {gap:.3f} nats above the best possible score.")
     return found
+
+
+def _about_leaks(
+    name: str,
+    recipes: Mapping[str, Recipe],
+    rows: Mapping[str, ComparisonRow],
+    difference: Callable[[str, str], Interval],
+) -> str:
+    """A model with the contexts of others beside the row without a context that is closest to it in size."""
+    size = {each: row.cost.parameters or 0 for each, row in rows.items()}
+    models = ((each, recipe) for each, recipe in recipes.items() if recipe.conditioning not in BASELINES)
+    without = [each for each, recipe in models if not has_context(recipe)]
+    if not without:
+        return f"Whether something leaks is unknown: `{name}` has no row without a context beside it."
+    other = min(without, key=lambda each: abs(size[each] - size[name]))
+    gap = difference(name, other)
+    is_of_one_size = abs(size[other] - size[name]) <= SAME_SIZE * size[name]
+    verdict = "not better: nothing leaks"
+    if gap.high < 0:
+        verdict = "better: something leaks" if is_of_one_size else "better, by its size or by a leak"
+    return f"With the contexts of others, `{name}` is {verdict} ({_interval(gap)} nats to `{other}`)."
+
+
+def _interval(gap: Interval) -> str:
+    return f"{gap.value:+.4f} [{gap.low:+.4f}, {gap.high:+.4f}]"

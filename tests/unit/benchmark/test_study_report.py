@@ -1,0 +1,78 @@
+"""The sentences above a study's tables: the order of the methods, size alone, and whether something leaks."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from contextual_bert.benchmark.study_report import findings
+from contextual_bert.evaluation import Cost, Interval, Role, Run, Scores, compare_runs
+from contextual_bert.training import Recipe
+
+ROWS = 300
+GSU, SHUFFLED = "global_state_update", "global_state_update_shuffled"
+PLAIN = Recipe(data="days.parquet", items="items", conditioning="none")
+RECIPES = {
+    "none": PLAIN,
+    "none_wide": replace(PLAIN, name="none_wide", is_control=True),
+    GSU: replace(PLAIN, conditioning=GSU),
+    SHUFFLED: replace(PLAIN, conditioning=GSU, is_context_shuffled=True),
+}
+PARAMETERS = {"none": 500, "none_wide": 1_000, GSU: 1_000, SHUFFLED: 1_000, "oracle": None}
+ROLES: Mapping[str, Role] = {"none_wide": "control", SHUFFLED: "control", "oracle": "oracle"}
+
+
+def run(name: str, nats: float) -> Run:
+    """A run with this mean cross-entropy, and noise of its own around it."""
+    noise = np.random.default_rng(len(name)).normal(scale=0.05, size=ROWS)
+    loss = 1 + np.random.default_rng(0).exponential(1, ROWS)
+    loss += nats - loss.mean() + noise - noise.mean()
+    scores = Scores(
+        np.arange(ROWS), np.zeros(ROWS, dtype=int), -loss, np.zeros(ROWS), np.ones(ROWS), np.full(ROWS, 0.5)
+    )
+    return Run(name, 0, scores, None, Cost(PARAMETERS[name]), ROLES.get(name, "method"))
+
+
+def said(**nats: float) -> list[str]:
+    runs = [run(name, value) for name, value in nats.items()]
+
+    def difference(name: str, other: str) -> Interval:
+        pair = compare_runs([each for each in runs if each.name in (name, other)], reference=other)
+        return next(row for row in pair.rows if row.name == name).differences["cross_entropy_nats"].interval
+
+    recipes = {name: RECIPES[name] for name in nats if name in RECIPES}
+    return findings(compare_runs(runs, reference=runs[0].name), recipes, difference)
+
+
+def test_the_order_with_intervals_then_the_oracle() -> None:
+    order, gap = said(**{"none": 3.7, GSU: 3.2, "oracle": 2.7})
+    assert order.startswith("By cross-entropy: `global_state_update` 3.200, `none` 3.700 (+0.5000 [+0.49")
+    assert gap == "The best method, `global_state_update`, is 0.500 nats above the best possible score."
+
+
+def test_size_alone() -> None:
+    (_, size) = said(**{"none": 3.7, "none_wide": 3.6, GSU: 3.2})
+    assert size.startswith("Size alone: `none_wide` 3.600, -0.1000 [-0.1")
+    assert "nats to `none`, +0.4000 [+0.39" in size
+    assert size.endswith("nats to `global_state_update`.")
+
+
+@pytest.mark.parametrize(
+    ("nats", "sentence"),
+    [
+        ({"none": 3.7, SHUFFLED: 3.7}, "is not better: nothing leaks"),
+        ({"none": 3.7, SHUFFLED: 3.6}, "is better, by its size or by a leak"),
+        ({"none": 3.7, "none_wide": 3.6, SHUFFLED: 3.6}, "is not better: nothing leaks"),
+        ({"none": 3.7, "none_wide": 3.7, SHUFFLED: 3.6}, "is better: something leaks"),
+        ({GSU: 3.2, SHUFFLED: 3.6}, "Whether something leaks is unknown"),
+    ],
+)
+def test_a_leak_is_told_from_size(nats: dict[str, float], sentence: str) -> None:
+    about = said(**nats)[-1]
+    assert sentence in about
+    assert ("nats to `none_wide`" in about) == ("none_wide" in nats)
+
+
+def test_nothing_to_say_without_a_method() -> None:
+    assert said(oracle=2.7) == []
