@@ -122,7 +122,7 @@ def seed_warnings(groups: Mapping[str, Sequence[int]], runs: Sequence[Run]) -> l
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
         warnings.append(
-            f"methods have different numbers of seeds ({listed}); averaging more seeds makes CE look better."
+            f"methods have different numbers of seeds ({listed}): a lucky seed weighs more where there are fewer."
         )
     return warnings
 
