@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from contextual_bert.benchmark.building import copy_at_scale
-from contextual_bert.conditioning import METHODS
+from contextual_bert.conditioning import METHODS, get_method
 from contextual_bert.context import ContextSchema, encode_table, infer_schema
 from contextual_bert.data import (
     EveryPosition,
@@ -93,7 +93,7 @@ def trained(method_name: str, tiny: TinyWorld) -> ContextualBertForMaskedLM:
         vocab_size=config.vocab_size,
         size=config.hidden_size,
         seed=0,
-        has_context=method_name != "none",
+        has_context=get_method(method_name).has_context,
     )
     with torch.random.fork_rng():
         torch.manual_seed(0)

@@ -9,14 +9,28 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
+
 from contextual_bert.benchmark.building import has_context
 from contextual_bert.benchmark.checks import BASELINES, check_study
 from contextual_bert.benchmark.preparation import Preparation
 from contextual_bert.benchmark.reporting import provenance
 from contextual_bert.benchmark.run_files import METRICS_FILE, load_history
 from contextual_bert.benchmark.runner import run_directory, train_missing
-from contextual_bert.evaluation import Comparison, ComparisonRow, Interval, Report, Run, Study, compare_runs
+from contextual_bert.evaluation import (
+    Comparison,
+    ComparisonRow,
+    Interval,
+    Report,
+    Run,
+    Study,
+    compare_runs,
+    metric_of,
+    paired_bootstrap,
+)
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY
+from contextual_bert.evaluation.runs import align_runs, group_runs
+from contextual_bert.evaluation.tables import interval_cell
 from contextual_bert.training import training_arguments
 from contextual_bert.training.recipe import Recipe
 
@@ -58,15 +72,10 @@ def study(
     def compared_with(name: str) -> Comparison:
         return compare_runs(runs, reference=name, num_items=num_items, provenance=origin)
 
-    def difference(name: str, other: str) -> Interval:
-        """Cross-entropy of one row minus that of another, paired."""
-        pair = compare_runs([each for each in runs if each.name in (name, other)], reference=other, num_items=num_items)
-        return next(row for row in pair.rows if row.name == name).differences[CROSS_ENTROPY].interval
-
     comparison = compared_with(reference)
     curves = (load_history(run_directory(output, recipe)) for recipe in recipes)
-    changes = {training_arguments(output, **recipe.training).one_mask_from_epoch for recipe in recipes}
     firsts = {recipe.label: recipe for recipe in reversed(recipes)}
+    changes = {training_arguments(output, **recipe.training).one_mask_from_epoch for recipe in firsts.values()}
     return Study(
         title=title,
         comparison=comparison,
@@ -74,7 +83,7 @@ def study(
         curves=tuple(curve for curve in curves if curve is not None),
         one_mask_from=tuple(sorted(epoch for epoch in changes if epoch is not None)),
         reports={name: load_report(run_directory(output, firsts[name])) for name in reversed(firsts)},
-        texts=tuple(findings(comparison, firsts, difference)),
+        texts=tuple(findings(comparison, firsts, cross_entropy_differences(runs, num_items=num_items))),
     )
 
 
@@ -82,6 +91,16 @@ def load_report(directory: Path) -> Report:
     """The report on the evaluated part of a complete run."""
     metrics = json.loads((directory / METRICS_FILE).read_text(encoding="utf-8"))
     return Report.from_json(json.dumps(metrics[metrics["evaluated_part"]]))
+
+
+def cross_entropy_differences(runs: Sequence[Run], *, num_items: int | None = None) -> Callable[[str, str], Interval]:
+    """Of two rows: the cross-entropy of the first minus that of the second, paired, averaged over each row's seeds."""
+    scores, clusters = align_runs(runs, num_items=num_items)
+    losses = {
+        name: -np.mean([scores[number].log_probability for number in numbers], axis=0)
+        for name, numbers in group_runs(runs).items()
+    }
+    return lambda name, other: paired_bootstrap(losses[name], losses[other], clusters).interval
 
 
 def findings(
@@ -140,4 +159,4 @@ def _about_leaks(
 
 
 def _interval(gap: Interval) -> str:
-    return f"{gap.value:+.4f} [{gap.low:+.4f}, {gap.high:+.4f}]"
+    return interval_cell(gap, metric_of(CROSS_ENTROPY), is_signed=True)

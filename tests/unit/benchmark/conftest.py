@@ -1,5 +1,7 @@
 """A size of the outfit study that trains in seconds."""
 
+from collections.abc import Generator
+
 import pytest
 
 from contextual_bert.benchmark.tasks import outfit_completion
@@ -18,7 +20,9 @@ def tiny_size() -> Size:
     )
 
 
-@pytest.fixture
-def tiny_study(tiny_size: Size, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`size="tiny"` while a test runs."""
-    monkeypatch.setitem(outfit_completion.SIZES, "tiny", tiny_size)  # pyright: ignore[reportArgumentType]
+@pytest.fixture(scope="module")
+def tiny_study(tiny_size: Size) -> Generator[None]:
+    """`size="tiny"` while a module's tests run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(outfit_completion.SIZES, "tiny", tiny_size)  # pyright: ignore[reportArgumentType]
+        yield

@@ -8,7 +8,6 @@ import pytest
 
 from contextual_bert.benchmark import runner
 from contextual_bert.benchmark.building import build_model, count_counted
-from contextual_bert.benchmark.tasks import outfit_completion
 from contextual_bert.benchmark.tasks.outfit_completion import Size, StudyData, prepare_study, run_study
 from contextual_bert.errors import ConfigurationError, UnknownNameError
 from contextual_bert.models import PAPER_PARAMETERS
@@ -23,10 +22,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def data(folder: Path, tiny_size: Size) -> StudyData:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(outfit_completion.SIZES, "tiny", tiny_size)  # pyright: ignore[reportArgumentType]
-        return prepare_study(folder, size="tiny", device="cpu")
+def data(folder: Path, tiny_study: None) -> StudyData:
+    return prepare_study(folder, size="tiny", device="cpu")
 
 
 def test_the_rows(data: StudyData, tiny_size: Size) -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from contextual_bert.benchmark.study_report import findings
-from contextual_bert.evaluation import Cost, Interval, Role, Run, Scores, compare_runs
+from contextual_bert.benchmark.study_report import cross_entropy_differences, findings
+from contextual_bert.evaluation import Cost, Role, Run, Scores, compare_runs
 from contextual_bert.training import Recipe
 
 ROWS = 300
@@ -36,13 +36,8 @@ def run(name: str, nats: float) -> Run:
 
 def said(**nats: float) -> list[str]:
     runs = [run(name, value) for name, value in nats.items()]
-
-    def difference(name: str, other: str) -> Interval:
-        pair = compare_runs([each for each in runs if each.name in (name, other)], reference=other)
-        return next(row for row in pair.rows if row.name == name).differences["cross_entropy_nats"].interval
-
     recipes = {name: RECIPES[name] for name in nats if name in RECIPES}
-    return findings(compare_runs(runs, reference=runs[0].name), recipes, difference)
+    return findings(compare_runs(runs, reference=runs[0].name), recipes, cross_entropy_differences(runs))
 
 
 def test_the_order_with_intervals_then_the_oracle() -> None:
