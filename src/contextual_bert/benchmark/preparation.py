@@ -89,8 +89,15 @@ class Preparation:
             )
         return resolved
 
-    def with_schema(self, schema: ContextSchema) -> Self:
-        """The same sets, split and vocabulary, their context encoded by another schema."""
+    def with_context_size(self, size: int) -> Self:
+        """The same sets, split and vocabulary, the sizes of the features' embeddings scaled to ``size`` in all.
+
+        Raises:
+            DataError: the table has no column for a context.
+        """
+        if self.processor.schema is None:
+            raise DataError("has no column for a context", file=self.recipe.data, fix="Give a table with such columns.")
+        schema = self.processor.schema.with_context_size(size)
         return replace(
             self,
             recipe=replace(self.recipe, schema=schema.to_dict()),

@@ -15,8 +15,9 @@ from contextual_bert.benchmark.building import has_context
 from contextual_bert.benchmark.checks import BASELINES, check_study
 from contextual_bert.benchmark.preparation import Preparation
 from contextual_bert.benchmark.reporting import provenance
-from contextual_bert.benchmark.run_files import METRICS_FILE, load_history
+from contextual_bert.benchmark.run_files import METRICS_FILE, is_complete, load_history
 from contextual_bert.benchmark.runner import run_directory, train_missing
+from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import (
     Comparison,
     ComparisonRow,
@@ -46,6 +47,7 @@ def study(
     preparation: Preparation,
     reference: str = "none",
     extra: Sequence[Run] = (),
+    is_report_only: bool = False,
     say: Callable[[str], None] = print,
 ) -> Study:
     """Train what is missing, compare all rows on the same masked positions, and say what was found.
@@ -57,12 +59,17 @@ def study(
         preparation: the data.
         reference: the row that the others are compared with.
         extra: rows from elsewhere: the oracle.
+        is_report_only: train nothing and compare the runs that are complete; rows may then differ in their seeds.
         say: where sentences about the progress go.
 
     Raises:
         UnknownNameError: the reference is not among the rows.
-        ConfigurationError: a run in the folder has other settings.
+        ConfigurationError: a run in the folder has other settings; nothing to report on.
     """
+    if is_report_only:
+        recipes = [recipe for recipe in recipes if is_complete(run_directory(output, recipe))]
+        if not recipes:
+            raise ConfigurationError(f"No run of these rows in {output} is complete. Train them first.")
     check_study(recipes, reference=reference, others=[each.name for each in extra])
     runs = [*train_missing(recipes, output, preparation, say=say), *extra]
     num_items = len(preparation.processor.items.values)

@@ -1,7 +1,11 @@
 """The Hugging Face face: configuration, models, processor."""
 
 from contextual_bert.models.auto import register_auto_classes
-from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig, check_layout
+from contextual_bert.models.configuration_contextual_bert import (
+    PAPER_CONTEXT_SIZE,
+    ContextualBertConfig,
+    check_layout,
+)
 from contextual_bert.models.modeling_contextual_bert import (
     IGNORED_LABEL,
     ContextualBertForMaskedLM,
@@ -25,6 +29,7 @@ from contextual_bert.models.processing_contextual_bert import (
 
 __all__ = [
     "IGNORED_LABEL",
+    "PAPER_CONTEXT_SIZE",
     "PAPER_PARAMETERS",
     "RESERVED_ITEMS",
     "ContextFeatureExtractor",

@@ -11,16 +11,14 @@ from typing import Any
 
 from contextual_bert.benchmark.oracle_run import oracle_run
 from contextual_bert.benchmark.preparation import Preparation, prepare
-from contextual_bert.benchmark.run_files import is_complete
-from contextual_bert.benchmark.runner import run_directory
 from contextual_bert.benchmark.study_report import study
 from contextual_bert.benchmark.table_rows import table_rows
 from contextual_bert.benchmark.task import TaskCard
 from contextual_bert.benchmark.world_files import OUTFITS_FILE, write_world
 from contextual_bert.data import StylistWorld
-from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
+from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
 from contextual_bert.evaluation import Study
-from contextual_bert.models.configuration_contextual_bert import PAPER_CONTEXT_SIZE
+from contextual_bert.models import PAPER_CONTEXT_SIZE
 from contextual_bert.training.recipe import Recipe
 
 CARD = TaskCard(
@@ -169,11 +167,7 @@ def prepare_study(folder: Path, *, size: str = "small", world: str = "interactio
         dtype="bfloat16",
         device=device,
     )
-    ready = prepare(recipe)
-    inferred = ready.processor.schema
-    if inferred is None:
-        raise DataError("has no column for a context", file=recipe.data, fix="Draw the world again.")
-    return StudyData(drawn, ready.with_schema(inferred.with_context_size(PAPER_CONTEXT_SIZE)), chosen)
+    return StudyData(drawn, prepare(recipe).with_context_size(PAPER_CONTEXT_SIZE), chosen)
 
 
 def run_study(
@@ -204,19 +198,15 @@ def run_study(
     if num_seeds < 1:
         raise ConfigurationError(f"num_seeds={num_seeds}: give 1 or more.")
     chosen = rows or [*data.rows().values()]
-    recipes = [recipe.with_seed(seed) for seed in range(num_seeds) for recipe in chosen]
-    if is_report_only:
-        recipes = [recipe for recipe in recipes if is_complete(run_directory(output, recipe))]
-        if not recipes:
-            raise ConfigurationError(f"No run of these rows in {output} is complete. Train them first.")
     size, world = data.size, "with interactions" if data.world.has_interactions else "without interactions"
     return study(
         f"{CARD.title}, {world}: {size.num_items:,} articles, about {size.num_training_outfits:,} training outfits",
-        recipes,
+        [recipe.with_seed(seed) for seed in range(num_seeds) for recipe in chosen],
         output,
         preparation=data.preparation,
         reference=reference,
         extra=[oracle_run(data.world, data.preparation)],
+        is_report_only=is_report_only,
         say=say,
     )
 
