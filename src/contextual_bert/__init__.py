@@ -8,15 +8,24 @@ Paper: Denk and Peleteiro Ramallo (2020), "Contextual BERT: Conditioning the Lan
 from contextual_bert.conditioning import METHODS, ConditioningMethod, get_method, register_method
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector, infer_schema
 from contextual_bert.errors import ContextualBertError
-from contextual_bert.inference import CompletionPipeline, score
+from contextual_bert.inference import CompletionPipeline, encode_texts, score
 from contextual_bert.models import (
     ContextualBertConfig,
     ContextualBertForMaskedLM,
+    ContextualBertForQuestionAnswering,
+    ContextualBertForSequenceClassification,
+    ContextualBertForTokenClassification,
     ContextualBertModel,
     ContextualBertProcessor,
 )
 from contextual_bert.models import register_auto_classes as _register_auto_classes
-from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
+from contextual_bert.training import (
+    ContextualBertTrainer,
+    ContextualTrainingArguments,
+    add_lora,
+    freeze_bert,
+    unfreeze_bert,
+)
 
 __version__ = "0.1.0"
 
@@ -29,6 +38,9 @@ __all__ = [
     "ContextualBertConfig",
     "ContextualBertError",
     "ContextualBertForMaskedLM",
+    "ContextualBertForQuestionAnswering",
+    "ContextualBertForSequenceClassification",
+    "ContextualBertForTokenClassification",
     "ContextualBertModel",
     "ContextualBertProcessor",
     "ContextualBertTrainer",
@@ -36,10 +48,14 @@ __all__ = [
     "MultiCategorical",
     "Numerical",
     "Vector",
+    "add_lora",
+    "encode_texts",
+    "freeze_bert",
     "get_method",
     "infer_schema",
     "register_method",
     "score",
+    "unfreeze_bert",
 ]
 
 _register_auto_classes()

@@ -28,6 +28,10 @@ class RunDirectoryError(ContextualBertError, OSError):
     """A run directory that is incomplete, from another version, or in use."""
 
 
+class CheckpointError(ContextualBertError, OSError):
+    """A pretrained checkpoint that is absent, incomplete or of another architecture."""
+
+
 class DataError(ContextualBertError, ValueError):
     """A faulty table: names the file, the row, the column and the value.
 

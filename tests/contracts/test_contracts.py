@@ -52,6 +52,7 @@ class ScaledAttention(BlockSlot):
 
 class Attend(GlobalState):
     name = "test_attend"
+    keeps_bert = False
 
     def block(self, sizes: Sizes, layer: int) -> BlockSlot:
         return ScaledAttention(sizes)
@@ -96,6 +97,7 @@ class Film(BlockSlot):
 
 class Modulate(GlobalState):
     name = "test_modulate"
+    keeps_bert = False
 
     def block(self, sizes: Sizes, layer: int) -> BlockSlot:
         return Film(sizes)
@@ -189,6 +191,11 @@ class IgnoresState(ReadState):
 SCALES = itertools.count(1)
 
 
+class ForgetsToStart(ReadState):
+    def start_as_bert(self, attention_norm: nn.LayerNorm) -> None:
+        """Leaves its random weights."""
+
+
 class CannotBeLoaded(ReadState):
     """Its scale is in no state_dict."""
 
@@ -212,6 +219,9 @@ class CannotBeLoaded(ReadState):
         (IgnoresState, "context_gradient", "no gradient reaches the feature 'sex'"),
         (IgnoresState, "context_through_trainer", "Does the context reach the model"),
         (CannotBeLoaded, "save_and_load", "gives other logits"),
+        (CannotBeLoaded, "heads", "the loaded model gives other outputs"),
+        (MixesRows, "heads", "another context in row 0 changes other rows"),
+        (ForgetsToStart, "bert_start", r"promises to keep BERT's function \(keeps_bert\)"),
     ],
 )
 def test_a_broken_block_is_caught(read: type[ReadState], contract: str, message: str) -> None:

@@ -1,5 +1,6 @@
 """[C]: the context is concatenated with every position of the input. Paper: section 3, "Concat"."""
 
+import torch
 from torch import Tensor, nn
 
 from contextual_bert.conditioning.method import ConditioningMethod, InputSlot, Sizes
@@ -25,7 +26,8 @@ class Concat(ConditioningMethod):
 
     Relation to its siblings:
         As ``new_position`` it only touches the input. The paper writes one matrix W; its parameter count needs the
-        two-layer map built here.
+        two-layer map built here. On a pretrained BERT its inner layer is twice as wide, for x = max(0, x) - max(0, -x):
+        so it starts as the identity.
 
     Reference:
         Denk and Peleteiro Ramallo (2020), section 3, I_[C].
@@ -37,6 +39,7 @@ class Concat(ConditioningMethod):
 
     name = "concat"
     label = "[C]"
+    keeps_bert = True
 
     def input(self, sizes: Sizes) -> InputSlot:
         return ConcatInput(sizes)
@@ -50,9 +53,19 @@ class ConcatInput(InputSlot):
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
-        self.items = nn.Linear(sizes.hidden_size, sizes.hidden_size, bias=False)
-        self.context = nn.Linear(sizes.context_size, sizes.hidden_size)
-        self.output = nn.Linear(sizes.hidden_size, sizes.hidden_size)
+        inner_size = 2 * sizes.hidden_size if sizes.has_bert_start else sizes.hidden_size
+        self.items = nn.Linear(sizes.hidden_size, inner_size, bias=False)
+        self.context = nn.Linear(sizes.context_size, inner_size)
+        self.output = nn.Linear(inner_size, sizes.hidden_size)
+
+    @torch.no_grad()
+    def start_as_bert(self, neutral: Tensor) -> None:
+        identity = torch.eye(self.output.out_features)
+        self.items.weight.copy_(torch.cat([identity, -identity]))
+        self.output.weight.copy_(torch.cat([identity, -identity], dim=1))
+        self.output.bias.zero_()
+        self.context.weight.zero_()
+        self.context.bias.zero_()
 
     def forward(
         self, embeddings: Tensor, mask: Tensor | None, context: ContextEmbedding

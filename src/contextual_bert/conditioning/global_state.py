@@ -3,6 +3,7 @@
 It knows neither features nor items, only the context vector. Paper: section 3, "Global State", equation 1, Figure 1.
 """
 
+import torch
 from torch import Tensor, nn
 
 from contextual_bert.conditioning.method import BlockSlot, ConditioningMethod, FeedForward, Sizes, StateSlot
@@ -31,7 +32,9 @@ class GlobalState(ConditioningMethod):
 
     Relation to its siblings:
         ``global_state_update`` gives each block a state of its own. Unlike ``concat`` and ``new_position`` the context
-        enters every block.
+        enters every block. On a pretrained BERT it starts as BERT: V = 0, and the read's LayerNorm takes over scale and
+        bias of the one before it, since LayerNorm(LayerNorm(x)) = LayerNorm(x) only without them
+        (docs/decisions/011).
 
     Reference:
         Denk and Peleteiro Ramallo (2020), section 3, equation 1.
@@ -43,6 +46,7 @@ class GlobalState(ConditioningMethod):
 
     name = "global_state"
     label = "[GS]"
+    keeps_bert = True
 
     def state(self, sizes: Sizes) -> StateSlot:
         return GlobalStateSlot(sizes)
@@ -65,7 +69,7 @@ class GlobalStateSlot(StateSlot):
 class ReadState(BlockSlot):
     """Attention over a single vector is that vector's value: one dense layer a row, broadcast over the positions.
 
-    The LayerNorm has no parameters of its own: Table 1 counts none.
+    The LayerNorm has no parameters of its own, as Table 1 counts, but on a pretrained BERT.
     """
 
     point = "read"
@@ -74,7 +78,16 @@ class ReadState(BlockSlot):
         super().__init__()
         self.value = StateValue(sizes.hidden_size, sizes.hidden_size)
         self.dropout = nn.Dropout(sizes.dropout)
-        self.normalisation = nn.LayerNorm(sizes.hidden_size, eps=sizes.layer_norm_eps, elementwise_affine=False)
+        self.normalisation = nn.LayerNorm(
+            sizes.hidden_size, eps=sizes.layer_norm_eps, elementwise_affine=sizes.has_bert_start
+        )
+
+    @torch.no_grad()
+    def start_as_bert(self, attention_norm: nn.LayerNorm) -> None:
+        self.value.weight.zero_()
+        self.value.bias.zero_()
+        self.normalisation.load_state_dict(attention_norm.state_dict())
+        attention_norm.reset_parameters()
 
     def forward(self, hidden: Tensor, state: Tensor) -> Tensor:
         # B is one vector, so Dropout(B) is drawn once a row, not at each position (docs/decisions/007).

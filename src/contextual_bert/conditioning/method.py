@@ -30,6 +30,7 @@ class Sizes:
         num_heads: attention heads of a block.
         dropout: probability of dropping a component where the paper writes Dropout.
         layer_norm_eps: added to the variance in every LayerNorm.
+        has_bert_start: whether the modules are laid out so that the model can start as a pretrained BERT.
     """
 
     hidden_size: int
@@ -40,6 +41,7 @@ class Sizes:
     num_heads: int
     dropout: float
     layer_norm_eps: float
+    has_bert_start: bool = False
 
 
 class StateSlot(nn.Module):
@@ -67,6 +69,14 @@ class InputSlot(nn.Module):
 
     num_added_positions: ClassVar[int] = 0
 
+    def start_as_bert(self, neutral: Tensor) -> None:
+        """Leave the sequence as it is, as far as the method can; called once, with BERT's weights in place.
+
+        Args:
+            neutral: (hidden,), what BERT's embeddings make of [SEP]: a position that it attends to where there is
+                nothing to attend to.
+        """
+
     def forward(
         self, embeddings: Tensor, mask: Tensor | None, context: ContextEmbedding
     ) -> tuple[Tensor, Tensor | None]:
@@ -89,6 +99,13 @@ class BlockSlot(nn.Module):
 
     point: ClassVar[Point]
 
+    def start_as_bert(self, attention_norm: nn.LayerNorm) -> None:
+        """Leave the block's function as it is; called once, with BERT's weights in place.
+
+        Args:
+            attention_norm: the LayerNorm after the block's self-attention, for a module that has to take it over.
+        """
+
 
 class ConditioningMethod:
     """How the context enters the model: up to three slots, each None unless a method fills it.
@@ -97,6 +114,7 @@ class ConditioningMethod:
         name: the word used in configs, arguments and flags.
         label: the paper's name in brackets, where it has one.
         has_context: False for the control that takes none.
+        keeps_bert: whether a model that starts from a BERT checkpoint computes at first what that BERT computes.
 
     Example:
         >>> class Silent(ConditioningMethod):
@@ -108,6 +126,7 @@ class ConditioningMethod:
     name: ClassVar[str]
     label: ClassVar[str] = ""
     has_context: ClassVar[bool] = True
+    keeps_bert: ClassVar[bool] = False
 
     def state(self, sizes: Sizes) -> StateSlot | None:
         """The module that makes and carries the global state."""

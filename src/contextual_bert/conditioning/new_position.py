@@ -26,6 +26,8 @@ class NewPosition(ConditioningMethod):
 
     Relation to its siblings:
         As ``concat`` it only touches the input, but leaves it to attention how much of the context each position takes.
+        On a pretrained BERT it starts as a second [SEP], whatever the context is (W = 0); all others see it, so it
+        cannot start as BERT.
 
     Reference:
         Denk and Peleteiro Ramallo (2020), section 3, I_[NP].
@@ -50,6 +52,11 @@ class NewPositionInput(InputSlot):
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         self.context = nn.Linear(sizes.context_size, sizes.hidden_size)
+
+    @torch.no_grad()
+    def start_as_bert(self, neutral: Tensor) -> None:
+        self.context.weight.zero_()
+        self.context.bias.copy_(neutral)
 
     def forward(
         self, embeddings: Tensor, mask: Tensor | None, context: ContextEmbedding

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from contextual_bert.context.features import MULTI_PADDING, FeatureLayout
+from contextual_bert.context.features import MISSING, MULTI_MISSING, MULTI_PADDING, FeatureLayout
 from contextual_bert.errors import ConfigurationError, SchemaError, did_you_mean
 from contextual_bert.shapes import ContextVector
 
@@ -80,6 +80,20 @@ class ContextEncoder(nn.Module):
             module(context[shape.name]) for shape, module in zip(self.layout, self.features.values(), strict=True)
         )
         return ContextEmbedding(vector=torch.cat(embedded, dim=-1), features=embedded)
+
+    def missing(self, num_rows: int) -> dict[str, Tensor]:
+        """The context of rows of which nothing is known: every feature in its state `missing`."""
+        device = next(self.parameters()).device
+        context: dict[str, Tensor] = {}
+        for shape in self.layout:
+            if shape.kind == "vector":
+                context[shape.name] = torch.zeros(num_rows, shape.vector_size + 1, device=device)
+                context[shape.name][:, -1] = 1
+            elif shape.kind == "multi_categorical":
+                context[shape.name] = torch.full((num_rows, 1), MULTI_MISSING, device=device)
+            else:
+                context[shape.name] = torch.full((num_rows,), MISSING, device=device)
+        return context
 
     def extra_repr(self) -> str:
         return f"context_size={self.context_size}"

@@ -12,6 +12,7 @@ from contextual_bert.data.samplers import LengthBucketSampler
 from contextual_bert.data.sets import SetTable, read_sets
 from contextual_bert.data.shuffling import ShuffledContext
 from contextual_bert.data.splits import Split, split_by_customer, split_by_row, split_by_time
+from contextual_bert.data.texts import TextDataset
 from contextual_bert.data.world import StylistWorld
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "ShuffledContext",
     "Split",
     "StylistWorld",
+    "TextDataset",
     "audit",
     "cooccurrence_vectors",
     "read_sets",

@@ -2,6 +2,7 @@
 
 from contextual_bert.inference.constraints import CONSTRAINTS, permitted_items
 from contextual_bert.inference.encode import bin_names, encode_sets, placed, segment_labels, set_index
+from contextual_bert.inference.encode_texts import EncodedTexts, TextReport, encode_texts
 from contextual_bert.inference.pipeline import Answer, Candidate, CompletionPipeline, Slot
 from contextual_bert.inference.scoring import ScoredSet, Scorer, score
 
@@ -10,11 +11,14 @@ __all__ = [
     "Answer",
     "Candidate",
     "CompletionPipeline",
+    "EncodedTexts",
     "ScoredSet",
     "Scorer",
     "Slot",
+    "TextReport",
     "bin_names",
     "encode_sets",
+    "encode_texts",
     "permitted_items",
     "placed",
     "score",

@@ -6,13 +6,8 @@ from contextual_bert.models.configuration_contextual_bert import (
     ContextualBertConfig,
     check_layout,
 )
-from contextual_bert.models.modeling_contextual_bert import (
-    IGNORED_LABEL,
-    ContextualBertForMaskedLM,
-    ContextualBertModel,
-    ContextualBertPreTrainedModel,
-    MaskedScores,
-)
+from contextual_bert.models.masked_lm import IGNORED_LABEL, ContextualBertForMaskedLM, MaskedScores
+from contextual_bert.models.modeling_contextual_bert import ContextualBertModel, ContextualBertPreTrainedModel
 from contextual_bert.models.parameters import (
     PAPER_PARAMETERS,
     ParameterCount,
@@ -26,6 +21,11 @@ from contextual_bert.models.processing_contextual_bert import (
     ContextFeatureExtractor,
     ContextualBertProcessor,
 )
+from contextual_bert.models.sequence_classification import ContextualBertForSequenceClassification
+from contextual_bert.models.token_heads import (
+    ContextualBertForQuestionAnswering,
+    ContextualBertForTokenClassification,
+)
 
 __all__ = [
     "IGNORED_LABEL",
@@ -35,6 +35,9 @@ __all__ = [
     "ContextFeatureExtractor",
     "ContextualBertConfig",
     "ContextualBertForMaskedLM",
+    "ContextualBertForQuestionAnswering",
+    "ContextualBertForSequenceClassification",
+    "ContextualBertForTokenClassification",
     "ContextualBertModel",
     "ContextualBertPreTrainedModel",
     "ContextualBertProcessor",

@@ -31,6 +31,9 @@ class ContextualBertConfig(BertConfig):
         mask_token_id: id of [MASK]; without labels, logits are given where the input has it.
         reserved_token_ids: ids that are never an answer ([PAD], [MASK], [UNK]): left out of every ranking.
         type_vocab_size: number of segment embeddings; 0 for sets, which have no segments.
+        has_bert_start: whether the method's modules are laid out so that the model can start as a pretrained BERT;
+            ``from_bert`` sets it.
+        is_ordinal: for sequence classification, whether the labels are grades of one scale, 0 the lowest.
 
     Raises:
         UnknownNameError: ``conditioning`` is not registered.
@@ -52,6 +55,8 @@ class ContextualBertConfig(BertConfig):
     mask_token_id: int = 1
     reserved_token_ids: list[int] | tuple[int, ...] = (0, 1, 2)
     type_vocab_size: int = 0
+    has_bert_start: bool = False
+    is_ordinal: bool = False
     use_cache: bool = False  # there is nothing to cache without a decoder, and BERT's True warns when checkpointing
 
     def __post_init__(self, **kwargs: Any) -> None:
@@ -147,6 +152,7 @@ class ContextualBertConfig(BertConfig):
             num_heads=self.num_attention_heads,
             dropout=self.hidden_dropout_prob,
             layer_norm_eps=self.layer_norm_eps,
+            has_bert_start=self.has_bert_start,
         )
 
 

@@ -1,42 +1,41 @@
-"""Contextual BERT, top to bottom: the path of a batch through Layer, Encoder, Model and the masked-item head.
+"""Contextual BERT, top to bottom: the path of a batch through Layer, Encoder and Model.
 
 BERT's own parts (attention, feed-forward, embeddings' names, initialisation) are those of transformers; what is here is
 where the context enters. The conditioning method fills three slots: ``state`` (Encoder), ``input`` (Model) and
-``block`` (Layer); this file does not know which method it serves. It knows nothing of items or feature values, only of
-ids.
+``block`` (Layer); this file does not know which method it serves. It knows nothing of items, words or feature values,
+only of ids; the heads on top are in files of their own.
 
 Paper: Denk and Peleteiro Ramallo (2020), section 3, Figure 1.
 """
 
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, cast
+from pathlib import Path
+from typing import Any, ClassVar, Self, cast
 
 import torch
 from torch import Tensor, nn
-from transformers.loss.loss_utils import ForMaskedLMLoss
 from transformers.masking_utils import create_bidirectional_mask
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.models.bert.modeling_bert import (
     BertLayer,
     BertLMPredictionHead,
     BertModel,
-    BertOnlyMLMHead,
+    BertPooler,
     BertPreTrainedModel,
     BertSelfAttention,
 )
-from transformers.utils.generic import ModelOutput, can_return_tuple, merge_with_config_defaults
+from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
 from contextual_bert.conditioning import get_method
-from contextual_bert.context import ContextEmbedding, ContextEncoder
+from contextual_bert.context import ContextEmbedding, ContextEncoder, ContextSchema
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
-from contextual_bert.models.masked_cross_entropy import masked_cross_entropy
+from contextual_bert.models.pretrained import load_bert
 
 Context = Mapping[str, Tensor]
-IGNORED_LABEL = -100
-MAX_SCORE_ELEMENTS = 2**24  # logits held at once while ranking: 64 MiB in float32
 
 
 class ContextualBertEmbeddings(nn.Module):
@@ -150,36 +149,18 @@ class ContextualBertEncoder(nn.Module):
 
 @dataclass
 class ContextualBertModelOutput(BaseModelOutput):
-    """What the model gives: BaseModelOutput and the state that the last block read, None without a state slot."""
+    """What the model gives: BaseModelOutput, the state that the last block read (None without a state slot), and what
+    BERT's pooler makes of the first position (None without a pooler, or where only some positions were wanted)."""
 
     state: Tensor | None = None
-
-
-@dataclass
-class ContextualMaskedLMOutput(ModelOutput):
-    """What the masked-item head gives.
-
-    Args:
-        loss: cross-entropy in nats over the masked positions, when labels were given.
-        logits: (masked, vocabulary), the masked positions row after row; (batch, length, vocabulary) with
-            ``logits_at='all'``. While training on labels there may be none, unless ``logits_at`` asks for them.
-        state: as in ContextualBertModelOutput.
-        hidden_states: one (batch, length, hidden) for the input and each block, when asked for.
-        attentions: one (batch, heads, length, length) for each block, when asked for; with a prepended position it is
-            shown.
-    """
-
-    loss: Tensor | None = None
-    logits: Tensor | None = None
-    state: Tensor | None = None
-    hidden_states: tuple[Tensor, ...] | None = None
-    attentions: tuple[Tensor, ...] | None = None
+    pooler_output: Tensor | None = None
 
 
 class ContextualBertPreTrainedModel(BertPreTrainedModel):
-    """Initialisation (normal, 0.02, as BERT), loading and saving for all models of this file."""
+    """Initialisation (normal, 0.02, as BERT), loading and saving for the model and its heads."""
 
     config: ContextualBertConfig  # pyright: ignore[reportIncompatibleVariableOverride]
+    head_keys: ClassVar[tuple[str, ...]] = ()  # how the names of a head's own weights start
     config_class = ContextualBertConfig
     # HF reads a plain list and a plain dict.
     _no_split_modules = ["ContextualBertEmbeddings", "ContextualBertLayer"]  # noqa: RUF012
@@ -194,6 +175,49 @@ class ContextualBertPreTrainedModel(BertPreTrainedModel):
         initialise = getattr(module, "initialise", None)
         if callable(initialise):
             initialise(self.config.initializer_range)
+
+    @classmethod
+    def from_bert(
+        cls,
+        checkpoint: str | Path,
+        *,
+        schema: ContextSchema | None = None,
+        conditioning: str = "global_state_update",
+        **settings: Any,
+    ) -> Self:
+        """A model with a context that starts from a plain BERT checkpoint, its weights and its function.
+
+        Weights that the checkpoint lacks are new: those of the method, of the context encoder and, unless it has them,
+        of the head. All methods but ``new_position`` compute at first what the BERT computes, up to rounding,
+        whatever the context is (docs/decisions/011).
+
+        Args:
+            checkpoint: folder with config.json, weights and tokenizer, or a name on the Hub.
+            schema: the features of the context; leave it out for ``none``.
+            conditioning: name of the method.
+            **settings: fields of ContextualBertConfig, ``num_labels`` for one; anything else goes to
+                ``from_pretrained``, ``revision`` for one.
+
+        Raises:
+            CheckpointError: no checkpoint there, one of another architecture, no tokenizer, weights that are missing.
+            ConfigurationError: a method that takes a context, without a schema.
+
+        Reference:
+            docs/guides/text.md; the paper's section 5, which expects its methods to carry over to text.
+        """
+        model = load_bert(cls, checkpoint, schema=schema, conditioning=conditioning, **settings)
+        model.start_as_bert()
+        return model
+
+    @torch.no_grad()
+    def start_as_bert(self) -> None:
+        """Set the method's weights so that they leave BERT's function as it is, where the method can."""
+        for module in self.modules():
+            if isinstance(module, ContextualBertLayer) and module.conditioning is not None:
+                module.conditioning.start_as_bert(module.attention.output.LayerNorm)
+            if isinstance(module, ContextualBertModel) and module.conditioning is not None:
+                separator, second = torch.tensor([[self.config.eos_token_id]]), torch.ones(1, 1, dtype=torch.long)
+                module.conditioning.start_as_bert(module.embeddings(separator, position_ids=second)[0, 0])
 
 
 class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -213,11 +237,13 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
 
     Shapes:
         input_ids (batch, length) int64; attention_mask (batch, length) of 0 and 1, or None; context: a tensor a
-        feature, with batch rows; last_hidden_state (batch, length, hidden), or (rows, hidden) where ``rows``, indices
-        into the flattened (batch * length), says which positions are wanted: the last block then spares the others.
+        feature, with batch rows, or None where nothing is known of any row; last_hidden_state (batch, length, hidden),
+        or (rows, hidden) where ``rows``, indices into the flattened (batch * length), says which positions are wanted:
+        the last block then spares the others.
 
     Args:
         config: ContextualBertConfig.
+        has_pooler: whether it has BERT's pooler, which makes ``pooler_output`` (batch, hidden) of the first position.
 
     Relation to its siblings:
         With ``conditioning='none'`` and position embeddings it computes what transformers' BertModel computes, bit for
@@ -233,13 +259,14 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
         torch.Size([1, 3, 8])
     """
 
-    def __init__(self, config: ContextualBertConfig) -> None:
+    def __init__(self, config: ContextualBertConfig, *, has_pooler: bool = False) -> None:
         ContextualBertPreTrainedModel.__init__(self, config)
         method = get_method(config.conditioning)
         self.embeddings = ContextualBertEmbeddings(config)
         self.context_encoder = ContextEncoder(config.layout) if method.has_context else None
         self.conditioning = method.input(config.sizes)
         self.encoder = ContextualBertEncoder(config)
+        self.pooler = BertPooler(config) if has_pooler else None
         self.post_init()
 
     @can_return_tuple
@@ -257,9 +284,12 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
         if (input_ids is None) == (inputs_embeds is None):
             raise ConfigurationError("Give either input_ids or inputs_embeds.")
         embeddings = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
-        if not kwargs.get("output_hidden_states", self.config.output_hidden_states):
-            return self.encode(embeddings, attention_mask, context, rows, **kwargs)
-        outputs = self.encode(embeddings, attention_mask, context, **kwargs)
+        has_all_states = bool(kwargs.get("output_hidden_states", self.config.output_hidden_states))
+        outputs = self.encode(embeddings, attention_mask, context, None if has_all_states else rows, **kwargs)
+        if self.pooler is not None and rows is None:
+            outputs.pooler_output = self.pooler(outputs.last_hidden_state)
+        if not has_all_states:
+            return outputs
         if rows is not None:
             hidden = cast(Tensor, outputs.last_hidden_state)
             outputs.last_hidden_state = cast(Any, hidden.flatten(0, 1)[rows])
@@ -301,200 +331,24 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
         return self.conditioning.num_added_positions if self.conditioning is not None else 0
 
     def embed_context(self, context: Context | None, *, batch_size: int) -> ContextEmbedding | None:
-        """The feature embeddings of a batch, None where the method takes no context.
+        """The feature embeddings of a batch, None where the method takes no context; None is: all is missing.
 
         Raises:
-            ConfigurationError: no context for a method that needs one, or one with another number of rows.
+            ConfigurationError: a context with another number of rows.
         """
         if self.context_encoder is None:
             return None
         if context is None:
-            raise ConfigurationError(
-                f"conditioning={self.config.conditioning!r} needs context=..., and none came. Encode it with the "
-                "processor: processor(items=..., context=[{}]) states that every feature is missing."
-            )
+            if self.training:
+                warnings.warn(
+                    f"conditioning={self.config.conditioning!r} takes a context, and a batch came without: every "
+                    "feature counts as missing. Give the data set a context if that is not meant.",
+                    stacklevel=2,
+                )
+            context = self.context_encoder.missing(batch_size)
         embedded = self.context_encoder(context)
         if embedded.vector.shape[0] != batch_size:
             raise ConfigurationError(
                 f"context has {embedded.vector.shape[0]} rows and input_ids {batch_size}. Give one context a row."
             )
         return embedded
-
-
-class MaskedScores(NamedTuple):
-    """For each masked position the figures that every metric is made of, (masked,) each.
-
-    ``log_probability`` of the true item in nats, how many items scored higher, how many scored the same (the true one
-    included), and the probability of the best item.
-    """
-
-    log_probability: Tensor
-    num_better: Tensor
-    num_tied: Tensor
-    confidence: Tensor
-
-
-class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
-    """Fills masked positions, given the other items and the context.
-
-    Formula:
-        Pr(M = w | w_-i, c) = softmax(W GELU(D x_i(N) + d) + b)_w
-
-    Shapes:
-        input_ids (batch, length); labels (batch, length) with -100 where nothing is asked; logits (masked, vocabulary)
-        with the masked positions row after row, or (batch, length, vocabulary) with ``logits_at='all'``.
-
-    Args:
-        config: ContextualBertConfig; ``tie_word_embeddings`` decides whether W is the matrix of the item embeddings.
-
-    Relation to its siblings:
-        The keys of the state are those of BertForMaskedLM; new ones contain ``conditioning.`` or ``context_encoder.``.
-
-    Reference:
-        Denk and Peleteiro Ramallo (2020), sections 3 and 4; Devlin et al. (2019), section 3.1.
-
-    Example:
-        >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
-        >>> model = ContextualBertForMaskedLM(ContextualBertConfig(vocab_size=9, **sizes))
-        >>> model(input_ids=torch.tensor([[3, 4, 1]])).logits.shape
-        torch.Size([1, 9])
-    """
-
-    _tied_weights_keys = {  # noqa: RUF012  (HF reads a plain dict)
-        "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
-        "cls.predictions.decoder.bias": "cls.predictions.bias",
-    }
-
-    def __init__(self, config: ContextualBertConfig) -> None:
-        super().__init__(config)
-        self.bert = ContextualBertModel(config)
-        self.cls = BertOnlyMLMHead(config)
-        head: Any = self.cls.predictions
-        if not config.has_head_layer_norm:
-            head.transform.LayerNorm = nn.Identity()
-        if not config.tie_word_embeddings:
-            head.bias = None
-        self.post_init()
-
-    def get_output_embeddings(self) -> nn.Linear:
-        return self.cls.predictions.decoder
-
-    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
-        self.cls.predictions.decoder = new_embeddings
-        if self.config.tie_word_embeddings:
-            self.cls.predictions.bias = new_embeddings.bias
-
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        context: Context | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        logits_at: Literal["masked", "all"] | None = None,
-        **kwargs: Any,
-    ) -> ContextualMaskedLMOutput:
-        num_items_in_batch = kwargs.pop("num_items_in_batch", None)
-        if logits_at not in ("masked", "all", None):
-            raise ConfigurationError(f"logits_at={logits_at!r}: give 'masked' (the default) or 'all'.")
-        rows = self.masked_rows(input_ids, labels) if logits_at != "all" else None
-        outputs = self.bert(
-            input_ids,
-            attention_mask,
-            context,
-            token_type_ids,
-            position_ids,
-            inputs_embeds,
-            rows,
-            return_dict=True,
-            **kwargs,
-        )
-        scored = outputs.last_hidden_state
-        targets = labels.flatten()[rows] if labels is not None and rows is not None else labels
-        logits = loss = None
-        if targets is not None and logits_at is None and self.has_fused_loss(scored):
-            num_items = len(targets) if num_items_in_batch is None else num_items_in_batch
-            head: Any = self.cls.predictions
-            weight, bias = head.decoder.weight, head.decoder.bias
-            loss = masked_cross_entropy(head.transform(scored), weight, bias, targets, num_items)
-        else:
-            logits = self.cls(scored)
-            if targets is not None:
-                cross_entropy: Any = self.loss_function
-                loss = cross_entropy(
-                    logits=logits, labels=targets, vocab_size=logits.shape[-1], num_items_in_batch=num_items_in_batch
-                )
-        return ContextualMaskedLMOutput(
-            loss=loss,
-            logits=logits,
-            state=outputs.state,
-            hidden_states=outputs.hidden_states,
-            attentions=outputs.attentions,
-        )
-
-    def has_fused_loss(self, hidden: Tensor) -> bool:
-        """Whether the loss is computed without logits: while training on a CPU, where that halves the head's time."""
-        is_eager_cpu = hidden.device.type == "cpu" and not torch.compiler.is_compiling()
-        # An adapter around the output layer, or a loss function of the user's own, must not be passed over.
-        is_usual = (
-            type(self.cls.predictions.decoder) is nn.Linear and cast(object, self.loss_function) is ForMaskedLMLoss
-        )
-        return self.training and torch.is_grad_enabled() and is_eager_cpu and is_usual
-
-    def masked_rows(self, input_ids: Tensor | None, labels: Tensor | None) -> Tensor:
-        """Indices into the flattened (batch * length) of the positions asked for: with a label, else holding [MASK]."""
-        if labels is not None:
-            asked = labels != IGNORED_LABEL
-        elif input_ids is not None:
-            asked = input_ids == self.config.mask_token_id
-        else:
-            raise ConfigurationError("With inputs_embeds, say where to predict: give labels, or logits_at='all'.")
-        return asked.flatten().nonzero(as_tuple=True)[0]
-
-    @torch.no_grad()
-    def score_masked(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        context: Context | None = None,
-        labels: Tensor | None = None,
-    ) -> MaskedScores:
-        """Rank the true item of each masked position against the whole vocabulary, in constant memory.
-
-        Reserved ids are no rivals; a true item that is itself reserved ([UNK]) ties with itself. Each block holds whole
-        rows of at most ``MAX_SCORE_ELEMENTS`` logits, so the true item and its rivals come from the same product and a
-        tie is exact.
-
-        Returns:
-            MaskedScores, (masked,) each, the masked positions row after row.
-        """
-        rows = self.masked_rows(input_ids, labels)
-        blocks = self.logit_blocks(self.bert(input_ids, attention_mask, context, rows=rows).last_hidden_state)
-        targets = labels.flatten()[rows] if labels is not None else None
-        if targets is None:
-            raise ConfigurationError("Scoring needs labels: the true item at each masked position, -100 elsewhere.")
-        reserved = torch.as_tensor(self.config.reserved_token_ids, dtype=torch.long, device=rows.device)
-        parts: list[MaskedScores] = []
-        for start, logits in blocks:
-            true = targets[start : start + logits.shape[0], None]
-            normaliser = logits.logsumexp(dim=-1)
-            own = logits.gather(1, true)
-            logits[:, reserved] = -torch.inf
-            parts.append(
-                MaskedScores(
-                    own.squeeze(1) - normaliser,
-                    (logits > own).sum(dim=-1),
-                    (logits == own).sum(dim=-1) + torch.isin(true, reserved).squeeze(1),
-                    (logits.amax(dim=-1) - normaliser).exp(),
-                )
-            )
-        return MaskedScores(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
-
-    def logit_blocks(self, hidden: Tensor) -> Iterator[tuple[int, Tensor]]:
-        """(first row, float32 logits) of blocks of ``hidden`` (rows, hidden), each at most ``MAX_SCORE_ELEMENTS``."""
-        size = max(1, MAX_SCORE_ELEMENTS // self.config.vocab_size)
-        for start in range(0, max(1, hidden.shape[0]), size):
-            yield start, self.cls(hidden[start : start + size]).float()

@@ -14,7 +14,7 @@ from contextual_bert.conditioning import METHODS, get_method
 from contextual_bert.context import Categorical, ContextSchema
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
-from contextual_bert.models.modeling_contextual_bert import ContextualBertForMaskedLM
+from contextual_bert.models.masked_lm import ContextualBertForMaskedLM
 
 PAPER_NUM_ITEMS = 30_000
 PAPER_PARAMETERS = {

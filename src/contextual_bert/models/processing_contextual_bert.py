@@ -1,11 +1,12 @@
-"""Raw values in, tensors out: item names become ids, context records become encoded features.
+"""Raw values in, tensors out: item names or texts become ids, context records become encoded features.
 
-A processor is saved beside the model and is all that is needed to use it: the item vocabulary lives in the tokenizer's
+A processor is saved beside the model and is all that is needed to use it: the vocabulary lives in the tokenizer's
 files, the context schema in ``processor_config.json``. It knows no table and no training.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Self, cast
 
 import torch
 from tokenizers import Tokenizer
@@ -13,7 +14,8 @@ from tokenizers.models import WordLevel
 from transformers import BatchFeature, FeatureExtractionMixin, PreTrainedTokenizerFast, ProcessorMixin
 
 from contextual_bert.context import ContextSchema, EncodedContext, Vocabulary, encode_records
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.models.pretrained import load_tokenizer
 
 PAD, MASK, UNKNOWN = "[PAD]", "[MASK]", "[UNK]"
 RESERVED_ITEMS = (PAD, MASK, UNKNOWN)
@@ -43,15 +45,16 @@ class ContextFeatureExtractor(FeatureExtractionMixin):
 
 
 class ContextualBertProcessor(ProcessorMixin):
-    """Item vocabulary and context schema in one object.
+    """Vocabulary and context schema in one object: for sets of items, or for text where the tokenizer is BERT's.
 
     Shapes:
         ``processor(items=[["a", "[MASK]"], ["b"]], context=[{...}, {...}])`` gives input_ids (batch, length) padded
-        with [PAD], attention_mask (batch, length), and context, a tensor a feature with batch rows.
+        with [PAD], attention_mask (batch, length), and context, a tensor a feature with batch rows;
+        ``processor(text=["one text", "two"], context=[{...}, {...}])`` gives token_type_ids (batch, length), too.
 
     Args:
         feature_extractor: ContextFeatureExtractor, holds the schema.
-        tokenizer: a word-level tokenizer whose ids start with [PAD], [MASK], [UNK].
+        tokenizer: for items a word-level tokenizer whose ids start with [PAD], [MASK], [UNK]; else one for text.
 
     Relation to its siblings:
         ``CompletionPipeline`` calls it on raw values; training encodes whole columns with ``processor.items`` and
@@ -66,6 +69,9 @@ class ContextualBertProcessor(ProcessorMixin):
     def __init__(self, feature_extractor: ContextFeatureExtractor, tokenizer: PreTrainedTokenizerFast) -> None:
         super().__init__(feature_extractor=feature_extractor, tokenizer=tokenizer)
         self._schema = feature_extractor.schema
+        self._items: Vocabulary | None = None
+        if not isinstance(tokenizer.backend_tokenizer.model, WordLevel):
+            return
         vocabulary = sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1])
         names = tuple(name for name, _ in vocabulary)
         if names[: len(RESERVED_ITEMS)] != RESERVED_ITEMS:
@@ -95,6 +101,16 @@ class ContextualBertProcessor(ProcessorMixin):
         )
         return cls(ContextFeatureExtractor(schema.to_dict() if schema is not None else None), tokenizer)
 
+    @classmethod
+    def from_bert(cls, checkpoint: str | Path, schema: ContextSchema | None = None) -> Self:
+        """A processor for text, with the tokenizer of a BERT checkpoint.
+
+        Raises:
+            CheckpointError: no tokenizer there.
+        """
+        extractor = ContextFeatureExtractor(schema.to_dict() if schema is not None else None)
+        return cls(extractor, cast(PreTrainedTokenizerFast, load_tokenizer(checkpoint)))
+
     @property
     def schema(self) -> ContextSchema | None:
         """The context schema, None for a model without a context."""
@@ -102,8 +118,19 @@ class ContextualBertProcessor(ProcessorMixin):
 
     @property
     def items(self) -> Vocabulary:
-        """The item vocabulary, reserved ids included."""
+        """The item vocabulary, reserved ids included.
+
+        Raises:
+            ConfigurationError: this processor is for text.
+        """
+        if self._items is None:
+            raise ConfigurationError("This processor is for text and has no items. Give text=..., not items=....")
         return self._items
+
+    @property
+    def is_for_text(self) -> bool:
+        """Whether it takes ``text``, not ``items``."""
+        return self._items is None
 
     def with_items(self, items: Sequence[str]) -> Self:
         """The same processor with new items appended; known ones are passed over, ids stay as they are."""
@@ -112,34 +139,75 @@ class ContextualBertProcessor(ProcessorMixin):
         )
 
     def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, items: Sequence[Sequence[str]], context: Sequence[Mapping[str, Any]] | None = None, **kwargs: Any
+        self,
+        items: Sequence[Sequence[str]] | None = None,
+        context: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        text: str | Sequence[str] | None = None,
+        text_pair: str | Sequence[str] | None = None,
+        **settings: Any,
     ) -> BatchFeature:
-        """Encode sets of item names and, for a model with a context, one record a set.
+        """Encode sets of item names or texts and, for a model with a context, one record each.
 
         Unknown items become [UNK]; unknown context values the state ``unknown`` of their feature; a feature that a
         record does not name is missing.
 
+        Args:
+            items: sets of item names.
+            context: one record a set or text; None: all is missing.
+            text: a text or several.
+            text_pair: a second text for each, its tokens in segment 1.
+            **settings: for text, arguments of the tokenizer; without ``truncation`` and ``padding`` texts are cut to
+                the longest that the model takes, and padded to the longest of the batch.
+
         Raises:
-            ConfigurationError: another number of records than of sets; a keyword that means nothing here.
-            DataError, UnknownNameError: a record that does not fit the schema.
+            ConfigurationError: both or neither of items and text; another number of records; a keyword that means
+                nothing here.
+            DataError, UnknownNameError: a record that does not fit the schema; a text that is none.
         """
-        if kwargs.pop("return_tensors", "pt") != "pt" or kwargs:
-            raise ConfigurationError(
-                f"The processor gives torch tensors and takes items and context, not {sorted(kwargs)}."
-            )
+        if settings.pop("return_tensors", "pt") != "pt":
+            raise ConfigurationError("The processor gives torch tensors: leave return_tensors out.")
+        if (items is None) == (text is None):
+            raise ConfigurationError("Give either items=... (sets of item names) or text=....")
+        if items is not None:
+            if settings or text_pair is not None:
+                names = sorted({**settings, **({"text_pair": text_pair} if text_pair is not None else {})})
+                raise ConfigurationError(f"With items the processor takes a context and nothing else, not {names}.")
+            features = self._encode_items(items)
+        else:
+            features = self._encode_text(cast(Any, text), text_pair, settings)
+        encoded = self.encode_context(context, num_rows=len(features["input_ids"]))
+        if encoded is not None:
+            features["context"] = encoded.tensors
+        return BatchFeature(features)
+
+    def _encode_items(self, items: Sequence[Sequence[str]]) -> dict[str, Any]:
         unknown = self.items.id_of(UNKNOWN)
         rows = [[self.items.id_of(item) or (0 if item == PAD else unknown) for item in row] for row in items]
         length = max((len(row) for row in rows), default=0)
         ids = [row + [0] * (length - len(row)) for row in rows]
         mask = [[1] * len(row) + [0] * (length - len(row)) for row in rows]
-        features: dict[str, Any] = {
+        return {
             "input_ids": torch.tensor(ids, dtype=torch.long).view(len(rows), length),
             "attention_mask": torch.tensor(mask, dtype=torch.long).view(len(rows), length),
         }
-        encoded = self.encode_context(context, num_rows=len(rows))
-        if encoded is not None:
-            features["context"] = encoded.tensors
-        return BatchFeature(features)
+
+    def _encode_text(
+        self, text: str | Sequence[str], text_pair: str | Sequence[str] | None, settings: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        if not self.is_for_text:
+            raise ConfigurationError("This processor is for sets of items. Give items=..., not text=....")
+        columns: list[list[Any]] = [
+            [column] if isinstance(column, str) else list(column) for column in (text, text_pair or [])
+        ]
+        for name, column in zip(("text", "text_pair"), columns, strict=True):
+            for row, value in enumerate(column):
+                if not isinstance(value, str):
+                    raise DataError(f"{value!r} is no text", row=row, column=name, fix="Give a string.")
+        if columns[1] and len(columns[1]) != len(columns[0]):
+            raise ConfigurationError(f"{len(columns[0])} texts came with {len(columns[1])} second texts.")
+        chosen: dict[str, Any] = {"truncation": True, "padding": True, **settings}
+        return dict(self.tokenizer(*(column for column in columns if column), return_tensors="pt", **chosen))
 
     def encode_context(self, context: Sequence[Mapping[str, Any]] | None, *, num_rows: int) -> EncodedContext | None:
         """Encoded context records, None for a model without a context; no records at all: every feature is missing."""
@@ -148,6 +216,6 @@ class ContextualBertProcessor(ProcessorMixin):
         records = [{}] * num_rows if context is None else context
         if len(records) != num_rows:
             raise ConfigurationError(
-                f"{num_rows} sets came with {len(records)} context records. Give one record a set."
+                f"{num_rows} rows came with {len(records)} context records. Give one record a row."
             )
         return encode_records(self.schema, records)

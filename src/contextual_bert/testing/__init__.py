@@ -15,12 +15,14 @@ from contextual_bert.testing.computation import (
     check_parameters,
     check_save_and_load,
 )
+from contextual_bert.testing.heads import check_bert_start, check_heads
 from contextual_bert.testing.miniature import (
     miniature_batch,
     miniature_config,
     miniature_model,
     miniature_processor,
     miniature_schema,
+    miniature_text_processor,
 )
 from contextual_bert.testing.outputs import (
     check_bert,
@@ -46,6 +48,8 @@ CONTRACTS: Mapping[str, Callable[[str], None]] = MappingProxyType(
         "gradient_checkpointing": check_gradient_checkpointing,
         "bfloat16": check_bfloat16,
         "compile": check_compile,
+        "bert_start": check_bert_start,
+        "heads": check_heads,
         "training": check_training,
     }
 )
@@ -60,7 +64,7 @@ def check_method(method_name: str) -> None:
 
     Example:
         >>> sorted(CONTRACTS)[:3]
-        ['bert', 'bfloat16', 'compile']
+        ['bert', 'bert_start', 'bfloat16']
     """
     get_method(method_name)
     for check in CONTRACTS.values():
@@ -70,11 +74,13 @@ def check_method(method_name: str) -> None:
 __all__ = [
     "CONTRACTS",
     "check_bert",
+    "check_bert_start",
     "check_bfloat16",
     "check_compile",
     "check_context_gradient",
     "check_context_through_trainer",
     "check_gradient_checkpointing",
+    "check_heads",
     "check_length",
     "check_method",
     "check_padding",
@@ -88,4 +94,5 @@ __all__ = [
     "miniature_model",
     "miniature_processor",
     "miniature_schema",
+    "miniature_text_processor",
 ]

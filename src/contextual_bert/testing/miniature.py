@@ -4,14 +4,20 @@ All weights are drawn anew from a generator, those that a method starts at zero 
 only where training begins. It knows no contract. Paper: section 4, in miniature.
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.pre_tokenizers import Whitespace
+from tokenizers.processors import BertProcessing
 from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector
 from contextual_bert.models import (
     IGNORED_LABEL,
+    ContextFeatureExtractor,
     ContextualBertConfig,
     ContextualBertForMaskedLM,
     ContextualBertProcessor,
@@ -31,6 +37,7 @@ RECORDS: tuple[dict[str, Any], ...] = (
     {"sex": "nobody knows", "age": 70, "brands": []},  # unknown, empty, missing
     {"age": 33, "brands": ["b", "c", "a"], "style": [-0.75, 2.0]},
 )
+Model = TypeVar("Model", bound=PreTrainedModel)
 WEIGHT_SCALE = 0.2  # about 1 / sqrt(hidden): neither fades nor explodes from block to block
 
 
@@ -62,7 +69,11 @@ def miniature_config(method_name: str, **fields: Any) -> ContextualBertConfig:
 
 def miniature_model(method_name: str, *, seed: int = 0, **fields: Any) -> ContextualBertForMaskedLM:
     """A model in ``eval()`` mode, every weight drawn at random."""
-    model = ContextualBertForMaskedLM(miniature_config(method_name, **fields))
+    return drawn_anew(ContextualBertForMaskedLM(miniature_config(method_name, **fields)), seed=seed)
+
+
+def drawn_anew(model: Model, *, seed: int = 0) -> Model:
+    """The model in ``eval()`` mode, every weight drawn at random, around 1 for the scales of LayerNorms."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, weight in model.named_parameters():
@@ -74,6 +85,23 @@ def miniature_model(method_name: str, *, seed: int = 0, **fields: Any) -> Contex
 def miniature_processor() -> ContextualBertProcessor:
     """Knows ITEMS and ``miniature_schema``."""
     return ContextualBertProcessor.from_items(ITEMS, miniature_schema())
+
+
+def miniature_tokenizer(vocab_size: int = 23) -> PreTrainedTokenizerFast:
+    """A tokenizer for text: BERT's special tokens, then word0, word1, and so on; it puts [CLS] and [SEP] around."""
+    special = {f"{name.lower()}_token": f"[{name}]" for name in ("PAD", "MASK", "UNK", "CLS", "SEP")}
+    words = [*special.values(), *(f"word{number}" for number in range(vocab_size - len(special)))]
+    ids = {word: number for number, word in enumerate(words)}
+    backend: Any = Tokenizer(WordPiece(ids, unk_token="[UNK]"))
+    backend.pre_tokenizer = Whitespace()
+    backend.post_processor = BertProcessing(("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"]))
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **special)
+
+
+def miniature_text_processor() -> ContextualBertProcessor:
+    """For text: knows a few words, and one feature."""
+    schema = ContextSchema(features=(Categorical(name="sex", values=("f", "m")),))
+    return ContextualBertProcessor(ContextFeatureExtractor(schema.to_dict()), miniature_tokenizer())
 
 
 def miniature_batch() -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Training: arguments, trainer, recipes."""
 
+from contextual_bert.training.adaptation import add_lora, freeze_bert, unfreeze_bert
 from contextual_bert.training.arguments import (
     ContextualTrainingArguments,
     check_settings,
@@ -17,9 +18,12 @@ __all__ = [
     "MaskEpoch",
     "Recipe",
     "TrainingProgress",
+    "add_lora",
     "check_settings",
     "chosen_device",
     "chosen_dtype",
     "counting",
+    "freeze_bert",
     "training_arguments",
+    "unfreeze_bert",
 ]

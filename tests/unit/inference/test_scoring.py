@@ -11,7 +11,7 @@ from contextual_bert.context import Categorical, ContextSchema
 from contextual_bert.data import SetDataset
 from contextual_bert.errors import DataError
 from contextual_bert.inference import score
-from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, modeling_contextual_bert
+from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, masked_lm
 
 NUM_ITEMS = 40
 SCHEMA = ContextSchema(features=(Categorical(name="gender", values=("female", "male")),))
@@ -116,7 +116,7 @@ def test_no_matrix_of_rows_and_items_is_held(monkeypatch: pytest.MonkeyPatch) ->
     assert len(shapes) == 1
     shapes.clear()
     limit = 5 * (NUM_ITEMS + 3) + 1
-    monkeypatch.setattr(modeling_contextual_bert, "MAX_SCORE_ELEMENTS", limit)
+    monkeypatch.setattr(masked_lm, "MAX_SCORE_ELEMENTS", limit)
     blocks = score(model, sets).scores
     assert len(shapes) > 10
     assert max(rows * items for rows, items in shapes) <= limit
@@ -128,7 +128,7 @@ def test_ties_are_exact_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     model, sets = model_for("none"), dataset()
     with torch.no_grad():
         model.cls.predictions.decoder.weight.zero_()
-    monkeypatch.setattr(modeling_contextual_bert, "MAX_SCORE_ELEMENTS", 1)
+    monkeypatch.setattr(masked_lm, "MAX_SCORE_ELEMENTS", 1)
     scores = score(model, sets).scores
     assert set(scores.num_better.tolist()) == {0}
     assert set(scores.num_tied.tolist()) == {NUM_ITEMS}

@@ -16,7 +16,7 @@ from contextual_bert.models import (
     ContextualBertModel,
     register_auto_classes,
 )
-from contextual_bert.testing import miniature_batch, miniature_config, miniature_model
+from contextual_bert.testing import miniature_batch, miniature_config, miniature_model, miniature_processor
 
 VOCABULARY = 23
 ALL_METHODS = pytest.mark.parametrize("method_name", sorted(METHODS))
@@ -205,10 +205,22 @@ def test_a_tuple_on_request(batch: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("method_name", sorted(METHODS.keys() - {"none"}))
-def test_a_context_is_needed(method_name: str, batch: dict[str, Any]) -> None:
+def test_no_context_is_a_missing_one(method_name: str, batch: dict[str, Any]) -> None:
     model = miniature_model(method_name)
-    with pytest.raises(ConfigurationError, match=rf"conditioning='{method_name}' needs context=.*and none came"):
-        model(**(batch | {"context": None}))
+    missing = miniature_processor()(items=[["item-0"]] * 4)["context"]
+    expected = model(**(batch | {"context": missing})).logits
+    assert torch.equal(model(**(batch | {"context": None})).logits, expected)
+    assert not torch.equal(model(**batch).logits, expected)
+
+
+def test_training_without_a_context_is_said(batch: dict[str, Any]) -> None:
+    with pytest.warns(UserWarning, match="takes a context, and a batch came without"):
+        miniature_model("film").train()(**(batch | {"context": None}))
+
+
+@pytest.mark.parametrize("method_name", sorted(METHODS.keys() - {"none"}))
+def test_a_context_fits_the_batch(method_name: str, batch: dict[str, Any]) -> None:
+    model = miniature_model(method_name)
     two_rows = {feature: tensor[:2] for feature, tensor in batch["context"].items()}
     with pytest.raises(ConfigurationError, match=r"context has 2 rows and input_ids 4\."):
         model(**(batch | {"context": two_rows}))

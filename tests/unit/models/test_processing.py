@@ -1,6 +1,7 @@
 """The processor: raw values to tensors, and back from its files."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -68,7 +69,7 @@ def test_unknown_values_are_a_state_and_unknown_features_an_error(processor: Con
 
 
 def test_as_many_records_as_sets(processor: ContextualBertProcessor) -> None:
-    with pytest.raises(ConfigurationError, match=r"2 sets came with 1 context records\. Give one record a set"):
+    with pytest.raises(ConfigurationError, match=r"2 rows came with 1 context records\. Give one record a row"):
         processor(items=[["hat"], ["coat"]], context=[{}])
 
 
@@ -76,9 +77,50 @@ def test_as_many_records_as_sets(processor: ContextualBertProcessor) -> None:
 def test_keywords_that_mean_nothing_here_are_refused(
     processor: ContextualBertProcessor, settings: dict[str, object]
 ) -> None:
-    with pytest.raises(ConfigurationError, match="takes items and context"):
+    with pytest.raises(ConfigurationError, match=r"takes a context and nothing else|gives torch tensors"):
         processor(items=[["hat"]], **settings)
     assert processor(items=[["hat"]], return_tensors="pt")["input_ids"].tolist() == [[4]]
+
+
+@pytest.mark.parametrize("inputs", [{}, {"items": [["hat"]], "text": "hat"}])
+def test_items_or_text(processor: ContextualBertProcessor, inputs: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=r"Give either items=.* or text="):
+        processor(**inputs)
+
+
+def test_one_is_for_items_and_one_for_text(processor: ContextualBertProcessor, checkpoint: Path) -> None:
+    for_text = ContextualBertProcessor.from_bert(checkpoint, SCHEMA)
+    assert for_text.is_for_text and not processor.is_for_text
+    with pytest.raises(ConfigurationError, match="is for sets of items"):
+        processor(text="hat")
+    for ask in (lambda: for_text(items=[["hat"]]), lambda: for_text.items):
+        with pytest.raises(ConfigurationError, match="is for text and has no items"):
+            ask()
+
+
+def test_texts_and_pairs(checkpoint: Path) -> None:
+    processor = ContextualBertProcessor.from_bert(checkpoint, SCHEMA)
+    batch = processor(text=["word1 word2", "word3"], text_pair=["word4", "word5 word6"], context=[{"sex": "m"}, {}])
+    assert batch["input_ids"].shape == batch["attention_mask"].shape == (2, 6)
+    assert batch["context"]["sex"].tolist() == [3, 0]
+    assert processor(text="word1")["input_ids"].shape[0] == 1
+    assert processor(text=["word1 word2 word3"], max_length=2)["input_ids"].shape == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "error", "message"),
+    [
+        ({"text": ["word1", None]}, DataError, r"row 1, column 'text': None is no text"),
+        ({"text": ["word1"], "text_pair": [3]}, DataError, r"row 0, column 'text_pair': 3 is no text"),
+        ({"text": ["word1", "word2"], "text_pair": ["word3"]}, ConfigurationError, "2 texts came with 1 second texts"),
+        ({"text": ["word1"], "context": [{}, {}]}, ConfigurationError, "1 rows came with 2 context records"),
+    ],
+)
+def test_texts_that_cannot_be_encoded(
+    inputs: dict[str, Any], error: type[Exception], message: str, checkpoint: Path
+) -> None:
+    with pytest.raises(error, match=message):
+        ContextualBertProcessor.from_bert(checkpoint, SCHEMA)(**inputs)
 
 
 @pytest.mark.parametrize("items", [("hat", "hat"), ("hat", "[MASK]")])
@@ -120,3 +162,17 @@ def test_new_items_are_appended(processor: ContextualBertProcessor) -> None:
 
 def test_no_sets_at_all(processor: ContextualBertProcessor) -> None:
     assert tuple(processor(items=[])["input_ids"].shape) == (0, 0)
+
+
+@pytest.mark.parametrize("loader", [ContextualBertProcessor, AutoProcessor])
+def test_one_for_text_comes_back_from_its_files(loader: type, checkpoint: Path, tmp_path: Path) -> None:
+    register_auto_classes()
+    processor = ContextualBertProcessor.from_bert(checkpoint, SCHEMA)
+    processor.save_pretrained(tmp_path / "saved")
+    ContextualBertConfig().save_pretrained(tmp_path / "saved")
+    again = loader.from_pretrained(tmp_path / "saved")
+    assert type(again) is ContextualBertProcessor
+    assert again.is_for_text and again.schema == SCHEMA
+    inputs = {"text": ["word1 word2", "word9"], "context": [{"sex": "f"}, {}]}
+    expected, found = processor(**inputs), again(**inputs)
+    assert all(torch.equal(found[name], expected[name]) for name in ("input_ids", "attention_mask"))

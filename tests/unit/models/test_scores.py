@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.models import IGNORED_LABEL, ContextualBertForMaskedLM, modeling_contextual_bert
+from contextual_bert.models import IGNORED_LABEL, ContextualBertForMaskedLM, masked_lm
 from contextual_bert.testing import miniature_batch, miniature_model
 
 RESERVED = (0, 1, 2)
@@ -89,7 +89,7 @@ def test_blocks_change_nothing(
     whole = model.score_masked(**batch)
     sizes: list[int] = []
     model.get_output_embeddings().register_forward_hook(lambda module, inputs, output: sizes.append(len(output)))
-    monkeypatch.setattr(modeling_contextual_bert, "MAX_SCORE_ELEMENTS", rows_at_once * 23)
+    monkeypatch.setattr(masked_lm, "MAX_SCORE_ELEMENTS", rows_at_once * 23)
     blocked = model.score_masked(**batch)
     assert max(sizes) == rows_at_once
     assert sum(sizes) == 17
@@ -100,7 +100,7 @@ def test_blocks_change_nothing(
 def test_a_vocabulary_larger_than_a_block_is_scored_row_by_row(
     model: ContextualBertForMaskedLM, batch: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(modeling_contextual_bert, "MAX_SCORE_ELEMENTS", 1)
+    monkeypatch.setattr(masked_lm, "MAX_SCORE_ELEMENTS", 1)
     assert len(model.score_masked(**batch).confidence) == 17
 
 

@@ -1,0 +1,224 @@
+"""The masked-item head: it fills masked positions, and ranks the true item among all in constant memory.
+
+Logits are computed only where a mask is. It knows no method. Paper: sections 3 and 4.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+from transformers.loss.loss_utils import ForMaskedLMLoss
+from transformers.models.bert.modeling_bert import BertOnlyMLMHead
+from transformers.utils.generic import ModelOutput, can_return_tuple
+
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
+from contextual_bert.models.masked_cross_entropy import masked_cross_entropy
+from contextual_bert.models.modeling_contextual_bert import Context, ContextualBertModel, ContextualBertPreTrainedModel
+
+IGNORED_LABEL = -100
+MAX_SCORE_ELEMENTS = 2**24  # logits held at once while ranking: 64 MiB in float32
+
+
+@dataclass
+class ContextualMaskedLMOutput(ModelOutput):
+    """What the masked-item head gives.
+
+    Args:
+        loss: cross-entropy in nats over the masked positions, when labels were given.
+        logits: (masked, vocabulary), the masked positions row after row; (batch, length, vocabulary) with
+            ``logits_at='all'``. While training on labels there may be none, unless ``logits_at`` asks for them.
+        state: as in ContextualBertModelOutput.
+        hidden_states: one (batch, length, hidden) for the input and each block, when asked for.
+        attentions: one (batch, heads, length, length) for each block, when asked for; with a prepended position it is
+            shown.
+    """
+
+    loss: Tensor | None = None
+    logits: Tensor | None = None
+    state: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
+
+
+class MaskedScores(NamedTuple):
+    """For each masked position the figures that every metric is made of, (masked,) each.
+
+    ``log_probability`` of the true item in nats, how many items scored higher, how many scored the same (the true one
+    included), and the probability of the best item.
+    """
+
+    log_probability: Tensor
+    num_better: Tensor
+    num_tied: Tensor
+    confidence: Tensor
+
+
+class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
+    """Fills masked positions, given the other items and the context.
+
+    Formula:
+        Pr(M = w | w_-i, c) = softmax(W GELU(D x_i(N) + d) + b)_w
+
+    Shapes:
+        input_ids (batch, length); labels (batch, length) with -100 where nothing is asked; logits (masked, vocabulary)
+        with the masked positions row after row, or (batch, length, vocabulary) with ``logits_at='all'``.
+
+    Args:
+        config: ContextualBertConfig; ``tie_word_embeddings`` decides whether W is the matrix of the item embeddings.
+
+    Relation to its siblings:
+        The keys of the state are those of BertForMaskedLM; new ones contain ``conditioning.`` or ``context_encoder.``.
+
+    Reference:
+        Denk and Peleteiro Ramallo (2020), sections 3 and 4; Devlin et al. (2019), section 3.1.
+
+    Example:
+        >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+        >>> model = ContextualBertForMaskedLM(ContextualBertConfig(vocab_size=9, **sizes))
+        >>> model(input_ids=torch.tensor([[3, 4, 1]])).logits.shape
+        torch.Size([1, 9])
+    """
+
+    _tied_weights_keys = {  # noqa: RUF012  (HF reads a plain dict)
+        "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+        "cls.predictions.decoder.bias": "cls.predictions.bias",
+    }
+
+    head_keys = ("cls.",)
+
+    def __init__(self, config: ContextualBertConfig) -> None:
+        super().__init__(config)
+        self.bert = ContextualBertModel(config)
+        self.cls = BertOnlyMLMHead(config)
+        head: Any = self.cls.predictions
+        if not config.has_head_layer_norm:
+            head.transform.LayerNorm = nn.Identity()
+        if not config.tie_word_embeddings:
+            head.bias = None
+        self.post_init()
+
+    def get_output_embeddings(self) -> nn.Linear:
+        return self.cls.predictions.decoder
+
+    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
+        self.cls.predictions.decoder = new_embeddings
+        if self.config.tie_word_embeddings:
+            self.cls.predictions.bias = new_embeddings.bias
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        context: Context | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        logits_at: Literal["masked", "all"] | None = None,
+        **kwargs: Any,
+    ) -> ContextualMaskedLMOutput:
+        num_items_in_batch = kwargs.pop("num_items_in_batch", None)
+        if logits_at not in ("masked", "all", None):
+            raise ConfigurationError(f"logits_at={logits_at!r}: give 'masked' (the default) or 'all'.")
+        rows = self.masked_rows(input_ids, labels) if logits_at != "all" else None
+        outputs = self.bert(
+            input_ids,
+            attention_mask,
+            context,
+            token_type_ids,
+            position_ids,
+            inputs_embeds,
+            rows,
+            return_dict=True,
+            **kwargs,
+        )
+        scored = outputs.last_hidden_state
+        targets = labels.flatten()[rows] if labels is not None and rows is not None else labels
+        logits = loss = None
+        if targets is not None and logits_at is None and self.has_fused_loss(scored):
+            num_items = len(targets) if num_items_in_batch is None else num_items_in_batch
+            head: Any = self.cls.predictions
+            weight, bias = head.decoder.weight, head.decoder.bias
+            loss = masked_cross_entropy(head.transform(scored), weight, bias, targets, num_items)
+        else:
+            logits = self.cls(scored)
+            if targets is not None:
+                cross_entropy: Any = self.loss_function
+                loss = cross_entropy(
+                    logits=logits, labels=targets, vocab_size=logits.shape[-1], num_items_in_batch=num_items_in_batch
+                )
+        return ContextualMaskedLMOutput(
+            loss=loss,
+            logits=logits,
+            state=outputs.state,
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
+        )
+
+    def has_fused_loss(self, hidden: Tensor) -> bool:
+        """Whether the loss is computed without logits: while training on a CPU, where that halves the head's time."""
+        is_eager_cpu = hidden.device.type == "cpu" and not torch.compiler.is_compiling()
+        # An adapter around the output layer, or a loss function of the user's own, must not be passed over.
+        is_usual = (
+            type(self.cls.predictions.decoder) is nn.Linear and cast(object, self.loss_function) is ForMaskedLMLoss
+        )
+        return self.training and torch.is_grad_enabled() and is_eager_cpu and is_usual
+
+    def masked_rows(self, input_ids: Tensor | None, labels: Tensor | None) -> Tensor:
+        """Indices into the flattened (batch * length) of the positions asked for: with a label, else holding [MASK]."""
+        if labels is not None:
+            asked = labels != IGNORED_LABEL
+        elif input_ids is not None:
+            asked = input_ids == self.config.mask_token_id
+        else:
+            raise ConfigurationError("With inputs_embeds, say where to predict: give labels, or logits_at='all'.")
+        return asked.flatten().nonzero(as_tuple=True)[0]
+
+    @torch.no_grad()
+    def score_masked(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        context: Context | None = None,
+        labels: Tensor | None = None,
+    ) -> MaskedScores:
+        """Rank the true item of each masked position against the whole vocabulary, in constant memory.
+
+        Reserved ids are no rivals; a true item that is itself reserved ([UNK]) ties with itself. Each block holds whole
+        rows of at most ``MAX_SCORE_ELEMENTS`` logits, so the true item and its rivals come from the same product and a
+        tie is exact.
+
+        Returns:
+            MaskedScores, (masked,) each, the masked positions row after row.
+        """
+        rows = self.masked_rows(input_ids, labels)
+        blocks = self.logit_blocks(self.bert(input_ids, attention_mask, context, rows=rows).last_hidden_state)
+        targets = labels.flatten()[rows] if labels is not None else None
+        if targets is None:
+            raise ConfigurationError("Scoring needs labels: the true item at each masked position, -100 elsewhere.")
+        reserved = torch.as_tensor(self.config.reserved_token_ids, dtype=torch.long, device=rows.device)
+        parts: list[MaskedScores] = []
+        for start, logits in blocks:
+            true = targets[start : start + logits.shape[0], None]
+            normaliser = logits.logsumexp(dim=-1)
+            own = logits.gather(1, true)
+            logits[:, reserved] = -torch.inf
+            parts.append(
+                MaskedScores(
+                    own.squeeze(1) - normaliser,
+                    (logits > own).sum(dim=-1),
+                    (logits == own).sum(dim=-1) + torch.isin(true, reserved).squeeze(1),
+                    (logits.amax(dim=-1) - normaliser).exp(),
+                )
+            )
+        return MaskedScores(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
+
+    def logit_blocks(self, hidden: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """(first row, float32 logits) of blocks of ``hidden`` (rows, hidden), each at most ``MAX_SCORE_ELEMENTS``."""
+        size = max(1, MAX_SCORE_ELEMENTS // self.config.vocab_size)
+        for start in range(0, max(1, hidden.shape[0]), size):
+            yield start, self.cls(hidden[start : start + size]).float()

@@ -1,0 +1,177 @@
+"""Start from a plain BERT checkpoint: which weights come from it, which are new, and what is refused.
+
+It loads and checks; what makes the start BERT's function is each method's ``start_as_bert``. It knows no method.
+"""
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
+from transformers.utils import logging
+
+from contextual_bert.context import ContextSchema
+from contextual_bert.errors import CheckpointError, ConfigurationError, did_you_mean
+from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
+
+# Architectures whose weights and computations are those of this package's blocks.
+MODEL_TYPES = ("bert",)
+NEW_WEIGHTS = ("conditioning.", "context_encoder.")
+BERT_FIELDS = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "hidden_act",
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "max_position_embeddings",
+    "type_vocab_size",
+    "initializer_range",
+    "layer_norm_eps",
+    "classifier_dropout",
+    "tie_word_embeddings",
+)
+LABEL_FIELDS = ("id2label", "label2id", "problem_type")
+SPECIAL_TOKENS = ("pad_token_id", "mask_token_id", "cls_token_id", "sep_token_id", "unk_token_id")
+
+
+def load_bert(
+    model_class: Any, checkpoint: str | Path, *, schema: ContextSchema | None, conditioning: str, **settings: Any
+) -> Any:
+    """A model of ``model_class`` with the weights of a BERT checkpoint; new weights are as the class initialises them.
+
+    Args:
+        model_class: one of the classes of this package.
+        checkpoint: folder or name on the Hub.
+        schema: the features of the context.
+        conditioning: name of the method.
+        **settings: fields of the config; anything else goes to ``from_pretrained``.
+
+    Raises:
+        CheckpointError: see ``ContextualBertPreTrainedModel.from_bert``.
+    """
+    own = {name: value for name, value in settings.items() if name in _fields()}
+    loading = {name: value for name, value in settings.items() if name not in own}
+    config = bert_config(checkpoint, schema=schema, conditioning=conditioning, **own)
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # transformers would list every new weight; what is amiss is raised below
+    try:
+        model, info = model_class.from_pretrained(checkpoint, config=config, output_loading_info=True, **loading)
+    except TypeError as error:
+        advice = did_you_mean(next(iter(loading), ""), _fields())
+        raise ConfigurationError(f"from_bert does not take {sorted(loading)}. {advice}") from error
+    except (OSError, RuntimeError) as error:
+        raise CheckpointError(f"{checkpoint}: its weights cannot be loaded: {error}") from error
+    finally:
+        logging.set_verbosity(verbosity)
+    missing = [key for key in info["missing_keys"] if not is_new(key, model_class.head_keys)]
+    if missing:
+        raise CheckpointError(
+            f"{checkpoint}: {len(missing)} weights of BERT are missing, {missing[0]!r} is the first. "
+            "Give the folder of a whole BERT checkpoint."
+        )
+    return model
+
+
+def is_new(key: str, head_keys: tuple[str, ...] = ()) -> bool:
+    """Whether no BERT encoder has a weight of that name: it is the method's, the context encoder's or the head's.
+
+    Example:
+        >>> is_new("bert.encoder.layer.2.conditioning.value.weight"), is_new("bert.pooler.dense.weight")
+        (True, False)
+    """
+    return any(part in key for part in NEW_WEIGHTS) or key.startswith(head_keys)
+
+
+def bert_config(
+    checkpoint: str | Path, *, schema: ContextSchema | None, conditioning: str, **fields: Any
+) -> ContextualBertConfig:
+    """The config of a BERT checkpoint with a context: BERT's sizes, positions and segments, its tokenizer's ids.
+
+    Raises:
+        CheckpointError: no config there, one of another architecture, no tokenizer.
+    """
+    found = _config(checkpoint)
+    has_labels = not fields.keys() & {"num_labels", *LABEL_FIELDS}
+    taken = {name: getattr(found, name) for name in (*BERT_FIELDS, *(LABEL_FIELDS if has_labels else ()))}
+    tokens = tokens_of(load_tokenizer(checkpoint))
+    return ContextualBertConfig.from_schema(
+        schema,
+        **{
+            **taken,
+            **tokens,
+            "has_position_embeddings": True,
+            "has_bert_start": True,
+            "conditioning": conditioning,
+            **fields,
+        },
+    )
+
+
+def load_tokenizer(checkpoint: str | Path) -> PreTrainedTokenizerBase:
+    """The tokenizer of a checkpoint.
+
+    Raises:
+        CheckpointError: it has none, or one without [MASK] and [PAD].
+    """
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    except (OSError, ValueError, KeyError) as error:
+        raise _no_tokenizer(checkpoint, _first_line(error)) from error
+    # Without its files transformers makes one that knows no word, and every text would be [UNK] [UNK] [UNK].
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        raise _no_tokenizer(checkpoint, "no vocabulary")
+    lacking = [name for name in ("pad_token", "mask_token", "sep_token") if getattr(tokenizer, name) is None]
+    if lacking:
+        raise CheckpointError(f"{checkpoint}: its tokenizer has no {', '.join(lacking)}. Give a BERT's tokenizer.")
+    return tokenizer
+
+
+def tokens_of(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    """What the config keeps of a tokenizer: the ids of [PAD], [MASK] and [SEP], and those that are never an answer."""
+    ids = [getattr(tokenizer, name, None) for name in SPECIAL_TOKENS]
+    return {
+        "pad_token_id": tokenizer.pad_token_id,
+        "mask_token_id": tokenizer.mask_token_id,
+        "eos_token_id": tokenizer.sep_token_id,
+        "reserved_token_ids": sorted({number for number in ids if number is not None}),
+    }
+
+
+def _no_tokenizer(checkpoint: str | Path, reason: str) -> CheckpointError:
+    return CheckpointError(
+        f"{checkpoint}: no tokenizer can be read ({reason}). Copy tokenizer.json, or vocab.txt and "
+        "tokenizer_config.json, of the checkpoint into the folder."
+    )
+
+
+def _config(checkpoint: str | Path) -> PreTrainedConfig:
+    try:
+        config = AutoConfig.from_pretrained(checkpoint)
+    except (OSError, ValueError) as error:
+        is_folder = Path(checkpoint).is_dir()
+        reason = _first_line(error) if is_folder else "no such folder, and no such name on the Hub can be reached"
+        raise CheckpointError(
+            f"{checkpoint}: no config can be read ({reason}). Give the folder of a BERT checkpoint, with "
+            "config.json, model.safetensors and tokenizer, or a name on the Hub."
+        ) from error
+    if config.model_type not in MODEL_TYPES:
+        advice = "It has a context already: load it with from_pretrained." if _is_own(config) else "Give a BERT."
+        raise CheckpointError(
+            f"{checkpoint}: its architecture is {config.model_type!r}. Allowed: {', '.join(MODEL_TYPES)}. {advice}"
+        )
+    return config
+
+
+def _is_own(config: PreTrainedConfig) -> bool:
+    return config.model_type == ContextualBertConfig.model_type
+
+
+def _fields() -> set[str]:
+    return {*inspect.get_annotations(ContextualBertConfig), *BERT_FIELDS, *LABEL_FIELDS, "num_labels"}
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0].rstrip(".")

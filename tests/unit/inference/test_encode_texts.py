@@ -1,0 +1,163 @@
+"""A table with text to batches: the tokenizer's own encoding, cut as asked and counted; labels are never guessed."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from contextual_bert.context import Categorical, ContextSchema
+from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
+from contextual_bert.inference import encode_texts
+from contextual_bert.models import ContextualBertProcessor
+from contextual_bert.testing import miniature_text_processor
+
+TEXTS = ["word0 word1 word2 word3 word4", "word5", "nobody knows word6", "word1 word1 word1 word1 word1 word1"]
+PAIRS = ["word7 word8", "word9 word9 word9 word9 word9 word9 word9", "word2", "word3 word3 word3 word3 word3 word3"]
+TABLE = pa.table(
+    {"text": TEXTS, "pair": PAIRS, "stars": [5, 1, 5, 3], "price": [0.5, 1.5, 2.0, 3.0], "sex": ["f", "m", None, "x"]}
+)
+WORDS = pa.table(
+    {
+        "words": [["word1", "word2word", "word3"], ["word4"]],
+        "tags": [["B-x", "I-x", "O"], ["O"]],
+        "sex": ["f", "m"],
+    }
+)
+
+
+@pytest.fixture
+def processor() -> ContextualBertProcessor:
+    return miniature_text_processor()
+
+
+@pytest.mark.parametrize("max_length", [None, 4, 5])
+def test_it_is_what_the_tokenizer_gives(processor: ContextualBertProcessor, max_length: int | None) -> None:
+    encoded = encode_texts(TABLE, processor, text="text", label="stars", max_length=max_length)
+    expected = processor(text=TEXTS, max_length=max_length, context=[{"sex": "f"}, {"sex": "m"}, {}, {"sex": "x"}])
+    batch = encoded.dataset.__getitems__(range(4))
+    assert torch.equal(batch["input_ids"], expected["input_ids"])
+    assert torch.equal(batch["attention_mask"], expected["attention_mask"])
+    assert torch.equal(batch["context"]["sex"], expected["context"]["sex"])
+    assert batch["labels"].tolist() == [2, 0, 2, 1] and encoded.labels == ("1", "3", "5")
+    assert encoded.report.num_cut == {None: 0, 4: 3, 5: 2}[max_length]
+    assert encoded.report.unknown == {"sex": {"x": 1}}
+    assert "cut to" in encoded.report.lines()[0] and "never seen in training" in encoded.report.lines()[1]
+
+
+@pytest.mark.parametrize("max_length", [6, 8, 9, 12, 40])
+def test_pairs_are_cut_as_the_tokenizer_cuts_them(minilm: Path, max_length: int) -> None:
+    schema = ContextSchema(features=(Categorical(name="sex", values=("f", "m")),))
+    processor = ContextualBertProcessor.from_bert(minilm, schema)
+    table = pa.table({"text": ["a b c d e f g h", "a", "a b c", "a b c d e f"], "pair": PAIRS, "sex": ["f"] * 4})
+    encoded = encode_texts(table, processor, text="text", pair="pair", max_length=max_length)
+    expected = processor(text=table["text"].to_pylist(), text_pair=PAIRS, max_length=max_length)
+    batch = encoded.dataset.__getitems__(range(4))
+    lengths = expected["attention_mask"].sum(dim=1)
+    assert torch.equal(encoded.dataset.sizes, lengths)
+    assert torch.equal(batch["input_ids"], expected["input_ids"])
+    assert torch.equal(batch["token_type_ids"], expected["token_type_ids"])
+
+
+def test_the_head_and_the_tail_of_a_long_text(processor: ContextualBertProcessor) -> None:
+    table = pa.table({"text": [" ".join(f"word{number}" for number in range(10)), "word1 word2"], "sex": ["f", "m"]})
+    encoded = encode_texts(table, processor, text="text", max_length=10, truncation="head_tail")
+    assert processor.tokenizer.decode(encoded.dataset[0]["input_ids"]).split() == [
+        "[CLS]", "word0", "word1", *(f"word{number}" for number in range(4, 10)), "[SEP]",
+    ]  # fmt: skip
+    assert encoded.dataset.sizes.tolist() == [10, 4] and encoded.report.num_cut == 1
+
+
+def test_the_first_piece_of_a_word_has_its_tag(minilm: Path) -> None:
+    schema = ContextSchema(features=(Categorical(name="sex", values=("f", "m")),))
+    processor = ContextualBertProcessor.from_bert(minilm, schema)
+    words = [["Dethklok", "tuned", "down", "\u200b"], ["Berlin"]]
+    table = pa.table({"words": words, "tags": [["B-x", "O", "O", "O"], ["B-y"]], "sex": ["f", "m"]})
+    encoded = encode_texts(table, processor, text="words", label="tags")
+    tokenized = processor.tokenizer([row[:3] for row in words], is_split_into_words=True)
+    first = encoded.dataset[0]
+    assert encoded.labels == ("B-x", "B-y", "O")
+    ids = first["input_ids"].tolist()
+    assert ids[:-2] == tokenized["input_ids"][0][:-1] and ids[-2:] == [100, 102]  # the lost word is [UNK]
+    starts = [place for place, word in enumerate(tokenized.word_ids(0)) if word == 0]
+    assert len(starts) > 1
+    assert first["labels"][starts].tolist() == [0] + [-100] * (len(starts) - 1)
+    assert first["labels"][[0, -1]].tolist() == [-100, -100]
+    batch = encoded.dataset.__getitems__([0, 1])
+    assert batch["labels"][1].tolist() == [-100, 1, -100] + [-100] * (len(ids) - 3)
+
+
+def test_numbers_are_numbers(processor: ContextualBertProcessor) -> None:
+    encoded = encode_texts(TABLE, processor, text="text", label="price")
+    assert encoded.labels == () and encoded.dataset[3]["labels"].item() == 3.0
+    whole = encode_texts(TABLE, processor, text="text", label="stars", labels=())
+    assert whole.dataset[0]["labels"].dtype == torch.float32 and whole.labels == ()
+
+
+def test_rows_one_by_one_make_the_same_batch(processor: ContextualBertProcessor) -> None:
+    for table, columns in (
+        (TABLE, {"text": "text", "label": "stars"}),
+        (TABLE, {"text": "text", "pair": "pair"}),
+        (WORDS, {"text": "words", "label": "tags"}),
+    ):
+        dataset = encode_texts(table, processor, **columns).dataset
+        whole = next(iter(DataLoader(dataset, batch_size=4, collate_fn=dataset.collate_fn)))
+        single = dataset.collate_fn([dataset[row] for row in range(len(dataset))])
+        assert single.keys() == whole.keys()
+        assert all(torch.equal(single[name], whole[name]) for name in whole if name != "context")
+        assert torch.equal(single["context"]["sex"], whole["context"]["sex"])
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"text": "txt"}, "no column 'txt'.*Did you mean 'text'"),
+        ({"text": "stars"}, "column 'stars': the column is of type int64. Give a column of text"),
+        ({"text": "text", "label": "stars", "labels": ["1", "5"]}, "row 3, column 'stars': the label 3 is not among"),
+        ({"text": "text", "label": "words"}, "Tags need a text column of lists of words"),
+        ({"text": "words", "label": "stars"}, "column 'stars': the column is of type int64. Give lists"),
+        ({"text": "words", "label": "short"}, "row 1, column 'short': 1 tags for 2 words. Give one tag a word"),
+        ({"text": "hole"}, "row 2, column 'hole': the cell is missing"),
+        ({"text": "text", "label": "lost"}, "row 1, column 'lost': the cell is missing"),
+    ],
+)  # fmt: skip
+def test_faults_are_named(columns: dict[str, Any], message: str, processor: ContextualBertProcessor) -> None:
+    more = {
+        "words": [["a"], ["b", "c"], ["d"], ["e"]],
+        "short": [["O"], ["O"], ["O"], ["O"]],
+        "hole": ["a", "b", None, "d"],
+        "lost": ["a", None, "b", "c"],
+    }
+    table = pa.table({**TABLE.to_pydict(), **more})
+    with pytest.raises((DataError, UnknownNameError), match=message):
+        encode_texts(table, processor, **columns)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"max_length": 2}, "max_length=2 leaves no room"),
+        ({"truncation": "tail"}, "truncation='tail': give 'head' or 'head_tail'"),
+        ({"pair": "pair", "truncation": "head_tail"}, "give no words and no 'head_tail'"),
+    ],
+)
+def test_settings_that_do_not_go_together(
+    settings: dict[str, Any], message: str, processor: ContextualBertProcessor
+) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        encode_texts(TABLE, processor, text="text", **settings)
+
+
+def test_parts_that_do_not_fit(processor: ContextualBertProcessor) -> None:
+    from contextual_bert.data import TextDataset
+
+    ids = torch.tensor([2, 5, 3])
+    with pytest.raises(ConfigurationError, match="offsets must go from 0 to the number of tokens, 3"):
+        TextDataset(ids, torch.tensor([0, 2]), context={})
+    with pytest.raises(ConfigurationError, match="'sex' has 2 rows for 1 texts"):
+        TextDataset(ids, torch.tensor([0, 3]), context={"sex": torch.tensor([1, 2])})
+    dataset = TextDataset(ids, torch.tensor([0, 3]), context={})
+    with pytest.raises(IndexError, match="text 1 of 1"):
+        dataset[1]

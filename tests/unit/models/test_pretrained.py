@@ -1,0 +1,167 @@
+"""Starting from a BERT checkpoint: its function is kept, new weights are known, and what is no BERT is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer, BertForSequenceClassification, BertModel, GPT2Config
+
+from contextual_bert.conditioning import METHODS, get_method
+from contextual_bert.context import encode_records
+from contextual_bert.errors import CheckpointError, ConfigurationError
+from contextual_bert.models import (
+    ContextualBertForMaskedLM,
+    ContextualBertForSequenceClassification,
+    ContextualBertModel,
+    ContextualBertProcessor,
+)
+from contextual_bert.testing import miniature_schema
+from contextual_bert.testing.miniature import RECORDS
+
+SCHEMA = miniature_schema()
+IDS = torch.tensor([[3, 7, 9, 4], [3, 8, 4, 0]])
+MASK = torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]])
+CONTEXT = encode_records(SCHEMA, RECORDS[:2]).tensors
+SENTENCES = ["The weather is lovely today.", "He drove to the stadium in the old town, and back.", "Don't!"]
+
+
+def test_a_fine_tuned_checkpoint_brings_its_head(bert: BertForSequenceClassification, checkpoint: Path) -> None:
+    model = ContextualBertForSequenceClassification.from_bert(checkpoint, schema=SCHEMA).eval()
+    with torch.no_grad():
+        expected = bert(IDS, attention_mask=MASK).logits
+        torch.testing.assert_close(model(IDS, MASK, CONTEXT).logits, expected, rtol=0, atol=1e-5)
+        torch.testing.assert_close(model(IDS, MASK).logits, expected, rtol=0, atol=1e-5)
+
+
+def test_another_number_of_labels_makes_a_new_head(checkpoint: Path, bert: BertForSequenceClassification) -> None:
+    bert.bert.save_pretrained(checkpoint)
+    model = ContextualBertForSequenceClassification.from_bert(checkpoint, schema=SCHEMA, num_labels=7)
+    assert model(IDS, MASK, CONTEXT).logits.shape == (2, 7)
+
+
+def test_the_config_is_that_of_the_checkpoint_and_its_tokenizer(checkpoint: Path) -> None:
+    config = ContextualBertForMaskedLM.from_bert(checkpoint, conditioning="none", hidden_dropout_prob=0.3).config
+    assert (config.hidden_size, config.num_hidden_layers, config.vocab_size, config.type_vocab_size) == (32, 3, 23, 2)
+    assert (config.pad_token_id, config.mask_token_id, config.eos_token_id) == (0, 1, 4)
+    assert config.reserved_token_ids == [0, 1, 2, 3, 4]
+    assert config.has_position_embeddings and config.has_bert_start and config.hidden_dropout_prob == 0.3
+
+
+@pytest.mark.parametrize("method_name", sorted(METHODS))
+def test_it_starts_with_the_function_of_a_real_bert(method_name: str, minilm: Path) -> None:
+    bert = BertModel.from_pretrained(minilm).eval()
+    batch = AutoTokenizer.from_pretrained(minilm)(SENTENCES, return_tensors="pt", padding=True)
+    has_context = get_method(method_name).has_context
+    schema = SCHEMA if has_context else None
+    model = ContextualBertModel.from_bert(minilm, schema=schema, conditioning=method_name).eval()
+    context = encode_records(SCHEMA, RECORDS[:3]).tensors if has_context else None
+    is_real = batch["attention_mask"].bool()
+    with torch.no_grad():
+        expected = bert(**batch).last_hidden_state[is_real]
+        found = model(batch["input_ids"], batch["attention_mask"], context).last_hidden_state[is_real]
+        anonymous = model(batch["input_ids"], batch["attention_mask"]).last_hidden_state[is_real]
+    if get_method(method_name).keeps_bert:
+        assert float((found - expected).abs().max()) <= 1e-5
+    else:
+        assert torch.equal(found, anonymous)  # the context is ignored at first
+        assert float(torch.cosine_similarity(found, expected).mean()) > 0.98
+
+
+@pytest.mark.parametrize("method_name", sorted(METHODS.keys() - {"none"}))
+def test_the_context_is_learned_from_there(method_name: str, checkpoint: Path) -> None:
+    model = ContextualBertForSequenceClassification.from_bert(
+        checkpoint, schema=SCHEMA, conditioning=method_name, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(IDS, MASK, CONTEXT, labels=torch.tensor([0, 3])).loss.backward()
+        optimizer.step()
+    still = [
+        name
+        for name, weight in model.named_parameters()
+        if "conditioning." in name and (weight.grad is None or not bool(weight.grad.any()))
+    ]
+    assert not still
+    other = {feature: tensor.flip(0) for feature, tensor in CONTEXT.items()}
+    model.eval()
+    assert not torch.equal(model(IDS, MASK, CONTEXT).logits, model(IDS, MASK, other).logits)
+
+
+def test_saved_and_loaded_it_stays_what_it_was(checkpoint: Path, tmp_path: Path) -> None:
+    model = ContextualBertForMaskedLM.from_bert(checkpoint, schema=SCHEMA, conditioning="concat").eval()
+    model.save_pretrained(tmp_path / "saved")
+    again = ContextualBertForMaskedLM.from_pretrained(tmp_path / "saved").eval()
+    assert torch.equal(*(each(IDS, MASK, CONTEXT, logits_at="all").logits for each in (model, again)))
+
+
+def test_a_folder_without_a_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"nowhere: no config can be read \(no such folder"):
+        ContextualBertModel.from_bert(tmp_path / "nowhere", schema=SCHEMA)
+    with pytest.raises(CheckpointError, match=r"no config can be read.*Give the folder of a BERT checkpoint"):
+        ContextualBertModel.from_bert(tmp_path, schema=SCHEMA)
+
+
+def test_another_architecture_is_refused(checkpoint: Path, tmp_path: Path) -> None:
+    GPT2Config().save_pretrained(tmp_path / "gpt")
+    with pytest.raises(CheckpointError, match=r"its architecture is 'gpt2'\. Allowed: bert"):
+        ContextualBertModel.from_bert(tmp_path / "gpt", schema=SCHEMA)
+    ContextualBertModel.from_bert(checkpoint, schema=SCHEMA).save_pretrained(tmp_path / "own")
+    with pytest.raises(CheckpointError, match=r"'contextual_bert'.*load it with from_pretrained"):
+        ContextualBertModel.from_bert(tmp_path / "own", schema=SCHEMA)
+
+
+def test_a_tokenizer_is_needed(checkpoint: Path) -> None:
+    settings = json.loads((checkpoint / "tokenizer_config.json").read_text("utf-8"))
+    del settings["sep_token"]
+    (checkpoint / "tokenizer_config.json").write_text(json.dumps(settings), "utf-8")
+    with pytest.raises(CheckpointError, match="its tokenizer has no sep_token"):
+        ContextualBertModel.from_bert(checkpoint, schema=SCHEMA)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (checkpoint / name).unlink()
+    for load in (ContextualBertModel.from_bert, ContextualBertProcessor.from_bert):
+        with pytest.raises(CheckpointError, match="no tokenizer can be read"):
+            load(checkpoint, schema=SCHEMA)
+
+
+def test_weights_that_are_missing_or_do_not_fit(checkpoint: Path) -> None:
+    weights = load_file(checkpoint / "model.safetensors")
+    lost = "bert.encoder.layer.1.output.dense.weight"
+    kept = {name: tensor for name, tensor in weights.items() if name != lost}
+    save_file(kept, checkpoint / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(CheckpointError, match=r"1 weights of BERT are missing, '.*layer\.1\.output\.dense\.weight'"):
+        ContextualBertModel.from_bert(checkpoint, schema=SCHEMA)
+    save_file({**weights, lost: torch.zeros(5, 5)}, checkpoint / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(CheckpointError, match="its weights cannot be loaded"):
+        ContextualBertModel.from_bert(checkpoint, schema=SCHEMA)
+    (checkpoint / "model.safetensors").unlink()
+    with pytest.raises(CheckpointError, match="its weights cannot be loaded"):
+        ContextualBertModel.from_bert(checkpoint, schema=SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_lables": 3}, r"from_bert does not take \['num_lables'\]. Did you mean 'num_labels'"),
+        ({"schema": None}, "needs a context, and context_features is empty"),
+    ],
+)
+def test_settings_that_cannot_work(settings: dict[str, Any], message: str, checkpoint: Path) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        ContextualBertModel.from_bert(checkpoint, **{"schema": SCHEMA, **settings})
+
+
+def test_loading_settings_reach_from_pretrained(checkpoint: Path) -> None:
+    model = ContextualBertModel.from_bert(checkpoint, schema=SCHEMA, dtype=torch.bfloat16)
+    assert {weight.dtype for weight in model.parameters()} == {torch.bfloat16}
+
+
+def test_the_processor_has_the_tokenizer_of_the_checkpoint(minilm: Path) -> None:
+    processor = ContextualBertProcessor.from_bert(minilm, SCHEMA)
+    batch = processor(text=SENTENCES, context=[{"sex": "f"}, {}, {}])
+    expected = AutoTokenizer.from_pretrained(minilm)(SENTENCES, return_tensors="pt", padding=True)
+    assert all(torch.equal(batch[name], expected[name]) for name in expected)
+    assert batch["context"]["sex"].tolist() == [2, 0, 0]

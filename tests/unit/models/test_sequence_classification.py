@@ -1,0 +1,109 @@
+"""Labels for texts: the losses of BERT's head, grades, and a loss that does not care how the batch is split."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+from transformers import BertConfig, BertForSequenceClassification
+
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.models import ContextualBertForSequenceClassification
+from contextual_bert.models.sequence_classification import OrdinalClassifier
+from contextual_bert.testing import miniature_batch, miniature_config
+from contextual_bert.testing.miniature import drawn_anew
+
+TEXT = {"has_position_embeddings": True, "type_vocab_size": 2}
+
+
+def model_of(method_name: str = "global_state_update", **fields: Any) -> ContextualBertForSequenceClassification:
+    return drawn_anew(ContextualBertForSequenceClassification(miniature_config(method_name, **{**TEXT, **fields})))
+
+
+@pytest.fixture
+def batch() -> dict[str, Any]:
+    return {name: value for name, value in miniature_batch().items() if name != "labels"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "labels"),
+    [
+        ({"num_labels": 3}, torch.tensor([0, 2, 1, 1])),
+        ({"num_labels": 1}, torch.tensor([0.5, -1.0, 2.0, 0.0])),
+        ({"num_labels": 3}, torch.tensor([[0.0, 1, 1], [1, 0, 0], [0, 0, 0], [1, 1, 1]])),
+        ({"num_labels": 2, "problem_type": "regression"}, torch.tensor([[0.0, 1], [1, 0], [2, 3], [0, 0]])),
+    ],
+)
+def test_the_loss_is_that_of_bert(fields: dict[str, Any], labels: torch.Tensor, batch: dict[str, Any]) -> None:
+    model = model_of("none", **fields)
+    known = BertConfig().to_dict().keys() - {"model_type"}
+    config = BertConfig(**{key: value for key, value in model.config.to_dict().items() if key in known})
+    bert = BertForSequenceClassification(config).eval()
+    bert.load_state_dict(model.state_dict())
+    expected = bert(batch["input_ids"], attention_mask=batch["attention_mask"], labels=labels)
+    found = model(**batch, labels=labels)
+    torch.testing.assert_close(found.loss, expected.loss)
+    torch.testing.assert_close(found.logits, expected.logits)
+    assert model.config.problem_type == fields.get("problem_type")  # the labels of one batch do not change the config
+
+
+def test_the_loss_does_not_care_how_the_batch_is_split(batch: dict[str, Any]) -> None:
+    for fields, labels in (
+        ({"num_labels": 3}, torch.tensor([0, 2, 1, 1])),
+        ({"num_labels": 3, "is_ordinal": True}, torch.tensor([0, 2, 1, 1])),
+        ({"num_labels": 1}, torch.tensor([0.5, -1.0, 2.0, 0.0])),
+    ):
+        model = model_of(**fields)
+        rows = [
+            {
+                **{name: value[part] for name, value in batch.items() if name != "context"},
+                "context": {feature: tensor[part] for feature, tensor in batch["context"].items()},
+                "labels": labels[part],
+            }
+            for part in (slice(0, 1), slice(1, 4))
+        ]
+        parts = sum(model(**each, num_items_in_batch=torch.tensor(4)).loss for each in rows)
+        torch.testing.assert_close(parts, model(**batch, labels=labels).loss)
+
+
+def test_all_hidden_states_on_request(batch: dict[str, Any]) -> None:
+    model = model_of("new_position", num_labels=3)
+    outputs = model(**batch, output_hidden_states=True)
+    assert [tuple(states.shape) for states in outputs.hidden_states] == [(4, 5, 32)] * 4
+    torch.testing.assert_close(outputs.logits, model(**batch).logits)
+
+
+def test_grades_are_probabilities_in_order() -> None:
+    head = OrdinalClassifier(8, 5)
+    hidden = torch.randn(40, 8, generator=torch.Generator().manual_seed(0)) * 30
+    torch.nn.init.normal_(head.score.weight, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        scores = head.score(hidden).squeeze(1)
+        logits = head(hidden)
+    assert logits.isfinite().all()
+    torch.testing.assert_close(logits.exp().sum(dim=-1), torch.ones(40))
+    expected = (logits.exp() * torch.arange(5.0)).sum(dim=-1)
+    assert torch.equal(expected.argsort(), scores.argsort()) or bool((expected[scores.argsort()].diff() >= -1e-6).all())
+    thresholds = torch.tensor([-1.5, -0.5, 0.5, 1.5])
+    above = torch.sigmoid(scores[:, None] - thresholds)
+    torch.testing.assert_close(logits.exp().flip(-1).cumsum(-1).flip(-1)[:, 1:], above, rtol=1e-4, atol=1e-5)
+
+
+def test_grades_train_and_come_back(batch: dict[str, Any], tmp_path: Any) -> None:
+    model = model_of(num_labels=4, is_ordinal=True)
+    labels = torch.tensor([0, 1, 2, 3])
+    found = model(**batch, labels=labels)
+    torch.testing.assert_close(found.loss, functional.nll_loss(found.logits, labels))
+    found.loss.backward()
+    assert all(bool(weight.grad.any()) for weight in model.classifier.parameters())  # type: ignore[union-attr]
+    model.save_pretrained(tmp_path)
+    again = ContextualBertForSequenceClassification.from_pretrained(tmp_path).eval()
+    assert torch.equal(again(**batch).logits, found.logits)
+    fresh = ContextualBertForSequenceClassification(model.config)
+    assert fresh.classifier.thresholds.diff().abs().sum() > 0 and fresh.classifier.thresholds.isfinite().all()
+
+
+@pytest.mark.parametrize("fields", [{"num_labels": 1}, {"num_labels": 3, "problem_type": "regression"}])
+def test_grades_that_cannot_be(fields: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="grades need two labels or more and no problem_type"):
+        model_of(is_ordinal=True, **fields)

@@ -1,0 +1,92 @@
+"""What is trained of a pretrained BERT: all, only what is new, or low-rank changes."""
+
+import sys
+from typing import Any
+
+import pytest
+import torch
+
+from contextual_bert.conditioning import METHODS
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertForSequenceClassification
+from contextual_bert.testing import miniature_batch, miniature_config
+from contextual_bert.testing.miniature import drawn_anew
+from contextual_bert.training import add_lora, freeze_bert, unfreeze_bert
+
+LABELS = torch.tensor([0, 2, 1, 1])
+ALL_METHODS = pytest.mark.parametrize("method_name", sorted(METHODS))
+
+
+@pytest.fixture
+def batch() -> dict[str, Any]:
+    return {**miniature_batch(), "labels": LABELS}
+
+
+def model_of(method_name: str) -> ContextualBertForSequenceClassification:
+    config = miniature_config(method_name, num_labels=3, has_position_embeddings=True, has_bert_start=True)
+    return drawn_anew(ContextualBertForSequenceClassification(config))
+
+
+def step(model: Any, batch: dict[str, Any]) -> None:
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    optimizer = torch.optim.SGD(trained, lr=0.1)
+    model(**batch).loss.backward()
+    optimizer.step()
+
+
+@ALL_METHODS
+def test_a_frozen_bert_stays_as_it_is(method_name: str, batch: dict[str, Any]) -> None:
+    model = model_of(method_name)
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    freeze_bert(model)
+    step(model, batch)
+    changed = {name for name, weight in model.state_dict().items() if not torch.equal(weight, before[name])}
+    new = ("conditioning.", "context_encoder.", "classifier.", "pooler.")
+    assert {"classifier.weight", "bert.pooler.dense.weight"} <= changed
+    assert all(any(part in name for part in new) for name in changed)
+    assert method_name == "none" or any("conditioning." in name for name in changed)
+    unfreeze_bert(model)
+    assert all(weight.requires_grad for weight in model.parameters())
+
+
+def test_words_stay_frozen_where_the_head_shares_them() -> None:
+    model = ContextualBertForMaskedLM(miniature_config("film"))
+    freeze_bert(model)
+    assert not model.get_output_embeddings().weight.requires_grad
+    assert model.cls.predictions.bias.requires_grad
+
+
+@ALL_METHODS
+def test_lora_starts_where_the_model_is_and_merges(method_name: str, batch: dict[str, Any], tmp_path: Any) -> None:
+    pytest.importorskip("peft")
+    model = model_of(method_name)
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    with torch.no_grad():
+        before = model(**inputs).logits
+    adapted = add_lora(model, rank=2)
+    assert torch.equal(adapted(**inputs).logits, before)
+    step(adapted, batch)
+    step(adapted, batch)
+    frozen = {name for name, weight in adapted.named_parameters() if not weight.requires_grad}
+    assert any(name.endswith("attention.output.dense.weight") for name in frozen)
+    silent = [
+        name for name, weight in adapted.named_parameters()
+        if weight.requires_grad and (weight.grad is None or not bool(weight.grad.any()))
+    ]  # fmt: skip
+    assert not silent
+    with torch.no_grad():
+        after = adapted.eval()(**inputs).logits
+    assert not torch.equal(after, before)
+    merged: Any = adapted.merge_and_unload()
+    merged.save_pretrained(tmp_path)
+    again = ContextualBertForSequenceClassification.from_pretrained(tmp_path).eval()
+    with torch.no_grad():
+        torch.testing.assert_close(again(**inputs).logits, after, rtol=1e-4, atol=1e-5)
+
+
+def test_lora_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigurationError, match="rank=0: give 1 or more"):
+        add_lora(model_of("none"), rank=0)
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'contextual-bert\[text\]'"):
+        add_lora(model_of("none"))
