@@ -29,8 +29,12 @@ class Sizes:
         num_layers: number of blocks (N).
         num_heads: attention heads of a block.
         dropout: probability of dropping a component where the paper writes Dropout.
+        attention_dropout: probability of dropping an attention weight.
         layer_norm_eps: added to the variance in every LayerNorm.
         has_bert_start: whether the modules are laid out so that the model can start as a pretrained BERT.
+        num_extra_layers: how many of the blocks, the last ones, are new on top of a pretrained BERT.
+        attribute_start: where the vectors of [MA] begin.
+        has_attribute_values: whether they scale the values, too, and not only queries and keys.
     """
 
     hidden_size: int
@@ -41,7 +45,11 @@ class Sizes:
     num_heads: int
     dropout: float
     layer_norm_eps: float
+    attention_dropout: float = 0.0
     has_bert_start: bool = False
+    num_extra_layers: int = 0
+    attribute_start: str = "ones"
+    has_attribute_values: bool = True
 
 
 class StateSlot(nn.Module):
@@ -91,13 +99,14 @@ class InputSlot(nn.Module):
 class BlockSlot(nn.Module):
     """A module inside a block, entered at one named point of the block's fixed order.
 
-    ``attend``: in place of self-attention, ``forward(hidden, mask, state)``.
+    ``attend``: in place of self-attention, ``forward(hidden, mask, state)``; gives ``output_size`` components.
     ``read``: between attention and feed-forward, ``forward(hidden, state)``.
     ``modulate``: on the input of each of the two sub-layers, ``forward(hidden, state, sublayer)`` with sublayer 0 or 1;
     the residual path keeps the unmodulated input.
     """
 
     point: ClassVar[Point]
+    output_size: int | None = None  # None: the model's width
 
     def start_as_bert(self, attention_norm: nn.LayerNorm) -> None:
         """Leave the block's function as it is; called once, with BERT's weights in place.
@@ -114,6 +123,7 @@ class ConditioningMethod:
         name: the word used in configs, arguments and flags.
         label: the paper's name in brackets, where it has one.
         has_context: False for the control that takes none.
+        num_extra_layers: blocks that ``from_bert`` puts on top of those of a checkpoint, unless it is told otherwise.
         keeps_bert: whether a model that starts from a BERT checkpoint computes at first what that BERT computes.
 
     Example:
@@ -127,6 +137,7 @@ class ConditioningMethod:
     label: ClassVar[str] = ""
     has_context: ClassVar[bool] = True
     keeps_bert: ClassVar[bool] = False
+    num_extra_layers: ClassVar[int] = 0
 
     def state(self, sizes: Sizes) -> StateSlot | None:
         """The module that makes and carries the global state."""
@@ -139,6 +150,9 @@ class ConditioningMethod:
     def block(self, sizes: Sizes, layer: int) -> BlockSlot | None:
         """The module that block ``layer`` (counted from 0) owns."""
         return None
+
+    def initialise_feature(self, weight: Tensor, sizes: Sizes) -> None:
+        """Change the first values of a table of the context encoder, where BERT's normal 0.02 will not do."""
 
 
 class FeedForward(nn.Sequential):

@@ -9,6 +9,7 @@ from contextual_bert.conditioning.film import FiLM
 from contextual_bert.conditioning.global_state import GlobalState
 from contextual_bert.conditioning.global_state_update import GlobalStateUpdate
 from contextual_bert.conditioning.method import ConditioningMethod
+from contextual_bert.conditioning.multi_attribute import MultiAttribute
 from contextual_bert.conditioning.new_position import NewPosition
 from contextual_bert.conditioning.none import NoContext
 from contextual_bert.conditioning.state_flow import StateFlow
@@ -24,6 +25,7 @@ METHODS: dict[str, type[ConditioningMethod]] = {
         GlobalStateUpdate,
         StateFlow,
         FiLM,
+        MultiAttribute,
     )
 }
 

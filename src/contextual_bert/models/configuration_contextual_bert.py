@@ -16,6 +16,7 @@ from contextual_bert.context import ContextSchema, FeatureLayout
 from contextual_bert.errors import ConfigurationError, did_you_mean
 
 PAPER_CONTEXT_SIZE = 736
+ATTRIBUTE_STARTS = ("ones", "paper", "released")
 
 
 @strict
@@ -33,6 +34,10 @@ class ContextualBertConfig(BertConfig):
         type_vocab_size: number of segment embeddings; 0 for sets, which have no segments.
         has_bert_start: whether the method's modules are laid out so that the model can start as a pretrained BERT;
             ``from_bert`` sets it.
+        num_extra_layers: how many of the blocks, the last ones, are new on top of a checkpoint; ``from_bert`` sets it.
+        attribute_start: for ``multi_attribute``, where the vectors of the features begin: "ones", "paper", "released".
+        has_attribute_values: for ``multi_attribute``, whether they scale the attention's values, too, or only where it
+            looks.
         is_ordinal: for sequence classification, whether the labels are grades of one scale, 0 the lowest.
 
     Raises:
@@ -56,6 +61,9 @@ class ContextualBertConfig(BertConfig):
     reserved_token_ids: list[int] | tuple[int, ...] = (0, 1, 2)
     type_vocab_size: int = 0
     has_bert_start: bool = False
+    num_extra_layers: int = 0
+    attribute_start: str = "ones"
+    has_attribute_values: bool = True
     is_ordinal: bool = False
     use_cache: bool = False  # there is nothing to cache without a decoder, and BERT's True warns when checkpointing
 
@@ -75,6 +83,15 @@ class ContextualBertConfig(BertConfig):
             raise ConfigurationError(
                 f"conditioning={self.conditioning!r} needs a context, and context_features is empty. "
                 "Make the config with ContextualBertConfig.from_schema(schema, ...), or take conditioning='none'."
+            )
+        if self.attribute_start not in ATTRIBUTE_STARTS:
+            raise ConfigurationError(
+                f"attribute_start={self.attribute_start!r}. {did_you_mean(self.attribute_start, ATTRIBUTE_STARTS)}"
+            )
+        if not 0 <= self.num_extra_layers <= self.num_hidden_layers:
+            raise ConfigurationError(
+                f"num_extra_layers={self.num_extra_layers} of num_hidden_layers={self.num_hidden_layers}: they are the "
+                "last of these."
             )
         if self.is_decoder or self.add_cross_attention:
             raise ConfigurationError(
@@ -152,6 +169,10 @@ class ContextualBertConfig(BertConfig):
             num_heads=self.num_attention_heads,
             dropout=self.hidden_dropout_prob,
             layer_norm_eps=self.layer_norm_eps,
+            attention_dropout=self.attention_probs_dropout_prob,
+            num_extra_layers=self.num_extra_layers,
+            attribute_start=self.attribute_start,
+            has_attribute_values=self.has_attribute_values,
             has_bert_start=self.has_bert_start,
         )
 

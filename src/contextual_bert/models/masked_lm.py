@@ -32,8 +32,8 @@ class ContextualMaskedLMOutput(ModelOutput):
             ``logits_at='all'``. While training on labels there may be none, unless ``logits_at`` asks for them.
         state: as in ContextualBertModelOutput.
         hidden_states: one (batch, length, hidden) for the input and each block, when asked for.
-        attentions: one (batch, heads, length, length) for each block, when asked for; with a prepended position it is
-            shown.
+        attentions: one (batch, heads, length, length) for each block with BERT's self-attention, when asked for; with
+            a prepended position it is shown.
     """
 
     loss: Tensor | None = None

@@ -31,6 +31,7 @@ from transformers.utils.output_capturing import capture_outputs
 
 from contextual_bert.conditioning import get_method
 from contextual_bert.context import ContextEmbedding, ContextEncoder, ContextSchema
+from contextual_bert.context.encoder import MeanEmbedding, ValueEmbedding
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.pretrained import load_bert
@@ -90,8 +91,10 @@ class ContextualBertLayer(BertLayer):
         super().__init__(config, layer_idx=layer_idx)
         self.conditioning = get_method(config.conditioning).block(config.sizes, layer_idx)
         self.point = self.conditioning.point if self.conditioning is not None else None
-        if self.point == "attend":
+        if self.conditioning is not None and self.point == "attend":
             del self.attention.self
+            if self.conditioning.output_size is not None:
+                self.attention.output.dense = nn.Linear(self.conditioning.output_size, config.hidden_size)
 
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
@@ -171,6 +174,8 @@ class ContextualBertPreTrainedModel(BertPreTrainedModel):
         if isinstance(module, BertLMPredictionHead) and "bias" not in dict(module.named_parameters(recurse=False)):
             return  # an untied head keeps its bias in the decoder
         super()._init_weights(module)
+        if isinstance(module, ValueEmbedding | MeanEmbedding):
+            get_method(self.config.conditioning).initialise_feature(module.weight, self.config.sizes)
         # A method's own leaf module may know better, for instance a gate that starts at zero.
         initialise = getattr(module, "initialise", None)
         if callable(initialise):

@@ -4,12 +4,14 @@ It loads and checks; what makes the start BERT's function is each method's ``sta
 """
 
 import inspect
+import re
 from pathlib import Path
 from typing import Any
 
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 from transformers.utils import logging
 
+from contextual_bert.conditioning import get_method
 from contextual_bert.context import ContextSchema
 from contextual_bert.errors import CheckpointError, ConfigurationError, did_you_mean
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
@@ -55,10 +57,13 @@ def load_bert(
     own = {name: value for name, value in settings.items() if name in _fields()}
     loading = {name: value for name, value in settings.items() if name not in own}
     config = bert_config(checkpoint, schema=schema, conditioning=conditioning, **own)
+    may_differ = loading.pop("ignore_mismatched_sizes", False)
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # transformers would list every new weight; what is amiss is raised below
     try:
-        model, info = model_class.from_pretrained(checkpoint, config=config, output_loading_info=True, **loading)
+        model, info = model_class.from_pretrained(
+            checkpoint, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **loading
+        )
     except TypeError as error:
         advice = did_you_mean(next(iter(loading), ""), _fields())
         raise ConfigurationError(f"from_bert does not take {sorted(loading)}. {advice}") from error
@@ -66,7 +71,13 @@ def load_bert(
         raise CheckpointError(f"{checkpoint}: its weights cannot be loaded: {error}") from error
     finally:
         logging.set_verbosity(verbosity)
-    missing = [key for key in info["missing_keys"] if not is_new(key, model_class.head_keys)]
+    for key, theirs, ours in sorted(info["mismatched_keys"]):
+        if not (may_differ and is_new(key, model)):
+            raise CheckpointError(
+                f"{checkpoint}: its {key!r} has the shape {tuple(theirs)} and the model's {tuple(ours)}. "
+                "Give the sizes of the checkpoint, or for a new head ignore_mismatched_sizes=True."
+            )
+    missing = [key for key in info["missing_keys"] if not is_new(key, model)]
     if missing:
         raise CheckpointError(
             f"{checkpoint}: {len(missing)} weights of BERT are missing, {missing[0]!r} is the first. "
@@ -75,14 +86,17 @@ def load_bert(
     return model
 
 
-def is_new(key: str, head_keys: tuple[str, ...] = ()) -> bool:
-    """Whether no BERT encoder has a weight of that name: it is the method's, the context encoder's or the head's.
+def is_new(key: str, model: Any) -> bool:
+    """Whether a weight of the model is none of the checkpoint's encoder: it is the method's, the context encoder's, the
+    head's or that of an extra block.
 
-    Example:
-        >>> is_new("bert.encoder.layer.2.conditioning.value.weight"), is_new("bert.pooler.dense.weight")
-        (True, False)
+    Args:
+        key: the weight's name.
+        model: a model of this package.
     """
-    return any(part in key for part in NEW_WEIGHTS) or key.startswith(head_keys)
+    block = re.search(r"encoder\.layer\.(\d+)\.", key)
+    is_extra = block is not None and int(block[1]) >= model.config.num_hidden_layers - model.config.num_extra_layers
+    return is_extra or any(part in key for part in NEW_WEIGHTS) or key.startswith(model.head_keys)
 
 
 def bert_config(
@@ -96,6 +110,7 @@ def bert_config(
     found = _config(checkpoint)
     has_labels = not fields.keys() & {"num_labels", *LABEL_FIELDS}
     taken = {name: getattr(found, name) for name in (*BERT_FIELDS, *(LABEL_FIELDS if has_labels else ()))}
+    num_extra_layers = fields.get("num_extra_layers", get_method(conditioning).num_extra_layers)
     tokens = tokens_of(load_tokenizer(checkpoint))
     return ContextualBertConfig.from_schema(
         schema,
@@ -106,6 +121,8 @@ def bert_config(
             "has_bert_start": True,
             "conditioning": conditioning,
             **fields,
+            "num_hidden_layers": fields.get("num_hidden_layers", found.num_hidden_layers) + num_extra_layers,
+            "num_extra_layers": num_extra_layers,
         },
     )
 

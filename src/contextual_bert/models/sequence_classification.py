@@ -32,7 +32,7 @@ class ContextualClassifierOutput(ModelOutput):
         logits: (batch, labels), or (batch, length, labels) for tokens.
         state: as in ContextualBertModelOutput.
         hidden_states: one (batch, length, hidden) for the input and each block, when asked for.
-        attentions: one (batch, heads, length, length) for each block, when asked for.
+        attentions: one (batch, heads, length, length) for each block with BERT's self-attention, when asked for.
     """
 
     loss: Tensor | None = None

@@ -10,9 +10,6 @@ from contextual_bert.errors import ConfigurationError
 from contextual_bert.models import ContextualBertPreTrainedModel
 from contextual_bert.models.pretrained import is_new
 
-# Modules of new weights; those that a model lacks do not matter.
-NEW_MODULES = ("conditioning", "context_encoder", "classifier", "pooler", "qa_outputs", "transform")
-
 
 def freeze_bert(model: ContextualBertPreTrainedModel) -> None:
     """Train only what no BERT has: the weights of the method, of the context encoder and of the head.
@@ -25,7 +22,7 @@ def freeze_bert(model: ContextualBertPreTrainedModel) -> None:
         'cls.predictions.transform.LayerNorm.bias'
     """
     for name, weight in model.named_parameters():
-        weight.requires_grad_(is_new(name, model.head_keys))
+        weight.requires_grad_(is_new(name, model))
 
 
 def unfreeze_bert(model: ContextualBertPreTrainedModel) -> None:
@@ -57,12 +54,24 @@ def add_lora(model: ContextualBertPreTrainedModel, *, rank: int = 8, alpha: int 
         raise ConfigurationError("LoRA needs peft. Install it: pip install 'contextual-bert[text]'.") from error
     if rank < 1:
         raise ConfigurationError(f"rank={rank}: give 1 or more.")
-    names = {name.rsplit(".", 1)[-1] for name, _ in model.named_modules()}
     settings = LoraConfig(
         r=rank,
         lora_alpha=alpha,
         lora_dropout=dropout,
         target_modules=r".*\.attention\.self\.(query|value)",
-        modules_to_save=[name for name in NEW_MODULES if name in names],
+        modules_to_save=_new_modules(model),
     )
     return get_peft_model(model, settings)
+
+
+def _new_modules(model: ContextualBertPreTrainedModel) -> list[str]:
+    """The largest modules of which every weight is new: saved as they are, beside the changes of the others."""
+    # A weight that two modules share goes by its first name: an output matrix that is that of the words is not new.
+    new = {id(weight): is_new(name, model) for name, weight in model.named_parameters()}
+    chosen: list[str] = []
+    for name, module in model.named_modules():
+        is_inside = any(name.startswith(f"{outer}.") for outer in chosen)
+        weights = list(module.parameters())
+        if weights and not is_inside and all(new[id(weight)] for weight in weights):
+            chosen.append(name)
+    return chosen

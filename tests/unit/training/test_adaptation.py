@@ -23,7 +23,8 @@ def batch() -> dict[str, Any]:
 
 
 def model_of(method_name: str) -> ContextualBertForSequenceClassification:
-    config = miniature_config(method_name, num_labels=3, has_position_embeddings=True, has_bert_start=True)
+    layout: dict[str, Any] = {"has_position_embeddings": True, "has_bert_start": True, "num_extra_layers": 1}
+    config = miniature_config(method_name, num_labels=3, **layout)
     return drawn_anew(ContextualBertForSequenceClassification(config))
 
 
@@ -41,8 +42,9 @@ def test_a_frozen_bert_stays_as_it_is(method_name: str, batch: dict[str, Any]) -
     freeze_bert(model)
     step(model, batch)
     changed = {name for name, weight in model.state_dict().items() if not torch.equal(weight, before[name])}
-    new = ("conditioning.", "context_encoder.", "classifier.", "pooler.")
-    assert {"classifier.weight", "bert.pooler.dense.weight"} <= changed
+    new = ("conditioning.", "context_encoder.", "classifier.", "pooler.", "layer.2.")
+    extra = "bert.encoder.layer.2.output.dense.weight"
+    assert {"classifier.weight", "bert.pooler.dense.weight", extra} <= changed
     assert all(any(part in name for part in new) for name in changed)
     assert method_name == "none" or any("conditioning." in name for name in changed)
     unfreeze_bert(model)

@@ -1,0 +1,113 @@
+"""[MA]: every feature of the context scales queries, keys and values of an attention of its own: MA-BERT.
+
+It knows the feature's embeddings one by one, not what they mean. Paper: MA-BERT (2021), sections 2.1 and 2.2.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from contextual_bert.conditioning.method import BlockSlot, ConditioningMethod, Sizes, StateSlot
+from contextual_bert.context.encoder import ContextEmbedding
+
+PAPER_RANGE = 0.25
+
+
+class MultiAttribute(ConditioningMethod):
+    """Blocks whose self-attention is done once for each feature m, scaled by its vector E_m.
+
+    Formula:
+        Q_m = T W_q,m * E_m;  K_m = T W_k,m * E_m;  V_m = T W_v,m * E_m;  U_m = softmax(Q_m K_m' / sqrt(d)) V_m;
+        Y = [U_1 ... U_M] W_o, then add-and-norm, feed-forward, add-and-norm, as in BERT
+
+    Symbols:
+        ==========================  ===============================================================
+        here                        paper
+        ==========================  ===============================================================
+        ``hidden``                  T
+        ``state``                   E_A, one vector a feature; each head has its part of it
+        ``query``, ``key``          W_q,m and W_k,m for all m side by side, without bias
+        ``value``                   W_v,m
+        ``attention.output.dense``  W_o, M times as wide as BERT's
+        ==========================  ===============================================================
+
+    Shapes:
+        c as features (batch, size of feature m) -> state (batch, features, hidden); hidden (batch, length, hidden) ->
+        (batch, length, features * hidden).
+
+    Relation to its siblings:
+        The others add the context to the sequence or put it beside it; here it multiplies, inside the attention. On a
+        pretrained BERT only ``num_extra_layers`` new blocks on top do so; from scratch all blocks do. A feature
+        whose embedding has not the model's width is mapped to it; the paper gives it that width. With
+        ``has_attribute_values=False`` V_m = T W_v,m: the paper's control "BERT Attention (bias)".
+
+    Reference:
+        Zhang et al. (2021), "MA-BERT: Learning Representation by Incorporating Multi-Attribute Knowledge in
+        Transformers", equations 2 to 6. ``attribute_start`` says where E begins: "paper" is U(-0.25, 0.25), "released"
+        the normal 0.02 of the authors' code, "ones" is 1 + e with e from the normal 0.02, at which attention is BERT's.
+
+    Example:
+        >>> MultiAttribute.num_extra_layers
+        6
+    """
+
+    name = "multi_attribute"
+    label = "[MA]"
+    num_extra_layers = 6
+
+    def state(self, sizes: Sizes) -> StateSlot:
+        return AttributeState(sizes)
+
+    def block(self, sizes: Sizes, layer: int) -> BlockSlot | None:
+        is_extra = layer >= sizes.num_layers - (sizes.num_extra_layers or sizes.num_layers)
+        return MultiAttributeAttention(sizes) if is_extra else None
+
+    def initialise_feature(self, weight: Tensor, sizes: Sizes) -> None:
+        if sizes.attribute_start == "paper":
+            nn.init.uniform_(weight, -PAPER_RANGE, PAPER_RANGE)
+
+
+class AttributeState(StateSlot):
+    """E: the features' embeddings, as wide as the model, the same for all blocks."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        self.starts_at_one = sizes.attribute_start == "ones"
+        self.attributes = nn.ModuleList(
+            nn.Identity() if size == sizes.hidden_size else nn.Linear(size, sizes.hidden_size, bias=False)
+            for size in sizes.feature_sizes
+        )
+
+    def initial(self, context: ContextEmbedding) -> Tensor:
+        vectors = [attribute(feature) for attribute, feature in zip(self.attributes, context.features, strict=True)]
+        state = torch.stack(vectors, dim=1)
+        return 1 + state if self.starts_at_one else state
+
+
+class MultiAttributeAttention(BlockSlot):
+    """U_1 to U_M side by side: the attentions of all features in one product."""
+
+    point = "attend"
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        self.output_size = len(sizes.feature_sizes) * sizes.hidden_size
+        self.head_size = sizes.hidden_size // sizes.num_heads
+        self.dropout, self.has_attribute_values = sizes.attention_dropout, sizes.has_attribute_values
+        self.query = nn.Linear(sizes.hidden_size, self.output_size, bias=False)
+        self.key = nn.Linear(sizes.hidden_size, self.output_size, bias=False)
+        self.value = nn.Linear(sizes.hidden_size, self.output_size, bias=False)
+
+    def forward(self, hidden: Tensor, mask: Tensor | None, state: Tensor) -> Tensor:
+        scale = state.flatten(1).unsqueeze(1)
+        value = self.value(hidden)
+        heads = (
+            each.unflatten(-1, (-1, self.head_size)).transpose(1, 2)
+            for each in (
+                self.query(hidden) * scale,
+                self.key(hidden) * scale,
+                value * scale if self.has_attribute_values else value,
+            )
+        )
+        dropout = self.dropout if self.training else 0.0
+        return scaled_dot_product_attention(*heads, attn_mask=mask, dropout_p=dropout).transpose(1, 2).flatten(2)
