@@ -27,6 +27,7 @@ KEEP_MEMORY = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_
 BENCHMARKS: dict[str, tuple[str, dict[str, str]]] = {
     "training_step": ("training_step", {}),
     "training_step_keeping_memory": ("training_step", {"GLIBC_TUNABLES": KEEP_MEMORY}),
+    "fine_tuning": ("fine_tuning", {}),
     "precision": ("precision", {}),
     "evaluation_memory": ("evaluation_memory", {}),
     "context_encoding": ("context_encoding", {}),

@@ -173,7 +173,25 @@ def world_generation(result: Result) -> str:
     )
 
 
+def fine_tuning(result: Result) -> str:
+    """The step of fine-tuning with a context over that of plain BERT."""
+    rows = [["bert (peer)", f"{result['num_parameters']['bert']:,}", f"{result['step_seconds']['bert']:.2f}", "1"]]
+    for name, ratio in result["step_over_bert"].items():
+        spread = f"{ratio['median']:.2f} ({ratio['low_quartile']:.2f} to {ratio['high_quartile']:.2f})"
+        rows.append([name, f"{result['num_parameters'][name]:,}", f"{result['step_seconds'][name]:.2f}", spread])
+    return (
+        "## Fine-tuning a BERT with a context\n\n"
+        "A BERT of the sizes of MiniLM-L6 and a classifier of 5 labels, batch "
+        f"{result['batch_size']}, texts of 8 to {result['max_length']} tokens, six features, float32. Peer: "
+        "`BertForSequenceClassification`; all under transformers' `Trainer` on the same batches. "
+        f"{result['rounds']} rounds of {result['steps_per_round']} steps in turn; ratios are medians over rounds, "
+        "quartiles in brackets. `multi_attribute` has six blocks more. Aim for `global_state_update`: at most "
+        f"{TARGET_OVERHEAD:.2f}.\n\n" + table(["model", "parameters", "step (s)", "step over the peer's"], rows)
+    )
+
+
 SECTIONS = {
+    "fine_tuning": fine_tuning,
     "training_step": training_step,
     "training_step_keeping_memory": training_step_keeping_memory,
     "precision": precision,

@@ -8,6 +8,7 @@ from contextual_bert.data.digests import table_digest
 from contextual_bert.data.oracle import Oracle
 from contextual_bert.data.policies import ReadReport, SetPolicy
 from contextual_bert.data.readers import read_table
+from contextual_bert.data.reviews import read_reviews
 from contextual_bert.data.samplers import LengthBucketSampler
 from contextual_bert.data.sets import SetTable, read_sets
 from contextual_bert.data.shuffling import ShuffledContext
@@ -33,6 +34,7 @@ __all__ = [
     "TextDataset",
     "audit",
     "cooccurrence_vectors",
+    "read_reviews",
     "read_sets",
     "read_table",
     "split_by_customer",

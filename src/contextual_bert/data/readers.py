@@ -17,6 +17,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.json as arrow_json
 import pyarrow.parquet as parquet
 
+from contextual_bert.data.reviews import REVIEW_SUFFIX, read_reviews
 from contextual_bert.errors import DataError, did_you_mean
 
 __all__ = ["read_table"]
@@ -53,7 +54,8 @@ def read_table(source: str | PathLike[str] | pa.Table | _HuggingFaceDataset) -> 
     nothing is lost: codes with leading zeros ("010101") stay text. An empty cell is a missing value.
 
     Args:
-        source: a path that ends in .parquet, .csv, .jsonl or .ndjson; a `pyarrow.Table`; or a `datasets.Dataset`.
+        source: a path that ends in .parquet, .csv, .jsonl, .ndjson or .ss (reviews, see ``read_reviews``); a
+            `pyarrow.Table`; or a `datasets.Dataset`.
 
     Raises:
         DataError: the file is missing, empty, of another kind, or a row of it is broken.
@@ -83,7 +85,13 @@ def read_table(source: str | PathLike[str] | pa.Table | _HuggingFaceDataset) -> 
 
 def _read_file(path: Path) -> pa.Table:
     file = str(path)
-    readers = {".parquet": _read_parquet, ".csv": _read_csv, ".jsonl": _read_json, ".ndjson": _read_json}
+    readers = {
+        ".parquet": _read_parquet,
+        ".csv": _read_csv,
+        ".jsonl": _read_json,
+        ".ndjson": _read_json,
+        REVIEW_SUFFIX: lambda path, file: read_reviews(path),
+    }
     if not path.exists():
         siblings = [found.name for found in path.parent.iterdir()] if path.parent.is_dir() else []
         near = did_you_mean(path.name, [name for name in siblings if Path(name).suffix.lower() in readers])
