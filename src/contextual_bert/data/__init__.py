@@ -13,6 +13,7 @@ from contextual_bert.data.samplers import LengthBucketSampler
 from contextual_bert.data.sets import SetTable, read_sets
 from contextual_bert.data.shuffling import ShuffledContext
 from contextual_bert.data.splits import Split, split_by_customer, split_by_row, split_by_time
+from contextual_bert.data.text_masking import TextMaskingCollator
 from contextual_bert.data.texts import TextDataset
 from contextual_bert.data.world import StylistWorld
 
@@ -32,6 +33,7 @@ __all__ = [
     "Split",
     "StylistWorld",
     "TextDataset",
+    "TextMaskingCollator",
     "audit",
     "cooccurrence_vectors",
     "read_reviews",

@@ -86,9 +86,14 @@ class MaskingCollator:
         """
         sets = batch if isinstance(batch, SetBatch) else _padded(batch, self.pad_id)
         real = torch.arange(sets.item_ids.shape[1]) < sets.lengths[:, None]
-        masked = self._drawn(sets, real.numpy()) if sets.masked_position is None else _fixed(sets, sets.masked_position)
+        if sets.masked_position is None:
+            masked = self._drawn(sets, real.numpy())
+            shown = self._hidden(sets, masked)
+        else:
+            masked = torch.arange(sets.item_ids.shape[1]) == sets.masked_position[:, None]
+            shown = sets.item_ids.masked_fill(masked, self.mask_id)
         output: dict[str, Any] = {
-            "input_ids": sets.item_ids.masked_fill(~real, self.pad_id).masked_fill_(masked, self.mask_id),
+            "input_ids": shown.masked_fill(~real, self.pad_id),
             "labels": torch.where(masked, sets.item_ids, IGNORED),
         }
         if not bool(real.all()):
@@ -96,6 +101,10 @@ class MaskingCollator:
         if sets.context:
             output["context"] = sets.context
         return output
+
+    def _hidden(self, sets: SetBatch, masked: Tensor) -> Tensor:
+        """The items with those under the mask hidden."""
+        return sets.item_ids.masked_fill(masked, self.mask_id)
 
     def _drawn(self, sets: SetBatch, real: np.ndarray) -> Tensor:
         positions = np.arange(real.shape[1])
@@ -107,10 +116,6 @@ class MaskingCollator:
             return torch.from_numpy(positions == keys.argmin(axis=1)[:, None])
         ranks = keys.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
         return torch.from_numpy((ranks < self.masks_per_set) & real)
-
-
-def _fixed(sets: SetBatch, masked_position: Tensor) -> Tensor:
-    return torch.arange(sets.item_ids.shape[1]) == masked_position[:, None]
 
 
 def _padded(examples: Sequence[Mapping[str, Any]], pad_id: int) -> SetBatch:

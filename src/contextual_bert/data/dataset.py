@@ -133,6 +133,7 @@ class EveryPosition(Dataset[dict[str, Any]]):
 
     Args:
         dataset: the sets.
+        leave_out: ids that are not masked: [CLS] and [SEP] of a text.
 
     Example:
         >>> dataset = SetDataset([5, 6, 7], [0, 2, 3], context={}, example_ids=[0, 4])
@@ -141,12 +142,16 @@ class EveryPosition(Dataset[dict[str, Any]]):
         [(1, 0), (0, 0), (0, 1)]
     """
 
-    def __init__(self, dataset: SetDataset) -> None:
+    def __init__(self, dataset: SetDataset, *, leave_out: Sequence[int] = ()) -> None:
         self.dataset = dataset
         sizes = dataset.sizes
         order = np.argsort(sizes, kind="stable")
-        self.set_index = torch.from_numpy(np.repeat(order, sizes[order]))
-        self.positions = torch.from_numpy(places_of(sizes[order]))
+        set_index = torch.from_numpy(np.repeat(order, sizes[order]))
+        positions = torch.from_numpy(places_of(sizes[order]))
+        is_asked = slice(None)
+        if leave_out:
+            is_asked = ~torch.isin(dataset.item_ids[dataset.offsets[set_index] + positions], _long(leave_out))
+        self.set_index, self.positions = set_index[is_asked], positions[is_asked]
 
     def __len__(self) -> int:
         return len(self.positions)

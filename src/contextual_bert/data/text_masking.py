@@ -1,0 +1,126 @@
+"""Masks for text: a share of the tokens, of whole words or of whole spans, as BERT hides them.
+
+As for sets, what is hidden is a pure function of (seed, epoch, example id). It knows no tokenizer beyond which ids are
+special and which begin a word. Devlin et al. (2019), section 3.1; Joshi et al. (2020), "SpanBERT", section 3.1.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from contextual_bert.data.collators import MaskingCollator
+from contextual_bert.data.dataset import SetBatch
+from contextual_bert.data.hashing import hash_counters, unit_interval
+from contextual_bert.errors import ConfigurationError
+
+__all__ = ["TextMaskingCollator"]
+
+Unit = Literal["token", "word", "span"]
+REPLACED, KEPT = 0.1, 0.1  # of the hidden tokens: another token at random, or as it was; the rest is [MASK]
+SPAN_END = 1 / 3.8  # a span ends behind a word with this chance: 3.8 words on average, as in SpanBERT
+# Apart from each other, so that what is hidden says nothing of how.
+_ENDS, _KEYS, _KINDS, _TOKENS = 1, 2, 3, 4
+
+
+class TextMaskingCollator(MaskingCollator):
+    """Hides a share of the tokens of each text, unit by unit in random order until the share is full.
+
+    Formula:
+        budget(n) = max(1, round(rate n)) of the n tokens that are not special; the first unit is hidden always, another
+        one if it still fits. Of the hidden tokens 80% become [MASK], 10% another token, 10% stay.
+
+    Shapes: input_ids, labels and attention_mask (batch, length); context each (batch, ...).
+
+    Args:
+        mask_id: id of [MASK].
+        pad_id: id of padding.
+        special_ids: ids that are never hidden nor put in another's place.
+        is_word_start: (vocabulary,) bool: whether a token begins a word; it says how large the vocabulary is, too.
+        unit: "token", "word" (whole words), "span" (runs of whole words).
+        rate: share of the tokens to hide.
+        seed: seed of the hash.
+
+    Raises:
+        ConfigurationError: a rate that is no share, another unit.
+
+    Relation to its siblings: ``MaskingCollator`` hides a number of items of a set, all behind the mask.
+
+    Example:
+        >>> starts = torch.tensor([True] * 9)
+        >>> collate = TextMaskingCollator(mask_id=1, pad_id=0, special_ids=(0, 1, 2, 3), is_word_start=starts)
+        >>> batch = collate([{"items": [2, 5, 6, 7, 3], "context": {}, "example_id": 0}])
+        >>> int((batch["labels"] >= 0).sum())
+        1
+    """
+
+    def __init__(
+        self,
+        *,
+        mask_id: int,
+        pad_id: int,
+        special_ids: Sequence[int],
+        is_word_start: Tensor,
+        unit: Unit = "token",
+        rate: float = 0.15,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(mask_id=mask_id, pad_id=pad_id, seed=seed)
+        if not 0 < rate < 1:
+            raise ConfigurationError(f"rate={rate}: the share of tokens to hide is between 0 and 1.")
+        if unit not in get_args(Unit):
+            raise ConfigurationError(f"unit={unit!r}: give 'token', 'word' or 'span'.")
+        self.unit, self.rate = unit, rate
+        self.is_word_start = is_word_start.numpy()
+        is_special = np.zeros(len(self.is_word_start), dtype=bool)
+        is_special[list(special_ids)] = True
+        self.is_special = is_special
+        self.ordinary_ids = np.flatnonzero(~is_special)
+
+    def _drawn(self, sets: SetBatch, real: NDArray[np.bool_]) -> Tensor:
+        ids, examples = sets.item_ids.numpy(), sets.example_ids.numpy()[:, None]
+        may_hide = real & ~self.is_special[ids]
+        units = self._units(ids, examples, may_hide)
+        num_units = int(units.max(initial=-1)) + 1
+        rows = np.broadcast_to(np.arange(len(ids))[:, None], ids.shape)
+        sizes = np.zeros((len(ids), num_units), dtype=np.int64)
+        np.add.at(sizes, (rows[may_hide], units[may_hide]), 1)
+        # Units in random order; those that a text does not have come last and are empty.
+        keys = hash_counters(self.seed, self.epoch, _KEYS, examples, np.arange(num_units))
+        order = np.where(sizes > 0, keys >> np.uint64(1), np.uint64(2**64 - 1)).argsort(axis=1, kind="stable")
+        ordered = np.take_along_axis(sizes, order, axis=1)
+        budget = np.maximum(1, np.rint(self.rate * may_hide.sum(axis=1, keepdims=True)))
+        is_taken = ordered.cumsum(axis=1) <= budget
+        is_taken[:, :1] = True
+        is_hidden = np.zeros_like(is_taken)
+        np.put_along_axis(is_hidden, order, is_taken, axis=1)
+        return torch.from_numpy(may_hide & np.take_along_axis(is_hidden, np.maximum(units, 0), axis=1))
+
+    def _units(
+        self, ids: NDArray[np.int64], examples: NDArray[np.int64], may_hide: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """(batch, length): the number of each token's unit within its text, from 0; what may not be hidden has none."""
+        if self.unit == "token":
+            return may_hide.cumsum(axis=1) - 1
+        # A special token ends a word, and a text may begin in the middle of one.
+        follows_special = np.roll(~may_hide, 1, axis=1)
+        follows_special[:, 0] = True
+        starts = may_hide & (self.is_word_start[ids] | follows_special)
+        words = starts.cumsum(axis=1) - 1
+        if self.unit == "word":
+            return words
+        numbers = np.arange(int(words.max(initial=0)) + 1)
+        ends = unit_interval(hash_counters(self.seed, self.epoch, _ENDS, examples, numbers)) < SPAN_END
+        spans = np.concatenate([np.zeros((len(ids), 1), dtype=np.int64), ends.cumsum(axis=1)[:, :-1]], axis=1)
+        return np.take_along_axis(spans, np.maximum(words, 0), axis=1)
+
+    def _hidden(self, sets: SetBatch, masked: Tensor) -> Tensor:
+        examples, places = sets.example_ids.numpy()[:, None], np.arange(sets.item_ids.shape[1])
+        kind = torch.from_numpy(unit_interval(hash_counters(self.seed, self.epoch, _KINDS, examples, places)))
+        drawn = hash_counters(self.seed, self.epoch, _TOKENS, examples, places) % np.uint64(len(self.ordinary_ids))
+        others = torch.from_numpy(self.ordinary_ids[drawn.astype(np.int64)])
+        shown = torch.where(kind < REPLACED, others, sets.item_ids)
+        return torch.where(masked, torch.where(kind < REPLACED + KEPT, shown, self.mask_id), sets.item_ids)

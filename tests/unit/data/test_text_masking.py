@@ -1,0 +1,116 @@
+"""Masks for text: the share, whole words and spans, BERT's replacements; a pure function of seed, epoch and example."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from contextual_bert.data import EveryPosition, SetDataset, TextMaskingCollator
+from contextual_bert.errors import ConfigurationError
+
+PAD, MASK, CLS, SEP = 0, 1, 2, 3
+SPECIAL = (PAD, MASK, CLS, SEP)
+VOCABULARY = 60
+STARTS = torch.arange(VOCABULARY) < 40  # ids from 40 on go on with a word
+
+
+def dataset(num_texts: int = 400, *, seed: int = 0) -> SetDataset:
+    generator = np.random.default_rng(seed)
+    rows = [[CLS, *generator.integers(4, VOCABULARY, generator.integers(1, 60)), SEP] for _ in range(num_texts)]
+    offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
+    return SetDataset(np.concatenate(rows), offsets, context={}, example_ids=np.arange(num_texts))
+
+
+def collator(**settings: Any) -> TextMaskingCollator:
+    return TextMaskingCollator(mask_id=MASK, pad_id=PAD, special_ids=SPECIAL, is_word_start=STARTS, **settings)
+
+
+def masked(batch: dict[str, Any]) -> torch.Tensor:
+    return batch["labels"] != -100
+
+
+@pytest.mark.parametrize("unit", ["token", "word", "span"])
+@pytest.mark.parametrize("rate", [0.15, 0.4])
+def test_the_share_is_kept_and_specials_are_not_hidden(unit: Any, rate: float) -> None:
+    texts = dataset()
+    rows = texts.__getitems__(range(400))
+    batch = collator(unit=unit, rate=rate)(rows)
+    hidden = masked(batch)
+    assert not torch.isin(rows.item_ids[hidden], torch.tensor(SPECIAL)).any()
+    assert torch.equal(batch["labels"][hidden], rows.item_ids[hidden])
+    assert torch.equal(batch["input_ids"][~hidden], rows.item_ids[~hidden])
+    sizes = rows.lengths - 2
+    counts, budgets = hidden.sum(dim=1), (rate * sizes).round().clamp(min=1)
+    assert bool((counts >= 1).all())
+    if unit == "token":
+        assert torch.equal(counts.float(), budgets.float())
+    else:  # only a first unit that is too large goes beyond the budget
+        assert float((counts > budgets).float().mean()) < 0.6
+        assert 0.7 * rate < float(counts.sum() / sizes.sum()) < {"word": 1.1, "span": 1.6}[unit] * rate
+
+
+@pytest.mark.parametrize("unit", ["word", "span"])
+def test_words_are_hidden_whole(unit: Any) -> None:
+    rows = dataset().__getitems__(range(400))
+    hidden = masked(collator(unit=unit, rate=0.3)(rows))
+    goes_on = ~STARTS[rows.item_ids[:, 1:]] & (rows.item_ids[:, :-1] != CLS)
+    assert bool(goes_on.any())
+    assert torch.equal(hidden[:, 1:][goes_on], hidden[:, :-1][goes_on])
+
+
+def test_spans_are_runs_of_words() -> None:
+    rows = dataset().__getitems__(range(400))
+
+    def runs(unit: Any) -> float:
+        hidden = masked(collator(unit=unit, rate=0.3)(rows))
+        return float(hidden.sum() / (hidden[:, 1:] & ~hidden[:, :-1]).sum())
+
+    assert runs("token") < runs("word") < runs("span")
+    assert runs("span") > 2 * runs("word")
+
+
+def test_hidden_tokens_become_mask_another_or_stay() -> None:
+    rows = dataset(3000).__getitems__(range(3000))
+    batch = collator()(rows)
+    hidden = masked(batch)
+    shown, true = batch["input_ids"][hidden], rows.item_ids[hidden]
+    assert float((shown == MASK).float().mean()) == pytest.approx(0.8, abs=0.02)
+    assert float((shown == true).float().mean()) == pytest.approx(0.1, abs=0.02)
+    others = shown[(shown != MASK) & (shown != true)]
+    assert not torch.isin(others, torch.tensor(SPECIAL)).any()
+    assert len(others.unique()) > 50
+
+
+@pytest.mark.parametrize("unit", ["token", "word", "span"])
+def test_masks_are_a_pure_function_of_seed_epoch_and_example(unit: Any) -> None:
+    texts, collate = dataset(), collator(unit=unit)
+    whole = collate(texts.__getitems__(range(400)))
+    some = collate(texts.__getitems__([7, 399, 3]))
+    length = some["labels"].shape[1]
+    assert torch.equal(some["labels"], whole["labels"][[7, 399, 3], :length])
+    assert torch.equal(some["input_ids"], whole["input_ids"][[7, 399, 3], :length])
+    collate.set_epoch(1)
+    assert not torch.equal(collate(texts.__getitems__(range(400)))["labels"], whole["labels"])
+    other = collator(unit=unit, seed=1)(texts.__getitems__(range(400)))
+    assert not torch.equal(other["labels"], whole["labels"])
+
+
+def test_every_position_but_the_special_ones() -> None:
+    texts = SetDataset([CLS, 5, 6, SEP, CLS, 7, SEP], [0, 4, 7], context={}, example_ids=[0, 1])
+    every = EveryPosition(texts, leave_out=SPECIAL)
+    assert list(zip(every.set_index.tolist(), every.positions.tolist(), strict=True)) == [(1, 1), (0, 1), (0, 2)]
+    batch = collator()(every.__getitems__([0, 2]))
+    assert batch["labels"].tolist() == [[-100, 7, -100, -100], [-100, -100, 6, -100]]
+    asked = every.__getitems__([0, 1, 2] * 50)
+    assert bool((collator()(asked)["input_ids"] == MASK).sum(dim=1).eq(1).all())  # never kept, never another token
+    assert every.sizes.tolist() == [3, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"rate": 0.0}, "rate=0.0: the share"), ({"rate": 1.5}, "rate=1.5"), ({"unit": "phrase"}, "unit='phrase': give")],
+)
+def test_settings_that_cannot_work(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        collator(**settings)
