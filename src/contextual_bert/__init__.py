@@ -8,7 +8,7 @@ Paper: Denk and Peleteiro Ramallo (2020), "Contextual BERT: Conditioning the Lan
 from contextual_bert.conditioning import METHODS, ConditioningMethod, get_method, register_method
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector, infer_schema
 from contextual_bert.errors import ContextualBertError
-from contextual_bert.inference import CompletionPipeline, encode_texts, score
+from contextual_bert.inference import CompletionPipeline, encode_texts, sample_texts, score
 from contextual_bert.models import (
     ContextualBertConfig,
     ContextualBertForMaskedLM,
@@ -54,6 +54,7 @@ __all__ = [
     "get_method",
     "infer_schema",
     "register_method",
+    "sample_texts",
     "score",
     "unfreeze_bert",
 ]

@@ -5,6 +5,7 @@ from contextual_bert.inference.encode import bin_names, encode_sets, placed, seg
 from contextual_bert.inference.encode_texts import EncodedTexts, TextReport, encode_texts
 from contextual_bert.inference.pipeline import Answer, Candidate, CompletionPipeline, Slot
 from contextual_bert.inference.scoring import ScoredSet, Scorer, score
+from contextual_bert.inference.text_sampling import sample_texts
 
 __all__ = [
     "CONSTRAINTS",
@@ -21,6 +22,7 @@ __all__ = [
     "encode_texts",
     "permitted_items",
     "placed",
+    "sample_texts",
     "score",
     "segment_labels",
     "set_index",

@@ -1,0 +1,110 @@
+"""Gibbs sampling: its chain is the one of the model's conditionals, under the context, and what is fixed stays."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from contextual_bert.context import Categorical, ContextSchema
+from contextual_bert.errors import ConfigurationError, UnknownNameError
+from contextual_bert.inference import sample_texts
+from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
+from contextual_bert.testing import miniature_text_processor
+from contextual_bert.testing.miniature import drawn_anew
+
+SCHEMA = ContextSchema(features=(Categorical(name="sex", values=("f", "m")),))
+WORDS = (5, 6, 7)  # word0, word1, word2: the others are reserved here, so that all texts can be counted
+
+
+@pytest.fixture(scope="module")
+def processor() -> ContextualBertProcessor:
+    return miniature_text_processor()
+
+
+@pytest.fixture(scope="module")
+def model() -> ContextualBertForMaskedLM:
+    reserved = [number for number in range(23) if number not in WORDS]
+    sizes = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 16}
+    fields: dict[str, Any] = {
+        "has_position_embeddings": True,
+        "reserved_token_ids": reserved,
+        "vocab_size": 23,
+        **sizes,
+    }
+    config = ContextualBertConfig.from_schema(SCHEMA, conditioning="global_state", **fields)
+    model = drawn_anew(ContextualBertForMaskedLM(config))
+    with torch.no_grad():
+        model.cls.predictions.decoder.weight.mul_(8)
+    return model
+
+
+def stationary(model: ContextualBertForMaskedLM, sex: int) -> dict[tuple[int, ...], float]:
+    """The distribution that drawing one of two places, chosen at random, does not change."""
+    states = list(itertools.product(WORDS, repeat=2))
+    kernel = np.zeros((len(states), len(states)))
+    for row, state in enumerate(states):
+        for place in range(2):
+            ids = torch.tensor([[3, *state, 4]])
+            ids[0, 1 + place] = 1
+            with torch.no_grad():
+                logits = model(ids, context={"sex": torch.tensor([sex])}).logits[0]
+            for word, probability in zip(WORDS, logits[list(WORDS)].softmax(dim=0).tolist(), strict=True):
+                target = list(state)
+                target[place] = word
+                kernel[row, states.index(tuple(target))] += probability / 2
+    found = np.linalg.matrix_power(kernel, 2000)[0]
+    return dict(zip(states, found.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("sex", ["f", "m"])
+def test_long_chains_have_the_stationary_distribution(
+    sex: str, model: ContextualBertForMaskedLM, processor: ContextualBertProcessor
+) -> None:
+    texts = sample_texts(model, processor, context={"sex": sex}, prompt=2, num_samples=4000, num_sweeps=15)
+    expected = stationary(model, {"f": 2, "m": 3}[sex])
+    assert max(expected.values()) < 0.9
+    for state, probability in expected.items():
+        text = " ".join(f"word{number - 5}" for number in state)
+        assert texts.count(text) / 4000 == pytest.approx(probability, abs=0.035)
+
+
+def test_what_is_not_masked_stays(model: ContextualBertForMaskedLM, processor: ContextualBertProcessor) -> None:
+    texts = sample_texts(model, processor, prompt="word9 [MASK] word8", num_samples=20, num_sweeps=3)
+    assert {text.split()[0] for text in texts} == {"word9"} and {text.split()[2] for text in texts} == {"word8"}
+    assert {text.split()[1] for text in texts} <= {"word0", "word1", "word2"}
+
+
+def test_the_seed_decides(model: ContextualBertForMaskedLM, processor: ContextualBertProcessor) -> None:
+    draw: Any = lambda **settings: sample_texts(model, processor, prompt=6, num_samples=8, num_sweeps=2, **settings)  # noqa: E731
+    assert draw(seed=3) == draw(seed=3)
+    assert draw(seed=3) != draw(seed=4)
+    assert len(set(draw(temperature=0.01))) <= len(set(draw(temperature=5.0)))
+
+
+def test_without_a_context_all_is_missing(model: ContextualBertForMaskedLM, processor: ContextualBertProcessor) -> None:
+    texts = [sample_texts(model, processor, context=context, prompt=4) for context in (None, {})]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"prompt": "word1 word2"}, ConfigurationError, r"has no \[MASK\], so there is nothing to draw"),
+        ({"prompt": 0}, ConfigurationError, "nothing to draw"),
+        ({"num_samples": 0}, ConfigurationError, "num_samples=0: give 1 or more"),
+        ({"num_sweeps": 0}, ConfigurationError, "num_sweeps=0: give 1 or more"),
+        ({"temperature": 0.0}, ConfigurationError, "temperature=0.0: give a number above 0"),
+        ({"context": {"sexx": "f"}}, UnknownNameError, "Did you mean 'sex'"),
+    ],
+)
+def test_settings_that_cannot_work(
+    settings: dict[str, Any],
+    error: type[Exception],
+    message: str,
+    model: ContextualBertForMaskedLM,
+    processor: ContextualBertProcessor,
+) -> None:
+    with pytest.raises(error, match=message):
+        sample_texts(model, processor, **settings)
