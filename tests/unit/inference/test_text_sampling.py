@@ -88,6 +88,13 @@ def test_without_a_context_all_is_missing(model: ContextualBertForMaskedLM, proc
     assert texts[0] == texts[1]
 
 
+def test_a_model_without_a_context(processor: ContextualBertProcessor) -> None:
+    sizes = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+    plain = ContextualBertForMaskedLM(ContextualBertConfig(vocab_size=23, reserved_token_ids=[0, 1, 2, 3, 4], **sizes))
+    without = ContextualBertProcessor(type(processor.feature_extractor)(), processor.tokenizer)
+    assert all(len(text.split()) == 3 for text in sample_texts(plain, without, prompt=3, num_sweeps=1))
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
