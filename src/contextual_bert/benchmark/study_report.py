@@ -5,6 +5,7 @@ PROTOCOL, points 8 to 14.
 """
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -158,6 +159,8 @@ def _about_leaks(
         return f"Whether something leaks is unknown: `{name}` has no row without a context beside it."
     other = min(without, key=lambda each: abs(size[each] - size[name]))
     gap = difference(name, other)
+    if math.isnan(gap.high):
+        return f"Whether something leaks is unknown: one customer tells nothing of `{name}` beside `{other}`."
     is_of_one_size = abs(size[other] - size[name]) <= SAME_SIZE * size[name]
     verdict = "not better: nothing leaks"
     if gap.high < 0:

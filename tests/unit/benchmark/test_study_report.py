@@ -69,5 +69,14 @@ def test_a_leak_is_told_from_size(nats: dict[str, float], sentence: str) -> None
     assert ("nats to `none_wide`" in about) == ("none_wide" in nats)
 
 
+def test_one_customer_tells_nothing_of_leaks() -> None:
+    runs = [
+        replace(run(name, nats), clusters=np.zeros(ROWS, dtype=int)) for name, nats in (("none", 3.7), (SHUFFLED, 3.6))
+    ]
+    comparison = compare_runs(runs, reference="none")
+    about = findings(comparison, {run.name: RECIPES[run.name] for run in runs}, cross_entropy_differences(runs))[-1]
+    assert about.startswith("Whether something leaks is unknown: one customer")
+
+
 def test_nothing_to_say_without_a_method() -> None:
     assert said(oracle=2.7) == []
