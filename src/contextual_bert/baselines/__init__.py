@@ -1,5 +1,9 @@
 """What users deploy without BERT: one file each."""
 
 from contextual_bert.baselines.bag import BagOfItems
+from contextual_bert.baselines.bilstm import BiLSTM, BiLSTMTagger
+from contextual_bert.baselines.cnn import TextCNN
+from contextual_bert.baselines.crf import LinearChainCRF
+from contextual_bert.baselines.ngrams import NgramBag
 
-__all__ = ["BagOfItems"]
+__all__ = ["BagOfItems", "BiLSTM", "BiLSTMTagger", "LinearChainCRF", "NgramBag", "TextCNN"]

@@ -1,0 +1,237 @@
+"""A recurrent network that reads a text in both directions: a label for the text, or one for each token.
+
+Padding is not computed. It knows no tokenizer, no trained word vectors and no characters of a word.
+Papers: Graves and Schmidhuber (2005); for texts Conneau et al. (2017), for tokens Huang, Xu and Yu (2015).
+"""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from contextual_bert.baselines.bag import IGNORED_LABEL
+from contextual_bert.baselines.crf import LinearChainCRF
+from contextual_bert.baselines.text import (
+    TextClassifier,
+    TextHead,
+    in_front,
+    mean_over_labels,
+    real_positions,
+    summed_loss,
+)
+from contextual_bert.context import FeatureLayout
+from contextual_bert.errors import ConfigurationError
+
+
+class StatesOfBothDirections(nn.Module):
+    """The states of an LSTM at each token that is read, forward and backward side by side; 0 at the others.
+
+    Shapes:
+        input_ids, is_read (batch, length); states (batch, length, 2 hidden).
+
+    Args:
+        vocab_size: ids, reserved ones included.
+        hidden_size: width of the token embeddings and of each direction.
+        num_layers: layers of two directions each.
+        dropout: probability of dropping a component of an embedding, and of a state between layers.
+
+    Reference:
+        Graves and Schmidhuber (2005), "Framewise Phoneme Classification with Bidirectional LSTM".
+
+    Example:
+        >>> module = StatesOfBothDirections(9, hidden_size=4, num_layers=1, dropout=0.0)
+        >>> module(torch.tensor([[3, 4]]), torch.tensor([[True, False]]))[0, 1].tolist()
+        [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    """
+
+    def __init__(self, vocab_size: int, *, hidden_size: int, num_layers: int, dropout: float) -> None:
+        super().__init__()
+        if num_layers < 1:
+            raise ConfigurationError(f"num_layers={num_layers}: give 1 or more.")
+        self.embeddings = nn.Embedding(vocab_size, hidden_size)
+        self.dropout = nn.Dropout(dropout)
+        self.recurrence = nn.LSTM(
+            hidden_size,
+            hidden_size,
+            num_layers,
+            batch_first=True,
+            bidirectional=True,
+            dropout=dropout if num_layers > 1 else 0.0,  # torch warns where there is no place between layers
+        )
+
+    def forward(self, input_ids: Tensor, is_read: Tensor) -> Tensor:
+        places, lengths = in_front(is_read)
+        embedded = self.dropout(self.embeddings(input_ids.gather(1, places)))
+        # A row without tokens is read as one token, whose state is not kept.
+        packed = pack_padded_sequence(embedded, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
+        states, _ = pad_packed_sequence(self.recurrence(packed)[0], batch_first=True)
+        is_padding = torch.arange(places.shape[1], device=places.device) >= lengths[:, None]
+        states = states.masked_fill(is_padding.unsqueeze(2), 0.0)
+        whole = states.new_zeros(*input_ids.shape, states.shape[2])
+        return whole.scatter(1, places.unsqueeze(2).expand_as(states), states)
+
+
+class BiLSTM(TextClassifier):
+    """A text's label from the largest value that each component of the states reaches.
+
+    Formula:
+        h = max over i of [f_i ; g_i];  logits = W [h ; c] + b
+
+    Symbols:
+        f_i and g_i the last layer's states at token i, read forward and backward.
+
+    Shapes:
+        input_ids, attention_mask (batch, length); labels (batch,), -100 where nothing is asked; logits (batch, labels).
+
+    Args:
+        vocab_size: ids, reserved ones included.
+        num_labels: labels, or 1 for regression.
+        layout: the context's features, empty for none.
+        conditioning: "none" or "concat".
+        reserved_ids: ids that are not read; what stands before and behind one become neighbours.
+        hidden_size: width of the token embeddings and of each direction.
+        num_layers: layers of two directions each.
+        dropout: probability of dropping a component of an embedding, of a state between layers and of h.
+
+    Raises:
+        ConfigurationError: as ``TextHead``; no layers.
+
+    Relation to its siblings:
+        ``BiLSTMTagger`` labels every token. The maximum, not the mean, because Conneau et al. found it better.
+
+    Reference:
+        Conneau et al. (2017), "Supervised Learning of Universal Sentence Representations", section 3.2.2.
+
+    Example:
+        >>> BiLSTM(9, num_labels=2, hidden_size=4)(input_ids=torch.tensor([[3, 4], [5, 6]]))["logits"].shape
+        torch.Size([2, 2])
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        *,
+        num_labels: int,
+        layout: Sequence[FeatureLayout] = (),
+        conditioning: str = "none",
+        reserved_ids: Sequence[int] = (),
+        hidden_size: int = 128,
+        num_layers: int = 1,
+        dropout: float = 0.3,
+    ) -> None:
+        super().__init__(
+            2 * hidden_size,
+            num_labels=num_labels,
+            layout=layout,
+            conditioning=conditioning,
+            reserved_ids=reserved_ids,
+            dropout=dropout,
+        )
+        self.states = StatesOfBothDirections(
+            vocab_size, hidden_size=hidden_size, num_layers=num_layers, dropout=dropout
+        )
+
+    def text_vectors(self, input_ids: Tensor, is_read: Tensor) -> Tensor:
+        states = self.states(input_ids, is_read).masked_fill(~is_read.unsqueeze(2), -torch.inf).amax(dim=1)
+        return states.masked_fill(~is_read.any(dim=1, keepdim=True), 0.0)
+
+
+class BiLSTMTagger(nn.Module):
+    """A label for each token, by itself or, with a conditional random field, with those of its neighbours.
+
+    Formula:
+        logits_i = W [f_i ; g_i ; c] + b;  with ``has_crf`` they are the emissions of ``LinearChainCRF``
+
+    Symbols:
+        f_i and g_i the last layer's states at token i, read forward and backward; c the context.
+
+    Shapes:
+        input_ids, attention_mask (batch, length); labels (batch, length), -100 where nothing is asked; logits (batch,
+        length, labels).
+
+    Args:
+        vocab_size: ids, reserved ones included; all real tokens are read, [CLS] and [SEP] too.
+        num_labels: labels, or 1 for regression.
+        layout: the context's features, empty for none.
+        conditioning: "none" or "concat".
+        has_crf: the labels of a text are one chain; ``predict`` then reads it as a whole, an argmax of the logits
+            would not.
+        hidden_size: width of the token embeddings and of each direction.
+        num_layers: layers of two directions each.
+        dropout: probability of dropping a component of an embedding, of a state between layers and of the last one.
+
+    Raises:
+        ConfigurationError: as ``TextHead``; no layers; a chain of less than two labels.
+
+    Relation to its siblings:
+        Takes the batches of ``ContextualBertForTokenClassification``. A chain's loss, too, is a sum over texts divided
+        by the number of labels.
+
+    Reference:
+        Huang, Xu and Yu (2015), "Bidirectional LSTM-CRF Models for Sequence Tagging".
+
+    Example:
+        >>> tagger = BiLSTMTagger(9, num_labels=5, has_crf=True, hidden_size=4)
+        >>> tagger(input_ids=torch.tensor([[3, 4, 1]]))["logits"].shape
+        torch.Size([1, 3, 5])
+    """
+
+    accepts_loss_kwargs = True  # transformers' Trainer then hands over the number of labels of the whole batch
+
+    def __init__(
+        self,
+        vocab_size: int,
+        *,
+        num_labels: int,
+        layout: Sequence[FeatureLayout] = (),
+        conditioning: str = "none",
+        has_crf: bool = False,
+        hidden_size: int = 128,
+        num_layers: int = 1,
+        dropout: float = 0.3,
+    ) -> None:
+        super().__init__()
+        self.states = StatesOfBothDirections(
+            vocab_size, hidden_size=hidden_size, num_layers=num_layers, dropout=dropout
+        )
+        self.head = TextHead(
+            2 * hidden_size, num_labels=num_labels, layout=layout, conditioning=conditioning, dropout=dropout
+        )
+        self.crf = LinearChainCRF(num_labels) if has_crf else None
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        context: Mapping[str, Tensor] | None = None,
+        token_type_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> dict[str, Tensor]:
+        """Logits (batch, length, labels) and, with labels, the loss."""
+        logits = self.head(self.states(input_ids, real_positions(input_ids, attention_mask)), context)
+        if labels is None:
+            return {"logits": logits}
+        total = summed_loss(logits, labels) if self.crf is None else -self.crf(logits, labels).sum()
+        return {"loss": mean_over_labels(total, labels, num_items_in_batch), "logits": logits}
+
+    @torch.no_grad()
+    def predict(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        context: Mapping[str, Tensor] | None = None,
+        is_asked: Tensor | None = None,
+    ) -> Tensor:
+        """The label (batch, length) of each position asked for, by default of each real one; -100 elsewhere.
+
+        Give a chain the positions that had labels in training: the first piece of each word.
+        """
+        if self.head.output.out_features == 1:
+            raise ConfigurationError("With num_labels=1 there is no label to choose. Read the numbers from the logits.")
+        logits = self(input_ids, attention_mask, context)["logits"]
+        is_asked = real_positions(input_ids, attention_mask) if is_asked is None else is_asked
+        if self.crf is not None:
+            return self.crf.decode(logits, is_asked)
+        return logits.argmax(dim=-1).masked_fill(~is_asked, IGNORED_LABEL)

@@ -1,0 +1,107 @@
+"""A linear-chain conditional random field: labels of a sequence that are read together, not one by one.
+
+It knows emissions and labels, neither words nor what made the emissions. The chain runs over chosen positions only: the
+pieces behind the first of a word, [CLS] and [SEP] have no label. It is written here because the packages for it on PyPI
+are not maintained: pytorch-crf was last released in 2019, TorchCRF in 2020.
+Paper: Lafferty, McCallum and Pereira (2001).
+"""
+
+import torch
+from torch import Tensor, nn
+
+from contextual_bert.baselines.bag import IGNORED_LABEL
+from contextual_bert.baselines.text import in_front
+from contextual_bert.errors import ConfigurationError
+
+
+class LinearChainCRF(nn.Module):
+    """The log-likelihood of label sequences given emissions, and the most likely sequence.
+
+    Formula:
+        s(y) = a_{y_1} + sum_t e_{t, y_t} + sum_{t > 1} T_{y_{t-1}, y_t} + z_{y_n};
+        log Pr(y) = s(y) - log sum_y' exp s(y')
+
+    Symbols:
+        e the emissions; a ``start``, T ``transitions``, z ``end``; t counts the positions of the chain, 1 to n, and not
+        those of the text.
+
+    Shapes:
+        emissions (batch, length, labels); labels (batch, length), -100 where the chain does not pass; log-likelihoods
+        (batch,).
+
+    Args:
+        num_labels: labels that a position can have.
+
+    Raises:
+        ConfigurationError: less than two labels.
+
+    Relation to its siblings:
+        Starts with all its weights at 0, where it is a softmax at each position by itself.
+
+    Reference:
+        Lafferty et al. (2001), "Conditional Random Fields"; for the forward and the Viterbi recursion Rabiner (1989),
+        "A Tutorial on Hidden Markov Models".
+
+    Example:
+        >>> crf = LinearChainCRF(2)
+        >>> crf(torch.zeros(1, 3, 2), torch.tensor([[0, -100, 1]])).exp()  # two labels at each of two positions
+        tensor([0.2500], grad_fn=<ExpBackward0>)
+        >>> crf.decode(torch.tensor([[[0.0, 1.0], [0.0, 9.0], [1.0, 0.0]]]), torch.tensor([[True, False, True]]))
+        tensor([[   1, -100,    0]])
+    """
+
+    def __init__(self, num_labels: int) -> None:
+        super().__init__()
+        if num_labels < 2:
+            raise ConfigurationError(f"A chain of labels with num_labels={num_labels}: give 2 or more.")
+        self.start = nn.Parameter(torch.zeros(num_labels))
+        self.transitions = nn.Parameter(torch.zeros(num_labels, num_labels))
+        self.end = nn.Parameter(torch.zeros(num_labels))
+
+    def forward(self, emissions: Tensor, labels: Tensor) -> Tensor:
+        """The log-likelihood of each row's labels; 0 for a row without any."""
+        places, lengths = in_front(labels != IGNORED_LABEL)
+        is_step = torch.arange(places.shape[1], device=places.device) < lengths[:, None]
+        emissions = _gathered(emissions, places)
+        labels = labels.gather(1, places).masked_fill(~is_step, 0)
+        difference = self._score(emissions, labels, is_step, lengths) - self._normaliser(emissions, is_step)
+        return difference.masked_fill(lengths == 0, 0.0)
+
+    def _score(self, emissions: Tensor, labels: Tensor, is_step: Tensor, lengths: Tensor) -> Tensor:
+        """s of the labels."""
+        emitted = emissions.gather(2, labels.unsqueeze(2)).squeeze(2).masked_fill(~is_step, 0.0).sum(dim=1)
+        moved = self.transitions.float()[labels[:, :-1], labels[:, 1:]].masked_fill(~is_step[:, 1:], 0.0).sum(dim=1)
+        last = labels.gather(1, (lengths.clamp(min=1) - 1).unsqueeze(1)).squeeze(1)
+        return self.start.float()[labels[:, 0]] + emitted + moved + self.end.float()[last]
+
+    def _normaliser(self, emissions: Tensor, is_step: Tensor) -> Tensor:
+        """The logarithm of the sum over all label sequences, by the forward recursion."""
+        total = self.start.float() + emissions[:, 0]
+        for step in range(1, emissions.shape[1]):
+            following = (total.unsqueeze(2) + self.transitions.float()).logsumexp(dim=1) + emissions[:, step]
+            total = torch.where(is_step[:, step, None], following, total)
+        return (total + self.end.float()).logsumexp(dim=1)
+
+    @torch.no_grad()
+    def decode(self, emissions: Tensor, is_in_chain: Tensor) -> Tensor:
+        """The most likely labels (batch, length), by the Viterbi recursion; -100 where the chain does not pass."""
+        places, lengths = in_front(is_in_chain)
+        is_step = torch.arange(places.shape[1], device=places.device) < lengths[:, None]
+        gathered = _gathered(emissions, places)
+        best = self.start.float() + gathered[:, 0]
+        stay = torch.arange(best.shape[1], device=best.device).expand_as(best)
+        origins: list[Tensor] = []
+        for step in range(1, gathered.shape[1]):
+            reached, origin = (best.unsqueeze(2) + self.transitions.float()).max(dim=1)
+            best = torch.where(is_step[:, step, None], reached + gathered[:, step], best)
+            origins.append(torch.where(is_step[:, step, None], origin, stay))
+        path = [(best + self.end.float()).argmax(dim=1, keepdim=True)]
+        for origin in reversed(origins):
+            path.append(origin.gather(1, path[-1]))
+        labels = torch.cat(path[::-1], dim=1).masked_fill(~is_step, IGNORED_LABEL)
+        return torch.full_like(is_in_chain, IGNORED_LABEL, dtype=torch.int64).scatter(1, places, labels)
+
+
+def _gathered(emissions: Tensor, places: Tensor) -> Tensor:
+    """The emissions at the places, as float32: sums over a chain are too long for half precision."""
+    return emissions.float().gather(1, places.unsqueeze(2).expand(-1, -1, emissions.shape[2]))

@@ -1,0 +1,191 @@
+"""What the baselines for text share: which tokens are read, the context beside a text's vector, logits and loss.
+
+It takes the batches of the BERT heads and gives what they give. It knows no tokenizer and no words, only ids, and not
+how a text becomes a vector. The context enters by concatenation alone, as in the models that it is compared with.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from contextual_bert.baselines.bag import IGNORED_LABEL
+from contextual_bert.context import ContextEncoder, FeatureLayout
+from contextual_bert.errors import ConfigurationError, did_you_mean
+
+CONDITIONINGS = ("none", "concat")
+
+
+class TextHead(nn.Module):
+    """Logits of texts or tokens from their vectors, with the context beside each or without.
+
+    Formula:
+        logits = W [h ; c] + b;  without context W h + b
+
+    Symbols:
+        h the vector of a text or the state of a token; c the concatenated feature embeddings; W, b ``output``.
+
+    Shapes:
+        hidden (batch, hidden) or (batch, length, hidden); logits (batch, labels) or (batch, length, labels).
+
+    Args:
+        hidden_size: width of h.
+        num_labels: width of the logits; 1 is regression.
+        layout: the context's features; read only with "concat".
+        conditioning: "none", which has no context encoder at all, or "concat".
+        dropout: probability of dropping a component of h.
+
+    Raises:
+        ConfigurationError: an unknown conditioning, "concat" without features, no labels.
+
+    Relation to its siblings:
+        As the output layer of the BERT heads, which get the context through the blocks below instead.
+
+    Reference:
+        The concatenation is that of ``Concat``, Denk and Peleteiro Ramallo (2020), section 3, at the last layer.
+
+    Example:
+        >>> TextHead(4, num_labels=3, layout=(), conditioning="none", dropout=0.0)(torch.zeros(2, 4), None).shape
+        torch.Size([2, 3])
+    """
+
+    def __init__(
+        self, hidden_size: int, *, num_labels: int, layout: Sequence[FeatureLayout], conditioning: str, dropout: float
+    ) -> None:
+        super().__init__()
+        if conditioning not in CONDITIONINGS:
+            raise ConfigurationError(
+                f"Unknown conditioning {conditioning!r} of a baseline. {did_you_mean(conditioning, CONDITIONINGS)}"
+            )
+        if conditioning == "concat" and not layout:
+            raise ConfigurationError("conditioning='concat' needs features in layout=...; without any, give 'none'.")
+        if num_labels < 1:
+            raise ConfigurationError(f"num_labels={num_labels}: give 1 for a number, 2 or more for labels.")
+        self.context_encoder = ContextEncoder(layout) if conditioning == "concat" else None
+        context_size = 0 if self.context_encoder is None else self.context_encoder.context_size
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(hidden_size + context_size, num_labels)
+
+    def forward(self, hidden: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
+        """Logits; ``context=None`` is a context of which every feature is missing."""
+        hidden = self.dropout(hidden)
+        if self.context_encoder is None:
+            return self.output(hidden)
+        vector = self.context_encoder(self.context_encoder.missing(len(hidden)) if context is None else context).vector
+        if hidden.dim() == 3:
+            vector = vector.unsqueeze(1).expand(-1, hidden.shape[1], -1)
+        return self.output(torch.cat([hidden, vector], dim=-1))
+
+
+class TextClassifier(nn.Module):
+    """A label or a number for a text; how the text becomes a vector is its subclass's affair: ``text_vectors``.
+
+    Shapes:
+        input_ids, attention_mask (batch, length); labels (batch,), -100 where nothing is asked; logits (batch, labels).
+
+    Args:
+        hidden_size: width of a text's vector.
+        num_labels: labels, or 1 for regression.
+        layout: the context's features, empty for none.
+        conditioning: "none" or "concat".
+        reserved_ids: ids that are not read, such as those of [PAD], [CLS] and [SEP].
+        dropout: probability of dropping a component of the text's vector.
+
+    Relation to its siblings:
+        Takes the batches of ``ContextualBertForSequenceClassification``. token_type_ids are ignored: a pair is read as
+        one text.
+
+    Reference:
+        Kim (2014) and Joulin et al. (2017) put such a linear layer on a text's vector.
+
+    Example:
+        >>> class LengthOfText(TextClassifier):
+        ...     def text_vectors(self, input_ids, is_read):
+        ...         return is_read.sum(dim=1, keepdim=True).float()
+        >>> settings = {"layout": (), "conditioning": "none", "reserved_ids": [0], "dropout": 0.0}
+        >>> LengthOfText(1, num_labels=2, **settings)(torch.tensor([[3, 4, 0]]))["logits"].shape
+        torch.Size([1, 2])
+    """
+
+    accepts_loss_kwargs = True  # transformers' Trainer then hands over the number of labels of the whole batch
+    reserved_ids: Tensor
+
+    def __init__(
+        self,
+        hidden_size: int,
+        *,
+        num_labels: int,
+        layout: Sequence[FeatureLayout],
+        conditioning: str,
+        reserved_ids: Sequence[int],
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        reserved = torch.tensor(sorted(set(reserved_ids)), dtype=torch.int64)
+        self.register_buffer("reserved_ids", reserved, persistent=False)
+        self.head = TextHead(
+            hidden_size, num_labels=num_labels, layout=layout, conditioning=conditioning, dropout=dropout
+        )
+
+    def text_vectors(self, input_ids: Tensor, is_read: Tensor) -> Tensor:
+        """(batch, hidden): a vector for each text, of the tokens that are read alone; finite where none is."""
+        raise NotImplementedError
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        context: Mapping[str, Tensor] | None = None,
+        token_type_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> dict[str, Tensor]:
+        """Logits (batch, labels) and, with labels, the loss."""
+        is_read = real_positions(input_ids, attention_mask) & ~torch.isin(input_ids, self.reserved_ids)
+        logits = self.head(self.text_vectors(input_ids, is_read), context)
+        if labels is None:
+            return {"logits": logits}
+        return {"loss": mean_over_labels(summed_loss(logits, labels), labels, num_items_in_batch), "logits": logits}
+
+
+def real_positions(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+    """(batch, length): where a text has a token; everywhere without a mask."""
+    return torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
+
+
+def in_front(is_taken: Tensor) -> tuple[Tensor, Tensor]:
+    """The places (batch, longest) of what is taken, in order and in front of the rest, and how many (batch,).
+
+    Gathering by the places makes of any mask one of padding on the right, as short as it can be.
+
+    Example:
+        >>> in_front(torch.tensor([[False, True, True], [True, False, False]]))
+        (tensor([[1, 2],
+                [0, 1]]), tensor([2, 1]))
+    """
+    lengths = is_taken.sum(dim=1)
+    places = (~is_taken).long().argsort(dim=1, stable=True)
+    return places[:, : max(1, int(lengths.max()))], lengths
+
+
+def summed_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """The sum over all labels but -100: squared errors where there is one logit, else cross-entropies."""
+    logits = logits.float()
+    if logits.shape[-1] == 1:
+        is_asked = labels != IGNORED_LABEL
+        return functional.mse_loss(logits.view_as(labels)[is_asked], labels[is_asked].float(), reduction="sum")
+    if labels.is_floating_point():
+        raise ConfigurationError(
+            f"Labels of type {labels.dtype} with num_labels={logits.shape[-1]}: give num_labels=1 to predict a number, "
+            "or labels as int64."
+        )
+    return functional.cross_entropy(
+        logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORED_LABEL, reduction="sum"
+    )
+
+
+def mean_over_labels(total: Tensor, labels: Tensor, num_items_in_batch: Tensor | int | None) -> Tensor:
+    """The sum over the labels of the whole batch, however it is split; over those of this part if they are not told."""
+    count = (labels != IGNORED_LABEL).sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
+    return total / count
