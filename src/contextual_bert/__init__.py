@@ -8,7 +8,7 @@ Paper: Denk and Peleteiro Ramallo (2020), "Contextual BERT: Conditioning the Lan
 from contextual_bert.conditioning import METHODS, ConditioningMethod, get_method, register_method
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector, infer_schema
 from contextual_bert.errors import ContextualBertError
-from contextual_bert.inference import CompletionPipeline, encode_texts, sample_texts, score
+from contextual_bert.inference import CompletionPipeline, TextPipeline, encode_texts, sample_texts, score
 from contextual_bert.models import (
     ContextualBertConfig,
     ContextualBertForMaskedLM,
@@ -47,6 +47,7 @@ __all__ = [
     "ContextualTrainingArguments",
     "MultiCategorical",
     "Numerical",
+    "TextPipeline",
     "Vector",
     "add_lora",
     "encode_texts",

@@ -5,6 +5,7 @@ from contextual_bert.inference.encode import bin_names, encode_sets, placed, seg
 from contextual_bert.inference.encode_texts import EncodedTexts, TextReport, encode_texts
 from contextual_bert.inference.pipeline import Answer, Candidate, CompletionPipeline, Slot
 from contextual_bert.inference.scoring import ScoredSet, Scorer, score
+from contextual_bert.inference.text_pipeline import TextAnswer, TextPipeline
 from contextual_bert.inference.text_sampling import sample_texts
 
 __all__ = [
@@ -16,6 +17,8 @@ __all__ = [
     "ScoredSet",
     "Scorer",
     "Slot",
+    "TextAnswer",
+    "TextPipeline",
     "TextReport",
     "bin_names",
     "encode_sets",
