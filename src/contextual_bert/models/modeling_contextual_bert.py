@@ -193,8 +193,8 @@ class ContextualBertPreTrainedModel(BertPreTrainedModel):
         """A model with a context that starts from a plain BERT checkpoint, its weights and its function.
 
         Weights that the checkpoint lacks are new: those of the method, of the context encoder and, unless it has them,
-        of the head. All methods but ``new_position`` compute at first what the BERT computes, up to rounding,
-        whatever the context is (docs/decisions/011).
+        of the head. A method with ``keeps_bert`` computes at first what the BERT computes, up to rounding, whatever the
+        context is (docs/decisions/011).
 
         Args:
             checkpoint: folder with config.json, weights and tokenizer, or a name on the Hub.
@@ -221,7 +221,7 @@ class ContextualBertPreTrainedModel(BertPreTrainedModel):
             if isinstance(module, ContextualBertLayer) and module.conditioning is not None:
                 module.conditioning.start_as_bert(module.attention.output.LayerNorm)
             if isinstance(module, ContextualBertModel) and module.conditioning is not None:
-                separator, second = torch.tensor([[self.config.eos_token_id]]), torch.ones(1, 1, dtype=torch.long)
+                separator, second = torch.tensor([[[self.config.eos_token_id]], [[1]]], device=self.device)
                 module.conditioning.start_as_bert(module.embeddings(separator, position_ids=second)[0, 0])
 
 
