@@ -21,7 +21,11 @@ _DRAW: Mapping[str, Callable[[Study, Path], Path]] = {
     "recall.png": lambda study, path: plot_recall(study.comparison, path),
     "gap_to_oracle.png": lambda study, path: plot_gap_to_oracle(study.against_oracle or study.comparison, path),
     "learning_curves.png": lambda study, path: plot_learning_curves(
-        study.curves, path, oracle_nats=study.oracle_nats(), one_mask_from=study.one_mask_from
+        study.curves,
+        path,
+        oracle_nats=study.oracle_nats(),
+        one_mask_from=study.one_mask_from,
+        baselines=[row.name for row in study.comparison.rows if row.role == "baseline"],
     ),
     "cost_training_seconds.png": lambda study, path: plot_cost_against_quality(study.comparison, path),
     "cost_parameters.png": lambda study, path: plot_cost_against_quality(study.comparison, path, cost="parameters"),

@@ -5,7 +5,7 @@ This module draws what it is given; the pictures of one report or one comparison
 Paper: not there. PROTOCOL, points 8, 11 and 12.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -47,10 +47,12 @@ def plot_learning_curves(
     *,
     oracle_nats: float | None = None,
     one_mask_from: Sequence[int] = (),
+    baselines: Collection[str] = (),
 ) -> Path:
     """Validation cross-entropy by epoch: all of training and its second half; a thin line a seed, the oracle dashed.
 
-    A dotted line stands where training went from several masks a set to one.
+    A dotted line stands where training went from several masks a set to one. The second half is shown without the
+    baselines, which have a budget of their own.
     """
     if not curves:
         raise ConfigurationError("No learning curve to draw. Give the curve of at least one run.")
@@ -63,7 +65,7 @@ def plot_learning_curves(
             epochs = [point.epoch for point in curve.points]
             losses = [point.validation_cross_entropy_nats for point in curve.points]
             marks = max(1, len(epochs) // 6)
-            for panel in (whole, end):
+            for panel in (whole,) if name in baselines else (whole, end):
                 panel.plot(
                     epochs,
                     losses,
@@ -77,7 +79,7 @@ def plot_learning_curves(
                     linewidth=0.9,
                     label=name if panel is whole and number == 0 else None,
                 )
-    _enlarge(end, curves, oracle_nats=oracle_nats)
+    _enlarge(end, [curve for curve in curves if curve.name not in baselines] or curves, oracle_nats=oracle_nats)
     for panel in (whole, end):
         if oracle_nats is not None:
             label = "oracle" if panel is whole else None
@@ -94,7 +96,8 @@ def plot_learning_curves(
     lines = sorted(whole.get_lines(), key=lambda line: -float(np.asarray(line.get_ydata())[-1]))
     named = [line for line in lines if not str(line.get_label()).startswith("_")]
     figure.legend(handles=named, loc="outside right center", frameon=False, fontsize=9)
-    subtitle = "left: all of training; right: its second half enlarged; a line a seed"
+    without = ", without the baselines" if baselines else ""
+    subtitle = f"left: all of training; right: its second half enlarged{without}; a line a seed"
     set_title(figure, "Learning curves", subtitle if oracle_nats is None else f"{subtitle}; thick dashes: the oracle")
     return save_picture(figure, path)
 

@@ -83,6 +83,17 @@ def test_a_dotted_line_where_training_went_to_one_mask(study, drawn, tmp_path):
     assert [text.get_text() for text in legend.get_texts()].count("one mask from here") == 1
 
 
+def test_the_second_half_is_that_of_the_methods(study, drawn, tmp_path):
+    longer = [replace(point, epoch=3 * point.epoch) for point in study.curves[0].points]
+    curves = [replace(study.curves[0], points=tuple(longer)), *study.curves[1:]]
+    rest = [curve for curve in curves if curve.name != curves[0].name]
+    plot_learning_curves(rest + curves[:1], tmp_path / "a.png", baselines=[curves[0].name])
+    plot_learning_curves(rest, tmp_path / "b.png")
+    (left, right), (_, alone) = drawn[0].axes, drawn[1].axes
+    assert len(left.get_lines()) == len(right.get_lines()) + 1
+    assert (right.get_xlim(), right.get_ylim()) == (alone.get_xlim(), alone.get_ylim())
+
+
 def test_gaps_stand_where_the_numbers_are(study, drawn, tmp_path):
     plot_gap_to_oracle(study.against_oracle, tmp_path / "a.png")
     panel = drawn[0].axes[0]
