@@ -44,7 +44,9 @@ def outfit_completion(
     ] = "interactions",
     rows: Annotated[list[str] | None, typer.Option(metavar="A,B", help="Rows to run; default: all of them.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds a row: 0 and the numbers after it.")] = 3,
-    reference: Annotated[str, typer.Option(metavar="ROW", help="What the others are compared with.")] = "none",
+    reference: Annotated[
+        str | None, typer.Option(metavar="ROW", help="What the others are compared with; none, if that is a row.")
+    ] = None,
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Train nothing; report on the runs that are complete.")
     ] = False,
@@ -77,4 +79,6 @@ def outfit_completion(
     show(found.comparison.to_rich())
     remark("", *found.texts, *(f"{each.name}: {each} when training ended" for each in found.convergences()))
     remark(f"wrote {output / 'report.html'}, report.md with its pictures and study.json; runs in {output}/runs")
-    next_commands(["attribute", str(output / "runs" / (found.best_method() or reference) / "seed-0")])
+    next_commands(
+        ["attribute", str(output / "runs" / (found.best_method() or found.comparison.rows[0].name) / "seed-0")]
+    )

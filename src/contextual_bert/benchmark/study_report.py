@@ -38,6 +38,7 @@ from contextual_bert.training.recipe import Recipe
 
 # Two models whose counted parameters differ by no more than this share are of one size. PROTOCOL, point 9.
 SAME_SIZE = 0.01
+DEFAULT_REFERENCE = "none"
 
 
 def study(
@@ -46,7 +47,7 @@ def study(
     output: Path,
     *,
     preparation: Preparation,
-    reference: str = "none",
+    reference: str | None = None,
     extra: Sequence[Run] = (),
     is_report_only: bool = False,
     say: Callable[[str], None] = print,
@@ -58,7 +59,7 @@ def study(
         recipes: one a run, all on the same data.
         output: folder of the runs, ``<output>/<label>/seed-<n>``.
         preparation: the data.
-        reference: the row that the others are compared with.
+        reference: the row that the others are compared with; None: ``none``, or the first row where that is not there.
         extra: rows from elsewhere: the oracle.
         is_report_only: train nothing and compare the runs that are complete; rows may then differ in their seeds.
         say: where sentences about the progress go.
@@ -71,6 +72,8 @@ def study(
         recipes = [recipe for recipe in recipes if is_complete(run_directory(output, recipe))]
         if not recipes:
             raise ConfigurationError(f"No run of these rows in {output} is complete. Train them first.")
+    labels = [recipe.label for recipe in recipes]
+    reference = reference or (DEFAULT_REFERENCE if DEFAULT_REFERENCE in labels else labels[0])
     check_study(recipes, reference=reference, others=[each.name for each in extra])
     runs = [*train_missing(recipes, output, preparation, say=say), *extra]
     num_items = len(preparation.processor.items.values)

@@ -80,6 +80,12 @@ def test_a_study_goes_on_and_has_the_oracle_last(
     assert all(row.metrics["cross_entropy_nats"].mean > best for row in second.comparison.rows[:-1])
 
 
+def test_rows_without_none_are_compared_with_the_first(data: StudyData, tmp_path: Path) -> None:
+    found = run_study(data, tmp_path, rows=[data.row("film")], num_seeds=1, say=lambda _: None)
+    assert [row.name for row in found.comparison.rows] == ["film", "oracle"]
+    assert found.comparison.reference == "film"
+
+
 def test_a_report_on_what_is_there(data: StudyData, tmp_path: Path) -> None:
     rows = [data.row(name) for name in ("none", "film", "popularity")]
     with pytest.raises(ConfigurationError, match="Train them first"):

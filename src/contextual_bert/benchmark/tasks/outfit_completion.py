@@ -176,7 +176,7 @@ def run_study(
     *,
     rows: Sequence[Recipe] = (),
     num_seeds: int = 3,
-    reference: str = "none",
+    reference: str | None = None,
     is_report_only: bool = False,
     say: Callable[[str], None] = print,
 ) -> Study:
@@ -187,7 +187,7 @@ def run_study(
         output: folder of the runs; a complete run is not run again.
         rows: of ``data.rows`` or of your own making; all of ``data.rows`` if none is given.
         num_seeds: seeds of each row.
-        reference: the row that the others are compared with.
+        reference: the row that the others are compared with; None: ``none``, or the first row where that is not there.
         is_report_only: train nothing and compare the runs that are complete; rows may then differ in their seeds.
         say: where sentences about the progress go.
 
