@@ -78,7 +78,7 @@ def model_of(name: str) -> Any:
 
 def measure(*, quick: bool = False) -> dict[str, Any]:
     """The result as plain values."""
-    rounds, steps = (3, 1) if quick else (9, 3)
+    rounds, steps = (2, 1) if quick else (9, 3)
     clocks = {name: StepClock() for name in (PEER, *OURS)}
     found: dict[str, list[float]] = {name: [] for name in clocks}
     with tempfile.TemporaryDirectory() as folder:
