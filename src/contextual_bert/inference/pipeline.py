@@ -20,10 +20,9 @@ from contextual_bert.errors import (
     ContextualBertError,
     DataError,
     RunDirectoryError,
-    UnknownNameError,
-    did_you_mean,
 )
 from contextual_bert.inference.constraints import CONSTRAINTS, names_of, permitted_items
+from contextual_bert.inference.queries import check_query
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor, check_layout
 
@@ -252,17 +251,7 @@ def read_items(query: Mapping[str, Any], *, row: int) -> list[str]:
     Raises:
         DataError, UnknownNameError: the query is no mapping, has an unknown key, or its items or context are faulty.
     """
-    given = cast(object, query)
-    if not isinstance(given, Mapping):
-        raise DataError(f"{given!r:.80} is not a query", row=row, fix=QUERY)
-    known = ("items", "context", *CONSTRAINTS)
-    for key in query:
-        if key not in known:
-            raise UnknownNameError(f"Query {row}: unknown key {key!r}. {did_you_mean(str(key), known)}")
-    if not isinstance(query.get("context") or {}, Mapping):
-        raise DataError(
-            f"{query['context']!r} is not a record", row=row, column="context", fix='Give {"feature": value, ...}.'
-        )
+    check_query(query, row=row, known=("items", "context", *CONSTRAINTS), fix=QUERY)
     try:
         items = names_of(query.get("items", []), key="items")
     except DataError as error:

@@ -14,8 +14,9 @@ from torch import Tensor
 from transformers import AutoConfig
 
 from contextual_bert.context import unknown_values
-from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError, did_you_mean
+from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
 from contextual_bert.inference.encode_texts import EncodedTexts, encode_texts
+from contextual_bert.inference.queries import check_query
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.models import (
     ContextFeatureExtractor,
@@ -156,12 +157,7 @@ class TextPipeline:
                 yield self._answer(query, found, is_cut=self._is_cut(encoded, row))
 
     def _text(self, query: Mapping[str, Any], row: int) -> str | list[str]:
-        given = cast(object, query)
-        if not isinstance(given, Mapping):
-            raise DataError(f"{given!r:.80} is not a query", row=row, fix=QUERY)
-        for key in query:
-            if key not in KEYS:
-                raise UnknownNameError(f"Query {row}: unknown key {key!r}. {did_you_mean(str(key), KEYS)}")
+        check_query(query, row=row, known=KEYS, fix=QUERY)
         text: Any = query.get("text")
         if self.has_tags and isinstance(text, str):
             text = text.split()

@@ -58,9 +58,9 @@ def sample_texts(
         >>> [len(words.split()) for words in sample_texts(model, processor, prompt=5, num_samples=2, num_sweeps=1)]
         [5, 5]
     """
-    for name, value, least in (("num_samples", num_samples, 1), ("num_sweeps", num_sweeps, 1)):
-        if value < least:
-            raise ConfigurationError(f"{name}={value}: give {least} or more.")
+    for name, value in (("num_samples", num_samples), ("num_sweeps", num_sweeps)):
+        if value < 1:
+            raise ConfigurationError(f"{name}={value}: give 1 or more.")
     if temperature <= 0:
         raise ConfigurationError(f"temperature={temperature}: give a number above 0.")
     tokenizer: Any = processor.tokenizer

@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import BertConfig, BertModel, PreTrainedModel
+from transformers import BertModel, PreTrainedModel
 
 from contextual_bert.conditioning import get_method
-from contextual_bert.models import ContextualBertConfig, ContextualBertModel
+from contextual_bert.models import ContextualBertModel
 from contextual_bert.models.auto import MODELS
 from contextual_bert.models.pretrained import is_new
 from contextual_bert.testing.miniature import (
@@ -23,6 +23,7 @@ from contextual_bert.testing.miniature import (
     miniature_config,
     miniature_schema,
     miniature_tokenizer,
+    plain_bert_config,
     relative_difference,
     require,
     rows_of,
@@ -35,7 +36,7 @@ def check_bert_start(method_name: str) -> None:
     """Contract 8: from a BERT checkpoint only declared weights are new; at first the output is BERT's if promised."""
     batch = {name: value for name, value in miniature_batch().items() if name != "labels"}
     fields: dict[str, Any] = {"has_position_embeddings": True, "type_vocab_size": 2}
-    bert = drawn_anew(BertModel(_bert_config(miniature_config("none", **fields)), add_pooling_layer=False))
+    bert = drawn_anew(BertModel(plain_bert_config(miniature_config("none", **fields)), add_pooling_layer=False))
     with tempfile.TemporaryDirectory() as folder:
         miniature_checkpoint(bert, Path(folder))
         schema = miniature_schema() if get_method(method_name).has_context else None
@@ -70,7 +71,7 @@ def check_heads(method_name: str) -> None:
         batch = {key: value for key, value in miniature_batch().items() if key != "labels"}
         found = _outputs(model, batch)
         if not get_method(method_name).has_context:
-            bert = auto_class.from_config(_bert_config(model.config)).eval()
+            bert = auto_class.from_config(plain_bert_config(model.config)).eval()
             lacking = bert.load_state_dict(model.state_dict(), strict=False)
             absent = [key for key in lacking.missing_keys if not key.startswith("pooler.")]
             require(not absent and not lacking.unexpected_keys, f"{name}: its weights are not those of BERT's head")
@@ -98,11 +99,6 @@ def miniature_checkpoint(bert: PreTrainedModel, folder: Path) -> None:
     """Save a BERT and a tokenizer for a few words as a checkpoint that ``from_bert`` reads."""
     bert.save_pretrained(folder)
     miniature_tokenizer(bert.config.vocab_size).save_pretrained(folder)
-
-
-def _bert_config(config: ContextualBertConfig) -> BertConfig:
-    known = BertConfig().to_dict().keys() - {"model_type"}
-    return BertConfig(**{key: value for key, value in config.to_dict().items() if key in known})
 
 
 @torch.no_grad()

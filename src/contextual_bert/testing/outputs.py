@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import BertConfig, BertForMaskedLM
+from transformers import BertForMaskedLM
 
 from contextual_bert.conditioning import get_method
 from contextual_bert.models import ContextualBertForMaskedLM
@@ -18,6 +18,7 @@ from contextual_bert.testing.miniature import (
     miniature_batch,
     miniature_config,
     miniature_model,
+    plain_bert_config,
     relative_difference,
     require,
     rows_of,
@@ -33,9 +34,7 @@ def check_bert(method_name: str) -> None:
     """
     fields: dict[str, Any] = {"has_position_embeddings": True, "type_vocab_size": 2}
     model = miniature_model(method_name, **fields)
-    known = BertConfig().to_dict().keys() - {"model_type"}
-    settings: dict[str, Any] = {key: value for key, value in model.config.to_dict().items() if key in known}
-    bert = BertForMaskedLM(BertConfig(**settings)).eval()
+    bert = BertForMaskedLM(plain_bert_config(model.config)).eval()
     ours, theirs = set(model.state_dict()), set(bert.state_dict())
     new = {key for key in ours if "conditioning." in key or "context_encoder." in key}
     require(

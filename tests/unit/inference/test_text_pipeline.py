@@ -106,6 +106,7 @@ def test_a_context_that_is_not_used_is_said() -> None:
         ({"text": ["word1"]}, DataError, "row 1, column 'text'.*is no text"),
         ({"txt": "word1"}, UnknownNameError, "Query 1: unknown key 'txt'. Did you mean 'text'"),
         ("word1", DataError, "row 1: 'word1' is not a query"),
+        ({"text": "word1", "context": 5}, DataError, "row 1, column 'context': 5 is not a record"),
         ({"text": "word1", "pair": "word2"}, DataError, "row 0, column 'pair': None is no second text"),
         ({"text": "word1", "context": {"sexx": "f"}}, UnknownNameError, "Did you mean 'sex'"),
     ],

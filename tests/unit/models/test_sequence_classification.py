@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 import torch
 from torch.nn import functional
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import BertForSequenceClassification
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models import ContextualBertForSequenceClassification
 from contextual_bert.models.sequence_classification import OrdinalClassifier
 from contextual_bert.testing import miniature_batch, miniature_config
-from contextual_bert.testing.miniature import drawn_anew
+from contextual_bert.testing.miniature import drawn_anew, plain_bert_config
 
 TEXT = {"has_position_embeddings": True, "type_vocab_size": 2}
 
@@ -36,9 +36,7 @@ def batch() -> dict[str, Any]:
 )
 def test_the_loss_is_that_of_bert(fields: dict[str, Any], labels: torch.Tensor, batch: dict[str, Any]) -> None:
     model = model_of("none", **fields)
-    known = BertConfig().to_dict().keys() - {"model_type"}
-    config = BertConfig(**{key: value for key, value in model.config.to_dict().items() if key in known})
-    bert = BertForSequenceClassification(config).eval()
+    bert = BertForSequenceClassification(plain_bert_config(model.config)).eval()
     bert.load_state_dict(model.state_dict())
     expected = bert(batch["input_ids"], attention_mask=batch["attention_mask"], labels=labels)
     found = model(**batch, labels=labels)

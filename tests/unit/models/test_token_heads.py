@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import BertConfig, BertForQuestionAnswering, BertForTokenClassification
+from transformers import BertForQuestionAnswering, BertForTokenClassification
 
 from contextual_bert.models import ContextualBertForQuestionAnswering, ContextualBertForTokenClassification
 from contextual_bert.testing import miniature_batch, miniature_config
-from contextual_bert.testing.miniature import drawn_anew
+from contextual_bert.testing.miniature import drawn_anew, plain_bert_config
 
 TEXT = {"has_position_embeddings": True, "type_vocab_size": 2}
 TAGS = torch.tensor([[0, 3, -100, 1, 2], [1, 1, 1, -100, -100], [2, 0, 0, 0, -100], [-100, 1, 2, 3, 0]])
@@ -20,8 +20,7 @@ def batch() -> dict[str, Any]:
 
 
 def peer(kind: Any, model: Any) -> Any:
-    known = BertConfig().to_dict().keys() - {"model_type"}
-    bert = kind(BertConfig(**{key: value for key, value in model.config.to_dict().items() if key in known})).eval()
+    bert = kind(plain_bert_config(model.config)).eval()
     bert.load_state_dict(model.state_dict())
     return bert
 
