@@ -7,6 +7,7 @@ a run is a name, a seed, its scores and what it cost.
 Paper: Table 1 (mean and standard error of three runs). PROTOCOL, points 9-13.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -133,26 +134,42 @@ class Comparison(JsonText):
         return [table for table in (self.methods_table(), self.difference_table(), self.cost_table()) if table.rows]
 
     def methods_table(self) -> Table:
-        keys = tuple(self.rows[0].metrics)
-        rows = [
-            (row.label, str(len(row.seeds)), *(seed_cell(row.metrics[key], metric_of(key)) for key in keys))
-            for row in self.rows
-        ]
-        return Table("Methods", ("method", "seeds", *(metric_of(key).heading for key in keys)), tuple(rows))
+        return methods_table(self.rows)
 
     def difference_table(self) -> Table:
-        others = [row for row in self.rows if row.differences]
-        keys, count = tuple(others[0].differences) if others else (), self.settings.num_resamples
-        cells = [
-            (row.label, *(difference_cell(row.differences[key], metric_of(key), num_resamples=count) for key in keys))
-            for row in others
-        ]
-        columns = ("method", *(metric_of(key).heading for key in keys))
-        return Table(f"Difference to {self.reference}", columns, tuple(cells))
+        return difference_table(self.rows, reference=self.reference, num_resamples=self.settings.num_resamples)
 
     def cost_table(self) -> Table:
-        costs = tuple((row.label, *_cost_cells(row.cost)) for row in self.rows if row.cost != Cost())
-        return Table("Cost of one run", ("method", "parameters", "training (s)", "peak memory (MiB)"), costs)
+        return cost_table(self.rows)
+
+
+def methods_table(rows: Sequence[ComparisonRow]) -> Table:
+    """Each metric's mean and standard error over seeds."""
+    keys = tuple(rows[0].metrics)
+    cells = [
+        (row.label, str(len(row.seeds)), *(seed_cell(row.metrics[key], metric_of(key)) for key in keys)) for row in rows
+    ]
+    return Table("Methods", ("method", "seeds", *(metric_of(key).heading for key in keys)), tuple(cells))
+
+
+def difference_table(rows: Sequence[ComparisonRow], *, reference: str, num_resamples: int) -> Table:
+    """Each metric's difference to the reference; without rows where there is nothing to compare."""
+    others = [row for row in rows if row.differences]
+    keys = tuple(others[0].differences) if others else ()
+    cells = [
+        (
+            row.label,
+            *(difference_cell(row.differences[key], metric_of(key), num_resamples=num_resamples) for key in keys),
+        )
+        for row in others
+    ]
+    return Table(f"Difference to {reference}", ("method", *(metric_of(key).heading for key in keys)), tuple(cells))
+
+
+def cost_table(rows: Sequence[ComparisonRow]) -> Table:
+    """What a run of each method cost; without rows where nothing was measured."""
+    costs = tuple((row.label, *_cost_cells(row.cost)) for row in rows if row.cost != Cost())
+    return Table("Cost of one run", ("method", "parameters", "training (s)", "peak memory (MiB)"), costs)
 
 
 def compare_runs(
@@ -227,14 +244,19 @@ def _intervals(
         cell: draws.difference(exact_mean(column), replicate, level=level)
         for (cell, column), replicate in zip(gaps.items(), replicates[len(means) :], strict=True)
     }
-    if draws.num_clusters < 2:
-        return intervals, differences
-    for metric in {key for _, key in gaps}:
+    return intervals, adjusted_for_many(differences)
+
+
+def adjusted_for_many(differences: Mapping[Cell, Difference]) -> dict[Cell, Difference]:
+    """The differences with p-values corrected by Holm over the methods of a metric; one cluster has no p-value."""
+    adjusted = dict(differences)
+    for metric in {key for _, key in differences}:
         family = [cell for cell in differences if cell[1] == metric]
-        adjusted = holm([differences[cell].p_value for cell in family])
-        for cell, p_value in zip(family, adjusted, strict=True):
-            differences[cell] = replace(differences[cell], adjusted_p_value=p_value)
-    return intervals, differences
+        p_values = [differences[cell].p_value for cell in family]
+        if not any(math.isnan(p_value) for p_value in p_values):
+            for cell, p_value in zip(family, holm(p_values), strict=True):
+                adjusted[cell] = replace(differences[cell], adjusted_p_value=p_value)
+    return adjusted
 
 
 def _beaten_oracles(

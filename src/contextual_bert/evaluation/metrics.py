@@ -21,6 +21,12 @@ DEFAULT_KS = (1, 5, 20, 250)
 CROSS_ENTROPY = "cross_entropy_nats"
 RECIPROCAL_RANK = "mean_reciprocal_rank"
 CALIBRATION_ERROR = "expected_calibration_error"
+ACCURACY = "accuracy_percent"
+MACRO_F1 = "macro_f1_percent"
+ROOT_MEAN_SQUARED_ERROR = "root_mean_squared_error"
+ENTITY_PRECISION = "entity_precision_percent"
+ENTITY_RECALL = "entity_recall_percent"
+ENTITY_F1 = "entity_f1_percent"
 # bf16 scorers sum their probabilities in float32: a hair above one is rounding, more is a wrong scorer.
 _ROUNDING = 1e-3
 
@@ -63,8 +69,8 @@ class Scores:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            is_real = field.name in ("log_probability", "confidence")
-            column = _column(getattr(self, field.name), field.name, np.float64 if is_real else np.int64)
+            dtype = np.float64 if field.name in ("log_probability", "confidence") else np.int64
+            column = number_column(getattr(self, field.name), f"Scores.{field.name}", dtype)
             object.__setattr__(self, field.name, column)
         lengths = {field.name: len(getattr(self, field.name)) for field in fields(self)}
         if len(set(lengths.values())) > 1:
@@ -72,13 +78,13 @@ class Scores:
                 f"The columns of Scores have different lengths: {lengths}. Give one value a masked position in each."
             )
         smooth = "A target with probability 0 has infinite cross-entropy: smooth the scorer."
-        _reject(~np.isfinite(self.log_probability), self.log_probability, "log_probability", "a finite number", smooth)
+        reject(~np.isfinite(self.log_probability), self.log_probability, "log_probability", "a finite number", smooth)
         limits = "Give natural logarithms of probabilities."
-        _reject(self.log_probability > _ROUNDING, self.log_probability, "log_probability", "at most 0", limits)
+        reject(self.log_probability > _ROUNDING, self.log_probability, "log_probability", "at most 0", limits)
         outside = ~((self.confidence >= 0) & (self.confidence <= 1 + _ROUNDING))
-        _reject(outside, self.confidence, "confidence", "between 0 and 1", "Give the best item's probability.")
-        _reject(self.num_better < 0, self.num_better, "num_better", "at least 0", "Count items with a higher score.")
-        _reject(self.num_tied < 1, self.num_tied, "num_tied", "at least 1", "The target ties with itself: count it.")
+        reject(outside, self.confidence, "confidence", "between 0 and 1", "Give the best item's probability.")
+        reject(self.num_better < 0, self.num_better, "num_better", "at least 0", "Count items with a higher score.")
+        reject(self.num_tied < 1, self.num_tied, "num_tied", "at least 1", "The target ties with itself: count it.")
 
     def __len__(self) -> int:
         return len(self.example_id)
@@ -128,7 +134,7 @@ class Scores:
         if num_items is not None:
             ranked = self.num_better + self.num_tied
             fix = "Rank among the same items that num_items counts (reserved ids excluded)."
-            _reject(ranked > num_items, ranked, "num_better + num_tied", f"at most num_items = {num_items}", fix)
+            reject(ranked > num_items, ranked, "num_better + num_tied", f"at most num_items = {num_items}", fix)
 
     def as_arrays(self) -> dict[str, NDArray[np.int64] | NDArray[np.float64]]:
         """Column name -> array, as safetensors stores them; `Scores(**arrays)` is the way back."""
@@ -153,6 +159,22 @@ class Metric:
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
 
+_METRICS = {
+    metric.key: metric
+    for metric in (
+        Metric(CROSS_ENTROPY, "CE", "nats", 4, False),
+        Metric(RECIPROCAL_RANK, "MRR", "", 4, True),
+        Metric(CALIBRATION_ERROR, "ECE", "", 4, False),
+        Metric(ACCURACY, "accuracy", "%", 2, True),
+        Metric(MACRO_F1, "macro F1", "%", 2, True),
+        Metric(ROOT_MEAN_SQUARED_ERROR, "RMSE", "", 4, False),
+        Metric(ENTITY_PRECISION, "entity precision", "%", 2, True),
+        Metric(ENTITY_RECALL, "entity recall", "%", 2, True),
+        Metric(ENTITY_F1, "entity F1", "%", 2, True),
+    )
+}
+
+
 def recall_key(k: int) -> str:
     return f"recall_at_{k}_percent"
 
@@ -164,16 +186,11 @@ def metric_of(key: str) -> Metric:
         >>> metric_of("recall_at_5_percent").heading
         'recall@5 (%)'
     """
-    if key == CROSS_ENTROPY:
-        return Metric(key, "CE", "nats", 4, False)
-    if key == RECIPROCAL_RANK:
-        return Metric(key, "MRR", "", 4, True)
-    if key == CALIBRATION_ERROR:
-        return Metric(key, "ECE", "", 4, False)
+    if key in _METRICS:
+        return _METRICS[key]
     k = key.removeprefix("recall_at_").removesuffix("_percent")
     if not k.isdigit() or key != recall_key(int(k)):
-        known = f"{CROSS_ENTROPY}, recall_at_<k>_percent, {RECIPROCAL_RANK}, {CALIBRATION_ERROR}"
-        raise UnknownNameError(f"Unknown metric {key!r}. Known: {known}.")
+        raise UnknownNameError(f"Unknown metric {key!r}. Known: recall_at_<k>_percent, {', '.join(_METRICS)}.")
     return Metric(key, f"recall@{k}", "%", 2, True)
 
 
@@ -241,18 +258,20 @@ def recall_curve(scores: Scores, *, largest_k: int, num_points: int = 40) -> tup
     return tuple((k, 100.0 * exact_mean(expected_recall(scores, k))) for k in ks)
 
 
-def _column(values: object, name: str, dtype: type[np.generic]) -> NDArray[np.generic]:
+def number_column(values: object, place: str, dtype: type[np.generic]) -> NDArray[np.generic]:
+    """One value a row as a numpy array; `place` names the column in messages."""
     raw = np.asarray(values)
     if raw.ndim != 1:
-        raise ConfigurationError(f"Scores.{name} has shape {raw.shape}; it must have one axis: one value a row.")
+        raise ConfigurationError(f"{place} has shape {raw.shape}; it must have one axis: one value a row.")
     if raw.dtype.kind not in "iufb" and raw.size:
-        raise ConfigurationError(f"Scores.{name} holds {raw.dtype}; it must hold numbers.")
+        raise ConfigurationError(f"{place} holds {raw.dtype}; it must hold numbers.")
     if dtype is np.int64 and raw.dtype.kind == "f":
-        _reject(~(raw == np.floor(raw)), raw, name, "a whole number", "Counts and ids are integers.")
+        reject(~(raw == np.floor(raw)), raw, place.rpartition(".")[2], "a whole number", "Counts and ids are integers.")
     return raw.astype(dtype)
 
 
-def _reject(is_wrong: NDArray[np.bool_], values: NDArray[np.generic], column: str, allowed: str, fix: str) -> None:
+def reject(is_wrong: NDArray[np.bool_], values: NDArray[np.generic], column: str, allowed: str, fix: str) -> None:
+    """Raise a DataError that names the first wrong row, if there is one."""
     rows = np.flatnonzero(is_wrong)
     if len(rows):
         raise DataError(

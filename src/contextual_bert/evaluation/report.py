@@ -57,14 +57,19 @@ class EvaluationSettings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ks", usable_ks(self.ks, None)[0])
-        if not 0 < self.level < 1:
-            raise ConfigurationError(f"level = {self.level}: give a number between 0 and 1, such as 0.95.")
-        if self.num_resamples < 100:
-            raise ConfigurationError(f"num_resamples = {self.num_resamples}: give at least 100, better 2000.")
+        check_bootstrap(num_resamples=self.num_resamples, level=self.level)
         if min(self.num_bins, self.min_segment_clusters) < 1:
             raise ConfigurationError(
                 f"num_bins = {self.num_bins} and min_segment_clusters = {self.min_segment_clusters} must be at least 1."
             )
+
+
+def check_bootstrap(*, num_resamples: int, level: float) -> None:
+    """Raise unless there are enough resamples and the level lies between 0 and 1."""
+    if not 0 < level < 1:
+        raise ConfigurationError(f"level = {level}: give a number between 0 and 1, such as 0.95.")
+    if num_resamples < 100:
+        raise ConfigurationError(f"num_resamples = {num_resamples}: give at least 100, better 2000.")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ Paper: three runs a method. PROTOCOL, points 5 and 10.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,17 @@ from contextual_bert.evaluation.intervals import cluster_codes
 from contextual_bert.evaluation.metrics import Scores, exact_mean
 
 Role = Literal["method", "control", "baseline", "oracle"]
+
+
+class NamedRun(Protocol):
+    """What runs of any kind have: they are grouped by name and told apart by seed."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def role(self) -> Role: ...
 
 
 @dataclass(frozen=True)
@@ -49,7 +60,7 @@ class Run:
     role: Role = "method"
 
 
-def group_runs(runs: Sequence[Run]) -> dict[str, list[int]]:
+def group_runs(runs: Sequence[NamedRun]) -> dict[str, list[int]]:
     """Method -> the numbers of its runs, in the order given."""
     if not runs:
         raise ConfigurationError("No runs to compare. Give at least one.")
@@ -74,7 +85,7 @@ def align_runs(runs: Sequence[Run], *, num_items: int | None) -> tuple[list[Scor
         clusters = run.scores.example_id if run.clusters is None else np.asarray(run.clusters)
         if len(clusters) != len(run.scores):
             raise ConfigurationError(
-                f"{_place(run)} has {len(run.scores)} rows and {len(clusters)} clusters: give one a row."
+                f"{place(run)} has {len(run.scores)} rows and {len(clusters)} clusters: give one a row."
             )
         order = run.scores.order()
         aligned.append(run.scores.select(order))
@@ -83,18 +94,18 @@ def align_runs(runs: Sequence[Run], *, num_items: int | None) -> tuple[list[Scor
     for run, scores, clusters in zip(runs[1:], aligned[1:], labels[1:], strict=True):
         if len(scores) != len(first):
             raise DataError(
-                f"{_place(run)} scored {len(scores)} masked positions, {_place(runs[0])} {len(first)}", fix=_SAME_ROWS
+                f"{place(run)} scored {len(scores)} masked positions, {place(runs[0])} {len(first)}", fix=_SAME_ROWS
             )
         differs = np.flatnonzero((scores.example_id != first.example_id) | (scores.position != first.position))
         if len(differs):
             example, position = scores.example_id[differs[0]], scores.position[differs[0]]
             raise DataError(
-                f"{_place(run)} scored example {example}, position {position}, which {_place(runs[0])} did not",
+                f"{place(run)} scored example {example}, position {position}, which {place(runs[0])} did not",
                 fix=_SAME_ROWS,
             )
         if not np.array_equal(clusters, labels[0]):
             raise DataError(
-                f"{_place(run)} and {_place(runs[0])} give different customers to the same rows", fix=_SAME_ROWS
+                f"{place(run)} and {place(runs[0])} give different customers to the same rows", fix=_SAME_ROWS
             )
     return aligned, cluster_codes(labels[0])
 
@@ -112,7 +123,7 @@ def mean_cost(costs: Sequence[Cost]) -> Cost:
     return Cost(parameters.pop(), mean_seconds, max(memory, default=None))
 
 
-def seed_warnings(groups: Mapping[str, Sequence[int]], runs: Sequence[Run]) -> list[str]:
+def seed_warnings(groups: Mapping[str, Sequence[int]], runs: Sequence[NamedRun]) -> list[str]:
     """Methods with one seed, or fewer seeds than the others."""
     counts = {name: len(numbers) for name, numbers in groups.items() if runs[numbers[0]].role == "method"}
     warnings: list[str] = []
@@ -130,5 +141,6 @@ def seed_warnings(groups: Mapping[str, Sequence[int]], runs: Sequence[Run]) -> l
 _SAME_ROWS = "Score every run on the same part of the same split, each position masked once."
 
 
-def _place(run: Run) -> str:
+def place(run: NamedRun) -> str:
+    """The run as messages name it."""
     return f"run {run.name!r} (seed {run.seed})"

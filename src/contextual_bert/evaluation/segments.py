@@ -57,7 +57,7 @@ def evaluate_segments(
             raise ConfigurationError(
                 f"segments[{feature!r}] has {len(column)} labels for {len(scores)} rows. Give one a masked position."
             )
-        for value, rows in _rows_by_value(column):
+        for value, rows in rows_by_value(column):
             cross_entropy = cluster_interval(loss[rows], clusters[rows], level=level)
             hits = bounded(cluster_interval(recall[rows], clusters[rows], level=level), highest=100.0, level=level)
             is_small = cross_entropy.num_clusters < min_clusters
@@ -72,7 +72,8 @@ def worst_segment(segments: Sequence[Segment]) -> Segment | None:
     return max(eligible, key=lambda segment: segment.cross_entropy_nats.value, default=None)
 
 
-def _rows_by_value(column: Sequence[Any] | NDArray[Any]) -> list[tuple[str, NDArray[np.int64]]]:
+def rows_by_value(column: Sequence[Any] | NDArray[Any]) -> list[tuple[str, NDArray[np.int64]]]:
+    """Each value in its natural order, with the numbers of its rows; a list of values puts a row in each."""
     plain = column.tolist() if isinstance(column, np.ndarray) else list(column)
     distinct: dict[Any, int] = {}
     keys = (label if label.__class__ in _SINGLE else _key(label) for label in plain)
