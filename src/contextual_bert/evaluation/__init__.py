@@ -15,6 +15,9 @@ from contextual_bert.evaluation.intervals import (
     paired_bootstrap,
     seed_mean,
 )
+from contextual_bert.evaluation.label_comparison import ComparedGroup, LabelComparison, LabelRun, compare_labels
+from contextual_bert.evaluation.label_report import LabelGroup, LabelReport, LabelSettings, evaluate_labels
+from contextual_bert.evaluation.labels import LabelledRows, has_grades, has_tags
 from contextual_bert.evaluation.learning import (
     Convergence,
     LearningCurve,
@@ -41,6 +44,7 @@ __all__ = [
     "Calibration",
     "CalibrationBin",
     "ClusterBootstrap",
+    "ComparedGroup",
     "Comparison",
     "ComparisonRow",
     "Convergence",
@@ -50,6 +54,12 @@ __all__ = [
     "FeatureImportance",
     "FeatureImportances",
     "Interval",
+    "LabelComparison",
+    "LabelGroup",
+    "LabelReport",
+    "LabelRun",
+    "LabelSettings",
+    "LabelledRows",
     "LearningCurve",
     "LearningPoint",
     "Metric",
@@ -63,8 +73,12 @@ __all__ = [
     "Study",
     "bootstrap",
     "cluster_interval",
+    "compare_labels",
     "compare_runs",
+    "evaluate_labels",
     "evaluate_scores",
+    "has_grades",
+    "has_tags",
     "holm",
     "measure_convergence",
     "measure_importances",

@@ -1,0 +1,281 @@
+"""Several methods on the same labelled rows: mean and standard error over seeds, paired differences, groups.
+
+As `comparison` for masked positions, whose rows and tables it fills. This module does not know what was trained.
+
+Papers: MA-BERT (2021), Tables 2 to 4. PROTOCOL, points 9-11, 13.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from rich.console import Group
+
+from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
+from contextual_bert.evaluation.comparison import (
+    ComparisonRow,
+    adjusted_for_many,
+    cost_table,
+    difference_table,
+    methods_table,
+)
+from contextual_bert.evaluation.intervals import ClusterBootstrap, SeedMean, seed_mean
+from contextual_bert.evaluation.label_report import LabelSettings, size_line
+from contextual_bert.evaluation.labels import (
+    LabelledRows,
+    Members,
+    exact_metrics,
+    label_clusters,
+    label_columns,
+    label_groups,
+    label_metrics,
+    label_notes,
+    main_metric,
+)
+from contextual_bert.evaluation.metrics import metric_of
+from contextual_bert.evaluation.report import FEW_CLUSTERS
+from contextual_bert.evaluation.runs import Cost, Role, group_runs, mean_cost, place, seed_warnings
+from contextual_bert.evaluation.serialization import JsonText
+from contextual_bert.evaluation.tables import Provenance, Table, render_markdown, render_rich, seed_cell
+
+
+class LabelRun(NamedTuple):
+    """One trained model on labelled rows; a plain tuple of the first three fields will do."""
+
+    name: str
+    seed: int
+    rows: LabelledRows
+    role: Role = "method"
+    cost: Cost = Cost()
+
+
+@dataclass(frozen=True)
+class ComparedGroup:
+    """One value of one feature of the groups: its number of labels, and each method's main metric there."""
+
+    feature: str
+    value: str
+    num_rows: int
+    methods: dict[str, SeedMean]
+
+
+@dataclass(frozen=True)
+class LabelComparison(JsonText):
+    """The table of a study of labels: one row a method, and the main metric by group.
+
+    Formula: difference = (mean over seeds of the metric of a) - (the same of the reference), in each resample too.
+
+    Symbols: as in LabelReport; `metrics` are over seeds, `intervals` and `differences` of a row over customers.
+
+    Shapes: `rows` one a method, in the order the runs were given; their curves are empty, because nothing is ranked.
+
+    Args:
+        reference: the method the others are compared with.
+        main: key of the metric that is shown by group.
+        num_rows, num_texts, num_clusters: what was evaluated.
+        settings: how it was evaluated.
+        rows: one a method.
+        groups: in the order of the features.
+        warnings: what a reader must know before believing the table.
+        provenance: data, commit, seeds, hardware, recipe.
+
+    Relation to its siblings: `compare_labels` makes it; `LabelReport` is one run in depth; `Comparison` is the same of
+    masked positions.
+
+    Reference: PROTOCOL, points 9-11, 13.
+
+    Example:
+        >>> truth = {"example_id": [0, 1], "position": [0, 0], "true": [0, 1], "names": ("bad", "good")}
+        >>> runs = [("none", 0, LabelledRows(predicted=[0, 0], **truth))]
+        >>> runs += [("film", 0, LabelledRows(predicted=[0, 1], **truth))]
+        >>> compare_labels(runs, reference="none").rows[1].differences["accuracy_percent"].interval.value
+        50.0
+    """
+
+    reference: str
+    main: str
+    num_rows: int
+    num_texts: int
+    num_clusters: int
+    settings: LabelSettings
+    rows: tuple[ComparisonRow, ...]
+    groups: tuple[ComparedGroup, ...]
+    warnings: tuple[str, ...]
+    provenance: Provenance
+
+    def to_markdown(self) -> str:
+        return render_markdown(self.heading(), self.tables(), self.notes())
+
+    def to_rich(self) -> Group:
+        return render_rich(self.heading(), self.tables(), self.notes())
+
+    def heading(self) -> str:
+        return f"Comparison on {size_line(self.num_rows, self.num_texts, self.num_clusters, self.settings)}"
+
+    def tables(self) -> list[Table]:
+        """Methods, differences, one table a feature of the groups, cost: where there is something in them."""
+        differences = difference_table(self.rows, reference=self.reference, num_resamples=self.settings.num_resamples)
+        features = dict.fromkeys(group.feature for group in self.groups)
+        groups = [self.group_table(feature) for feature in features]
+        return [
+            table for table in (methods_table(self.rows), differences, *groups, cost_table(self.rows)) if table.rows
+        ]
+
+    def group_table(self, feature: str) -> Table:
+        """The main metric of each method at each value of a feature."""
+        metric, groups = metric_of(self.main), [group for group in self.groups if group.feature == feature]
+        cells = [(row.label, *(seed_cell(group.methods[row.name], metric) for group in groups)) for row in self.rows]
+        columns = ("method", *(f"{group.value} (n = {group.num_rows:,})" for group in groups))
+        return Table(f"{metric.heading[0].upper()}{metric.heading[1:]} by {feature}", columns, tuple(cells))
+
+    def notes(self) -> list[str]:
+        """The footer: what the metrics and brackets are, warnings, provenance."""
+        settings = self.settings
+        notes = label_notes(self.rows[0].metrics)
+        notes.append("Methods and groups: mean over seeds, standard error over seeds in brackets; (-) with one seed.")
+        notes.append(
+            f"Differences to {self.reference}: {100 * settings.level:g}% interval from a paired bootstrap over "
+            f"{self.num_clusters:,} {settings.cluster_name}s ({settings.num_resamples:,} resamples, seed "
+            f"{settings.seed}), the metric averaged over the seeds in each; p corrected by Holm over the rows of its "
+            "column."
+        )
+        return [*notes, *(f"Warning: {warning}" for warning in self.warnings), self.provenance.line()]
+
+
+def compare_labels(
+    runs: Sequence[LabelRun | tuple[str, int, LabelledRows]],
+    *,
+    reference: str,
+    clusters: ArrayLike | None = None,
+    groups: Mapping[str, Sequence[Any]] | None = None,
+    settings: LabelSettings | None = None,
+    provenance: Provenance | None = None,
+) -> LabelComparison:
+    """One row a method from runs on the same labelled rows.
+
+    Args:
+        runs: (name of the method, seed, rows), in any order of the rows.
+        reference: the method the others are compared with.
+        clusters: the customer (or author, or document) of each row of the first run; left out, each text is a cluster.
+        groups: feature -> value of each row of the first run, such as the domain of its text.
+        settings: how to evaluate.
+        provenance: for the footer.
+    """
+    settings = settings or LabelSettings()
+    made = [run if isinstance(run, LabelRun) else LabelRun(*run) for run in runs]
+    members = group_runs(made)
+    if reference not in members:
+        raise UnknownNameError(f"The reference {reference!r} is not among the runs. {did_you_mean(reference, members)}")
+    rows = _align(made)
+    if clusters is None:
+        clusters, settings = rows[0].example_id, replace(settings, cluster_name="text")
+    draws = ClusterBootstrap(
+        label_clusters(rows[0], clusters), num_resamples=settings.num_resamples, seed=settings.seed
+    )
+    parts = label_groups(rows[0], groups or {})
+    found = {name: _measure([rows[run] for run in numbers], draws, parts) for name, numbers in members.items()}
+    against = found[reference]
+    differences = {
+        (name, key): draws.difference(
+            value.mean - against.metrics[key].mean,
+            each.replicates[key] - against.replicates[key],
+            level=settings.level,
+        )
+        for name, each in found.items()
+        if name != reference
+        for key, value in each.metrics.items()
+    }
+    adjusted = adjusted_for_many(differences)
+    compared = [
+        ComparisonRow(
+            name=name,
+            role=made[members[name][0]].role,
+            seeds=tuple(made[run].seed for run in members[name]),
+            metrics=each.metrics,
+            intervals={
+                key: draws.interval(value.mean, each.replicates[key], level=settings.level)
+                for key, value in each.metrics.items()
+            },
+            differences={key: difference for (method, key), difference in adjusted.items() if method == name},
+            curve=(),
+            cost=mean_cost([made[run].cost for run in members[name]]),
+        )
+        for name, each in found.items()
+    ]
+    few = f"few {settings.cluster_name}s ({draws.num_clusters}): the intervals are too narrow or unknown."
+    return LabelComparison(
+        reference=reference,
+        main=main_metric(rows[0].names),
+        num_rows=len(rows[0]),
+        num_texts=len(np.unique(rows[0].example_id)),
+        num_clusters=draws.num_clusters,
+        settings=settings,
+        rows=tuple(compared),
+        groups=tuple(
+            ComparedGroup(
+                part.feature, part.value, len(part.rows), {name: each.groups[i] for name, each in found.items()}
+            )
+            for i, part in enumerate(parts)
+        ),
+        warnings=(*seed_warnings(members, made), *([few] if draws.num_clusters < FEW_CLUSTERS else [])),
+        provenance=provenance or Provenance(),
+    )
+
+
+class _Measured(NamedTuple):
+    """A method's metrics over seeds, their means over seeds in each resample, and its main metric in each group."""
+
+    metrics: dict[str, SeedMean]
+    replicates: dict[str, NDArray[np.float64]]
+    groups: list[SeedMean]
+
+
+def _measure(runs: Sequence[LabelledRows], draws: ClusterBootstrap, groups: Sequence[Members]) -> _Measured:
+    names, main = runs[0].names, main_metric(runs[0].names)
+    columns = [label_columns(rows) for rows in runs]
+    numbers = [exact_metrics(each, names) for each in columns]
+    resampled = [label_metrics(draws.resampled_means(each), names) for each in columns]
+    return _Measured(
+        metrics={key: seed_mean([each[key] for each in numbers]) for key in numbers[0]},
+        # Sorted, so that the order of the seeds changes no digit and equal methods differ by exactly 0.
+        replicates={key: np.sort([each[key] for each in resampled], axis=0).mean(axis=0) for key in numbers[0]},
+        groups=[seed_mean([exact_metrics(each[group.rows], names)[main] for each in columns]) for group in groups],
+    )
+
+
+_SAME_ROWS = "Predict every run on the same part of the same split, each labelled place once."
+
+
+def _align(runs: Sequence[LabelRun]) -> list[LabelledRows]:
+    """Each run's rows in the order of the first run's; an error unless places, truth and names are the same."""
+    aligned = [run.rows.sorted() for run in runs]
+    first, its_rows = runs[0], aligned[0]
+    for run, rows in zip(runs[1:], aligned[1:], strict=True):
+        if rows.names != its_rows.names:
+            raise DataError(
+                f"{place(run)} has the labels {rows.names}, {place(first)} {its_rows.names}", fix=_SAME_ROWS
+            )
+        if len(rows) != len(its_rows):
+            raise DataError(
+                f"{place(run)} has {len(rows)} labelled rows, {place(first)} {len(its_rows)}", fix=_SAME_ROWS
+            )
+        differs = (rows.example_id != its_rows.example_id) | (rows.position != its_rows.position)
+        if differs.any():
+            here, there = (_position(each, int(differs.argmax())) for each in (rows, its_rows))
+            raise DataError(f"{place(run)} has {here} where {place(first)} has {there}", fix=_SAME_ROWS)
+        differs = rows.true != its_rows.true
+        if differs.any():
+            row = int(differs.argmax())
+            here, there = (rows.names[each.true[row]] for each in (rows, its_rows))
+            raise DataError(
+                f"in {place(run)} {here!r} is true for {_position(rows, row)}, in {place(first)} {there!r}",
+                fix=_SAME_ROWS,
+            )
+    back = np.argsort(first.rows.order())
+    return [rows.select(back) for rows in aligned]
+
+
+def _position(rows: LabelledRows, row: int) -> str:
+    return f"example {rows.example_id[row]}, position {rows.position[row]}"

@@ -1,0 +1,176 @@
+"""One evaluation of labelled texts or words, for people and for machines: metrics with intervals, and by group.
+
+As `report` for masked positions. This module does not know what a model is, nor how a metric is computed.
+
+Papers: MA-BERT (2021), Tables 2 to 4. PROTOCOL, points 5, 10, 11, 13.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from rich.console import Group
+
+from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval
+from contextual_bert.evaluation.labels import (
+    LabelledRows,
+    exact_metrics,
+    label_clusters,
+    label_columns,
+    label_groups,
+    label_metrics,
+    label_notes,
+)
+from contextual_bert.evaluation.metrics import metric_of
+from contextual_bert.evaluation.report import FEW_CLUSTERS, check_bootstrap
+from contextual_bert.evaluation.serialization import JsonText
+from contextual_bert.evaluation.tables import Provenance, Table, interval_cell, render_markdown, render_rich
+
+
+@dataclass(frozen=True)
+class LabelSettings:
+    """How to evaluate labels: the bootstrap, and what a cluster is called."""
+
+    num_resamples: int = 2000
+    seed: int = 0
+    level: float = 0.95
+    cluster_name: str = "customer"
+
+    def __post_init__(self) -> None:
+        check_bootstrap(num_resamples=self.num_resamples, level=self.level)
+
+
+@dataclass(frozen=True)
+class LabelGroup:
+    """One value of one feature of the groups, such as a domain: its number of labels and its metrics."""
+
+    feature: str
+    value: str
+    num_rows: int
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class LabelReport(JsonText):
+    """The numbers of one run on labelled rows: metrics with intervals, by group, with provenance.
+
+    Formula: each metric is a function of the means of `label_columns`; its interval resamples clusters.
+
+    Symbols: keys end with the unit where there is one: `entity_f1_percent`, `root_mean_squared_error`.
+
+    Shapes: `metrics` key -> Interval; `groups` one a value of a feature.
+
+    Args:
+        num_rows, num_texts, num_clusters: labels, texts and customers.
+        settings: how it was evaluated.
+        metrics: key -> Interval.
+        groups: in the order of the features.
+        provenance: data, commit, seeds, hardware, recipe.
+
+    Relation to its siblings: `evaluate_labels` makes it; `LabelComparison` puts several runs side by side; `Report` is
+    the same of masked positions.
+
+    Reference: PROTOCOL, points 5, 10, 11, 13.
+
+    Example:
+        >>> rows = LabelledRows([0, 1, 2, 3], [0] * 4, predicted=[0, 1, 2, 0], true=[0, 1, 0, 0], names=("1", "2", "3"))
+        >>> report = evaluate_labels(rows, clusters=["ann", "ann", "bob", "bob"])
+        >>> report.metrics["accuracy_percent"].value, report.metrics["root_mean_squared_error"].value
+        (75.0, 1.0)
+    """
+
+    num_rows: int
+    num_texts: int
+    num_clusters: int
+    settings: LabelSettings
+    metrics: dict[str, Interval]
+    groups: tuple[LabelGroup, ...]
+    provenance: Provenance
+
+    def to_markdown(self) -> str:
+        return render_markdown(self.heading(), self.tables(), self.notes())
+
+    def to_rich(self) -> Group:
+        return render_rich(self.heading(), self.tables(), self.notes())
+
+    def heading(self) -> str:
+        return f"Evaluation: {size_line(self.num_rows, self.num_texts, self.num_clusters, self.settings)}"
+
+    def tables(self) -> list[Table]:
+        """The metrics, and the groups where there are some."""
+        rows = [(metric_of(key).heading, interval_cell(value, metric_of(key))) for key, value in self.metrics.items()]
+        heading = f"value [{100 * self.settings.level:g}% interval]"
+        return [Table("Metrics", ("metric", heading), tuple(rows)), *([self.group_table()] if self.groups else [])]
+
+    def group_table(self) -> Table:
+        """Each value of each feature with its n and its metrics."""
+        metrics = [metric_of(key) for key in self.metrics]
+        rows = [
+            (
+                group.feature,
+                group.value,
+                f"{group.num_rows:,}",
+                *(f"{group.metrics[metric.key]:.{metric.digits}f}" for metric in metrics),
+            )
+            for group in self.groups
+        ]
+        columns = ("feature", "value", "n", *(metric.heading for metric in metrics))
+        return Table("Groups", columns, tuple(rows), num_label_columns=2)
+
+    def notes(self) -> list[str]:
+        """The footer: what the metrics and the intervals are, what to be careful with, provenance."""
+        settings, name = self.settings, self.settings.cluster_name
+        notes = label_notes(self.metrics)
+        notes.append(
+            f"Brackets: {100 * settings.level:g}% interval from a bootstrap over {self.num_clusters:,} {name}s "
+            f"({settings.num_resamples:,} resamples, seed {settings.seed})."
+        )
+        if self.num_clusters < FEW_CLUSTERS:
+            notes.append(f"Few {name}s ({self.num_clusters}): the intervals are too narrow or unknown.")
+        return [*notes, self.provenance.line()]
+
+
+def evaluate_labels(
+    rows: LabelledRows,
+    *,
+    clusters: ArrayLike | None = None,
+    groups: Mapping[str, Sequence[Any]] | None = None,
+    settings: LabelSettings | None = None,
+    provenance: Provenance | None = None,
+) -> LabelReport:
+    """Metrics with intervals, and by group.
+
+    Args:
+        rows: one a labelled place, in any order.
+        clusters: each row's customer (or author, or document); left out, each text is a cluster of its own.
+        groups: feature -> value of each row, such as the domain of its text; a list of values puts a row in several.
+        settings: how to evaluate.
+        provenance: for the footer.
+    """
+    settings = settings or LabelSettings()
+    columns = label_columns(rows)
+    if clusters is None:
+        clusters, settings = rows.example_id, replace(settings, cluster_name="text")
+    draws = ClusterBootstrap(label_clusters(rows, clusters), num_resamples=settings.num_resamples, seed=settings.seed)
+    replicates = label_metrics(draws.resampled_means(columns), rows.names)
+    values = exact_metrics(columns, rows.names)
+    return LabelReport(
+        num_rows=len(rows),
+        num_texts=len(np.unique(rows.example_id)),
+        num_clusters=draws.num_clusters,
+        settings=settings,
+        metrics={key: draws.interval(value, replicates[key], level=settings.level) for key, value in values.items()},
+        groups=tuple(
+            LabelGroup(feature, value, len(numbers), exact_metrics(columns[numbers], rows.names))
+            for feature, value, numbers in label_groups(rows, groups or {})
+        ),
+        provenance=provenance or Provenance(),
+    )
+
+
+def size_line(num_rows: int, num_texts: int, num_clusters: int, settings: LabelSettings) -> str:
+    """How much was evaluated, for headings."""
+    clusters = "" if settings.cluster_name == "text" else f", {num_clusters:,} {settings.cluster_name}s"
+    return f"{num_rows:,} labels of {num_texts:,} texts{clusters}"

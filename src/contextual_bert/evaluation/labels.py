@@ -1,0 +1,272 @@
+"""What was predicted for labelled texts and words, and the metrics of it, most of which are no means over rows.
+
+Each metric is a function of the means of a few columns (RMSE of the mean squared error, F1 of mean counts). So a
+bootstrap resamples the columns once for all of them, and no metric is ever averaged over batches. This module does not
+know models, texts or words: only ids of labels and their names.
+
+Papers: MA-BERT (2021), section 3, for the RMSE of grades; Ramshaw and Marcus (1995) for the tags of entities.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.evaluation.intervals import cluster_codes
+from contextual_bert.evaluation.metrics import (
+    ACCURACY,
+    ENTITY_F1,
+    ENTITY_PRECISION,
+    ENTITY_RECALL,
+    MACRO_F1,
+    ROOT_MEAN_SQUARED_ERROR,
+    exact_mean,
+    number_column,
+    reject,
+)
+from contextual_bert.evaluation.segments import rows_by_value
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledRows:
+    """What was predicted for each labelled text or word, and what is true.
+
+    Formula: accuracy = mean of [predicted = true]; the others are those of `label_metrics`.
+
+    Symbols: ids of labels, which count from 0 in the order of `names`.
+
+    Shapes: the four columns are (rows,).
+
+    Args:
+        example_id: row of the original table; all words of a text share it.
+        position: of the word within its text; 0 where the text has one label.
+        predicted: the id that was predicted.
+        true: the id that is right.
+        names: of the labels. Where all are numbers they are grades; see `has_tags` for tags.
+
+    Raises:
+        ConfigurationError: columns of different lengths, no or repeated names.
+        DataError: an id without a name, a place that occurs twice.
+
+    Relation to its siblings: as `Scores` for masked positions; `evaluate_labels` and `compare_labels` read it.
+
+    Reference: PROTOCOL, point 5.
+
+    Example:
+        >>> rows = LabelledRows([7, 7], [0, 1], predicted=[1, 0], true=[1, 1], names=("O", "B-PER"))
+        >>> {key: float(value) for key, value in label_metrics(exact_means(label_columns(rows)), rows.names).items()}
+        {'accuracy_percent': 50.0, 'macro_f1_percent': 33.3..., 'entity_precision_percent': 100.0, \
+'entity_recall_percent': 50.0, 'entity_f1_percent': 66.6...}
+    """
+
+    example_id: NDArray[np.int64]
+    position: NDArray[np.int64]
+    predicted: NDArray[np.int64]
+    true: NDArray[np.int64]
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(self.names))
+        for name, column in self.as_arrays().items():
+            object.__setattr__(self, name, number_column(column, f"LabelledRows.{name}", np.int64))
+        lengths = {name: len(column) for name, column in self.as_arrays().items()}
+        if len(set(lengths.values())) > 1:
+            raise ConfigurationError(
+                f"The columns of LabelledRows have different lengths: {lengths}. Give one value a labelled row in each."
+            )
+        if not self.names or len(set(self.names)) < len(self.names):
+            raise ConfigurationError(f"names = {self.names}: give each label a name of its own, in the order of ids.")
+        for name in ("predicted", "true"):
+            ids = getattr(self, name)
+            fix = "Give ids that count the names from 0, and leave out rows without a label (-100)."
+            reject((ids < 0) | (ids >= len(self.names)), ids, name, f"between 0 and {len(self.names) - 1}", fix)
+        order = self.order()
+        is_repeated = (np.diff(self.example_id[order]) == 0) & (np.diff(self.position[order]) == 0)
+        if is_repeated.any():
+            row = int(order[1:][is_repeated.argmax()])
+            raise DataError(
+                f"example {self.example_id[row]}, position {self.position[row]} occurs more than once",
+                row=row,
+                fix="Predict every labelled place once; drop what a sampler repeated to fill its last batch.",
+            )
+
+    def __len__(self) -> int:
+        return len(self.example_id)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """All rows of the parts (of several batches or processes), which share the names, in the order given."""
+        if len({part.names for part in parts}) != 1:
+            raise ConfigurationError(f"{len(parts)} parts of labelled rows: give one or more, all with the same names.")
+        columns = {name: np.concatenate([part.as_arrays()[name] for part in parts]) for name in parts[0].as_arrays()}
+        return cls(**columns, names=parts[0].names)
+
+    def select(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> Self:
+        """The rows a boolean mask or an array of row numbers names."""
+        return type(self)(**{name: column[rows] for name, column in self.as_arrays().items()}, names=self.names)
+
+    def order(self) -> NDArray[np.int64]:
+        """The row numbers that put the rows in the order of (example_id, position)."""
+        return np.lexsort((self.position, self.example_id))
+
+    def sorted(self) -> Self:
+        """The same rows by (example_id, position): the canonical order."""
+        return self.select(self.order())
+
+    def as_arrays(self) -> dict[str, NDArray[np.int64]]:
+        """Column name -> array, as safetensors stores them; `LabelledRows(**arrays, names=names)` is the way back."""
+        return {name: getattr(self, name) for name in ("example_id", "position", "predicted", "true")}
+
+
+def has_grades(names: Sequence[str]) -> bool:
+    """Whether every label is a number, such as stars.
+
+    Example:
+        >>> has_grades(["1", "2.5", "-3"]), has_grades(["1", "good"])
+        (True, False)
+    """
+    return all(re.fullmatch(r"[+-]?\d+(\.\d+)?", name) for name in names)
+
+
+def has_tags(names: Sequence[str]) -> bool:
+    """Whether the labels mark where entities begin and end: O, and B, I, E, S with a type behind a hyphen or without.
+
+    Example:
+        >>> has_tags(["O", "B-PER", "I-PER"]), has_tags(["B-PER"]), has_tags(["O", "A", "B"])
+        (True, True, False)
+    """
+    is_tag = all(re.fullmatch(r"O|[BIES](-.*)?", name) for name in names)
+    return is_tag and ("O" in names or all("-" in name for name in names))
+
+
+def main_metric(names: Sequence[str]) -> str:
+    """The one number of such labels: entity F1 of tags, else accuracy."""
+    return ENTITY_F1 if has_tags(names) else ACCURACY
+
+
+def label_columns(rows: LabelledRows) -> NDArray[np.float64]:
+    """(rows, columns): the columns whose means `label_metrics` takes, in the order of the rows."""
+    if len(rows) == 0:
+        raise DataError("there is no labelled row to evaluate", fix="Give a part with at least one label.")
+    each = np.eye(len(rows.names))
+    predicted, true = each[rows.predicted], each[rows.true]
+    parts = [rows.predicted[:, None] == rows.true[:, None], predicted * true, predicted + true]
+    if has_grades(rows.names):
+        grades = np.array([float(name) for name in rows.names])
+        parts.append((grades[rows.predicted] - grades[rows.true])[:, None] ** 2)
+    if has_tags(rows.names):
+        parts.append(_entity_counts(rows))
+    return np.concatenate(parts, axis=1, dtype=np.float64)
+
+
+def label_metrics(means: NDArray[np.float64], names: Sequence[str]) -> dict[str, NDArray[np.float64]]:
+    """Key -> metric, of the means over rows of `label_columns`, for each of the leading axes.
+
+    Macro F1 is the plain mean over the classes that occur in the truth or the prediction. Entity precision, recall and
+    F1 count entities over all types; they are 0 where there is no entity to divide by.
+    """
+    sizes = [1, len(names), len(names)]
+    right, both, either, rest = np.split(means, np.cumsum(sizes), axis=-1)
+    class_f1 = _percent(2 * both, either)
+    metrics = {ACCURACY: 100 * right[..., 0], MACRO_F1: class_f1.sum(axis=-1) / (either > 0).sum(axis=-1)}
+    if has_grades(names):
+        metrics[ROOT_MEAN_SQUARED_ERROR] = np.sqrt(rest[..., 0])
+    if has_tags(names):
+        correct, found, there = np.moveaxis(rest, -1, 0)
+        metrics |= {ENTITY_PRECISION: _percent(correct, found), ENTITY_RECALL: _percent(correct, there)}
+        metrics[ENTITY_F1] = _percent(2 * correct, found + there)
+    return metrics
+
+
+def exact_means(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mean of each column, from sums that are rounded once: the same digits in any order of the rows."""
+    return np.array([exact_mean(column) for column in columns.T])
+
+
+def exact_metrics(columns: NDArray[np.float64], names: Sequence[str]) -> dict[str, float]:
+    """Key -> metric of some rows of `label_columns`."""
+    return {key: float(value) for key, value in label_metrics(exact_means(columns), names).items()}
+
+
+def label_clusters(rows: LabelledRows, clusters: ArrayLike) -> NDArray[np.int64]:
+    """The cluster number of each row; an error unless there is one a row and, with tags, one a text."""
+    codes = cluster_codes(clusters)
+    if len(codes) != len(rows):
+        raise ConfigurationError(f"clusters has {len(codes)} labels for {len(rows)} rows. Give one a labelled row.")
+    _check_texts_are_whole(rows, rows.order(), codes, column="clusters")
+    return codes
+
+
+class Members(NamedTuple):
+    """One value of one feature of the groups, and the numbers of its rows."""
+
+    feature: str
+    value: str
+    rows: NDArray[np.int64]
+
+
+def label_groups(rows: LabelledRows, groups: Mapping[str, Sequence[Any]]) -> list[Members]:
+    """Each value of each feature, in the order of the features and then of the values.
+
+    A row without a value is in the group of those; a list of values puts a row in each of their groups.
+    """
+    found: list[Members] = []
+    order = rows.order()
+    for feature, column in groups.items():
+        if len(column) != len(rows):
+            raise ConfigurationError(
+                f"groups[{feature!r}] has {len(column)} values for {len(rows)} rows. Give one a labelled row."
+            )
+        for value, numbers in rows_by_value(column):
+            is_member = np.zeros(len(rows), dtype=np.int64)
+            is_member[numbers] = 1
+            _check_texts_are_whole(rows, order, is_member, column=feature)
+            found.append(Members(feature, value, numbers))
+    return found
+
+
+def label_notes(keys: Collection[str]) -> list[str]:
+    """What a reader must know of the metrics, said once under every table."""
+    notes = ["Macro F1: plain mean over the classes that occur in the truth or the prediction."]
+    if ROOT_MEAN_SQUARED_ERROR in keys:
+        notes.append("RMSE: of the numbers that the labels are, over all rows at once, lower is better.")
+    if ENTITY_F1 in keys:
+        notes.append("Entities count where type and both ends are right, over all types, read as seqeval does.")
+    return notes
+
+
+def _entity_counts(rows: LabelledRows) -> NDArray[np.float64]:
+    """(rows, 3): entities that are right, found and true; a text's counts stand in the row of its first word."""
+    try:
+        from seqeval.metrics.sequence_labeling import get_entities  # noqa: PLC0415  (an optional extra)
+    except ImportError as error:
+        raise ConfigurationError("Entity F1 needs seqeval. Install it: pip install 'contextual-bert[text]'.") from error
+    order, names = rows.order(), np.array(rows.names, dtype=object)
+    counts = np.zeros((len(rows), 3))
+    for words in np.split(order, np.flatnonzero(np.diff(rows.example_id[order])) + 1):
+        found, there = (set(get_entities(names[column[words]].tolist())) for column in (rows.predicted, rows.true))
+        counts[words[0]] = len(found & there), len(found), len(there)
+    return counts
+
+
+def _check_texts_are_whole(
+    rows: LabelledRows, order: NDArray[np.int64], codes: NDArray[np.int64], *, column: str
+) -> None:
+    """With tags, all words of a text must be in one group or cluster, because its entities are counted as a whole."""
+    is_split = (np.diff(rows.example_id[order]) == 0) & (np.diff(codes[order]) != 0)
+    if has_tags(rows.names) and is_split.any():
+        row = int(order[1:][is_split.argmax()])
+        raise DataError(
+            f"the words of example {rows.example_id[row]} do not have the same value",
+            row=row,
+            column=column,
+            fix="Give all words of a text the same: its entities are counted together.",
+        )
+
+
+def _percent(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+    return 100 * np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)

@@ -1,0 +1,243 @@
+"""Several methods on the same labels: seeds averaged, differences paired, groups, runs that do not fit."""
+
+import numpy as np
+import pytest
+from rich.console import Console
+from seqeval.metrics import f1_score
+
+from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
+from contextual_bert.evaluation import (
+    Cost,
+    LabelComparison,
+    LabelledRows,
+    LabelRun,
+    LabelSettings,
+    Provenance,
+    compare_labels,
+    evaluate_labels,
+    holm,
+    paired_bootstrap,
+)
+
+FAST = LabelSettings(num_resamples=300)
+TEXTS, LENGTH = 90, 4
+TAGS = ("O", "B-PER", "I-PER")
+EXAMPLE, POSITION = np.repeat(np.arange(TEXTS), LENGTH), np.tile(np.arange(LENGTH), TEXTS)
+TRUE = np.random.default_rng(0).integers(0, 3, TEXTS * LENGTH)
+CUSTOMERS = EXAMPLE // 2
+DOMAINS = np.where(EXAMPLE < 30, "news", "tweets").tolist()
+
+
+def predict(share_right: float, seed: int, *, names: tuple[str, ...] = TAGS) -> LabelledRows:
+    generator = np.random.default_rng(seed)
+    other = generator.integers(0, 3, len(TRUE))
+    return LabelledRows(
+        EXAMPLE, POSITION, np.where(generator.random(len(TRUE)) < share_right, TRUE, other), TRUE, names
+    )
+
+
+def runs() -> list[LabelRun]:
+    made = [LabelRun("none", seed, predict(0.6, seed)) for seed in range(3)]
+    made += [LabelRun("film", seed, predict(0.62, 10 + seed)) for seed in range(3)]
+    made += [LabelRun("concat", seed, predict(0.9, 20 + seed), cost=Cost(1_000, 60.0)) for seed in range(3)]
+    return [*made, LabelRun("tf-idf", 0, predict(0.4, 30), role="baseline")]
+
+
+@pytest.fixture(scope="module")
+def comparison() -> LabelComparison:
+    return compare_labels(runs(), reference="none", clusters=CUSTOMERS, groups={"domain": DOMAINS}, settings=FAST)
+
+
+def test_one_row_a_method_with_mean_and_error_over_seeds(comparison):
+    assert [row.label for row in comparison.rows] == ["none", "film", "concat", "tf-idf (baseline)"]
+    for row, share, first in zip(comparison.rows[:3], (0.6, 0.62, 0.9), (0, 10, 20), strict=True):
+        reports = [evaluate_labels(predict(share, first + seed), settings=FAST) for seed in range(3)]
+        assert row.seeds == (0, 1, 2)
+        for key, found in row.metrics.items():
+            numbers = [report.metrics[key].value for report in reports]
+            assert found.mean == pytest.approx(np.mean(numbers))
+            assert found.standard_error == pytest.approx(np.std(numbers, ddof=1) / 3**0.5)
+    assert comparison.rows[0].differences == {}
+    assert comparison.rows[2].cost == Cost(1_000, 60.0)
+    # A baseline has one seed by nature.
+    assert comparison.warnings == ()
+
+
+def test_differences_of_accuracy_are_those_of_the_paired_bootstrap(comparison):
+    def average(share: float, first: int) -> np.ndarray:
+        return np.mean([100.0 * (predict(share, first + seed).predicted == TRUE) for seed in range(3)], axis=0)
+
+    expected = paired_bootstrap(average(0.9, 20), average(0.6, 0), CUSTOMERS, num_resamples=300)
+    found = comparison.rows[2].differences["accuracy_percent"]
+    assert found.interval.value == pytest.approx(expected.interval.value, rel=1e-12)
+    assert (found.interval.low, found.interval.high) == pytest.approx((expected.interval.low, expected.interval.high))
+    assert found.p_value == expected.p_value
+    means = [row.metrics["accuracy_percent"].mean for row in comparison.rows]
+    assert found.interval.value == pytest.approx(means[2] - means[0])
+
+
+def test_differences_of_f1_are_those_of_the_same_resamples():
+    def sentences(tags: np.ndarray) -> list[list[str]]:
+        return [[TAGS[tag] for tag in text] for text in tags.reshape(-1, LENGTH).tolist()]
+
+    made = [("none", 0, predict(0.6, 0)), ("film", 0, predict(0.8, 1)), ("film", 1, predict(0.9, 2))]
+    settings = LabelSettings(num_resamples=100)
+    found = compare_labels(made, reference="none", clusters=CUSTOMERS, settings=settings)
+    gaps = []
+    for drawn in np.random.default_rng(settings.seed).integers(0, TEXTS // 2, size=(100, TEXTS // 2)):
+        words = np.concatenate([np.flatnonzero(customer == CUSTOMERS) for customer in drawn])
+        scores = [f1_score(sentences(TRUE[words]), sentences(rows.predicted[words])) for _, _, rows in made]
+        gaps.append(100 * (np.mean(scores[1:]) - scores[0]))
+    difference = found.rows[1].differences["entity_f1_percent"].interval
+    assert (difference.low, difference.high) == pytest.approx(np.quantile(gaps, [0.025, 0.975]), rel=1e-9)
+    means = [row.metrics["entity_f1_percent"].mean for row in found.rows]
+    assert difference.value == means[1] - means[0] == pytest.approx(np.mean(gaps), abs=2)
+
+
+def test_p_values_are_corrected_over_the_methods_of_a_metric(comparison):
+    for key in comparison.rows[1].differences:
+        found = [row.differences[key] for row in comparison.rows[1:]]
+        assert [each.adjusted_p_value for each in found] == list(holm([each.p_value for each in found]))
+
+
+def test_the_same_model_twice_differs_by_exactly_nothing():
+    twins = [("none", seed, predict(0.7, seed)) for seed in (0, 1, 2)]
+    twins += [("twin", seed, predict(0.7, seed)) for seed in (2, 0, 1)]
+    found = compare_labels(twins, reference="none", clusters=CUSTOMERS, settings=FAST)
+    for difference in found.rows[1].differences.values():
+        assert (difference.interval.low, difference.interval.value, difference.interval.high) == (0.0, 0.0, 0.0)
+        assert difference.adjusted_p_value == 1.0
+
+
+def test_groups_show_the_main_metric(comparison):
+    assert comparison.main == "entity_f1_percent"
+    assert [(group.value, group.num_rows) for group in comparison.groups] == [("news", 120), ("tweets", 240)]
+    rows = [predict(0.9, 20 + seed).select(EXAMPLE < 30) for seed in range(3)]
+    numbers = [evaluate_labels(each, settings=FAST).metrics["entity_f1_percent"].value for each in rows]
+    found = comparison.groups[0].methods["concat"]
+    assert found.mean == pytest.approx(np.mean(numbers))
+    assert found.standard_error == pytest.approx(np.std(numbers, ddof=1) / 3**0.5)
+    stars = [("none", 0, predict(0.6, 0, names=("1", "2", "3")))]
+    assert compare_labels(stars, reference="none", groups={"domain": DOMAINS}, settings=FAST).main == "accuracy_percent"
+
+
+def test_rows_in_any_order_give_the_same_comparison(comparison):
+    shuffled = []
+    for number, run in enumerate(runs()):
+        order = np.random.default_rng(number).permutation(len(TRUE))
+        shuffled.append(run._replace(rows=run.rows.select(order)))
+    first = np.random.default_rng(0).permutation(len(TRUE))
+    again = compare_labels(
+        shuffled,
+        reference="none",
+        clusters=CUSTOMERS[first],
+        groups={"domain": [DOMAINS[row] for row in first]},
+        settings=FAST,
+    )
+    assert again.to_json() == comparison.to_json()
+
+
+def test_tables_for_people_and_machines(comparison, tmp_path):
+    again = LabelComparison.from_json(comparison.to_json())
+    assert again.to_markdown() == comparison.to_markdown()
+    text = again.to_markdown()
+    titles = [table.title for table in again.tables()]
+    assert titles == ["Methods", "Difference to none", "Entity F1 (%) by domain", "Cost of one run"]
+    assert "## Comparison on 360 labels of 90 texts, 45 customers" in text
+    assert "| method | news (n = 120) | tweets (n = 240) |" in text
+    with (tmp_path / "out.txt").open("w") as sink:
+        console = Console(width=100, record=True, file=sink)
+        console.print(comparison.to_rich())
+    assert f"{comparison.rows[2].metrics['entity_f1_percent'].mean:.2f}" in console.export_text()
+
+
+def test_markdown_golden():
+    truth = {"example_id": [0, 1], "position": [0, 0], "true": [0, 1], "names": ("1", "2")}
+    made = [
+        ("none", 0, LabelledRows(predicted=[0, 0], **truth)),
+        ("none", 1, LabelledRows(predicted=[1, 0], **truth)),
+        ("film", 0, LabelledRows(predicted=[0, 1], **truth)),
+    ]
+    found = compare_labels(
+        made,
+        reference="none",
+        groups={"domain": ["news", "tweets"]},
+        settings=LabelSettings(num_resamples=100),
+        provenance=Provenance("1f3a"),
+    )
+    assert found.to_markdown() == GOLDEN
+
+
+# Seeds of none: accuracy 50 and 0; macro F1 (2 / 3 + 0) / 2 and 0; errors sqrt(1 / 2) and 1.
+GOLDEN = """## Comparison on 2 labels of 2 texts
+
+**Methods**
+
+| method | seeds | accuracy (%) | macro F1 (%) | RMSE |
+| :-- | --: | --: | --: | --: |
+| none | 2 | 25.00 (25.00) | 16.67 (16.67) | 0.8536 (0.1464) |
+| film | 1 | 100.00 (-) | 100.00 (-) | 0.0000 (-) |
+
+**Difference to none**
+
+| method | accuracy (%) | macro F1 (%) | RMSE |
+| :-- | --: | --: | --: |
+| film | +75.00 [+50.00, +100.00] p ≤ 0.020 | +83.33 [+50.00, +100.00] p ≤ 0.020 | \
+-0.8536 [-1.0000, -0.5000] p ≤ 0.020 |
+
+**Accuracy (%) by domain**
+
+| method | news (n = 1) | tweets (n = 1) |
+| :-- | --: | --: |
+| none | 50.00 (50.00) | 0.00 (0.00) |
+| film | 100.00 (-) | 100.00 (-) |
+
+- Macro F1: plain mean over the classes that occur in the truth or the prediction.
+- RMSE: of the numbers that the labels are, over all rows at once, lower is better.
+- Methods and groups: mean over seeds, standard error over seeds in brackets; (-) with one seed.
+- Differences to none: 95% interval from a paired bootstrap over 2 texts (100 resamples, seed 0), the metric averaged \
+over the seeds in each; p corrected by Holm over the rows of its column.
+- Warning: one seed for film: how much another seed would change is unknown.
+- Warning: methods have different numbers of seeds (none 2, film 1): a lucky seed weighs more where there are fewer.
+- Warning: few texts (2): the intervals are too narrow or unknown.
+- Data 1f3a; commit not recorded; seeds not recorded; hardware not recorded; recipe not recorded.
+"""
+
+
+def test_runs_on_other_rows_are_refused():
+    first, rows = ("none", 0, predict(0.6, 0)), predict(0.9, 1)
+    columns = rows.as_arrays()
+
+    def compare(other: LabelledRows) -> None:
+        compare_labels([first, ("film", 3, other)], reference="none", settings=FAST)
+
+    with pytest.raises(DataError, match=r"run 'film' \(seed 3\) has 5 labelled rows, run 'none' \(seed 0\) 360"):
+        compare(rows.select(np.arange(5)))
+    moved = np.where(EXAMPLE == 7, 1000, EXAMPLE)
+    with pytest.raises(DataError, match=r"has example 8, position 0 where run 'none' .* has example 7, position 0"):
+        compare(LabelledRows(**{**columns, "example_id": moved}, names=TAGS))
+    wrong = TRUE.copy()
+    wrong[30] = (TRUE[30] + 1) % 3
+    is_now, was = TAGS[wrong[30]], TAGS[TRUE[30]]
+    with pytest.raises(DataError, match=rf"'{is_now}' is true for example 7, position 2, in run 'none' .* '{was}'"):
+        compare(LabelledRows(**{**columns, "true": wrong}, names=TAGS))
+    with pytest.raises(DataError, match=r"has the labels \('O', 'B-LOC', 'I-LOC'\)"):
+        compare(LabelledRows(**columns, names=("O", "B-LOC", "I-LOC")))
+
+
+def test_the_reference_and_the_seeds_must_be_clear():
+    with pytest.raises(UnknownNameError, match="Did you mean 'none'"):
+        compare_labels(runs(), reference="nome", settings=FAST)
+    with pytest.raises(ConfigurationError, match="No runs"):
+        compare_labels([], reference="none")
+    with pytest.raises(ConfigurationError, match=r"seeds \[0, 0\]: one run a seed"):
+        compare_labels([("none", 0, predict(0.6, 0))] * 2, reference="none", settings=FAST)
+
+
+def test_one_customer_has_differences_but_no_p_value():
+    made = [("none", 0, predict(0.6, 0)), ("film", 0, predict(0.9, 1))]
+    found = compare_labels(made, reference="none", clusters=["ann"] * len(TRUE), settings=FAST)
+    assert found.rows[1].differences["accuracy_percent"].adjusted_p_value is None
+    assert "[unknown]" in found.to_markdown()
+    assert "Warning: few customers (1)" in found.to_markdown()
+    assert "one seed for none, film" in found.to_markdown()

@@ -1,0 +1,237 @@
+"""Metrics of labelled texts and words: against numbers by hand, scikit-learn and seqeval."""
+
+import sys
+
+import numpy as np
+import pytest
+from rich.console import Console
+from seqeval.metrics import f1_score as entity_f1
+from seqeval.metrics import precision_score, recall_score
+from sklearn.metrics import f1_score
+
+from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.evaluation import (
+    LabelledRows,
+    LabelReport,
+    LabelSettings,
+    Provenance,
+    evaluate_labels,
+    has_grades,
+    has_tags,
+)
+
+FAST = LabelSettings(num_resamples=200)
+TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC", "S-LOC", "E-PER")
+STARS = ("1", "2", "3.5", "4", "5")
+
+
+def random_rows(names: tuple[str, ...], *, seed: int, num_texts: int = 60, share_right: float = 0.6) -> LabelledRows:
+    """Texts of one to nine words in order; one word a text where the labels are no tags."""
+    generator = np.random.default_rng(seed)
+    lengths = generator.integers(1, 10, num_texts) if has_tags(names) else np.ones(num_texts, dtype=int)
+    true = np.random.default_rng(0).integers(0, len(names), 9 * num_texts)[: lengths.sum()]
+    other = generator.integers(0, len(names), len(true))
+    return LabelledRows(
+        np.repeat(np.arange(num_texts), lengths),
+        np.concatenate([np.arange(length) for length in lengths]),
+        np.where(generator.random(len(true)) < share_right, true, other),
+        true,
+        names,
+    )
+
+
+def values(rows: LabelledRows) -> dict[str, float]:
+    return {key: interval.value for key, interval in evaluate_labels(rows, settings=FAST).metrics.items()}
+
+
+def sentences(rows: LabelledRows, column: str) -> list[list[str]]:
+    ids = getattr(rows, column)
+    return [[rows.names[label] for label in ids[rows.example_id == text]] for text in np.unique(rows.example_id)]
+
+
+def test_grades_by_hand():
+    rows = LabelledRows([4, 5, 6, 7], [0] * 4, predicted=[0, 1, 2, 4], true=[0, 2, 2, 0], names=STARS)
+    found = values(rows)
+    assert list(found) == ["accuracy_percent", "macro_f1_percent", "root_mean_squared_error"]
+    assert found["accuracy_percent"] == 50.0
+    # Errors of 0, 1.5, 0 and 4 stars.
+    assert found["root_mean_squared_error"] == pytest.approx(((1.5**2 + 4**2) / 4) ** 0.5)
+
+
+def test_the_error_of_grades_is_not_averaged_over_batches():
+    rows = random_rows(STARS, seed=3)
+    halves = [rows.select(np.arange(0, 20)), rows.select(np.arange(20, 60))]
+    averaged = np.mean([values(half)["root_mean_squared_error"] for half in halves])
+    exact = values(rows)["root_mean_squared_error"]
+    grades = np.array([float(name) for name in STARS])
+    assert exact == pytest.approx(np.sqrt(np.mean((grades[rows.predicted] - grades[rows.true]) ** 2)), rel=1e-14)
+    assert abs(averaged - exact) > 1e-3
+
+
+@pytest.mark.parametrize("names", [STARS, ("negative", "neutral", "positive", "never"), TAGS])
+def test_macro_f1_is_that_of_scikit_learn(names):
+    rows = random_rows(names, seed=1)
+    if "never" in names:  # a class without rows is left out of the mean, one that is only predicted is not
+        rows = rows.select((rows.true != 3) & (rows.predicted != 3) & (rows.true != 0))
+    expected = 100 * f1_score(rows.true, rows.predicted, average="macro")
+    assert values(rows)["macro_f1_percent"] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("names", [TAGS, ("B", "I", "O"), ("B-PER", "I-PER", "I-LOC")])
+def test_entities_are_those_of_seqeval(names, seed):
+    rows = random_rows(names, seed=seed)
+    true, predicted = sentences(rows, "true"), sentences(rows, "predicted")
+    # Words in another order than in the text are put in order first.
+    found = values(rows.select(np.random.default_rng(seed).permutation(len(rows))))
+    assert found["entity_precision_percent"] == pytest.approx(100 * precision_score(true, predicted), rel=1e-12)
+    assert found["entity_recall_percent"] == pytest.approx(100 * recall_score(true, predicted), rel=1e-12)
+    assert found["entity_f1_percent"] == pytest.approx(100 * entity_f1(true, predicted), rel=1e-12)
+    assert 5 < found["entity_f1_percent"] < 95
+
+
+def test_an_entity_ends_with_its_text():
+    names = ("O", "B-PER", "I-PER")
+    rows = LabelledRows([0, 0, 1], [0, 1, 0], predicted=[0, 1, 2], true=[0, 1, 2], names=names)
+    assert values(rows)["entity_f1_percent"] == 100.0
+    # One text of three words has one entity of two words, and half of it is none.
+    whole = LabelledRows([0, 0, 0], [0, 1, 2], predicted=[0, 1, 0], true=[0, 1, 2], names=names)
+    assert values(whole)["entity_f1_percent"] == 0.0
+
+
+def test_without_entities_there_is_no_division_by_zero():
+    rows = LabelledRows([0, 1], [0, 0], predicted=[0, 0], true=[0, 0], names=("O", "B-PER"))
+    found = values(rows)
+    assert found["entity_f1_percent"] == found["entity_precision_percent"] == found["entity_recall_percent"] == 0.0
+    assert found["accuracy_percent"] == found["macro_f1_percent"] == 100.0
+
+
+@pytest.mark.parametrize("names", [TAGS, STARS])
+def test_neither_the_order_of_rows_nor_splitting_changes_a_digit(names):
+    rows = random_rows(names, seed=2)
+    customers = rows.example_id // 3
+    domains = np.where(rows.example_id % 2, "news", "tweets").tolist()
+    whole = evaluate_labels(rows, clusters=customers, groups={"domain": domains}, settings=FAST)
+    order = np.random.default_rng(0).permutation(len(rows))
+    parts = [rows.select(part) for part in np.array_split(order, 7)]
+    again = evaluate_labels(
+        LabelledRows.concatenate(parts),
+        clusters=customers[order],
+        groups={"domain": [domains[row] for row in order]},
+        settings=FAST,
+    )
+    assert again.to_json() == whole.to_json()
+    assert LabelledRows(**rows.as_arrays(), names=names).as_arrays().keys() == rows.as_arrays().keys()
+    assert np.array_equal(LabelledRows.concatenate(parts).sorted().predicted, rows.predicted)
+
+
+@pytest.mark.parametrize("names", [TAGS, STARS])
+def test_a_group_has_the_metrics_of_its_rows_alone(names):
+    rows = random_rows(names, seed=4)
+    domains = np.where(rows.example_id % 3 == 0, "news", "tweets").tolist()
+    report = evaluate_labels(rows, groups={"domain": domains}, settings=FAST)
+    assert [(group.feature, group.value) for group in report.groups] == [("domain", "news"), ("domain", "tweets")]
+    for group, chosen in zip(report.groups, (rows.example_id % 3 == 0, rows.example_id % 3 != 0), strict=True):
+        assert group.num_rows == chosen.sum()
+        assert group.metrics == values(rows.select(chosen))
+
+
+def test_intervals_are_those_of_the_metric_in_each_resample():
+    rows = random_rows(STARS, seed=5, num_texts=40)
+    customers = rows.example_id // 2
+    found = evaluate_labels(rows, clusters=customers, settings=FAST).metrics
+    generator = np.random.default_rng(FAST.seed)
+    resampled: dict[str, list[float]] = {key: [] for key in found}
+    for drawn in generator.integers(0, 20, size=(FAST.num_resamples, 20)):
+        chosen = np.concatenate([np.flatnonzero(customers == customer) for customer in drawn])
+        true, predicted = rows.true[chosen], rows.predicted[chosen]
+        grades = np.array([float(name) for name in STARS])
+        resampled["accuracy_percent"].append(100 * float(np.mean(true == predicted)))
+        resampled["macro_f1_percent"].append(100 * f1_score(true, predicted, average="macro"))
+        error = np.sqrt(np.mean((grades[true] - grades[predicted]) ** 2))
+        resampled["root_mean_squared_error"].append(float(error))
+    for key, interval in found.items():
+        expected = np.quantile(resampled[key], [0.025, 0.975])
+        assert (interval.low, interval.high) == pytest.approx(expected, rel=1e-9)
+        assert interval.num_clusters == 20
+
+
+def test_the_names_say_what_the_labels_are():
+    assert has_grades(STARS) and has_grades(["-1", "+1"])
+    assert not any(has_grades(names) for names in (["nan", "1"], ["1", ""], ["1 star", "2 stars"], ["1e5"]))
+    assert has_tags(TAGS) and has_tags(["B", "I", "O"]) and has_tags(["S-LOC"])
+    assert not any(has_tags(names) for names in (["good", "O"], ["B", "S"], ["NOUN", "VERB"], STARS))
+
+
+def test_a_report_is_read_back_and_shown(tmp_path):
+    rows = random_rows(TAGS, seed=6)
+    report = evaluate_labels(
+        rows,
+        clusters=rows.example_id // 4,
+        groups={"domain": [None if text % 2 else "news" for text in rows.example_id.tolist()]},
+        settings=FAST,
+        provenance=Provenance("1f3a"),
+    )
+    again = LabelReport.from_json(report.to_json())
+    assert again == report
+    text = again.to_markdown()
+    f1 = report.metrics["entity_f1_percent"]
+    assert f"| entity F1 (%) | {f1.value:.2f} [{f1.low:.2f}, {f1.high:.2f}] |" in text
+    assert f"## Evaluation: {len(rows)} labels of 60 texts, 15 customers" in text
+    assert "| domain | (missing) |" in text and "read as seqeval does" in text
+    assert "Few customers (15)" in text and "Data 1f3a" in text
+    with (tmp_path / "out.txt").open("w") as sink:
+        console = Console(width=90, record=True, file=sink)
+        console.print(report.to_rich())
+    assert f"{report.groups[0].metrics['entity_f1_percent']:.2f}" in console.export_text()
+
+
+def test_faulty_rows_are_named():
+    good = {"example_id": [3, 3, 4], "position": [0, 1, 0], "predicted": [0, 1, 1], "true": [0, 1, 0], "names": "ab"}
+    assert LabelledRows(**good).names == ("a", "b")
+    with pytest.raises(ConfigurationError, match=r"different lengths: .*'true': 2"):
+        LabelledRows(**{**good, "true": [0, 1]})
+    with pytest.raises(DataError, match=r"row 1, column 'true': -100 \(1 such rows\), but it must be between 0 and 1"):
+        LabelledRows(**{**good, "true": [0, -100, 1]})
+    with pytest.raises(DataError, match="row 2, column 'predicted': 2 "):
+        LabelledRows(**{**good, "predicted": [0, 1, 2]})
+    with pytest.raises(DataError, match="row 2: example 3, position 1 occurs more than once"):
+        LabelledRows(**{**good, "example_id": [3, 3, 3], "position": [0, 1, 1]})
+    with pytest.raises(ConfigurationError, match="a name of its own"):
+        LabelledRows(**{**good, "names": "aa"})
+    with pytest.raises(ConfigurationError, match=r"LabelledRows\.position has shape \(3, 1\)"):
+        LabelledRows(**{**good, "position": [[0], [1], [0]]})
+    with pytest.raises(ConfigurationError, match="all with the same names"):
+        LabelledRows.concatenate([LabelledRows(**good), LabelledRows(**{**good, "names": "xy"})])
+    with pytest.raises(ConfigurationError, match="0 parts"):
+        LabelledRows.concatenate([])
+
+
+def test_what_cannot_be_evaluated_is_refused():
+    rows = random_rows(TAGS, seed=0)
+    with pytest.raises(DataError, match="no labelled row"):
+        evaluate_labels(rows.select(np.arange(0)))
+    with pytest.raises(ConfigurationError, match="clusters has 2 labels for"):
+        evaluate_labels(rows, clusters=["a", "b"])
+    with pytest.raises(ConfigurationError, match=r"groups\['domain'\] has 1 values"):
+        evaluate_labels(rows, groups={"domain": ["news"]})
+    split = np.arange(len(rows)).tolist()
+    with pytest.raises(DataError, match=r"column 'clusters': the words of example \d+ do not have the same value"):
+        evaluate_labels(rows, clusters=split)
+    with pytest.raises(DataError, match="column 'word': the words of example"):
+        evaluate_labels(rows, groups={"word": split})
+    with pytest.raises(ConfigurationError, match="level = 95"):
+        LabelSettings(level=95)
+
+
+def test_words_without_tags_may_be_grouped_one_by_one():
+    rows = LabelledRows([0, 0], [0, 1], predicted=[0, 1], true=[0, 0], names=("NOUN", "VERB"))
+    report = evaluate_labels(rows, clusters=["ann", "ann"], groups={"seen": ["yes", "no"]}, settings=FAST)
+    assert [group.metrics["accuracy_percent"] for group in report.groups] == [0.0, 100.0]
+
+
+def test_entities_say_what_they_need(monkeypatch):
+    monkeypatch.setitem(sys.modules, "seqeval.metrics.sequence_labeling", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'contextual-bert\[text\]'"):
+        evaluate_labels(random_rows(TAGS, seed=0), settings=FAST)
+    assert values(random_rows(STARS, seed=0))["accuracy_percent"] > 0
