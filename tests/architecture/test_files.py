@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path.read_text("utf-8").strip())
 LIBRARY = [path for path in FILES if path.relative_to(SOURCE).parts[0] == "contextual_bert"]
+IMPORT_NAMES = {"scikit_learn": "sklearn"}  # where they differ from the names of distributions
 OWN_PACKAGES = {"contextual_bert", "contextual_bert_cli"}
 
 MEDIAN_LINES = 150
@@ -52,7 +53,8 @@ def imported_packages(node: ast.AST) -> set[str]:
 
 
 def required_packages(requirements: list[str]) -> set[str]:
-    return {re.split(r"[^\w.-]", requirement)[0].replace("-", "_").lower() for requirement in requirements}
+    names = [re.split(r"[^\w.-]", requirement)[0].replace("-", "_").lower() for requirement in requirements]
+    return {IMPORT_NAMES.get(name, name) for name in names}
 
 
 def project() -> dict[str, object]:

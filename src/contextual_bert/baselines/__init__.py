@@ -5,5 +5,6 @@ from contextual_bert.baselines.bilstm import BiLSTM, BiLSTMTagger
 from contextual_bert.baselines.cnn import TextCNN
 from contextual_bert.baselines.crf import LinearChainCRF
 from contextual_bert.baselines.ngrams import NgramBag
+from contextual_bert.baselines.tfidf import TfidfClassifier
 
-__all__ = ["BagOfItems", "BiLSTM", "BiLSTMTagger", "LinearChainCRF", "NgramBag", "TextCNN"]
+__all__ = ["BagOfItems", "BiLSTM", "BiLSTMTagger", "LinearChainCRF", "NgramBag", "TextCNN", "TfidfClassifier"]
