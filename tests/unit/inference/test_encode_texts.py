@@ -42,9 +42,12 @@ def test_it_is_what_the_tokenizer_gives(processor: ContextualBertProcessor, max_
     assert torch.equal(batch["attention_mask"], expected["attention_mask"])
     assert torch.equal(batch["context"]["sex"], expected["context"]["sex"])
     assert batch["labels"].tolist() == [2, 0, 2, 1] and encoded.labels == ("1", "3", "5")
-    assert encoded.report.num_cut == {None: 0, 4: 3, 5: 2}[max_length]
+    is_cut = [max_length is not None and len(processor(text=text)["input_ids"][0]) > max_length for text in TEXTS]
+    assert encoded.is_cut.tolist() == is_cut
+    assert encoded.report.num_cut == sum(is_cut) == {None: 0, 4: 3, 5: 2}[max_length]
     assert encoded.report.unknown == {"sex": {"x": 1}}
-    assert "cut to" in encoded.report.lines()[0] and "never seen in training" in encoded.report.lines()[1]
+    assert ("cut to" if encoded.report.num_cut else "none of them cut") in encoded.report.lines()[0]
+    assert "never seen in training" in encoded.report.lines()[1]
 
 
 @pytest.mark.parametrize("max_length", [6, 8, 9, 12, 40])
@@ -59,6 +62,8 @@ def test_pairs_are_cut_as_the_tokenizer_cuts_them(minilm: Path, max_length: int)
     assert torch.equal(encoded.dataset.sizes, lengths)
     assert torch.equal(batch["input_ids"], expected["input_ids"])
     assert torch.equal(batch["token_type_ids"], expected["token_type_ids"])
+    whole = processor(text=table["text"].to_pylist(), text_pair=PAIRS)["attention_mask"].sum(dim=1)
+    assert encoded.is_cut.tolist() == (whole > lengths).tolist()
 
 
 def test_the_head_and_the_tail_of_a_long_text(processor: ContextualBertProcessor) -> None:
@@ -85,6 +90,9 @@ def test_the_first_piece_of_a_word_has_its_tag(minilm: Path) -> None:
     assert len(starts) > 1
     assert first["labels"][starts].tolist() == [0] + [-100] * (len(starts) - 1)
     assert first["labels"][[0, -1]].tolist() == [-100, -100]
+    words_of = encoded.word_starts[: len(ids)].tolist()
+    assert [word for word in words_of if word >= 0] == [0, 1, 2, 3]
+    assert encoded.word_starts[len(ids) :].tolist() == [-1, 4, -1]
     batch = encoded.dataset.__getitems__([0, 1])
     assert batch["labels"][1].tolist() == [-100, 1, -100] + [-100] * (len(ids) - 3)
 

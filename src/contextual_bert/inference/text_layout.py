@@ -1,0 +1,151 @@
+"""The tokens of whole columns of text, and where those that are kept stand between [CLS] and [SEP] in one flat array.
+
+It knows the tokenizer, no label and no context.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from contextual_bert.data.ragged import offsets_of, places_of
+from contextual_bert.errors import ConfigurationError, DataError
+
+Truncation = Literal["head", "head_tail"]
+HEAD_SHARE = 0.25  # of the kept tokens, with head_tail: 128 of 510 in MA-BERT's code
+NO_START = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """Token ids of all texts, flat; for words also which word each token is of, counted over all texts."""
+
+    values: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    word_of: NDArray[np.int64] | None = None
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of tokens of each text."""
+        return np.diff(self.offsets)
+
+
+class Layout:
+    """Which tokens are kept, and where they stand: [CLS] first [SEP] or [CLS] first [SEP] second [SEP].
+
+    Args:
+        first: the texts.
+        second: second texts, of which only ends are cut.
+        room: tokens kept of a text, or of both.
+        truncation: what is kept of a first text that is too long.
+    """
+
+    def __init__(self, first: Tokens, second: Tokens | None, *, room: int, truncation: Truncation) -> None:
+        self.first, self.second = first, second
+        sizes = first.sizes
+        others = second.sizes if second is not None else np.zeros_like(sizes)
+        # As the tokenizers do it: the longer text is cut until both are of a length, then both.
+        shorter = np.minimum(np.minimum(sizes, others), room // 2)
+        self.num_first = np.where(sizes <= others, shorter, np.minimum(sizes, room - shorter))
+        self.num_second = np.where(sizes <= others, np.minimum(others, room - shorter), shorter)
+        self.is_cut: NDArray[np.bool_] = (self.num_first < sizes) | (self.num_second < others)
+        self.offsets = offsets_of(self.num_first + self.num_second + num_special(second is not None))
+        has_tail = truncation == "head_tail"
+        head = np.ceil(self.num_first * HEAD_SHARE).astype(np.int64) if has_tail else self.num_first
+        self._source = _chosen(first.offsets, self.num_first, head)
+
+    @property
+    def second_starts(self) -> NDArray[np.int64] | None:
+        """The place in each text where its second half begins."""
+        return self.num_first + 2 if self.second is not None else None
+
+    def ids(self, tokenizer: Any) -> NDArray[np.int64]:
+        """The ids of all texts, [CLS] and [SEP] included."""
+        ids = self.spread(self.first.values, around=tokenizer.sep_token_id)
+        ids[self.offsets[:-1]] = tokenizer.cls_token_id
+        if self.second is not None:
+            starts = self.offsets[:-1] + self.num_first + 2
+            kept = _chosen(self.second.offsets, self.num_second, self.num_second)
+            ids[np.repeat(starts, self.num_second) + places_of(self.num_second)] = self.second.values[kept]
+        return ids
+
+    def spread(self, values: NDArray[np.int64], *, around: int) -> NDArray[np.int64]:
+        """A value for each token of the first texts, where the kept ones stand; ``around`` everywhere else."""
+        spread = np.full(int(self.offsets[-1]), around, dtype=np.int64)
+        places = np.repeat(self.offsets[:-1] + 1, self.num_first) + places_of(self.num_first)
+        spread[places] = values[self._source]
+        return spread
+
+    def word_starts(self) -> NDArray[np.int64] | None:
+        """The word that begins at each token, counted over all texts, NO_START elsewhere; None for whole texts."""
+        words = self.first.word_of
+        if words is None:
+            return None
+        return self.spread(np.where(np.diff(words, prepend=-1) > 0, words, NO_START), around=NO_START)
+
+
+def num_special(has_pair: bool) -> int:
+    """How many [CLS] and [SEP] stand around a text or a pair."""
+    return 3 if has_pair else 2
+
+
+def check_truncation(truncation: str) -> None:
+    """Raise ConfigurationError unless it is one."""
+    if truncation not in get_args(Truncation):
+        raise ConfigurationError(f"truncation={truncation!r}: give 'head' or 'head_tail'.")
+
+
+def tokenized_texts(column: pa.ChunkedArray, tokenizer: Any, name: str) -> Tokens:
+    """The tokens of a column of text.
+
+    Raises:
+        DataError: it is of another type.
+    """
+    if not is_text(column.type):
+        raise DataError(f"the column is of type {column.type}", column=name, fix="Give a column of text.")
+    texts: list[str] = column.to_pylist()
+    wanted = {"add_special_tokens": False, "return_attention_mask": False, "return_token_type_ids": False}
+    # A long text is cut later; of no texts transformers' tokenizers cannot tell the keys.
+    rows: Sequence[Sequence[int]] = tokenizer(texts, verbose=False, **wanted)["input_ids"] if texts else []
+    sizes = np.array([len(row) for row in rows], dtype=np.int64)
+    values = np.fromiter((number for row in rows for number in row), dtype=np.int64, count=int(sizes.sum()))
+    return Tokens(values, offsets_of(sizes))
+
+
+def tokenized_words(column: pa.ChunkedArray, tokenizer: Any, name: str) -> Tokens:
+    """The tokens of a column of lists of words.
+
+    Raises:
+        DataError: a word is missing or no text.
+    """
+    words = pc.list_flatten(column)
+    if words.null_count or not is_text(words.type):
+        raise DataError(f"the column is of type {column.type}, or a word is missing", column=name, fix="Give words.")
+    pieces = tokenized_texts(words, tokenizer, name)
+    is_lost = pieces.sizes == 0  # a word of which the tokenizer leaves nothing keeps its place
+    values = np.insert(pieces.values, pieces.offsets[:-1][is_lost], tokenizer.unk_token_id)
+    sizes = np.where(is_lost, 1, pieces.sizes)
+    word_of = np.repeat(np.arange(len(sizes)), sizes)
+    word_offsets = offsets_of(pc.list_value_length(column).to_numpy().astype(np.int64))
+    return Tokens(values, offsets_of(sizes)[word_offsets], word_of)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a type is text."""
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a type is lists of words or tags."""
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind)
+
+
+def _chosen(offsets: NDArray[np.int64], kept: NDArray[np.int64], head: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the kept tokens lie: the first ``head`` of each text and the rest from its end."""
+    places = places_of(kept)
+    skipped = np.repeat(np.diff(offsets) - kept, kept) * (places >= np.repeat(head, kept))
+    return np.repeat(offsets[:-1], kept) + places + skipped
