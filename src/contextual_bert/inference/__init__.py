@@ -1,11 +1,12 @@
-"""Using a trained model: completion of raw sets, scoring of data sets."""
+"""Using a trained model: completion of raw sets, labels of texts, scoring of data sets."""
 
 from contextual_bert.inference.constraints import CONSTRAINTS, permitted_items
 from contextual_bert.inference.encode import bin_names, encode_sets, placed, segment_labels, set_index
 from contextual_bert.inference.encode_texts import EncodedTexts, TextReport, encode_texts
 from contextual_bert.inference.pipeline import Answer, Candidate, CompletionPipeline, Slot
+from contextual_bert.inference.saved import load_text_model
 from contextual_bert.inference.scoring import ScoredSet, Scorer, score
-from contextual_bert.inference.text_pipeline import TextAnswer, TextPipeline
+from contextual_bert.inference.text_pipeline import LabelledTexts, TextAnswer, TextPipeline
 from contextual_bert.inference.text_sampling import sample_texts
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Candidate",
     "CompletionPipeline",
     "EncodedTexts",
+    "LabelledTexts",
     "ScoredSet",
     "Scorer",
     "Slot",
@@ -23,6 +25,7 @@ __all__ = [
     "bin_names",
     "encode_sets",
     "encode_texts",
+    "load_text_model",
     "permitted_items",
     "placed",
     "sample_texts",

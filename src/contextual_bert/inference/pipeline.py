@@ -10,19 +10,17 @@ from typing import Any, Self, TypedDict, cast
 
 import numpy as np
 import torch
-from huggingface_hub.errors import StrictDataclassError
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 
 from contextual_bert.context import unknown_values
 from contextual_bert.errors import (
     ConfigurationError,
-    ContextualBertError,
     DataError,
     RunDirectoryError,
 )
 from contextual_bert.inference.constraints import CONSTRAINTS, names_of, permitted_items
-from contextual_bert.inference.queries import check_query
+from contextual_bert.inference.queries import UNUSED_CONTEXT, check_query
+from contextual_bert.inference.saved import load_saved
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor, check_layout
 
@@ -120,20 +118,7 @@ class CompletionPipeline:
                 f"{directory} is no complete run directory: {', '.join(missing)} missing. "
                 "Train again, or name the folder given as --output."
             )
-        try:
-            loaded: Any = ContextualBertForMaskedLM.from_pretrained(directory, output_loading_info=True)
-            model, found = loaded
-            processor = ContextualBertProcessor.from_pretrained(directory)
-        except (ContextualBertError, OSError, ValueError, RuntimeError, SafetensorError, StrictDataclassError) as error:
-            raise RunDirectoryError(
-                f"{directory} cannot be loaded: {error} Its files are damaged or from another version: train again."
-            ) from error
-        lacking = sorted(found["missing_keys"])
-        if lacking:
-            raise RunDirectoryError(
-                f"The weights in {directory} lack {', '.join(lacking[:3])} ({len(lacking)} in all): its files do not "
-                "belong together or are from another version. Train again."
-            )
+        model, processor = load_saved(directory, ContextualBertForMaskedLM)
         return cls(model, processor, device=device)
 
     def __call__(
@@ -226,7 +211,7 @@ class CompletionPipeline:
         if num_permitted == 0:
             notes.append("No permitted item is left: loosen allow or deny.")
         if context and not self.model.config.layout:
-            notes.append("The context was not used: this model was trained with conditioning='none'.")
+            notes.append(UNUSED_CONTEXT)
         repeated = sorted({item for item in items if item != MASK and items.count(item) > 1})
         if repeated:
             notes.append(f"In the set more than once, and read so: {', '.join(repeated)}.")

@@ -5,6 +5,8 @@ from typing import Any, cast
 
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
 
+UNUSED_CONTEXT = "The context was not used: this model was trained with conditioning='none'."
+
 
 def check_query(query: Mapping[str, Any], *, row: int, known: Sequence[str], fix: str) -> None:
     """Raise unless the query is a mapping of known keys, its context a record.

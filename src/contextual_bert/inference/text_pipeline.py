@@ -1,23 +1,25 @@
 """It is trained, how do I predict? Texts and contexts in, labels and their probabilities out.
 
-A query is a text, or words that each get a tag, and the context of who wrote or reads it. The folder that a model and
-its processor were saved in is all that is needed. It knows no table and no training.
+A query is a text, or words that each get a tag, and the context of who wrote or reads it; a table has a query a row.
+The folder that a model and its processor were saved in is all that is needed. It knows no training.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypedDict, cast
+from typing import Any, NamedTuple, Self, TypedDict, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
-from torch import Tensor
-from transformers import AutoConfig
 
 from contextual_bert.context import unknown_values
-from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
-from contextual_bert.inference.encode_texts import EncodedTexts, encode_texts
-from contextual_bert.inference.queries import check_query
-from contextual_bert.inference.scoring import to_device
+from contextual_bert.data.columns import checked_column
+from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.inference.encode_texts import EncodedTexts, TextReport, encode_texts
+from contextual_bert.inference.queries import UNUSED_CONTEXT, check_query
+from contextual_bert.inference.saved import load_text_model
+from contextual_bert.inference.text_labels import LABEL, PROBABILITY, LabelColumns
+from contextual_bert.inference.text_layout import Truncation, check_truncation, is_list, is_text
 from contextual_bert.models import (
     ContextFeatureExtractor,
     ContextualBertForSequenceClassification,
@@ -27,11 +29,9 @@ from contextual_bert.models import (
 )
 
 TextModel = ContextualBertForSequenceClassification | ContextualBertForTokenClassification
-MODELS: Mapping[str, type[TextModel]] = {
-    model.__name__: model for model in (ContextualBertForSequenceClassification, ContextualBertForTokenClassification)
-}
 QUERY = 'Give {"text": "...", "context": {...}}, for tags a list of words as text, or a list of such queries.'
 KEYS = ("text", "pair", "context")
+UNREAD: Mapping[Truncation, str] = {"head": "its end was", "head_tail": "its middle was"}
 
 
 class TextAnswer(TypedDict):
@@ -49,6 +49,13 @@ class TextAnswer(TypedDict):
     notes: list[str]
 
 
+class LabelledTexts(NamedTuple):
+    """A table with the labels of its rows, and what became of the texts."""
+
+    table: pa.Table
+    report: TextReport
+
+
 class TextPipeline:
     """Labels texts, or the words of texts.
 
@@ -56,6 +63,7 @@ class TextPipeline:
         model: the trained model.
         processor: its processor.
         device: where to run; default: where the model is.
+        truncation: what is kept of a text that is too long, as in training: its "head", or "head_tail".
 
     Raises:
         ConfigurationError: model and processor do not belong together.
@@ -74,43 +82,46 @@ class TextPipeline:
     """
 
     def __init__(
-        self, model: TextModel, processor: ContextualBertProcessor, *, device: str | torch.device | None = None
+        self,
+        model: TextModel,
+        processor: ContextualBertProcessor,
+        *,
+        device: str | torch.device | None = None,
+        truncation: Truncation = "head",
     ) -> None:
         if not processor.is_for_text:
             raise ConfigurationError("This processor is for sets of items. Give that of the text model.")
         if model.config.layout:
             check_layout(model.config, processor.schema.layout if processor.schema is not None else ())
+        check_truncation(truncation)
         place: Any = device if device is not None else model.device
         self.model: Any = model.to(place).eval()
         self.processor = processor
+        self.truncation: Truncation = truncation
         self.has_tags = isinstance(model, ContextualBertForTokenClassification)
-        self.names: list[str] = [name for _, name in sorted(cast(dict[int, str], model.config.id2label).items())]
+        tokenizer: Any = processor.tokenizer
+        num_positions = model.config.max_position_embeddings if model.config.has_position_embeddings else 10**9
+        self.max_length = int(min(tokenizer.model_max_length, num_positions))
+        self._labels = LabelColumns(model.config, has_tags=self.has_tags)
         self._tokens = ContextualBertProcessor(ContextFeatureExtractor(), processor.tokenizer)
 
     @classmethod
-    def from_pretrained(cls, directory: str | Path, *, device: str | torch.device | None = None) -> Self:
+    def from_pretrained(
+        cls, directory: str | Path, *, device: str | torch.device | None = None, truncation: Truncation = "head"
+    ) -> Self:
         """The pipeline of a folder that model and processor were saved in.
 
         Raises:
             RunDirectoryError: no such folder, files missing or damaged, or a model that labels nothing.
         """
-        try:
-            kinds = AutoConfig.from_pretrained(directory).architectures or []
-            chosen = [MODELS[kind] for kind in kinds if kind in MODELS]
-            if not chosen:
-                raise RunDirectoryError(
-                    f"{directory} holds {', '.join(kinds) or 'no model'}, which labels no texts. Allowed: "
-                    f"{', '.join(MODELS)}."
-                )
-            model: Any = chosen[0].from_pretrained(directory)
-            processor = ContextualBertProcessor.from_pretrained(directory)
-        except RunDirectoryError:
-            raise
-        except (OSError, ValueError, RuntimeError) as error:
-            raise RunDirectoryError(
-                f"{directory} cannot be loaded: {error} Save model and processor there with save_pretrained."
-            ) from error
-        return cls(model, processor, device=device)
+        heads = (ContextualBertForSequenceClassification, ContextualBertForTokenClassification)
+        model, processor = load_text_model(directory, *heads)
+        return cls(model, processor, device=device, truncation=truncation)
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns that ``label_table`` adds."""
+        return self._labels.schema
 
     def __call__(
         self, queries: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, batch_size: int = 64
@@ -125,36 +136,72 @@ class TextPipeline:
         Raises:
             DataError, UnknownNameError: a faulty query, named by its row, before anything is computed.
         """
-        if batch_size < 1:
-            raise ConfigurationError(f"batch_size={batch_size}: give 1 or more.")
+        _check_batch_size(batch_size)
         if isinstance(queries, Mapping):
-            return next(self.label([queries], batch_size=1))
+            return self._answers([queries], batch_size=1)[0]
         given = cast(object, queries)
         if isinstance(given, str) or not isinstance(given, Sequence):
             raise DataError(f"{queries!r:.80} is neither a query nor a list of them", fix=QUERY)
-        return list(self.label(queries, batch_size=batch_size))
+        return self._answers(queries, batch_size=batch_size) if queries else []
 
-    def label(self, queries: Sequence[Mapping[str, Any]], *, batch_size: int) -> Iterator[TextAnswer]:
-        """The answers, in order; everything is checked before the first one."""
-        texts = [self._text(query, row) for row, query in enumerate(queries)]
-        pairs = [query.get("pair") for query in queries]
-        if any(pair is not None for pair in pairs) and not all(isinstance(pair, str) for pair in pairs):
-            row = next(row for row, pair in enumerate(pairs) if not isinstance(pair, str))
-            raise DataError(f"{pairs[row]!r} is no second text", row=row, column="pair", fix="All queries or none.")
-        context = self.processor.encode_context([query.get("context") or {} for query in queries], num_rows=len(texts))
-        for start in range(0, len(texts), batch_size):
-            batch = slice(start, start + batch_size)
-            encoded = self._encoded(texts[batch], pairs[batch])
-            inputs = encoded.dataset.__getitems__(range(len(encoded.dataset)))
-            asked = inputs.pop("labels", None)
-            if context is not None:
-                inputs["context"] = context.rows(batch)
-            with torch.inference_mode():
-                logits = self.model(**to_device(inputs, self.model.device)).logits.float().cpu()
-            for row, query in enumerate(queries[batch]):
-                words = len(texts[start + row]) if asked is not None else 0
-                found = self._tags(logits[row], asked[row], words) if asked is not None else self._label(logits[row])
-                yield self._answer(query, found, is_cut=self._is_cut(encoded, row))
+    def label_table(
+        self,
+        table: pa.Table,
+        *,
+        text: str = "text",
+        pair: str | None = None,
+        batch_size: int = 64,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> LabelledTexts:
+        """Label every row of a table, with the context in the columns that the schema names.
+
+        Args:
+            table: the rows.
+            text: name of the column of texts; for tags of lists of words, or of texts that are split at spaces.
+            pair: name of a column of second texts.
+            batch_size: texts a forward pass.
+            progress: called with (texts done, texts in all) after each batch.
+
+        Returns:
+            The table with ``columns`` behind its own, its rows in their order, and a report.
+
+        Raises:
+            UnknownNameError, SchemaError: a column is absent.
+            DataError: a cell that is missing or no text; a column that is called as one of ``columns``.
+        """
+        _check_batch_size(batch_size)
+        taken = [name for name in self.columns.names if name in table.column_names]
+        if taken:
+            raise DataError(
+                "the table has this column, and what is predicted would be called so too",
+                column=taken[0],
+                fix="Rename it, or leave it out.",
+            )
+        source = self._with_words(table, text)
+        processor = self.processor if self.model.config.layout else self._tokens
+        encoded = self._encoded(source, processor, text=text, pair=pair)
+        found = self._labelled(encoded, source.column(text), batch_size=batch_size, progress=progress)
+        for field in self.columns:
+            table = table.append_column(field, found.column(field.name))
+        return LabelledTexts(table, encoded.report)
+
+    def _answers(self, queries: Sequence[Mapping[str, Any]], *, batch_size: int) -> list[TextAnswer]:
+        table, pairs = pa.table({"text": [self._text(query, row) for row, query in enumerate(queries)]}), None
+        given = [query.get("pair") for query in queries]
+        if any(pair is not None for pair in given):
+            row = next((row for row, pair in enumerate(given) if not isinstance(pair, str)), None)
+            if row is not None:
+                raise DataError(f"{given[row]!r} is no second text", row=row, column="pair", fix="All queries or none.")
+            table, pairs = table.append_column("pair", pa.array(given)), "pair"
+        records = [query.get("context") or {} for query in queries]
+        context = self.processor.encode_context(records, num_rows=len(queries))
+        encoded = self._encoded(table, self._tokens, text="text", pair=pairs)
+        encoded.dataset.context |= context.tensors if context is not None else {}
+        found = self._labelled(encoded, table.column("text"), batch_size=batch_size).to_pylist()
+        return [
+            self._answer(query, labels, is_cut=is_cut)
+            for query, labels, is_cut in zip(queries, found, encoded.is_cut.tolist(), strict=True)
+        ]
 
     def _text(self, query: Mapping[str, Any], row: int) -> str | list[str]:
         check_query(query, row=row, known=KEYS, fix=QUERY)
@@ -166,46 +213,56 @@ class TextPipeline:
             raise DataError(f"{text!r:.80} is no text", row=row, column="text", fix=QUERY)
         return text
 
-    def _encoded(self, texts: Sequence[Any], pairs: Sequence[str | None]) -> EncodedTexts:
-        if self.has_tags:
-            # Which word a first piece is of, in place of the tag that is to be found.
-            numbers = [[str(number) for number in range(len(words))] for words in texts]
-            table = pa.table({"text": texts, "number": numbers})
-            names = [str(number) for number in range(max(map(len, texts)))]
-            return encode_texts(table, self._tokens, text="text", label="number", labels=names)
-        if pairs[0] is None:
-            return encode_texts(pa.table({"text": texts}), self._tokens, text="text")
-        return encode_texts(pa.table({"text": texts, "pair": pairs}), self._tokens, text="text", pair="pair")
+    def _with_words(self, table: pa.Table, text: str) -> pa.Table:
+        """The table with lists of words as texts where words are labelled."""
+        column = checked_column(table, text, complete=True)
+        if not self.has_tags and is_list(column.type):
+            raise DataError(f"the column is of type {column.type}", column=text, fix="Give a column of text.")
+        if not self.has_tags or not is_text(column.type):
+            return table
+        trimmed = pc.utf8_trim_whitespace(column)
+        words = pc.utf8_split_whitespace(trimmed)
+        words = pc.if_else(pc.equal(trimmed, ""), pa.scalar([], words.type), words)
+        return table.set_column(table.column_names.index(text), text, words)
 
-    def _label(self, logits: Tensor) -> tuple[Any, Any]:
-        config = self.model.config
-        if config.num_labels == 1 or config.problem_type == "regression":
-            values = logits.tolist()
-            return (values[0] if len(values) == 1 else values), {}
-        if config.problem_type == "multi_label_classification":
-            shares = dict(zip(self.names, logits.sigmoid().tolist(), strict=True))
-            return [name for name, share in shares.items() if share > 0.5], shares
-        shares = dict(zip(self.names, logits.softmax(dim=-1).tolist(), strict=True))
-        return max(shares, key=lambda name: shares[name]), shares
+    def _encoded(
+        self, table: pa.Table, processor: ContextualBertProcessor, *, text: str, pair: str | None
+    ) -> EncodedTexts:
+        return encode_texts(
+            table, processor, text=text, pair=pair, max_length=self.max_length, truncation=self.truncation
+        )
 
-    def _tags(self, logits: Tensor, asked: Tensor, num_words: int) -> tuple[Any, Any]:
-        tags: list[str | None] = [None] * num_words
-        shares: list[float | None] = [None] * num_words
-        best = logits.softmax(dim=-1).max(dim=-1)
-        for place in (asked >= 0).nonzero(as_tuple=True)[0].tolist():
-            tags[int(asked[place])] = self.names[int(best.indices[place])]
-            shares[int(asked[place])] = float(best.values[place])
-        return tags, shares
+    def _labelled(
+        self,
+        encoded: EncodedTexts,
+        texts: pa.ChunkedArray,
+        *,
+        batch_size: int,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> pa.Table:
+        """The labels of the texts, in their order."""
+        kept = self._labels.kept(self.model, encoded.dataset, batch_size=batch_size, progress=progress)
+        if encoded.word_starts is None:
+            return self._labels.of_texts(kept)
+        return self._labels.of_words(kept, encoded.word_starts, pc.list_value_length(texts).to_numpy())
 
-    def _is_cut(self, encoded: EncodedTexts, row: int) -> bool:
-        return encoded.report.num_cut > 0 and int(encoded.dataset.sizes[row]) == encoded.report.max_length
-
-    def _answer(self, query: Mapping[str, Any], found: tuple[Any, Any], *, is_cut: bool) -> TextAnswer:
+    def _answer(self, query: Mapping[str, Any], labels: Mapping[str, Any], *, is_cut: bool) -> TextAnswer:
         context, schema = query.get("context") or {}, self.processor.schema
         notes: list[str] = []
         if is_cut:
-            notes.append("The text is longer than the model reads: its end was not read.")
+            what = "an end of it or of its pair was" if query.get("pair") is not None else UNREAD[self.truncation]
+            notes.append(f"The text is longer than the model reads: {what} not read.")
         if context and not self.model.config.layout:
-            notes.append("The context was not used: this model was trained with conditioning='none'.")
-        unknown = unknown_values(schema, context) if schema is not None else {}
-        return TextAnswer(label=found[0], probabilities=found[1], unknown_context=unknown, notes=notes)
+            notes.append(UNUSED_CONTEXT)
+        shares = {name.removeprefix(f"{PROBABILITY}_"): labels[name] for name in self.columns.names[2:]}
+        return TextAnswer(
+            label=labels[LABEL],
+            probabilities=labels[PROBABILITY] if self.has_tags else shares,
+            unknown_context=unknown_values(schema, context) if schema is not None else {},
+            notes=notes,
+        )
+
+
+def _check_batch_size(batch_size: int) -> None:
+    if batch_size < 1:
+        raise ConfigurationError(f"batch_size={batch_size}: give 1 or more.")

@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import torch
 
-from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError
+from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, SchemaError, UnknownNameError
 from contextual_bert.inference import TextPipeline
 from contextual_bert.models import (
     ContextualBertConfig,
@@ -84,13 +85,156 @@ def test_words_get_tags() -> None:
     assert split["label"] == found[0]["label"]
 
 
-def test_what_was_not_read_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("truncation", "unread"), [("head", "its end was not read"), ("head_tail", "its middle was not")]
+)
+def test_what_was_not_read_is_said(truncation: Any, unread: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PROCESSOR.tokenizer, "model_max_length", 4)
-    long: Any = pipeline_of()([{"text": "word1 word2 word3"}, {"text": "word1"}])
-    assert [len(answer["notes"]) for answer in long] == [1, 0]
-    assert "its end was not read" in long[0]["notes"][0]
-    tags: Any = pipeline_of(ContextualBertForTokenClassification)({"text": "word1 word2 word3"})
-    assert tags["label"][:2] != [None, None] and tags["label"][2] is None
+    settings: Any = {"processor": PROCESSOR, "truncation": truncation}
+    pipeline = TextPipeline(pipeline_of().model, **settings)
+    long: Any = pipeline([{"text": "word1 word2 word3"}, {"text": "word1 word2"}, {"text": "word1"}])
+    assert [len(answer["notes"]) for answer in long] == [1, 0, 0]  # the second one just fits
+    assert unread in long[0]["notes"][0]
+    tags: Any = TextPipeline(pipeline_of(ContextualBertForTokenClassification).model, **settings)(
+        {"text": "word1 word2 word3"}
+    )
+    assert [tag is None for tag in tags["label"]] == (
+        [False, False, True] if truncation == "head" else [False, True, False]
+    )
+    assert [share is None for share in tags["probabilities"]] == [tag is None for tag in tags["label"]]
+
+
+def test_what_was_not_read_of_a_pair_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PROCESSOR.tokenizer, "model_max_length", 6)
+    pairs: Any = [{"text": "word1", "pair": "word2 word3"}, {"text": "word1", "pair": "word2 word3 word4"}]
+    found: Any = pipeline_of()(pairs)
+    assert [answer["notes"] for answer in found] == [
+        [],
+        ["The text is longer than the model reads: an end of it or of its pair was not read."],
+    ]
+
+
+def test_a_text_is_cut_to_the_positions_that_the_model_has() -> None:
+    found: Any = pipeline_of(max_position_embeddings=4)([{"text": "word1 word2 word3"}, {"text": "word1 word2"}])
+    assert [len(answer["notes"]) for answer in found] == [1, 0]
+
+
+TABLE = pa.table(
+    {
+        "text": ["word1", "word2 word3 word4 word5", "", "word1 strange", "word6 word7 word8"],
+        "pair": ["word9", "word9 word1", "word2", "word4", ""],
+        "sex": ["f", None, "m", "x", "m"],
+        "number": [1, 2, 3, 4, 5],
+    }
+)
+
+
+def expected_of(pipeline: TextPipeline, row: dict[str, Any]) -> torch.Tensor:
+    """The logits of one row by itself."""
+    context = {} if row["sex"] is None else {"sex": row["sex"]}
+    with torch.no_grad():
+        return pipeline.model(**PROCESSOR(text=row["text"], context=[context])).logits[0]
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 64])
+def test_a_table_keeps_its_order(batch_size: int) -> None:
+    pipeline, seen = pipeline_of(), list[tuple[int, int]]()
+    found, report = pipeline.label_table(
+        TABLE, batch_size=batch_size, progress=lambda done, total: seen.append((done, total))
+    )
+    names = ["low", "middle", "high"]
+    columns = ["label", "probability", *(f"probability_{name}" for name in names)]
+    assert found.column_names == [*TABLE.column_names, *columns] and pipeline.columns.names == columns
+    assert found.select(TABLE.column_names) == TABLE
+    for row in found.to_pylist():
+        shares = expected_of(pipeline, row).softmax(dim=-1).tolist()
+        assert [row[f"probability_{name}"] for name in names] == pytest.approx(shares, abs=1e-5)
+        assert row["label"] == names[shares.index(max(shares))]
+        assert row["probability"] == pytest.approx(max(shares), abs=1e-5)
+    assert seen == [(min(done, 5), 5) for done in range(batch_size, 5 + batch_size, batch_size)]
+    assert report.num_texts == 5 and report.num_cut == 0 and report.unknown == {"sex": {"x": 1}}
+
+
+def test_a_table_of_pairs() -> None:
+    pipeline = pipeline_of()
+    for row in pipeline.label_table(TABLE.slice(0, 4), pair="pair", batch_size=3).table.to_pylist():
+        inputs = PROCESSOR(text=row["text"], text_pair=row["pair"], context=[{"sex": row["sex"]} if row["sex"] else {}])
+        segments = torch.zeros_like(inputs["input_ids"])
+        segments[0, 2 + len(row["text"].split()) :] = 1
+        inputs["token_type_ids"] = segments
+        shares = pipeline.model(**inputs).logits[0].softmax(dim=-1)
+        assert row["probability"] == pytest.approx(float(shares.max()), abs=1e-5)
+
+
+def test_a_table_of_numbers_and_one_of_several_labels() -> None:
+    pipeline = pipeline_of(id2label={0: "value"})
+    rows = pipeline.label_table(TABLE).table
+    assert rows.column_names == [*TABLE.column_names, "label"]
+    expected = [float(expected_of(pipeline, row)) for row in TABLE.to_pylist()]
+    assert rows["label"].to_pylist() == pytest.approx(expected, abs=1e-5)
+    numbers = pipeline_of(problem_type="regression").label_table(TABLE).table["label"].to_pylist()
+    assert [len(each) for each in numbers] == [3] * 5
+    pipeline = pipeline_of(problem_type="multi_label_classification")
+    for row in pipeline.label_table(TABLE, batch_size=2).table.to_pylist():
+        shares = dict(zip(["low", "middle", "high"], expected_of(pipeline, row).sigmoid().tolist(), strict=True))
+        given = [name for name, share in shares.items() if share > 0.5]
+        assert row["label"] == given
+        assert row["probability"] == pytest.approx([shares[name] for name in given], abs=1e-5)
+        assert row["probability_high"] == pytest.approx(shares["high"], abs=1e-5)
+
+
+@pytest.mark.parametrize("has_lists", [False, True])
+def test_a_table_of_words(has_lists: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PROCESSOR.tokenizer, "model_max_length", 5)
+    pipeline = pipeline_of(ContextualBertForTokenClassification)
+    words = [text.split() for text in TABLE["text"].to_pylist()]
+    texts = pa.array(words) if has_lists else pa.array([f"  {text} " for text in TABLE["text"].to_pylist()])
+    found, report = pipeline.label_table(TABLE.set_column(0, "text", texts), batch_size=2)
+    assert found.column_names == [*TABLE.column_names, "label", "probability"]
+    assert found["text"].to_pylist() == texts.to_pylist() and report.num_cut == 1
+    for row, given in zip(found.to_pylist(), words, strict=True):
+        best = expected_of(pipeline, {**row, "text": " ".join(given[:3])})[1:-1].softmax(dim=-1).max(dim=-1)
+        unread = [None] * (len(given) - 3)
+        assert row["label"] == [["low", "middle", "high"][tag] for tag in best.indices.tolist()] + unread
+        assert row["probability"][:3] == pytest.approx(best.values.tolist(), abs=1e-5)
+        assert row["probability"][3:] == unread
+
+
+def test_a_table_without_rows() -> None:
+    for kind in (ContextualBertForSequenceClassification, ContextualBertForTokenClassification):
+        found = pipeline_of(kind).label_table(TABLE.slice(0, 0)).table
+        assert found.num_rows == 0 and "label" in found.column_names
+    assert pipeline_of()([]) == []
+
+
+def test_a_model_without_a_context_needs_no_columns() -> None:
+    pipeline = pipeline_of(conditioning="none")
+    assert pipeline.label_table(TABLE.drop_columns(["sex"])).table.num_rows == 5
+    with pytest.raises(SchemaError, match="lacks the context column 'sex'"):
+        pipeline_of().label_table(TABLE.drop_columns(["sex"]))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"text": "txt"}, "no column 'txt'.*Did you mean 'text'"),
+        ({"pair": "pairs"}, "no column 'pairs'.*Did you mean 'pair'"),
+        ({"text": "number"}, "column 'number': the column is of type int64. Give a column of text"),
+        ({"text": "words"}, "column 'words': the column is of type list.*Give a column of text"),
+        ({"text": "hole"}, "row 1, column 'hole': the cell is missing"),
+        ({"batch_size": 0}, "batch_size=0"),
+    ],
+)
+def test_faults_of_tables_are_named(columns: dict[str, Any], message: str) -> None:
+    more = {"words": [["a"]] * 5, "hole": ["a", None, "b", "c", "d"]}
+    with pytest.raises((DataError, UnknownNameError, ConfigurationError), match=message):
+        pipeline_of().label_table(pa.table({**TABLE.to_pydict(), **more}), **columns)
+
+
+@pytest.mark.parametrize("name", ["label", "probability", "probability_high"])
+def test_no_column_is_replaced(name: str) -> None:
+    with pytest.raises(DataError, match=f"column '{name}': the table has this column.*Rename it"):
+        pipeline_of().label_table(TABLE.append_column(name, pa.array(["x"] * 5)))
 
 
 def test_a_context_that_is_not_used_is_said() -> None:
@@ -134,15 +278,24 @@ def test_from_the_folder_it_was_saved_in(kind: Any, tmp_path: Path) -> None:
 
 
 def test_folders_that_will_not_do(tmp_path: Path) -> None:
-    with pytest.raises(RunDirectoryError, match="cannot be loaded"):
+    with pytest.raises(RunDirectoryError, match="cannot be loaded: there is no such folder"):
         TextPipeline.from_pretrained(tmp_path / "nowhere")
-    ContextualBertForMaskedLM(ContextualBertConfig(**LAYOUT, **SIZES)).save_pretrained(tmp_path)
-    with pytest.raises(RunDirectoryError, match="holds ContextualBertForMaskedLM, which labels no texts"):
+    model = ContextualBertForMaskedLM(ContextualBertConfig(**LAYOUT, **SIZES))
+    model.save_pretrained(tmp_path)
+    with pytest.raises(RunDirectoryError, match=r"cannot be loaded.*Save model and processor there"):
+        TextPipeline.from_pretrained(tmp_path)
+    PROCESSOR.save_pretrained(tmp_path)
+    with pytest.raises(RunDirectoryError, match=r"holds ContextualBertForMaskedLM; .*contextual-bert sample"):
+        TextPipeline.from_pretrained(tmp_path)
+    miniature_processor().save_pretrained(tmp_path)
+    with pytest.raises(RunDirectoryError, match=r"for sets of items; .*contextual-bert complete"):
         TextPipeline.from_pretrained(tmp_path)
 
 
 def test_parts_that_do_not_belong_together() -> None:
     model: Any = pipeline_of().model
+    with pytest.raises(ConfigurationError, match="truncation='tail': give 'head' or 'head_tail'"):
+        TextPipeline(model, PROCESSOR, truncation="tail")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ConfigurationError, match="is for sets of items"):
         TextPipeline(model, miniature_processor())
     without = ContextualBertProcessor(type(PROCESSOR.feature_extractor)(), PROCESSOR.tokenizer)

@@ -1,0 +1,95 @@
+"""From a folder to the model and the processor that were saved in it; of a folder for something else, what uses it.
+
+It knows no table and no training.
+"""
+
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
+from transformers import AutoConfig, PreTrainedModel
+
+from contextual_bert.errors import ContextualBertError, RunDirectoryError
+from contextual_bert.models import (
+    ContextualBertConfig,
+    ContextualBertForMaskedLM,
+    ContextualBertForSequenceClassification,
+    ContextualBertForTokenClassification,
+    ContextualBertProcessor,
+    check_layout,
+)
+
+Model = TypeVar("Model", bound=PreTrainedModel)
+FAULTS = (ContextualBertError, OSError, ValueError, RuntimeError, SafetensorError, StrictDataclassError)
+ITEMS = "ContextualBertForMaskedLM for sets of items"
+USED_BY = {
+    ITEMS: "CompletionPipeline, or contextual-bert complete",
+    ContextualBertForMaskedLM.__name__: "sample_texts, or contextual-bert sample",
+    ContextualBertForSequenceClassification.__name__: "TextPipeline, or contextual-bert predict",
+    ContextualBertForTokenClassification.__name__: "TextPipeline, or contextual-bert predict",
+}
+
+
+def load_saved(directory: str | Path, model_class: type[Model]) -> tuple[Model, ContextualBertProcessor]:
+    """The model of a folder, of this class, and its processor.
+
+    Raises:
+        RunDirectoryError: a file is missing or damaged, or the weights are those of another model.
+    """
+    try:
+        loaded: Any = model_class.from_pretrained(directory, output_loading_info=True)
+        processor = ContextualBertProcessor.from_pretrained(directory)
+    except FAULTS as error:
+        raise RunDirectoryError(
+            f"{directory} cannot be loaded: {error} Its files are damaged or from another version: train again."
+        ) from error
+    model, found = loaded
+    lacking = sorted(found["missing_keys"])
+    if lacking:
+        raise RunDirectoryError(
+            f"The weights in {directory} lack {', '.join(lacking[:3])} ({len(lacking)} in all): its files do not "
+            "belong together or are from another version. Train again."
+        )
+    return model, processor
+
+
+def load_text_model(directory: str | Path, *allowed: type[Model]) -> tuple[Model, ContextualBertProcessor]:
+    """The text model of a folder, of one of these classes, and its processor.
+
+    Raises:
+        RunDirectoryError: no such folder, files missing or damaged, or a model for something else.
+        ConfigurationError: model and processor do not belong together.
+    """
+    found = _content(directory)
+    chosen = [model_class for model_class in allowed if model_class.__name__ == found]
+    if not chosen:
+        wanted = ", ".join(model_class.__name__ for model_class in allowed)
+        advice = f"Use it with {USED_BY[found]}." if found in USED_BY else "Name another folder."
+        raise RunDirectoryError(f"{directory} holds {found}; what is needed is {wanted} for texts. {advice}")
+    model, processor = load_saved(directory, chosen[0])
+    check_layout(
+        cast(ContextualBertConfig, model.config), processor.schema.layout if processor.schema is not None else ()
+    )
+    return model, processor
+
+
+def _content(directory: str | Path) -> str:
+    """The name of the model's class, or ITEMS."""
+    if not Path(directory).is_dir():
+        raise RunDirectoryError(
+            f"{directory} cannot be loaded: there is no such folder. Name the one that model and processor were saved "
+            "in with save_pretrained."
+        )
+    try:
+        name = next(iter(AutoConfig.from_pretrained(directory).architectures or []), "no model")
+        is_masked = name == ContextualBertForMaskedLM.__name__
+        return ITEMS if is_masked and not ContextualBertProcessor.from_pretrained(directory).is_for_text else name
+    except FAULTS as error:
+        raise RunDirectoryError(
+            f"{directory} cannot be loaded: {_first_line(error)}. Save model and processor there with save_pretrained."
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0].rstrip(".")
