@@ -16,6 +16,7 @@ from contextual_bert.data.splits import Split, split_by_customer, split_by_row, 
 from contextual_bert.data.text_masking import TextMaskingCollator
 from contextual_bert.data.texts import TextDataset
 from contextual_bert.data.world import StylistWorld
+from contextual_bert.data.writers import check_writable, write_table
 
 __all__ = [
     "Audit",
@@ -35,6 +36,7 @@ __all__ = [
     "TextDataset",
     "TextMaskingCollator",
     "audit",
+    "check_writable",
     "cooccurrence_vectors",
     "read_reviews",
     "read_sets",
@@ -43,4 +45,5 @@ __all__ = [
     "split_by_row",
     "split_by_time",
     "table_digest",
+    "write_table",
 ]

@@ -1,0 +1,81 @@
+"""Columns to files: a `pyarrow.Table` becomes Parquet, CSV or JSON Lines, as the name of the file says.
+
+`read_table` reads them. A file is written whole or not at all. It knows nothing of what the columns mean.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from os import PathLike
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as parquet
+
+from contextual_bert.errors import DataError
+
+__all__ = ["check_writable", "write_table"]
+
+_ROWS = 10_000  # of JSON in memory at a time
+
+
+def write_table(table: pa.Table, path: str | PathLike[str]) -> None:
+    """Write a table to a path that ends in .parquet, .csv, .jsonl or .ndjson; what is there is replaced.
+
+    Missing values are empty cells in CSV and null in JSON, where NaN is null, too.
+
+    Raises:
+        DataError: another ending, or a column that such a file cannot hold.
+
+    Example:
+        >>> write_table(pa.table({"label": ["good"], "probability": [0.5]}), "predictions.jsonl")
+        >>> Path("predictions.jsonl").read_text()
+        '{"label": "good", "probability": 0.5}\\n'
+    """
+    target = Path(path)
+    check_writable(target, table.schema)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        _WRITERS[target.suffix.lower()](table, partial)
+        partial.replace(target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError, ValueError) as error:
+        raise DataError(f"the table cannot be written: {error}", file=str(target), fix=_FIX) from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def check_writable(path: str | PathLike[str], schema: pa.Schema) -> None:
+    """Raise DataError unless `write_table` can write such columns there: to be asked before they are computed."""
+    target = Path(path)
+    suffix = target.suffix.lower()
+    if suffix not in _WRITERS or target.is_dir():
+        what = "this is a folder" if target.is_dir() else f"files that end in {target.suffix!r} are not written"
+        raise DataError(what, file=str(target), fix=f"Give a file that ends in one of: {', '.join(sorted(_WRITERS))}.")
+    nested = [field.name for field in schema if pa.types.is_nested(field.type)]
+    if suffix == ".csv" and nested:
+        raise DataError(
+            f"a cell of CSV holds no {schema.field(nested[0]).type}", file=str(target), column=nested[0], fix=_FIX
+        )
+
+
+def _write_json(table: pa.Table, path: Path) -> None:
+    for index, field in enumerate(table.schema):
+        if pa.types.is_floating(field.type):
+            is_missing = pc.is_null(table[index], nan_is_null=True)
+            table = table.set_column(index, field, pc.if_else(is_missing, pa.scalar(None, field.type), table[index]))
+    with path.open("w", encoding="utf-8") as stream:
+        for batch in table.to_batches(max_chunksize=_ROWS):
+            lines = (json.dumps(row, ensure_ascii=False, allow_nan=False, default=str) for row in batch.to_pylist())
+            stream.writelines(f"{line}\n" for line in lines)
+
+
+_FIX = "Give a file that ends in .parquet."
+_WRITERS: Mapping[str, Callable[[pa.Table, Path], None]] = {
+    ".parquet": parquet.write_table,
+    ".csv": arrow_csv.write_csv,
+    ".jsonl": _write_json,
+    ".ndjson": _write_json,
+}
