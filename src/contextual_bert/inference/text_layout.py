@@ -1,6 +1,6 @@
 """The tokens of whole columns of text, and where those that are kept stand between [CLS] and [SEP] in one flat array.
 
-It knows the tokenizer, no label and no context.
+It knows the tokenizer, of the model how much it reads, no label and no context.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.data.ragged import offsets_of, places_of
 from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.models import ContextualBertConfig
 
 Truncation = Literal["head", "head_tail"]
 HEAD_SHARE = 0.25  # of the kept tokens, with head_tail: 128 of 510 in MA-BERT's code
@@ -91,6 +92,12 @@ class Layout:
 def num_special(has_pair: bool) -> int:
     """How many [CLS] and [SEP] stand around a text or a pair."""
     return 3 if has_pair else 2
+
+
+def num_readable(config: ContextualBertConfig, tokenizer: Any) -> int:
+    """How many tokens of a text the model reads, [CLS] and [SEP] included."""
+    num_positions = config.max_position_embeddings if config.has_position_embeddings else 10**9
+    return int(min(tokenizer.model_max_length, num_positions))
 
 
 def check_truncation(truncation: str) -> None:

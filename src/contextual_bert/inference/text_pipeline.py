@@ -19,7 +19,7 @@ from contextual_bert.inference.encode_texts import EncodedTexts, TextReport, enc
 from contextual_bert.inference.queries import UNUSED_CONTEXT, check_query
 from contextual_bert.inference.saved import load_text_model
 from contextual_bert.inference.text_labels import LABEL, PROBABILITY, LabelColumns
-from contextual_bert.inference.text_layout import Truncation, check_truncation, is_list, is_text
+from contextual_bert.inference.text_layout import Truncation, check_truncation, is_list, is_text, num_readable
 from contextual_bert.models import (
     ContextFeatureExtractor,
     ContextualBertForSequenceClassification,
@@ -99,9 +99,7 @@ class TextPipeline:
         self.processor = processor
         self.truncation: Truncation = truncation
         self.has_tags = isinstance(model, ContextualBertForTokenClassification)
-        tokenizer: Any = processor.tokenizer
-        num_positions = model.config.max_position_embeddings if model.config.has_position_embeddings else 10**9
-        self.max_length = int(min(tokenizer.model_max_length, num_positions))
+        self.max_length = num_readable(model.config, processor.tokenizer)
         self._labels = LabelColumns(model.config, has_tags=self.has_tags)
         self._tokens = ContextualBertProcessor(ContextFeatureExtractor(), processor.tokenizer)
 

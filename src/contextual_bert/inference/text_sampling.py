@@ -12,6 +12,7 @@ from torch import Tensor
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.scoring import to_device
+from contextual_bert.inference.text_layout import num_readable
 from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor
 
 
@@ -45,7 +46,7 @@ def sample_texts(
         seed: of the draws: the same seed, the same texts.
 
     Raises:
-        ConfigurationError: nothing is free; a number that cannot work; a processor for items.
+        ConfigurationError: nothing is free; a prompt too long; a number that cannot work; a processor for items.
         DataError, UnknownNameError: a record that does not fit the schema.
 
     Example:
@@ -65,8 +66,13 @@ def sample_texts(
         raise ConfigurationError(f"temperature={temperature}: give a number above 0.")
     tokenizer: Any = processor.tokenizer
     text = " ".join([tokenizer.mask_token] * prompt) if isinstance(prompt, int) else prompt
-    batch = processor(text=text, context=[context or {}])
+    batch = processor(text=text, context=[context or {}], truncation=False)
     ids: Tensor = batch["input_ids"].repeat(num_samples, 1)
+    longest = num_readable(model.config, tokenizer)
+    if ids.shape[1] > longest:
+        raise ConfigurationError(
+            f"The prompt has {ids.shape[1]} tokens, [CLS] and [SEP] included. The model reads {longest}: shorten it."
+        )
     free = (ids[0] == tokenizer.mask_token_id).nonzero(as_tuple=True)[0]
     if not len(free):
         raise ConfigurationError(f"prompt={prompt!r} has no {tokenizer.mask_token}, so there is nothing to draw.")

@@ -100,6 +100,7 @@ def test_a_model_without_a_context(processor: ContextualBertProcessor) -> None:
     [
         ({"prompt": "word1 word2"}, ConfigurationError, r"has no \[MASK\], so there is nothing to draw"),
         ({"prompt": 0}, ConfigurationError, "nothing to draw"),
+        ({"prompt": 511}, ConfigurationError, "513 tokens.*The model reads 512: shorten it"),
         ({"num_samples": 0}, ConfigurationError, "num_samples=0: give 1 or more"),
         ({"num_sweeps": 0}, ConfigurationError, "num_sweeps=0: give 1 or more"),
         ({"temperature": 0.0}, ConfigurationError, "temperature=0.0: give a number above 0"),
