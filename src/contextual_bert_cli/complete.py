@@ -8,8 +8,9 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.choices import checked_format
-from contextual_bert_cli.output import calm_transformers, remark, show, show_text, working
+from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, show_text, working
 from contextual_bert_cli.recipes import listed
+from contextual_bert_cli.records import read_context, record_of
 
 if TYPE_CHECKING:
     from contextual_bert.inference import Answer
@@ -111,15 +112,6 @@ def items_of(text: str, separator: str) -> list[str]:
     return items
 
 
-def read_context(text: str | None) -> dict[str, Any]:
-    """The record of --context.
-
-    Raises:
-        ConfigurationError: no JSON object.
-    """
-    return record_of(text, place="--context") if text is not None else {}
-
-
 def read_queries(path: Path) -> list[dict[str, Any]]:
     """The queries of --input, one a line; empty lines are passed over.
 
@@ -139,32 +131,6 @@ def read_queries(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def record_of(text: str, *, place: str) -> dict[str, Any]:
-    """A JSON object; the place of a fault is named with line and column.
-
-    Raises:
-        ConfigurationError: something else.
-    """
-    from contextual_bert.errors import ConfigurationError
-
-    def refuse(constant: str) -> None:
-        raise ConfigurationError(
-            f"{place}: {constant} is no JSON value. Leave the feature out if its value is missing."
-        )
-
-    try:
-        found = json.loads(text, parse_constant=refuse)
-    except json.JSONDecodeError as error:
-        near = text[max(0, error.pos - 10) : error.pos + 10]
-        raise ConfigurationError(
-            f"{place} is not valid JSON at line {error.lineno}, column {error.colno}, near {near!r}: {error.msg}. "
-            """Names and text stand in double quotes, all of it in single ones: '{"age": 34, "weekday": "Sunday"}'."""
-        ) from error
-    if not isinstance(found, dict):
-        raise ConfigurationError(f'{place} is {text!r:.60}: give a JSON object, such as {{"age": 34}}.')
-    return found
-
-
 def show_answer(answer: "Answer", *, num_items: int) -> None:
     """A table of candidates for each [MASK], then in words what the model did not know."""
     from contextual_bert.evaluation.tables import Table
@@ -180,8 +146,7 @@ def show_answer(answer: "Answer", *, num_items: int) -> None:
     strangers = answer["unknown_items"]
     if strangers:
         remark(f"unknown items, of which the model knows only that something is there: {', '.join(strangers)}")
-    for feature, values in answer["unknown_context"].items():
-        remark(f"unknown values of {feature}, treated as unknown: {', '.join(values)}")
+    remark_unknown(answer["unknown_context"])
     remark(*answer["notes"])
 
 

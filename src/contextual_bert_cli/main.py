@@ -14,6 +14,8 @@ from contextual_bert_cli import (
     evaluate,
     inspect,
     parameters,
+    predict,
+    sample,
     split,
     train,
     world,
@@ -39,7 +41,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-for module in (inspect, split, train, evaluate, attribute, complete, compare, parameters):
+for module in (inspect, split, train, evaluate, attribute, complete, compare, predict, sample, parameters):
     app.command(epilog=module.EXAMPLE)(module.command)
     app.registered_commands[-1].name = module.__name__.rpartition(".")[2]
 app.add_typer(world.app, name="world")

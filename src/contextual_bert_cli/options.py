@@ -9,6 +9,9 @@ DATA_FORMATS = ".parquet, .csv, .jsonl or .ndjson"
 
 Data = Annotated[Path, typer.Argument(metavar="DATA", help=f"Table with one row a set: {DATA_FORMATS}.")]
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory, the --output of train.")]
+TextRun = Annotated[
+    Path, typer.Argument(metavar="RUN", help="Folder that a text model and its processor were saved in.")
+]
 
 # Of a finished run: what is left out is as the run has it.
 RunData = Annotated[

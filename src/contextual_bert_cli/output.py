@@ -4,7 +4,7 @@ Text is printed as it is: "[MASK]" is an item and no markup.
 """
 
 import shlex
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -49,6 +49,12 @@ def remark(*lines: str) -> None:
     writer = console(is_error=True)
     for line in lines:
         writer.print(line, soft_wrap=True)
+
+
+def remark_unknown(context: Mapping[str, Sequence[str]]) -> None:
+    """Values of a context that the model never saw, by feature."""
+    for feature, values in context.items():
+        remark(f"unknown values of {feature}, treated as unknown: {', '.join(values)}")
 
 
 def next_commands(*commands: Sequence[str | None]) -> None:

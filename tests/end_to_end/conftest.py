@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -9,6 +10,14 @@ import torch
 from typer.testing import CliRunner, Result
 
 from contextual_bert.data import StylistWorld
+from contextual_bert.models import (
+    ContextualBertConfig,
+    ContextualBertForMaskedLM,
+    ContextualBertForSequenceClassification,
+    ContextualBertForTokenClassification,
+)
+from contextual_bert.testing import miniature_text_processor
+from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert_cli.main import app
 
 SMALL = (
@@ -63,3 +72,26 @@ def finished(command: CommandLine, table: Path, tmp_path_factory: pytest.TempPat
     result = command("train", table, *command.small, "--output", output)
     assert result.exit_code == 0, result.output
     return output
+
+
+@pytest.fixture(scope="session")
+def text_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the folders of untrained miniature text models: labels, tags, number, masked, none."""
+    parent, processor = tmp_path_factory.mktemp("texts"), miniature_text_processor()
+    processor.tokenizer.model_max_length = 8
+    sizes = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+    tokens = {"vocab_size": 23, "type_vocab_size": 2, "reserved_token_ids": [0, 1, 2, 3, 4]}
+    fields: dict[str, Any] = {**sizes, **tokens, "has_position_embeddings": True}
+    verdicts = {"id2label": {0: "bad", 1: "good"}}
+    heads: dict[str, tuple[Any, dict[str, Any]]] = {
+        "labels": (ContextualBertForSequenceClassification, verdicts),
+        "none": (ContextualBertForSequenceClassification, {**verdicts, "conditioning": "none"}),
+        "number": (ContextualBertForSequenceClassification, {"id2label": {0: "price"}}),
+        "tags": (ContextualBertForTokenClassification, verdicts),
+        "masked": (ContextualBertForMaskedLM, {}),
+    }
+    for name, (head, more) in heads.items():
+        settings = {"conditioning": "global_state", **fields, **more}
+        drawn_anew(head(ContextualBertConfig.from_schema(processor.schema, **settings))).save_pretrained(parent / name)
+        processor.save_pretrained(parent / name)
+    return parent

@@ -362,3 +362,95 @@ def test_a_method_with_context_on_a_table_without(command: Any, tmp_path: Path) 
     path = write(tmp_path / "days.parquet", items=SETS)
     result = command("train", path, "--items", "items", "--output", tmp_path / "run")
     refused(result, "needs a context", "'none'", "days.parquet")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ((), ("--text", "--data")),
+        (("--text", "a", "--data", "b.csv"), ("either --text", "--data")),
+        (("--data", "reviews.parquet"), ("--data needs --output",)),
+        (("--text", "word1", "--output", "o.csv"), ("--output belongs to --data",)),
+        (("--text", "word1", "--text-column", "t"), ("--text-column belongs to --data",)),
+        (("--data", "reviews.parquet", "--output", "o.csv", "--context", "{}"), ("--context belongs to --text",)),
+        (("--data", "reviews.parquet", "--output", "o.csv", "--format", "json"), ("--format belongs to --text",)),
+        (("--text", "word1", "--context", "[1]"), ("JSON object", "[1]")),
+        (("--text", "word1", "--context", '{"sex": '), ("--context", "not valid JSON")),
+        (("--text", "word1", "--context", '{"sexx": "f"}'), ("'sexx'", "Did you mean 'sex'")),
+        (("--text", "word1", "--format", "jsn"), ("'jsn'", "Did you mean 'json'")),
+        (("--text", "word1", "--truncation", "tail"), ("'tail'", "head_tail")),
+        (("--text", ""), ("'' is no text",)),
+        (("--data", "no.csv", "--output", "o.csv"), ("no.csv", "no such file")),
+        (("--data", "reviews.parquet", "--output", "o.xlsx"), ("'.xlsx' are not written", ".jsonl")),
+        (("--data", "reviews.parquet", "--output", "reviews.parquet"), ("exists already", "--overwrite")),
+        (
+            ("--data", "reviews.parquet", "--output", "o.jsonl", "--text-column", "txt"),
+            ("'txt'", "Did you mean 'text'"),
+        ),
+        (("--data", "reviews.parquet", "--output", "o.jsonl", "--pair-column", "par"), ("no column 'par'",)),
+        (("--data", "reviews.parquet", "--output", "o.jsonl", "--text-column", "price"), ("'price'", "column of text")),
+        (("--data", "reviews.parquet", "--output", "o.jsonl", "--text-column", "words"), ("'words'", "of text")),
+        (("--data", "reviews.parquet", "--output", "o.csv"), ("'words'", "CSV holds no list", ".parquet")),
+        (("--data", "labelled.parquet", "--output", "o.csv"), ("'label'", "Rename it")),
+        (("--data", "strangers.parquet", "--output", "o.csv"), ("lacks the context column 'sex'",)),
+    ],
+)
+def test_faulty_predictions(
+    command: Any,
+    text_runs: Path,
+    tmp_path: Path,
+    options: tuple[str, ...],
+    expected: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(Path("reviews.parquet"), text=["word1"], sex=["f"], price=[0.5], words=[["a"]])
+    write(Path("labelled.parquet"), text=["word1"], sex=["f"], label=["good"])
+    write(Path("strangers.parquet"), text=["word1"])
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    refused(command("predict", text_runs / "labels", *options), *expected)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--prompt", "word1 word2"), ("has no [MASK]", "nothing to draw")),
+        (("--prompt", "[MASK]", "--tokens", "3"), ("--prompt", "Leave --tokens out")),
+        (("--tokens", "7"), ("9 tokens", "reads 8: shorten it")),
+        (("--tokens", "0"), ("--tokens",)),
+        (("--temperature", "0"), ("temperature=0.0", "above 0")),
+        (("--context", "{}", "--context", '{"sexx": "f"}'), ("'sexx'", "Did you mean 'sex'")),
+        (("--context", "3"), ("JSON object",)),
+        (("--format", "table"), ("'table'", "json, text")),
+    ],
+)
+def test_faulty_samples(command: Any, text_runs: Path, options: tuple[str, ...], expected: tuple[str, ...]) -> None:
+    refused(command("sample", text_runs / "masked", *options), *expected)
+
+
+def test_a_folder_for_something_else_names_its_command(
+    command: Any, finished: Path, text_runs: Path, tmp_path: Path
+) -> None:
+    predict, sample = ("--text", "word1"), ("--tokens", 2)
+    refused(command("predict", text_runs / "masked", *predict), "ForMaskedLM", "contextual-bert sample")
+    refused(command("predict", finished, *predict), "for sets of items", "contextual-bert complete")
+    refused(command("sample", text_runs / "tags", *sample), "ForTokenClassification", "contextual-bert predict")
+    refused(command("sample", finished, *sample), "for sets of items", "contextual-bert complete")
+    for words in (("predict", *predict), ("sample", *sample)):
+        refused(command(words[0], tmp_path / "nowhere", *words[1:]), "nowhere", "no such folder", "save_pretrained")
+        refused(command(words[0], tmp_path, *words[1:]), "cannot be loaded", "save_pretrained")
+        broken = tmp_path / words[0]
+        shutil.copytree(text_runs / ("labels" if words[0] == "predict" else "masked"), broken)
+        (broken / "model.safetensors").write_bytes(b"broken")
+        refused(command(words[0], broken, *words[1:]), "cannot be loaded", "damaged")
+
+
+def test_a_full_disk_leaves_no_half_predictions(
+    command: Any, text_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = write(tmp_path / "reviews.parquet", text=["word1"], sex=["f"])
+    monkeypatch.setattr(Path, "replace", full_disk)
+    result = command("predict", text_runs / "labels", "--data", data, "--output", tmp_path / "out.csv")
+    refused(result, "No space is left", "Free some space")
+    assert [each.name for each in tmp_path.iterdir()] == ["reviews.parquet"]

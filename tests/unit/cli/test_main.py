@@ -13,7 +13,18 @@ from typer.testing import CliRunner
 from contextual_bert_cli.failures import INTERRUPTED, MISTAKE, Interrupted, InWords, describe
 from contextual_bert_cli.main import app
 
-COMMANDS = ("inspect", "split", "train", "evaluate", "attribute", "complete", "compare", "parameters")
+COMMANDS = (
+    "inspect",
+    "split",
+    "train",
+    "evaluate",
+    "attribute",
+    "complete",
+    "compare",
+    "predict",
+    "sample",
+    "parameters",
+)
 ALL = [*((name,) for name in COMMANDS), ("world",), ("world", "generate"), ("world", "oracle")]
 
 

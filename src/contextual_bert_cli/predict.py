@@ -1,0 +1,134 @@
+"""``contextual-bert predict``: texts and contexts in, labels and probabilities out."""
+
+import json
+from pathlib import Path
+from textwrap import shorten
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from contextual_bert_cli import options
+from contextual_bert_cli.choices import checked, checked_format
+from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, show_text, working
+from contextual_bert_cli.records import read_context
+
+if TYPE_CHECKING:
+    from contextual_bert import TextPipeline
+    from contextual_bert.inference import TextAnswer
+
+BAR_WIDTH = 20
+EXAMPLE = """\b
+Example:
+  contextual-bert predict runs/verdict --text 'The bar was open all night.' --context '{"guest": "student"}'
+  contextual-bert predict runs/verdict --data reviews.parquet --output predictions.parquet
+"""
+
+
+def command(
+    directory: options.TextRun,
+    *,
+    text: Annotated[str | None, typer.Option(help="One text; where words get tags, split at spaces.")] = None,
+    pair: Annotated[str | None, typer.Option(help="Its second text, for a model of pairs.")] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help="Whose text: {feature: value}; a feature that is not named is missing."),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help=f"All rows of a table, with their contexts: {options.DATA_FORMATS}."),
+    ] = None,
+    text_column: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help='Column of texts of --data, for tags of lists of words (default "text").'),
+    ] = None,
+    pair_column: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of second texts, for a model of pairs.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where the table is written, with its labels: .parquet, .csv or .jsonl."),
+    ] = None,
+    overwrite: options.Overwrite = False,
+    truncation: Annotated[
+        str, typer.Option(metavar="head|head_tail", help="What is kept of a text that is too long, as in training.")
+    ] = "head",
+    output_format: Annotated[
+        str, typer.Option("--format", metavar="table|json", help="How to print the answer to --text.")
+    ] = "table",
+    batch_size: Annotated[int, typer.Option(min=1, help="Texts a forward pass.")] = 64,
+    device: options.Device = "auto",
+) -> None:
+    """Label a text, or all rows of a table, for the person whose text it is, with probabilities."""
+    from contextual_bert import TextPipeline
+    from contextual_bert.errors import ConfigurationError
+    from contextual_bert.training import chosen_device
+
+    calm_transformers()
+    checked_format(output_format, ("table", "json"))
+    kept: Any = checked(truncation, ("head", "head_tail"), option="--truncation")
+    if (text is None) == (data is None):
+        raise ConfigurationError("Give either --text 'a text' for one text or --data FILE with --output FILE for many.")
+    of_text = {"--pair": pair, "--context": context, "--format": output_format if output_format != "table" else None}
+    of_data = {"--output": output, "--text-column": text_column, "--pair-column": pair_column}
+    astray = [name for name, value in (of_text if text is None else of_data).items() if value is not None]
+    if astray:
+        raise ConfigurationError(f"{astray[0]} belongs to {'--text' if text is None else '--data'}. Leave it out.")
+    if data is not None and output is None:
+        raise ConfigurationError("--data needs --output FILE, where the table is written with its labels.")
+    if output is not None and output.exists() and not overwrite:
+        raise ConfigurationError(f"{output} exists already. Give --overwrite to replace it, or another --output.")
+    query = {"text": text, "pair": pair, "context": read_context(context)}
+    with working(f"loading {directory}"):
+        pipeline = TextPipeline.from_pretrained(directory, device=chosen_device(device), truncation=kept)
+    if data is not None and output is not None:
+        columns = {"text": text_column or "text", "pair": pair_column}
+        label_file(pipeline, data, output, columns=columns, batch_size=batch_size)
+        return
+    with working("predicting"):
+        answer = cast("TextAnswer", pipeline(query))
+    if output_format == "json":
+        show_text(json.dumps(answer, ensure_ascii=False, indent=1))
+    else:
+        show_answer(answer, text or "")
+
+
+def label_file(pipeline: "TextPipeline", data: Path, output: Path, *, columns: dict[str, Any], batch_size: int) -> None:
+    """The table of one file, with its labels, in another."""
+    from contextual_bert.data import check_writable, read_table, write_table
+    from contextual_bert.training import counting
+
+    with working(f"reading {data}"):
+        table = read_table(data)
+    for schema in (table.schema, pipeline.columns):
+        check_writable(output, schema)
+    with counting("predicting") as progress:
+        found = pipeline.label_table(table, **columns, batch_size=batch_size, progress=progress)
+    write_table(found.table, output)
+    remark(*found.report.lines(), f"wrote {output}, with the columns {', '.join(pipeline.columns.names)}")
+
+
+def show_answer(answer: "TextAnswer", text: str) -> None:
+    """A table of labels, or of words, then in words what the model did not know or read."""
+    from contextual_bert.evaluation.tables import Table, render_rich
+
+    label, shares = answer["label"], answer["probabilities"]
+    title, num_label_columns = shorten(text, 80), 2
+    if isinstance(shares, list):
+        words = zip(text.split(), cast("list[str | None]", label), shares, strict=True)
+        heading = ("word", "tag", "probability")
+        rows = tuple(
+            (word, tag or "not read", f"{share:.2%}" if share is not None else "") for word, tag, share in words
+        )
+    elif shares:
+        heading = ("label", "", "probability")
+        ranked = sorted(shares.items(), key=lambda entry: -entry[1])
+        rows = tuple((name, "█" * round(BAR_WIDTH * share), f"{share:.2%}") for name, share in ranked)
+        title += f": {', '.join(map(str, label)) or 'no label' if isinstance(label, list) else label}"
+    else:
+        heading, num_label_columns = ("number",), 0
+        rows = tuple(
+            (f"{number:.6g}",) for number in cast("list[float]", label if isinstance(label, list) else [label])
+        )
+    show(render_rich(title, [Table("", heading, rows, num_label_columns=num_label_columns)], ()))
+    remark_unknown(answer["unknown_context"])
+    remark(*answer["notes"])

@@ -1,0 +1,98 @@
+"""``contextual-bert sample``: texts drawn from a masked model, under one context or several."""
+
+import json
+from typing import Annotated, Any, cast
+
+import typer
+
+from contextual_bert_cli import options
+from contextual_bert_cli.choices import checked_format
+from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show_text, working
+from contextual_bert_cli.records import read_context
+
+EXAMPLE = """\b
+Example:
+  contextual-bert sample runs/titles --context '{"year": 1800}' --context '{"year": 1990}' --tokens 8
+  contextual-bert sample runs/titles --prompt 'the [MASK] of the [MASK]' --num-samples 10 --format json
+"""
+
+
+def command(
+    directory: options.TextRun,
+    *,
+    contexts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--context",
+            metavar="JSON",
+            help="Under what to draw: {feature: value}; repeatable, for samples beside each other.",
+        ),
+    ] = None,
+    prompt: Annotated[
+        str | None, typer.Option(help="A text with [MASK] where a token is to be drawn; the rest stays.")
+    ] = None,
+    num_tokens: Annotated[
+        int | None,
+        typer.Option("--tokens", min=1, help="Without a prompt: how many tokens to draw (default 12)."),
+    ] = None,
+    num_samples: Annotated[int, typer.Option(min=1, help="Texts a context.")] = 4,
+    num_sweeps: Annotated[int, typer.Option("--sweeps", min=1, help="How often every token is drawn anew.")] = 20,
+    temperature: Annotated[
+        float, typer.Option(help="Above 0: below 1 likelier texts, above 1 more various ones.")
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws: the same seed, the same texts.")] = 0,
+    output_format: Annotated[
+        str, typer.Option("--format", metavar="text|json", help="How to print the texts.")
+    ] = "text",
+    device: options.Device = "auto",
+) -> None:
+    """Draw texts from a masked model of texts under a context, by Gibbs sampling."""
+    from contextual_bert import ContextualBertForMaskedLM, sample_texts
+    from contextual_bert.context import unknown_values
+    from contextual_bert.errors import ConfigurationError
+    from contextual_bert.inference import load_text_model
+    from contextual_bert.inference.queries import UNUSED_CONTEXT
+    from contextual_bert.training import chosen_device
+
+    calm_transformers()
+    checked_format(output_format, ("text", "json"))
+    if prompt is not None and num_tokens is not None:
+        raise ConfigurationError("--prompt says by itself how many tokens are drawn. Leave --tokens out.")
+    records = [read_context(text) for text in contexts or ["{}"]]
+    with working(f"loading {directory}"):
+        model, processor = load_text_model(directory, ContextualBertForMaskedLM)
+    cast(Any, model).to(chosen_device(device))
+    schema = processor.schema
+    strangers = [unknown_values(schema, record) if schema is not None else {} for record in records]
+    found: list[list[str]] = []
+    for record in records:
+        with working(f"drawing {num_samples:,} texts under {shown(record)}"):
+            texts = sample_texts(
+                model,
+                processor,
+                context=record,
+                prompt=prompt if prompt is not None else num_tokens or 12,
+                num_samples=num_samples,
+                num_sweeps=num_sweeps,
+                temperature=temperature,
+                seed=seed,
+            )
+        found.append(texts)
+    if output_format == "json":
+        parts = zip(records, found, strangers, strict=True)
+        answers = [dict(zip(("context", "texts", "unknown_context"), each, strict=True)) for each in parts]
+        show_text(json.dumps(answers, ensure_ascii=False, indent=1))
+    elif contexts:
+        blocks = zip(records, found, strict=True)
+        show_text("\n\n".join("\n  ".join([shown(record), *texts]) for record, texts in blocks))
+    else:
+        show_text("\n".join(found[0]))
+    for unknown in strangers:
+        remark_unknown(unknown)
+    if any(records) and not model.config.layout:
+        remark(UNUSED_CONTEXT)
+
+
+def shown(record: dict[str, Any]) -> str:
+    """A context as it was typed."""
+    return json.dumps(record, ensure_ascii=False)

@@ -1,0 +1,144 @@
+"""``predict`` and ``sample`` on miniature text models: what the library says, for people, for programs and as files."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from contextual_bert import ContextualBertForMaskedLM, ContextualBertProcessor, TextPipeline, sample_texts
+from contextual_bert.data import read_table, write_table
+
+ROWS = {
+    "text": ["word1 word2", "word3", "word4 word5 word6 word7 word8 word9 word1", "word1"],
+    "other": ["word2", "word9 word9", "word3", "word1"],
+    "sex": ["f", "m", None, "x"],
+    "price": [1.5, None, 2.0, 3.0],
+}
+LONG = " ".join(["word1"] * 9)
+
+
+@pytest.fixture
+def reviews(tmp_path: Path) -> Path:
+    path = tmp_path / "reviews.parquet"
+    write_table(pa.table(ROWS), path)
+    return path
+
+
+def ok(result: Any) -> Any:
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result
+
+
+def test_one_text_in_json_is_what_the_pipeline_says(command: Any, text_runs: Path) -> None:
+    query = ("--text", "word1 word2", "--pair", "word3", "--context", '{"sex": "x"}')
+    found = json.loads(ok(command("predict", text_runs / "labels", *query, "--format", "json")).stdout)
+    pipeline = TextPipeline.from_pretrained(text_runs / "labels")
+    assert found == pipeline({"text": "word1 word2", "pair": "word3", "context": {"sex": "x"}})
+    assert found["unknown_context"] == {"sex": ["x"]}
+
+
+def test_one_text_for_people(command: Any, text_runs: Path) -> None:
+    result = ok(command("predict", text_runs / "labels", "--text", LONG, "--context", '{"sex": "x"}'))
+    answer: Any = TextPipeline.from_pretrained(text_runs / "labels")({"text": LONG, "context": {"sex": "x"}})
+    ranked = sorted(answer["probabilities"], key=lambda name: -answer["probabilities"][name])
+    assert ranked[0] == answer["label"]
+    assert f"{LONG}: {ranked[0]}" in result.stdout
+    lines = [line.split() for line in result.stdout.splitlines() if "%" in line]
+    assert [line[0] for line in lines] == ranked
+    assert [line[-1] for line in lines] == [f"{answer['probabilities'][name]:.2%}" for name in ranked]
+    assert lines[0][1].count("█") == round(20 * answer["probabilities"][ranked[0]])
+    assert "unknown values of sex, treated as unknown: x" in result.stderr
+    assert "its end was not read" in result.stderr
+    middle = command("predict", text_runs / "labels", "--text", LONG, "--truncation", "head_tail")
+    assert "its middle was not read" in ok(middle).stderr
+
+
+def test_words_and_numbers_for_people(command: Any, text_runs: Path) -> None:
+    result = ok(command("predict", text_runs / "tags", "--text", LONG))
+    answer: Any = TextPipeline.from_pretrained(text_runs / "tags")({"text": LONG})
+    lines = [line.split() for line in result.stdout.splitlines() if line.strip().startswith("word1  ")]
+    pairs = zip(answer["label"], answer["probabilities"], strict=True)
+    read = [["word1", tag, f"{share:.2%}"] for tag, share in pairs if tag]
+    assert lines == [*read, *[["word1", "not", "read"]] * 3]
+    number: Any = TextPipeline.from_pretrained(text_runs / "number")({"text": "word1"})
+    assert f"{number['label']:.6g}" in ok(command("predict", text_runs / "number", "--text", "word1")).stdout
+
+
+def test_a_context_that_nothing_reads_is_said(command: Any, text_runs: Path) -> None:
+    result = ok(command("predict", text_runs / "none", "--text", "word1", "--context", '{"sex": "f"}'))
+    assert "context was not used" in result.stderr
+
+
+@pytest.mark.parametrize("source", ["parquet", "csv", "jsonl"])
+@pytest.mark.parametrize("target", ["parquet", "csv", "jsonl"])
+def test_a_table_gets_its_labels(command: Any, text_runs: Path, source: str, target: str, tmp_path: Path) -> None:
+    write_table(pa.table(ROWS), tmp_path / f"reviews.{source}")
+    output = tmp_path / "out" / f"predictions.{target}"
+    result = ok(command("predict", text_runs / "labels", "--data", tmp_path / f"reviews.{source}", "--output", output))
+    assert result.stdout == ""
+    for sentence in ("4 texts, 1 of them cut to 8 tokens", "'sex': 1 rows have values never seen", f"wrote {output}"):
+        assert sentence in result.stderr
+    found = read_table(output)
+    assert found.column_names == [*ROWS, "label", "probability", "probability_bad", "probability_good"]
+    assert found.select(list(ROWS)).to_pydict() == ROWS
+    queries = [
+        {"text": text, "context": {"sex": sex} if sex else {}}
+        for text, sex in zip(ROWS["text"], ROWS["sex"], strict=True)
+    ]
+    expected: Any = TextPipeline.from_pretrained(text_runs / "labels")(queries)
+    for row, answer in zip(found.to_pylist(), expected, strict=True):
+        assert row["label"] == answer["label"]
+        shares = {name: row[f"probability_{name}"] for name in ("bad", "good")}
+        assert shares == pytest.approx(answer["probabilities"], abs=1e-5)
+        assert row["probability"] == pytest.approx(max(shares.values()), abs=1e-5)
+    assert [each.name for each in output.parent.iterdir()] == [output.name]
+
+
+def test_tables_of_pairs_tags_and_numbers(command: Any, text_runs: Path, reviews: Path, tmp_path: Path) -> None:
+    columns = ("--text-column", "other", "--pair-column", "text", "--batch-size", 2)
+    ok(command("predict", text_runs / "labels", "--data", reviews, *columns, "--output", tmp_path / "pairs.jsonl"))
+    query = {"text": "word2", "pair": "word1 word2", "context": {"sex": "f"}}
+    answer: Any = TextPipeline.from_pretrained(text_runs / "labels")(query)
+    assert read_table(tmp_path / "pairs.jsonl")["label"][0].as_py() == answer["label"]
+    ok(command("predict", text_runs / "tags", "--data", reviews, "--output", tmp_path / "tags.parquet"))
+    tags = read_table(tmp_path / "tags.parquet")
+    assert [len(row) for row in tags["label"].to_pylist()] == [2, 1, 7, 1]
+    assert tags["probability"][2].as_py()[6] is None
+    ok(command("predict", text_runs / "number", "--data", reviews, "--output", tmp_path / "numbers.csv"))
+    assert read_table(tmp_path / "numbers.csv").column_names == [*ROWS, "label"]
+
+
+def test_a_table_is_replaced_if_asked(command: Any, text_runs: Path, reviews: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.csv"
+    output.write_text("mine", encoding="utf-8")
+    ok(command("predict", text_runs / "labels", "--data", reviews, "--output", output, "--overwrite"))
+    assert read_table(output).num_rows == 4
+
+
+def test_samples_under_several_contexts(command: Any, text_runs: Path) -> None:
+    contexts = [{"sex": "f"}, {"sex": "m"}, {"sex": "x"}]
+    options = [word for record in contexts for word in ("--context", json.dumps(record))]
+    numbers = ("--num-samples", 2, "--sweeps", 3, "--temperature", 0.5, "--seed", 4)
+    prompt = "word9 [MASK] [MASK]"
+    result = ok(command("sample", text_runs / "masked", *options, "--prompt", prompt, *numbers))
+    model = ContextualBertForMaskedLM.from_pretrained(text_runs / "masked")
+    processor = ContextualBertProcessor.from_pretrained(text_runs / "masked")
+    settings: Any = {"prompt": prompt, "num_samples": 2, "num_sweeps": 3, "temperature": 0.5, "seed": 4}
+    drawn = [sample_texts(model, processor, context=record, **settings) for record in contexts]
+    assert result.stdout.split("\n\n") == [
+        f"{json.dumps(record)}\n  {texts[0]}\n  {texts[1]}" + ("\n" if record == contexts[-1] else "")
+        for record, texts in zip(contexts, drawn, strict=True)
+    ]
+    assert "unknown values of sex, treated as unknown: x" in result.stderr
+    found = command("sample", text_runs / "masked", *options, "--prompt", prompt, *numbers, "--format", "json")
+    assert json.loads(ok(found).stdout) == [
+        {"context": record, "texts": texts, "unknown_context": {"sex": ["x"]} if record["sex"] == "x" else {}}
+        for record, texts in zip(contexts, drawn, strict=True)
+    ]
+
+
+def test_samples_without_a_context(command: Any, text_runs: Path) -> None:
+    result = ok(command("sample", text_runs / "masked", "--tokens", 3, "--num-samples", 5, "--sweeps", 1))
+    assert [len(line.split()) for line in result.stdout.splitlines()] == [3] * 5
