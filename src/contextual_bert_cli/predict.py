@@ -112,7 +112,7 @@ def show_answer(answer: "TextAnswer", text: str) -> None:
     from contextual_bert.evaluation.tables import Table, render_rich
 
     label, shares = answer["label"], answer["probabilities"]
-    title, num_label_columns = shorten(text, 80), 2
+    title, num_label_columns = repr(shorten(text, 80)), 2
     if isinstance(shares, list):
         words = zip(text.split(), cast("list[str | None]", label), shares, strict=True)
         heading = ("word", "tag", "probability")

@@ -44,7 +44,7 @@ def test_one_text_for_people(command: Any, text_runs: Path) -> None:
     answer: Any = TextPipeline.from_pretrained(text_runs / "labels")({"text": LONG, "context": {"sex": "x"}})
     ranked = sorted(answer["probabilities"], key=lambda name: -answer["probabilities"][name])
     assert ranked[0] == answer["label"]
-    assert f"{LONG}: {ranked[0]}" in result.stdout
+    assert f"{LONG!r}: {ranked[0]}" in result.stdout
     lines = [line.split() for line in result.stdout.splitlines() if "%" in line]
     assert [line[0] for line in lines] == ranked
     assert [line[-1] for line in lines] == [f"{answer['probabilities'][name]:.2%}" for name in ranked]
