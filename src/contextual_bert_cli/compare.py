@@ -20,7 +20,11 @@ Example:
 def command(
     data: options.Data,
     *,
-    items: options.Items,
+    items: options.ItemsOrText = None,
+    text: options.Text = None,
+    label: options.Label = None,
+    pair: options.Pair = None,
+    checkpoint: options.Checkpoint = None,
     output: Annotated[
         Path,
         typer.Option(metavar="DIRECTORY", help="Folder of the study: runs, table and plots; complete runs are kept."),
@@ -64,16 +68,24 @@ def command(
     longer: options.Longer = "drop",
     duplicates: options.Duplicates = "error",
     separator: options.Separator = ",",
+    max_length: options.MaxLength = None,
+    truncation: options.Truncation = None,
+    ordinal: options.Ordinal = False,
+    masking: options.Masking = None,
+    mask_rate: options.MaskRate = None,
+    from_scratch: options.FromScratch = False,
+    trained_weights: options.TrainedWeights = None,
     overwrite: options.Overwrite = False,
 ) -> None:
     """Train several methods with several seeds on the same split and compare them on the same masked positions."""
     choices = dict(locals())
     from dataclasses import replace
 
-    from contextual_bert.benchmark import compare, prepare
+    from contextual_bert.benchmark import compare, prepare_for
     from contextual_bert.benchmark.checks import PAPER_METHODS, check_study, clear_run
     from contextual_bert.benchmark.report_files import write_comparison
     from contextual_bert.benchmark.runner import run_directory
+    from contextual_bert.benchmark.study_report import compare_labelled
 
     calm_transformers()
     names = [*dict.fromkeys((*(listed(conditioning) or PAPER_METHODS), *listed(baselines)))]
@@ -82,7 +94,7 @@ def command(
     check_study(recipes, reference=reference)
     try:
         with working(f"reading {data}"):
-            ready = prepare(recipes[0])
+            ready = prepare_for(recipes[0])
         remark(*ready.lines())
         if overwrite:
             for recipe in recipes:
@@ -92,8 +104,11 @@ def command(
         raise Interrupted(
             f"Interrupted. Complete runs and checkpoints below {output} are whole: the same command goes on there."
         ) from None
-    written = write_comparison(found, output)
+    labels = compare_labelled(recipes, output, ready, reference=reference)
+    written = write_comparison(found, output, labels=labels)
     show(found.to_rich())
+    if labels is not None:
+        show(labels.to_rich())
     remark("", f"wrote {', '.join(str(path) for path in written)}; runs in {output}/METHOD/seed-N")
     last = run_directory(output, recipes[0])
     next_commands(["evaluate", str(last), "--part", "test", "--output", f"{last}/evaluation"])

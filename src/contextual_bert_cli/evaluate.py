@@ -7,6 +7,7 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, show_text
+from contextual_bert_cli.recipes import use_of
 
 EXAMPLE = """\b
 Example:
@@ -36,7 +37,7 @@ def command(
     """Mask every item once and rank it among all: cross-entropy, recall@k and MRR, with intervals, by segment."""
     from contextual_bert.benchmark.evaluation import evaluate_run
     from contextual_bert.benchmark.report_files import write_report
-    from contextual_bert.training import counting
+    from contextual_bert.training import Recipe, counting
     from contextual_bert_cli.choices import checked_format, checked_part
 
     calm_transformers()
@@ -54,11 +55,11 @@ def command(
         )
     remark(*found.lines)
     if output_format == "json":
-        show_text(found.report.to_json())
+        show_text(found.to_json())
     elif output_format == "markdown":
-        show_text(found.report.to_markdown(num_segments=segments))
+        show_text(found.to_markdown(num_segments=segments))
     else:
-        show(found.report.to_rich(num_segments=segments))
+        show(found.to_rich(num_segments=segments))
     if output is not None:
-        remark(f"wrote {', '.join(str(path) for path in write_report(found.report, output))}")
-    next_commands(["complete", str(directory), "--set", "ITEM,[MASK]", "--context", "{}", "--top", "10"])
+        remark(f"wrote {', '.join(str(path) for path in write_report(found, output))}")
+    next_commands(use_of(Recipe.load(directory), directory, item="ITEM"))

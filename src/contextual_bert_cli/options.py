@@ -38,6 +38,55 @@ RunBatchSize = Annotated[
 Items = Annotated[
     str, typer.Option(metavar="COLUMN", help="Column of items: a list a row, or text with --separator between items.")
 ]
+ItemsOrText = Annotated[
+    str | None,
+    typer.Option(
+        "--items", metavar="COLUMN", help="Column of items: a list a row, or text with --separator between items."
+    ),
+]
+Text = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN", help="Column of texts, in place of --items; of lists of words where tags are learned."
+    ),
+]
+Label = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="With --text: labels, or lists of tags; left out, hidden words are learned (masked language model).",
+    ),
+]
+Pair = Annotated[str | None, typer.Option(metavar="COLUMN", help="With --text: column of second texts.")]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(metavar="BERT", help="With --text: folder of a BERT checkpoint, or its name on the Hub."),
+]
+MaxLength = Annotated[
+    int | None, typer.Option(min=3, help="With --text: tokens kept of a text; default: what the checkpoint allows.")
+]
+Truncation = Annotated[
+    str | None,
+    typer.Option(
+        metavar="head|head_tail", help="What is kept of longer texts: the beginning, or a quarter and the end."
+    ),
+]
+Ordinal = Annotated[bool, typer.Option("--ordinal", help="The labels are grades of one scale.")]
+Masking = Annotated[
+    str | None,
+    typer.Option(metavar="token|word|span", help="With --text and no --label: what is hidden (default token)."),
+]
+MaskRate = Annotated[
+    float | None, typer.Option(help="With --text and no --label: share of tokens hidden (default 0.15).")
+]
+FromScratch = Annotated[
+    bool,
+    typer.Option("--from-scratch", help="With --text: take the checkpoint's sizes and tokenizer, not its weights."),
+]
+TrainedWeights = Annotated[
+    str | None,
+    typer.Option(metavar="all|new", help="With --text: train all weights, or only those the checkpoint lacks."),
+]
 Customer = Annotated[
     str | None,
     typer.Option(metavar="COLUMN", help="Column that says whose set it is: the unit of splits and intervals."),
@@ -84,9 +133,11 @@ Validation = Annotated[
 Test = Annotated[float, typer.Option(min=0.0, max=1.0, help="Share, 0 to below 1, that the final numbers come from.")]
 SplitSeed = Annotated[int, typer.Option(min=0, help="Seed of the split, beside which nothing random decides it.")]
 
-Epochs = Annotated[float | None, typer.Option(help="Passes over the training part, above 0 (default 10).")]
-BatchSize = Annotated[int | None, typer.Option(help="Sets a training step and process (default 256).")]
-LearningRate = Annotated[float | None, typer.Option(help="Peak learning rate, above 0 (default 0.001).")]
+Epochs = Annotated[float | None, typer.Option(help="Passes over the training part, above 0 (default 10, for texts 4).")]
+BatchSize = Annotated[int | None, typer.Option(help="Sets a training step and process (default 256, for texts 32).")]
+LearningRate = Annotated[
+    float | None, typer.Option(help="Peak learning rate, above 0 (default 0.001, for texts 0.0001).")
+]
 MasksPerSet = Annotated[int | None, typer.Option(help="Items masked in each set and step, 1 or more (default 1).")]
 ItemVectors = Annotated[
     str | None,

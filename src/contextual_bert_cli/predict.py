@@ -10,6 +10,7 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.choices import checked, checked_format
 from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, show_text, working
+from contextual_bert_cli.recipes import text_task_of_run
 from contextual_bert_cli.records import read_context
 
 if TYPE_CHECKING:
@@ -39,10 +40,10 @@ def command(
     ] = None,
     text_column: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help='Column of texts of --data, for tags of lists of words (default "text").'),
+        typer.Option(metavar="COLUMN", help="Column of texts of --data; left out, as the run was trained, else text."),
     ] = None,
     pair_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of second texts, for a model of pairs.")
+        str | None, typer.Option(metavar="COLUMN", help="Column of second texts; left out, as the run was trained.")
     ] = None,
     output: Annotated[
         Path | None,
@@ -50,8 +51,9 @@ def command(
     ] = None,
     overwrite: options.Overwrite = False,
     truncation: Annotated[
-        str, typer.Option(metavar="head|head_tail", help="What is kept of a text that is too long, as in training.")
-    ] = "head",
+        str | None,
+        typer.Option(metavar="head|head_tail", help="What is kept of longer texts; left out, as the run was trained."),
+    ] = None,
     output_format: Annotated[
         str, typer.Option("--format", metavar="table|json", help="How to print the answer to --text.")
     ] = "table",
@@ -65,7 +67,9 @@ def command(
 
     calm_transformers()
     checked_format(output_format, ("table", "json"))
-    kept: Any = checked(truncation, ("head", "head_tail"), option="--truncation")
+    task = text_task_of_run(directory)
+    kept: Any = truncation or (task.truncation if task is not None else "head")
+    checked(kept, ("head", "head_tail"), option="--truncation")
     if (text is None) == (data is None):
         raise ConfigurationError("Give either --text 'a text' for one text or --data FILE with --output FILE for many.")
     of_text = {"--pair": pair, "--context": context, "--format": output_format if output_format != "table" else None}
@@ -81,7 +85,8 @@ def command(
     with working(f"loading {directory}"):
         pipeline = TextPipeline.from_pretrained(directory, device=chosen_device(device), truncation=kept)
     if data is not None and output is not None:
-        columns = {"text": text_column or "text", "pair": pair_column}
+        trained = (task.text, task.pair) if task is not None else ("text", None)
+        columns = {"text": text_column or trained[0], "pair": pair_column or trained[1]}
         label_file(pipeline, data, output, columns=columns, batch_size=batch_size)
         return
     with working("predicting"):

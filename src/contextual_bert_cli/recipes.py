@@ -8,13 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from contextual_bert.data import SetPolicy
-    from contextual_bert.training import Recipe
+    from contextual_bert.training import Recipe, TextTask
 
 _TRAINING_OPTIONS = {
     "epochs": "num_train_epochs",
     "batch_size": "per_device_train_batch_size",
     "learning_rate": "learning_rate",
     "masks_per_set": "masks_per_set",
+}
+# Option -> field of TextTask.
+_TEXT_OPTIONS = {
+    "label": "label",
+    "pair": "pair",
+    "max_length": "max_length",
+    "truncation": "truncation",
+    "ordinal": "is_ordinal",
+    "masking": "masking",
+    "mask_rate": "mask_rate",
+    "from_scratch": "is_from_scratch",
 }
 _PLAIN_OPTIONS = (
     *("items", "customer", "time", "split_by", "validation", "test", "split_seed"),
@@ -68,6 +79,44 @@ def policy_of(options: Mapping[str, Any]) -> "SetPolicy":
     return SetPolicy(**lists, **{name: options[name] for name in names if name in options})
 
 
+def text_task_of(options: Mapping[str, Any]) -> "TextTask | None":
+    """What is learned from texts, None where the options name a column of items.
+
+    Raises:
+        ConfigurationError: an option for texts without --text; --text without --checkpoint.
+    """
+    from contextual_bert.errors import ConfigurationError
+    from contextual_bert.training import TextTask
+
+    given = {option: options.get(option) for option in ("checkpoint", *_TEXT_OPTIONS)}
+    given = {option: value for option, value in given.items() if value not in (None, False)}
+    if options.get("text") is None:
+        if given:
+            option = next(iter(given)).replace("_", "-")
+            raise ConfigurationError(f"--{option} is for texts: name their column with --text, or leave it out.")
+        return None
+    if "checkpoint" not in given:
+        raise ConfigurationError("--text needs --checkpoint: the folder of a BERT, or its name on the Hub.")
+    fields = {_TEXT_OPTIONS.get(option, option): value for option, value in given.items()}
+    return TextTask(text=options["text"], **fields)
+
+
+def use_of(recipe: "Recipe", directory: Path, *, item: str) -> list[str]:
+    """The command that uses such a run."""
+    if recipe.texts is None:
+        return ["complete", str(directory), "--set", f"{item},[MASK]", "--context", "{}", "--top", "5"]
+    if recipe.texts.label is None:
+        return ["sample", str(directory), "--context", "{}"]
+    return ["predict", str(directory), "--text", "...", "--context", "{}"]
+
+
+def text_task_of_run(directory: Path) -> "TextTask | None":
+    """What a run was trained on, None where a folder holds a model without a recipe, or one of sets."""
+    from contextual_bert.training.recipe import RECIPE_FILE, Recipe
+
+    return Recipe.load(directory).texts if (directory / RECIPE_FILE).is_file() else None
+
+
 def recipe_of(options: Mapping[str, Any]) -> "Recipe":
     """The recipe that the options of a command describe.
 
@@ -93,6 +142,7 @@ def recipe_of(options: Mapping[str, Any]) -> "Recipe":
     init_from: Path | None = options.get("init_from")
     return Recipe(
         data=str(options["data"]),
+        texts=text_task_of(options),
         split=str(split) if split is not None else None,
         policy=policy_of(options),
         schema=ContextSchema.load(schema).to_dict() if schema is not None else None,
@@ -100,5 +150,6 @@ def recipe_of(options: Mapping[str, Any]) -> "Recipe":
         model=assigned(options.get("model"), option="--model"),
         training=training,
         init_from=str(init_from) if init_from is not None else None,
+        trained_weights=options.get("trained_weights") or "all",
         **{name: options[name] for name in _PLAIN_OPTIONS if name in options},
     )

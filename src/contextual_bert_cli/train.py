@@ -8,12 +8,13 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.failures import Interrupted, is_main_process
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, working
-from contextual_bert_cli.recipes import recipe_of
+from contextual_bert_cli.recipes import recipe_of, use_of
 
 EXAMPLE = """\b
 Example:
   contextual-bert train days.parquet --items items --schema schema.json --conditioning global_state_update \\
       --epochs 20 --dtype bfloat16 --set weight_decay=0.1 --model hidden_size=256 --output runs/gsu
+  contextual-bert train reviews.csv --text review --label stars --checkpoint bert-base-uncased --output runs/stars
   torchrun --nproc-per-node 2 --no-python contextual-bert train days.parquet --items items --output runs/two
 """
 
@@ -21,7 +22,11 @@ Example:
 def command(
     data: options.Data,
     *,
-    items: options.Items,
+    items: options.ItemsOrText = None,
+    text: options.Text = None,
+    label: options.Label = None,
+    pair: options.Pair = None,
+    checkpoint: options.Checkpoint = None,
     output: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Run directory to write.")],
     customer: options.Customer = None,
     time: options.Time = None,
@@ -32,7 +37,8 @@ def command(
         typer.Option(
             metavar="METHOD",
             help="none, concat, new_position, global_state, global_state_update, state_flow, film, or a baseline: "
-            "popularity, context_popularity, bag, bag_context; "
+            "popularity, context_popularity, bag, bag_context; for texts multi_attribute, ngrams, cnn, bilstm, "
+            "and the last three with _context; "
             "default: that of --init-from, else global_state_update.",
         ),
     ] = None,
@@ -65,12 +71,19 @@ def command(
     longer: options.Longer = "drop",
     duplicates: options.Duplicates = "error",
     separator: options.Separator = ",",
+    max_length: options.MaxLength = None,
+    truncation: options.Truncation = None,
+    ordinal: options.Ordinal = False,
+    masking: options.Masking = None,
+    mask_rate: options.MaskRate = None,
+    from_scratch: options.FromScratch = False,
+    trained_weights: options.TrainedWeights = None,
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
 ) -> None:
-    """Train a model on a table of sets, keep its best epoch, evaluate it on the test part, write a run directory."""
+    """Train a model on a table of sets or texts, keep its best epoch, evaluate it, write a run directory."""
     choices = dict(locals())
-    from contextual_bert.benchmark import prepare, run
+    from contextual_bert.benchmark import prepare_for, run
     from contextual_bert.benchmark.checks import (
         await_clearing,
         check_conditioning,
@@ -90,16 +103,12 @@ def command(
     choices["conditioning"] = conditioning
     recipe = recipe_of(choices)
     if not overwrite:
-        checkpoint = checkpoint_to_resume(output, is_resumed=resume)
+        found = checkpoint_to_resume(output, is_resumed=resume)
         if resume:
-            remark(
-                f"going on at {checkpoint}"
-                if checkpoint
-                else f"{output} holds no checkpoint: starting from the beginning"
-            )
+            remark(f"going on at {found}" if found else f"{output} holds no checkpoint: starting from the beginning")
     try:
         with working(f"reading {data}"):
-            ready = prepare(recipe)
+            ready = prepare_for(recipe)
         remark(*ready.lines())
         if overwrite:
             (clear_run if is_main_process() else await_clearing)(output)
@@ -118,8 +127,8 @@ def command(
         f"wrote {output}: model, processor, schema, split, recipe, metrics, README.md; curves in {output}/tensorboard",
     )
     remark(f"its checkpoints ({output / CHECKPOINTS}) are no longer needed")
-    first = ready.processor.items.values[0]
+    item = ready.processor.items.values[0] if recipe.texts is None else ""
     next_commands(
         ["evaluate", str(output), "--part", "test", "--output", f"{output}/evaluation"],
-        ["complete", str(output), "--set", f"{first},[MASK]", "--context", "{}", "--top", "5"],
+        use_of(recipe, output, item=item),
     )

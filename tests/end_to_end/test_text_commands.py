@@ -6,10 +6,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from transformers import BertConfig, BertForSequenceClassification
 
 from contextual_bert import ContextualBertForMaskedLM, ContextualBertProcessor, TextPipeline, sample_texts
 from contextual_bert.data import read_table, write_table
+from contextual_bert.testing.heads import miniature_checkpoint
+from contextual_bert.testing.miniature import drawn_anew
 
+SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 ROWS = {
     "text": ["word1 word2", "word3", "word4 word5 word6 word7 word8 word9 word1", "word1"],
     "other": ["word2", "word9 word9", "word3", "word1"],
@@ -142,3 +146,76 @@ def test_samples_under_several_contexts(command: Any, text_runs: Path) -> None:
 def test_samples_without_a_context(command: Any, text_runs: Path) -> None:
     result = ok(command("sample", text_runs / "masked", "--tokens", 3, "--num-samples", 5, "--sweeps", 1))
     assert [len(line.split()) for line in result.stdout.splitlines()] == [3] * 5
+
+
+@pytest.fixture(scope="module")
+def own_texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table as a user has it, in CSV, and a checkpoint beside it."""
+    folder = tmp_path_factory.mktemp("own")
+    bert = BertForSequenceClassification(BertConfig(vocab_size=23, num_labels=3, max_position_embeddings=16, **SIZES))
+    miniature_checkpoint(drawn_anew(bert), folder / "bert")
+    rows = [(f"word{row % 7} word{row % 5}", "fm"[row % 2], ["bad", "good"][row % 3 == 0]) for row in range(90)]
+    columns = {"review": [row[0] for row in rows], "sex": [row[1] for row in rows], "verdict": [row[2] for row in rows]}
+    write_table(pa.table(columns), folder / "reviews.csv")
+    return folder
+
+
+def trained(command: Any, folder: Path, *options: Any, output: str) -> Path:
+    settings = ("--epochs", 1, "--device", "cpu", "--text", "review", "--checkpoint", folder / "bert")
+    ok(command("train", folder / "reviews.csv", *settings, *options, "--output", folder / output))
+    return folder / output
+
+
+def test_from_a_table_to_predictions(command: Any, own_texts: Path) -> None:
+    run = trained(
+        command, own_texts, "--label", "verdict", "--max-length", 8, "--truncation", "head_tail", output="labels"
+    )
+    evaluated = ok(command("evaluate", run))
+    assert "accuracy (%)" in evaluated.stdout
+    assert "labels of" in evaluated.stdout
+    content = json.loads(ok(command("evaluate", run, "--format", "json")).stdout)
+    assert 0 <= content["labels"]["metrics"]["accuracy_percent"]["value"] <= 100
+    predictions = own_texts / "predictions.csv"
+    ok(command("predict", run, "--data", own_texts / "reviews.csv", "--output", predictions))
+    found = read_table(predictions)
+    assert set(found.column("label").to_pylist()) <= {"bad", "good"}
+    assert TextPipeline.from_pretrained(run).max_length == 8
+    assert "its middle was not read" in ok(command("predict", run, "--text", LONG)).stderr
+    next_steps = ok(command("evaluate", run)).stderr
+    assert f"contextual-bert predict {run}" in next_steps
+
+
+def test_from_a_table_to_sampled_texts(command: Any, own_texts: Path) -> None:
+    run = trained(command, own_texts, "--masking", "word", "--exclude", "verdict", output="masked")
+    assert "tokens of" in ok(command("evaluate", run)).stdout
+    sampled = ok(command("sample", run, "--tokens", 3, "--sweeps", 1, "--context", '{"sex": "f"}'))
+    assert "word" in sampled.stdout
+
+
+def test_methods_are_compared_on_texts(command: Any, own_texts: Path) -> None:
+    texts = ("--text", "review", "--label", "verdict", "--checkpoint", own_texts / "bert", "--epochs", 1)
+    methods = ("--conditioning", "none,global_state_update", "--baselines", "context_popularity", "--seeds", 1)
+    output = own_texts / "compared"
+    result = ok(command("compare", own_texts / "reviews.csv", *texts, *methods, "--device", "cpu", "--output", output))
+    assert "context_popularity" in result.stdout
+    assert "accuracy (%)" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--text", "review"), "--text needs --checkpoint"),
+        (("--items", "review", "--label", "verdict"), "--label is for texts"),
+        (("--items", "review", "--text", "review", "--checkpoint", "bert"), "either the column of items"),
+        ((), "either the column of items"),
+        (("--text", "review", "--checkpoint", "bert", "--label", "verdict", "--masking", "word"), "Leave one of the"),
+        (("--text", "review", "--checkpoint", "bert", "--ordinal"), "is_ordinal=True is for labels"),
+        (("--text", "review", "--checkpoint", "absent", "--label", "verdict"), "no such folder"),
+    ],
+)
+def test_options_that_do_not_go_together(command: Any, own_texts: Path, options: tuple[str, ...], words: str) -> None:
+    options = tuple(str(own_texts / option) if option in ("bert", "absent") else option for option in options)
+    result = command("train", own_texts / "reviews.csv", *options, "--output", own_texts / "faulty")
+    assert result.exit_code == 2
+    assert words in " ".join(result.stderr.split())
+    assert not (own_texts / "faulty").exists()

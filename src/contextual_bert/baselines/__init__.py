@@ -1,10 +1,23 @@
-"""What users deploy without BERT: one file each."""
+"""What users deploy without BERT, and what papers compare with: one file each."""
 
 from contextual_bert.baselines.bag import BagOfItems
 from contextual_bert.baselines.bilstm import BiLSTM, BiLSTMTagger
 from contextual_bert.baselines.cnn import TextCNN
 from contextual_bert.baselines.crf import LinearChainCRF
+from contextual_bert.baselines.frozen_bert import ConcatText, ConcatWord
+from contextual_bert.baselines.label_shares import LabelShares
 from contextual_bert.baselines.ngrams import NgramBag
 from contextual_bert.baselines.tfidf import TfidfClassifier
 
-__all__ = ["BagOfItems", "BiLSTM", "BiLSTMTagger", "LinearChainCRF", "NgramBag", "TextCNN", "TfidfClassifier"]
+__all__ = [
+    "BagOfItems",
+    "BiLSTM",
+    "BiLSTMTagger",
+    "ConcatText",
+    "ConcatWord",
+    "LabelShares",
+    "LinearChainCRF",
+    "NgramBag",
+    "TextCNN",
+    "TfidfClassifier",
+]

@@ -5,12 +5,15 @@ from contextual_bert.benchmark.checks import BASELINES
 from contextual_bert.benchmark.evaluation import Evaluation, evaluate_oracle, evaluate_run
 from contextual_bert.benchmark.inspection import Inspection, inspect_table
 from contextual_bert.benchmark.oracle_run import oracle_run
-from contextual_bert.benchmark.preparation import Preparation, make_split, prepare
+from contextual_bert.benchmark.preparation import Preparation, prepare
+from contextual_bert.benchmark.prepared import Prepared, make_split
 from contextual_bert.benchmark.report_files import write_attribution, write_comparison, write_report
 from contextual_bert.benchmark.run_files import is_complete, load_run
 from contextual_bert.benchmark.runner import compare, run
 from contextual_bert.benchmark.study_report import study
 from contextual_bert.benchmark.table_rows import table_rows
+from contextual_bert.benchmark.text_preparation import TextPreparation, prepare_texts
+from contextual_bert.benchmark.work import prepare_for
 
 __all__ = [
     "BASELINES",
@@ -18,6 +21,8 @@ __all__ = [
     "Evaluation",
     "Inspection",
     "Preparation",
+    "Prepared",
+    "TextPreparation",
     "attribute_run",
     "compare",
     "evaluate_oracle",
@@ -28,6 +33,8 @@ __all__ = [
     "make_split",
     "oracle_run",
     "prepare",
+    "prepare_for",
+    "prepare_texts",
     "run",
     "study",
     "table_rows",

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from contextual_bert.benchmark.checks import load_recipe
-from contextual_bert.benchmark.evaluation import Progress, load_evaluation
+from contextual_bert.benchmark.set_evaluation import Progress, load_evaluation
 from contextual_bert.conditioning import get_method
 from contextual_bert.data import SetDataset
 from contextual_bert.data.hashing import hash_counters, hash_strings

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from contextual_bert.baselines import BagOfItems
-from contextual_bert.benchmark.checks import BASELINES, check_conditioning
+from contextual_bert.benchmark.checks import BASELINES, SET_BASELINES, check_kind
 from contextual_bert.benchmark.preparation import Preparation
 from contextual_bert.conditioning import get_method
 from contextual_bert.data import cooccurrence_vectors
@@ -29,13 +29,21 @@ DEFAULT_MODEL: Mapping[str, Any] = {
 }
 
 
-def arguments_of(recipe: Recipe, checkpoints: Path, *, has_validation: bool) -> ContextualTrainingArguments:
+def arguments_of(
+    recipe: Recipe, checkpoints: Path, *, has_validation: bool, defaults: Mapping[str, Any] | None = None
+) -> ContextualTrainingArguments:
     """The training arguments of a recipe; without a validation part the last weights are kept, not the best.
+
+    Args:
+        recipe: its own settings come last.
+        checkpoints: where checkpoints go.
+        has_validation: whether there is a validation part.
+        defaults: settings that the data ask for.
 
     Raises:
         ConfigurationError: settings that need a validation part where there is none.
     """
-    settings = dict(recipe.training)
+    settings = {**(defaults or {}), **recipe.training}
     if not has_validation:
         if recipe.patience is not None:
             raise ConfigurationError(
@@ -53,7 +61,7 @@ def build_model(recipe: Recipe, ready: Preparation) -> nn.Module:
     Raises:
         UnknownNameError: neither a method nor a baseline has that name.
     """
-    check_conditioning(recipe.conditioning)
+    check_kind(recipe)
     if recipe.init_from is not None:
         return started_from(recipe, len(ready.processor.items))
     model = new_model(recipe, ready)
@@ -69,9 +77,9 @@ def new_model(recipe: Recipe, ready: Preparation) -> ContextualBertForMaskedLM |
         raise ConfigurationError(
             f"conditioning={name!r} needs a context, and {recipe.data} has no column for one. Take 'none' or 'bag'."
         )
-    if name in BASELINES:
+    if name in SET_BASELINES:
         layout = schema.layout if has_context(recipe) and schema is not None else ()
-        return BagOfItems(vocab_size, layout=layout, has_items="items" in BASELINES[name])
+        return BagOfItems(vocab_size, layout=layout, has_items="items" in SET_BASELINES[name])
     sizes = {**DEFAULT_MODEL, **recipe.model}
     fields = {
         "initializer_range": initial_scale(sizes["hidden_size"]),

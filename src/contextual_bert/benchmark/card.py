@@ -13,8 +13,7 @@ CARD = """---
 library_name: contextual-bert
 tags:
 - contextual-bert
-- masked-language-model
-- recommendation
+{tags}
 ---
 
 # {title}
@@ -33,15 +32,19 @@ tags:
 
 - Probabilities are those of the population it was trained on: another shop, season or country needs another training
   or fine-tuning.
-- Items that were not in the training part are unknown to it; values of the context that it never saw are treated as
-  `unknown`, a state that is learned only where the training part had rare values.
+- Values of the context that it never saw are treated as `unknown`, a state that is learned only where the training
+  part had rare values.
 - A context feature can be a stand-in for a person's group. Look at the segments above before you act on a difference.
-- Several masks of one set are filled each by itself, not jointly.
+{limits}
 
 ## Provenance
 
 {provenance}
 """
+SET_TAGS, TEXT_TAGS = ("masked-language-model", "recommendation"), ("text",)
+SET_LIMITS = """- Items that were not in the training part are unknown to it.
+- Several masks of one set are filled each by itself, not jointly."""
+TEXT_LIMITS = "- It starts from `{checkpoint}`, with what that has learned of people and of language."
 MODEL = """A masked model of sets of items, conditioned by `{conditioning}`.
 It fills the masked items of a set, given the other items{context}.
 
@@ -53,6 +56,21 @@ from contextual_bert import CompletionPipeline
 pipeline = CompletionPipeline.from_pretrained("path/to/this/folder")
 pipeline({{"items": ["...", "[MASK]"]{example}}}, top_k=5)
 ```"""
+TEXT_MODEL = """A BERT that {task}, conditioned by `{conditioning}`{context}.
+It started from `{checkpoint}`.
+
+## Use
+
+```python
+from contextual_bert import {use}
+
+{code}
+```"""
+LABELS = """pipeline = TextPipeline.from_pretrained("path/to/this/folder")
+pipeline({{"text": "..."{example}}})"""
+SAMPLES = """model = ContextualBertForMaskedLM.from_pretrained("path/to/this/folder")
+processor = ContextualBertProcessor.from_pretrained("path/to/this/folder")
+sample_texts(model, processor{example})"""
 BASELINE = (
     "The baseline `{conditioning}`: what others are compared with. Its scores and metrics are kept, not its weights."
 )
@@ -60,18 +78,41 @@ BASELINE = (
 
 def write_card(directory: Path, recipe: Recipe, reports: Mapping[str, Report], lines: Sequence[str]) -> None:
     """Write README.md into the run directory; every number in it comes from the reports."""
-    features = [feature["name"] for feature in (recipe.schema or {}).get("features", ())]
-    sees_context = bool(features) and has_context(recipe)
-    about = BASELINE if recipe.conditioning in BASELINES else MODEL
     text = CARD.format(
         title=f"contextual-bert, {recipe.conditioning}, seed {recipe.seed}",
-        about=about.format(
-            conditioning=recipe.conditioning,
-            context=" and the context: " + ", ".join(features) if sees_context else ", without a context",
-            example=', "context": {...}' if sees_context else "",
-        ),
+        tags="\n".join(f"- {tag}" for tag in (SET_TAGS if recipe.texts is None else TEXT_TAGS)),
+        about=about(recipe),
+        limits=SET_LIMITS if recipe.texts is None else TEXT_LIMITS.format(checkpoint=recipe.texts.checkpoint),
         data="\n".join(f"- {line}" for line in (f"table: {Path(recipe.data).name}", *lines)),
         results="\n\n".join(f"### {part}\n\n{report.to_markdown(num_segments=10)}" for part, report in reports.items()),
         provenance="\n".join(f"- {name}: {value}" for name, value in environment().items()),
     )
     (directory / "README.md").write_text(text, encoding="utf-8")
+
+
+def about(recipe: Recipe) -> str:
+    """What it is and how it is used."""
+    if recipe.conditioning in BASELINES:
+        return BASELINE.format(conditioning=recipe.conditioning)
+    features = [feature["name"] for feature in (recipe.schema or {}).get("features", ())]
+    sees_context = bool(features) and has_context(recipe)
+    context = ": " + ", ".join(features) if sees_context else ", without a context"
+    task = recipe.texts
+    if task is None:
+        example = ', "context": {...}' if sees_context else ""
+        known = " and the context" + context if sees_context else context
+        return MODEL.format(conditioning=recipe.conditioning, context=known, example=example)
+    if task.label is None:
+        does, use = "fills hidden words", "ContextualBertForMaskedLM, ContextualBertProcessor, sample_texts"
+        code = SAMPLES.format(example=", context={...}" if sees_context else "")
+    else:
+        does, use = f"finds `{task.label}` from `{task.text}`", "TextPipeline"
+        code = LABELS.format(example=', "context": {...}' if sees_context else "")
+    return TEXT_MODEL.format(
+        task=does,
+        conditioning=recipe.conditioning,
+        context=context,
+        checkpoint=task.checkpoint,
+        use=use,
+        code=code,
+    )

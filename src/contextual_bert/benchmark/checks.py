@@ -15,6 +15,7 @@ from typing import Any
 from contextual_bert.benchmark.run_files import (
     CHECKPOINTS,
     HISTORY_FILE,
+    LABELS_FILE,
     METRICS_FILE,
     SCORES_FILE,
     TENSORBOARD,
@@ -26,17 +27,33 @@ from contextual_bert.errors import ConfigurationError, RunDirectoryError, Unknow
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
 PAPER_METHODS = ("none", "concat", "new_position", "global_state", "global_state_update")
-# Baseline -> what it sees.
-BASELINES: Mapping[str, frozenset[str]] = {
+# Baseline -> what it sees; the first two are for sets and texts.
+POPULARITY: Mapping[str, frozenset[str]] = {
     "popularity": frozenset(),
     "context_popularity": frozenset({"context"}),
+}
+SET_BASELINES: Mapping[str, frozenset[str]] = {
+    **POPULARITY,
     "bag": frozenset({"items"}),
     "bag_context": frozenset({"items", "context"}),
 }
+TEXT_BASELINES: Mapping[str, frozenset[str]] = {
+    **POPULARITY,
+    "ngrams": frozenset({"items"}),
+    "ngrams_context": frozenset({"items", "context"}),
+    "cnn": frozenset({"items"}),
+    "cnn_context": frozenset({"items", "context"}),
+    "bilstm": frozenset({"items"}),
+    "bilstm_context": frozenset({"items", "context"}),
+    "bert_concat_text": frozenset({"items", "context"}),
+    "bert_concat_word": frozenset({"items", "context"}),
+}
+BASELINES: Mapping[str, frozenset[str]] = {**SET_BASELINES, **TEXT_BASELINES}
 MODEL_FILES = ("config.json", "model.safetensors", "README.md")
 RUN_FILES = (
     METRICS_FILE,  # first, so that a directory that is half cleared is not taken for a run
     SCORES_FILE,
+    LABELS_FILE,
     HISTORY_FILE,
     *MODEL_FILES,
     "generation_config.json",
@@ -61,10 +78,18 @@ def check_conditioning(name: str) -> None:
         raise UnknownNameError(f"Unknown conditioning {name!r}. {did_you_mean(name, [*METHODS, *BASELINES])}")
 
 
+def check_kind(recipe: Recipe) -> None:
+    """Raise ConfigurationError where a baseline for texts is asked for sets, or one for sets for texts."""
+    own, kind = (SET_BASELINES, "sets of items") if recipe.texts is None else (TEXT_BASELINES, "texts")
+    if recipe.conditioning in BASELINES and recipe.conditioning not in own:
+        raise ConfigurationError(f"{recipe.conditioning!r} is no baseline for {kind}. Allowed: {', '.join(own)}.")
+
+
 def check_study(recipes: Sequence[Recipe], *, reference: str, others: Sequence[str] = ()) -> None:
     """Raise unless every method of a comparison is known and the reference is one of them."""
     for recipe in recipes:
         check_conditioning(recipe.conditioning)
+        check_kind(recipe)
     names = [*dict.fromkeys(recipe.label for recipe in recipes), *others]
     if reference not in names:
         raise UnknownNameError(
@@ -186,7 +211,7 @@ def _split_digest(folder: Path) -> str | None:
 def _plain(recipe: Recipe) -> dict[str, Any]:
     """Setting -> value, those of the trainer, the model and the policy one by one."""
     content = json.loads(json.dumps(replace(recipe, **dict.fromkeys(_FREE, "")).to_dict(), default=str))
-    nested = {name: content.pop(name) for name in ("training", "model", "policy")}
+    nested = {name: content.pop(name) or {} for name in ("training", "model", "policy", "texts")}
     return content | {f"{group}.{name}": value for group, values in nested.items() for name, value in values.items()}
 
 

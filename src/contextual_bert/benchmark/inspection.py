@@ -14,7 +14,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from contextual_bert.benchmark.preparation import make_split
+from contextual_bert.benchmark.prepared import make_split
 from contextual_bert.context import ContextSchema, infer_schema
 from contextual_bert.context.infer import ColumnNote
 from contextual_bert.data import ReadReport, SetTable, Split, audit, read_sets, read_table
@@ -98,7 +98,7 @@ def inspect_table(
     split, sentence = _split_of(recipe, table)
     sets = read_sets(
         table,
-        items=recipe.items,
+        items=recipe.item_column,
         policy=recipe.policy,
         file=recipe.data,
         customer=recipe.customer,

@@ -4,90 +4,47 @@ The vocabulary, the bins of numbers and rare values are taken from the training 
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split
 from contextual_bert.context import ContextSchema, infer_schema
 from contextual_bert.data import (
     Audit,
     SetDataset,
     SetTable,
-    Split,
     audit,
     read_sets,
     read_table,
-    split_by_customer,
-    split_by_row,
-    split_by_time,
 )
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference import CompletionPipeline, encode_sets, placed
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.training.recipe import Recipe
 
-DATA_FIELDS = (
-    "data",
-    "items",
-    "customer",
-    "time",
-    "split",
-    "split_by",
-    "validation",
-    "test",
-    "split_seed",
-    "policy",
-    "exclude",
-    "init_from",
-)
 
-
-@dataclass(frozen=True, eq=False)
-class Preparation:
-    """The data of one or more runs.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Preparation(Prepared):
+    """The sets of one or more runs.
 
     Args:
-        recipe: where it came from, the schema filled in.
-        sets: all sets that were kept.
+        recipe: where they came from, the schema filled in.
         split: the part of each row of the table.
-        audit: what the leak audit found.
         processor: vocabulary of the training part, and the schema.
+        sets: all sets that were kept.
+        audit: what the leak audit found.
     """
 
-    recipe: Recipe
     sets: SetTable
-    split: Split
     audit: Audit
-    processor: ContextualBertProcessor
 
-    @cached_property
-    def datasets(self) -> dict[str, SetDataset]:
-        """Part -> encoded sets."""
-        return {
-            part: encode_sets(self.split.select(self.sets, part), self.processor, file=self.recipe.data)
-            for part in ("train", "validation", "test")
-            if np.isin(self.sets.rows, self.split.rows(part)).any()
-        }
-
-    def resolve(self, recipe: Recipe) -> Recipe:
-        """The recipe of another run on these data, the schema filled in.
-
-        Raises:
-            ConfigurationError: it asks for other data.
-        """
-        resolved = replace(recipe, schema=self.recipe.schema)
-        differing = [name for name in DATA_FIELDS if getattr(recipe, name) != getattr(self.recipe, name)]
-        if recipe.schema is not None and ContextSchema.from_dict(dict(recipe.schema)) != self.processor.schema:
-            differing.append("schema")
-        if differing:
-            raise ConfigurationError(
-                f"These data were prepared with another {', '.join(differing)} than the recipe asks for. "
-                "Prepare them for this recipe, or give the runs the same."
-            )
-        return resolved
+    def encoded(self, part: str) -> SetDataset | None:
+        """The encoded sets of a part, None where it has none."""
+        chosen = self.split.select(self.sets, part)
+        return encode_sets(chosen, self.processor, file=self.recipe.data) if len(chosen) else None
 
     def with_context_size(self, size: int) -> Self:
         """The same sets, split and vocabulary, the sizes of the features' embeddings scaled to ``size`` in all.
@@ -114,6 +71,11 @@ class Preparation:
         """What was read, split and found, for people."""
         return [*self.sets.report.lines(), *self.split.lines(), *self.audit.lines()]
 
+    @property
+    def num_choices(self) -> int:
+        """How many items are ranked."""
+        return len(self.processor.items.values)
+
 
 def prepare(recipe: Recipe, *, source: pa.Table | None = None) -> Preparation:
     """Read and encode the data of a recipe.
@@ -130,7 +92,7 @@ def prepare(recipe: Recipe, *, source: pa.Table | None = None) -> Preparation:
     split = make_split(recipe, table)
     sets = read_sets(
         table,
-        items=recipe.items,
+        items=recipe.item_column,
         policy=recipe.policy,
         file=recipe.data,
         customer=recipe.customer,
@@ -153,21 +115,8 @@ def prepare(recipe: Recipe, *, source: pa.Table | None = None) -> Preparation:
         schema = schema_of(recipe, training)
         processor = ContextualBertProcessor.from_items(training.distinct_items(), schema)
     resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
-    return Preparation(resolved, sets, split, audit(split, sets, customer=recipe.customer), processor)
-
-
-def make_split(recipe: Recipe, table: pa.Table) -> Split:
-    """The split file that the recipe names, checked against the table, or a new split."""
-    if recipe.split is not None:
-        split = Split.load(recipe.split)
-        split.check(table, file=recipe.data)
-        return split
-    shares: dict[str, Any] = {"validation": recipe.validation, "test": recipe.test, "file": recipe.data}
-    if recipe.split_by == "time" and recipe.time is not None:
-        return split_by_time(table, recipe.time, **shares)
-    if recipe.customer is not None and recipe.split_by != "row":
-        return split_by_customer(table, recipe.customer, seed=recipe.split_seed, **shares)
-    return split_by_row(table, seed=recipe.split_seed, **shares)
+    found = audit(split, sets, customer=recipe.customer)
+    return Preparation(recipe=resolved, split=split, processor=processor, sets=sets, audit=found)
 
 
 def schema_of(recipe: Recipe, training: SetTable) -> ContextSchema | None:
@@ -185,5 +134,4 @@ def schema_of(recipe: Recipe, training: SetTable) -> ContextSchema | None:
 
 def customers_of(sets: SetTable) -> NDArray[np.str_]:
     """The customer of each set, as text."""
-    column = sets.table.column(str(sets.customer))
-    return np.asarray(column.cast(pa.string()).to_numpy(zero_copy_only=False), dtype=np.str_)
+    return column_as_text(sets.table, str(sets.customer))

@@ -3,11 +3,12 @@
 import os
 from pathlib import Path
 
+from contextual_bert.benchmark.evaluated import Evaluation
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import (
     Comparison,
     FeatureImportances,
-    Report,
+    LabelComparison,
     plot_comparison,
     plot_importance,
     plot_recall,
@@ -17,21 +18,23 @@ from contextual_bert.evaluation import (
 from contextual_bert.evaluation.whole_files import replacing_directory
 
 
-def write_report(report: Report, directory: Path, *, num_segments: int | None = None) -> list[Path]:
-    """report.md, report.json, recall.png, reliability.png and, where a segment is large enough, segments.png.
+def write_report(evaluation: Evaluation, directory: Path, *, num_segments: int | None = None) -> list[Path]:
+    """report.md, report.json and reliability.png, recall.png where items are ranked, segments.png where one is large.
 
     Args:
-        report: what to write.
+        evaluation: what to write.
         directory: made if it does not exist; files of the same name are replaced.
         num_segments: segments in report.md, the worst first; None writes all.
 
     Returns:
         What was written.
     """
+    report = evaluation.report
     with replacing_directory(directory) as folder:
-        (folder / "report.md").write_text(report.to_markdown(num_segments=num_segments), encoding="utf-8")
-        (folder / "report.json").write_text(report.to_json() + "\n", encoding="utf-8")
-        plot_recall(report, folder / "recall.png")
+        (folder / "report.md").write_text(evaluation.to_markdown(num_segments=num_segments), encoding="utf-8")
+        (folder / "report.json").write_text(evaluation.to_json() + "\n", encoding="utf-8")
+        if max(report.settings.ks) > 1:
+            plot_recall(report, folder / "recall.png")
         plot_reliability(report, folder / "reliability.png")
         try:
             plot_segments(report, folder / "segments.png")
@@ -41,13 +44,17 @@ def write_report(report: Report, directory: Path, *, num_segments: int | None = 
     return [directory / name for name in names]
 
 
-def write_comparison(comparison: Comparison, directory: Path) -> list[Path]:
-    """comparison.md, comparison.json, comparison.png and recall.png; returns what was written."""
+def write_comparison(comparison: Comparison, directory: Path, *, labels: LabelComparison | None = None) -> list[Path]:
+    """comparison.md, .json and .png, recall.png, of labels labels.md and labels.json; returns what was written."""
     with replacing_directory(directory) as folder:
+        if labels is not None:
+            (folder / "labels.md").write_text(labels.to_markdown(), encoding="utf-8")
+            (folder / "labels.json").write_text(labels.to_json() + "\n", encoding="utf-8")
         (folder / "comparison.md").write_text(comparison.to_markdown(), encoding="utf-8")
         (folder / "comparison.json").write_text(comparison.to_json() + "\n", encoding="utf-8")
         plot_comparison(comparison, folder / "comparison.png")
-        plot_recall(comparison, folder / "recall.png")
+        if max(comparison.settings.ks) > 1:
+            plot_recall(comparison, folder / "recall.png")
         names = sorted(path.name for path in folder.iterdir())
     return [directory / name for name in names]
 

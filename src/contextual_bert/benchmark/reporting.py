@@ -3,22 +3,22 @@
 It trains nothing and writes no file. PROTOCOL, points 10, 11 and 13.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from contextual_bert.benchmark.preparation import Preparation
+from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.run_files import commit, hardware
-from contextual_bert.evaluation import Provenance, Report, evaluate_scores
-from contextual_bert.inference import ScoredSet, bin_names, segment_labels, set_index
+from contextual_bert.evaluation import LabelReport, LabelSettings, Provenance, Report, evaluate_labels, evaluate_scores
+from contextual_bert.inference import ScoredSet, segment_labels, set_index
 
-FREQUENCY_FEATURE = "masked item, times in training"
-FREQUENCY_EDGES = (10.0, 100.0, 1_000.0)
+MAX_GROUPS = 20
 
 
-def report_on(part: str, scored: ScoredSet, ready: Preparation, *, seed: int) -> Report:
-    """Metrics with intervals and segments of one part."""
+def report_on(part: str, scored: ScoredSet, ready: Prepared, *, segments: Mapping[str, Any], seed: int) -> Report:
+    """Metrics with intervals and segments of one part; a label of each scored row for each feature."""
     dataset, customers = ready.datasets[part], ready.customers(part)
     index = set_index(dataset, scored.scores.example_id)
     known = ready.customers("train")
@@ -29,23 +29,32 @@ def report_on(part: str, scored: ScoredSet, ready: Preparation, *, seed: int) ->
         clusters=customers[index] if customers is not None else None,
         # A split by customer makes every customer cold: a segment of all says nothing.
         cold_customers=is_cold[index] if is_cold.any() and not is_cold.all() else None,
-        segments={
-            **{name: take(labels, index) for name, labels in segment_labels(dataset, ready.processor).items()},
-            FREQUENCY_FEATURE: item_frequencies(ready, part, index, scored.scores.position),
-        },
-        num_items=len(ready.processor.items.values),
+        segments=segments,
+        num_items=ready.num_choices,
+        settings=ready.settings,
         provenance=provenance(ready, seeds=(seed,)),
     )
 
 
-def item_frequencies(
-    ready: Preparation, part: str, index: NDArray[np.int64], positions: NDArray[np.int64]
-) -> NDArray[np.str_]:
-    """How often the item at each of these places is in training, as bins: whether rare items are predicted at all."""
-    counts = np.bincount(ready.datasets["train"].item_ids.numpy(), minlength=len(ready.processor.items))
-    dataset = ready.datasets[part]
-    targets = dataset.item_ids.numpy()[dataset.offsets.numpy()[index] + positions]
-    return np.array(bin_names(FREQUENCY_EDGES))[np.digitize(counts[targets], FREQUENCY_EDGES)]
+def label_report_on(part: str, scored: ScoredSet, ready: Prepared) -> LabelReport | None:
+    """Accuracy, errors of grades, names found, for each value of each feature too; None where nothing has a label."""
+    if scored.labelled is None:
+        return None
+    index = set_index(ready.datasets[part], scored.labelled.example_id)
+    customers = ready.customers(part)
+    return evaluate_labels(
+        scored.labelled,
+        clusters=customers[index] if customers is not None else None,
+        groups=label_groups(part, index, ready),
+        settings=LabelSettings(cluster_name=ready.settings.cluster_name),
+    )
+
+
+def label_groups(part: str, index: NDArray[np.int64], ready: Prepared) -> dict[str, Any]:
+    """The features with a handful of values, for each row of the index: metrics are told apart by them."""
+    found = segment_labels(ready.datasets[part], ready.processor)
+    few = {name: labels for name, labels in found.items() if not isinstance(labels, list)}
+    return {name: labels[index] for name, labels in few.items() if len(np.unique(labels)) <= MAX_GROUPS}
 
 
 def take(labels: NDArray[np.str_] | list[list[str]], index: NDArray[np.int64]) -> NDArray[np.str_] | list[list[str]]:
@@ -53,7 +62,7 @@ def take(labels: NDArray[np.str_] | list[list[str]], index: NDArray[np.int64]) -
     return [labels[place] for place in index.tolist()] if isinstance(labels, list) else labels[index]
 
 
-def cluster_numbers(ready: Preparation, part: str, example_ids: NDArray[np.int64]) -> NDArray[np.int64] | None:
+def cluster_numbers(ready: Prepared, part: str, example_ids: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """A number for the customer of each scored row, the same in every run on these data."""
     customers = ready.customers(part)
     if customers is None:
@@ -62,7 +71,7 @@ def cluster_numbers(ready: Preparation, part: str, example_ids: NDArray[np.int64
     return numbers[set_index(ready.datasets[part], example_ids)].astype(np.int64)
 
 
-def provenance(ready: Preparation, *, seeds: Sequence[int]) -> Provenance:
+def provenance(ready: Prepared, *, seeds: Sequence[int]) -> Provenance:
     """Where the numbers of a report come from."""
     return Provenance(
         data_digest=ready.split.data_digest[:16],

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
 from contextual_bert.errors import RunDirectoryError
-from contextual_bert.evaluation import Cost, LearningCurve, LearningPoint, Report, Run, Scores
+from contextual_bert.evaluation import Cost, LabelledRows, LearningCurve, LearningPoint, Report, Run, Scores
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
@@ -28,6 +28,7 @@ METRICS_FILE = "metrics.json"
 HISTORY_FILE = "history.json"
 WEIGHTS_FILE = "model.safetensors"
 SCORES_FILE = "test_scores.safetensors"
+LABELS_FILE = "test_labels.safetensors"
 CHECKPOINTS = "checkpoints"
 TENSORBOARD = "tensorboard"
 CLUSTERS = "cluster"
@@ -79,6 +80,29 @@ def save_scores(scores: Scores, clusters: np.ndarray | None, path: Path) -> None
     save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
 
 
+def save_labels(labelled: LabelledRows, path: Path) -> None:
+    """The label of each scored row, the true one and the best one; their names go along."""
+    arrays = {name: np.ascontiguousarray(array) for name, array in labelled.as_arrays().items()}
+    save_file(arrays, path, metadata={"names": json.dumps(labelled.names)})
+
+
+def load_labels(directory: Path) -> LabelledRows | None:
+    """The labels of a finished run on texts, None where it has none.
+
+    Raises:
+        RunDirectoryError: the file is damaged.
+    """
+    path = directory / LABELS_FILE
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, framework="numpy") as file:
+            names = tuple(json.loads(file.metadata()["names"]))
+            return LabelledRows(**{name: file.get_tensor(name) for name in file.keys()}, names=names)  # noqa: SIM118
+    except (SafetensorError, ValueError, TypeError, KeyError) as error:
+        raise RunDirectoryError(f"{path} holds no labels ({error}). Train again with --overwrite.") from error
+
+
 def load_run(directory: Path, *, name: str, role: Any = "method") -> Run:
     """A finished run, as ``compare_runs`` takes it.
 
@@ -91,7 +115,8 @@ def load_run(directory: Path, *, name: str, role: Any = "method") -> Run:
     except (OSError, ValueError, SafetensorError) as error:
         raise RunDirectoryError(f"{directory} is no complete run: {error}. Train it again with --overwrite.") from error
     clusters = arrays.pop(CLUSTERS, None)
-    return Run(name, Recipe.load(directory).seed, Scores(**arrays), clusters, Cost(**metrics["cost"]), role)
+    cost, labelled = Cost(**metrics["cost"]), load_labels(directory)
+    return Run(name, Recipe.load(directory).seed, Scores(**arrays), clusters, cost, role, labelled)
 
 
 def write_metrics(directory: Path, reports: Mapping[str, Report], cost: Cost, extra: Mapping[str, Any]) -> None:

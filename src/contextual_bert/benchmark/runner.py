@@ -6,15 +6,15 @@ A run that is complete is not run again, an interrupted one goes on at its last 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from safetensors.torch import load_model
 from torch import nn
 from torch.utils.tensorboard import SummaryWriter
-from transformers import PreTrainedModel, PrinterCallback, ProgressCallback, TrainerCallback, set_seed
+from transformers import PreTrainedModel, PrinterCallback, ProgressCallback, Trainer, TrainerCallback, set_seed
 from transformers.integrations.integration_utils import TensorBoardCallback
 
-from contextual_bert.benchmark.building import arguments_of, build_model, count_counted
+from contextual_bert.benchmark.building import arguments_of
 from contextual_bert.benchmark.card import write_card
 from contextual_bert.benchmark.checks import (
     BASELINES,
@@ -24,10 +24,11 @@ from contextual_bert.benchmark.checks import (
     checkpoint_to_resume,
     remember_recipe,
 )
-from contextual_bert.benchmark.preparation import Preparation, prepare
+from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.reporting import cluster_numbers, provenance, report_on
 from contextual_bert.benchmark.run_files import (
     CHECKPOINTS,
+    LABELS_FILE,
     METRICS_FILE,
     SCORES_FILE,
     TENSORBOARD,
@@ -37,26 +38,25 @@ from contextual_bert.benchmark.run_files import (
     is_trained,
     load_run,
     peak_memory_bytes,
+    save_labels,
     save_scores,
     trainer_state,
     write_history,
     write_metrics,
     write_recipe,
 )
-from contextual_bert.data import SetDataset, ShuffledContext
+from contextual_bert.benchmark.work import Work, prepare_for, work_of
 from contextual_bert.evaluation import (
     Comparison,
     Cost,
-    EvaluationSettings,
     Report,
     Role,
     Run,
     compare_runs,
 )
 from contextual_bert.evaluation.whole_files import replacing_directory
-from contextual_bert.inference import ScoredSet, score
+from contextual_bert.inference import ScoredSet
 from contextual_bert.training import (
-    ContextualBertTrainer,
     ContextualTrainingArguments,
     TrainingProgress,
     counting,
@@ -70,7 +70,7 @@ def run(
     recipe: Recipe,
     output: Path,
     *,
-    preparation: Preparation | None = None,
+    preparation: Prepared | None = None,
     is_resumed: bool = False,
     is_quiet: bool = False,
 ) -> Report:
@@ -91,14 +91,15 @@ def run(
     """
     check_conditioning(recipe.conditioning)
     checkpoint = checkpoint_to_resume(output, is_resumed=is_resumed)
-    ready = preparation or prepare(recipe)
-    recipe = ready.resolve(recipe)
+    ready = preparation or prepare_for(recipe)
+    recipe, work = ready.resolve(recipe), work_of(ready)
     if checkpoint is not None:
         check_same_recipe(recipe, output, split_digest=ready.split.digest)
-    arguments = arguments_of(recipe, output / CHECKPOINTS, has_validation="validation" in ready.datasets)
+    has_validation = "validation" in ready.datasets
+    arguments = arguments_of(recipe, output / CHECKPOINTS, has_validation=has_validation, defaults=work.training)
     set_seed(recipe.seed)
-    model = build_model(recipe, ready)
-    trainer = make_trainer(recipe, ready, model, arguments, is_quiet=is_quiet)
+    model = work.build_model(recipe)
+    trainer = make_trainer(work, recipe, model, arguments, is_quiet=is_quiet)
     if trainer.is_world_process_zero():
         remember_recipe(output, recipe, split_digest=ready.split.digest)
     started = time.perf_counter()
@@ -115,23 +116,24 @@ def run(
         for callback in trainer.callback_handler.callbacks:
             if isinstance(callback, TrainingProgress):
                 callback.close()
-    cost = Cost(count_counted(model), time.perf_counter() - started, peak_memory_bytes())
+    cost = Cost(work.count(model), time.perf_counter() - started, peak_memory_bytes())
     model.eval()
     if isinstance(model, PreTrainedModel):
         model.set_attn_implementation("sdpa")  # as it will be loaded, so that others get these digits
-    datasets = datasets_of(recipe, ready)
-    parts = [part for part in ("validation", "test") if part in datasets]
     scored: dict[str, ScoredSet] = {}
-    for part in parts:
+    reports: dict[str, Report] = {}
+    for part in (part for part in ("validation", "test") if part in ready.datasets):
         with counting(f"scoring the {part} part", is_quiet=is_quiet) as progress:
-            scored[part] = score(
-                cast(Any, model),  # each model here has score_masked
-                datasets[part],
+            scored[part] = work.score(
+                recipe,
+                model,
+                part,
                 batch_size=arguments.eval_batch_size,
                 is_shared=arguments.world_size > 1,
                 progress=progress,
             )
-    reports = {part: report_on(part, result, ready, seed=recipe.seed) for part, result in scored.items()}
+        segments = work.segments(part, scored[part])
+        reports[part] = report_on(part, scored[part], ready, segments=segments, seed=recipe.seed)
     if trainer.is_world_process_zero():
         results = {"reports": reports, "scored": scored, "cost": cost, "arguments": arguments, "history": history}
         write_run(output, recipe, ready, model, results)
@@ -139,36 +141,21 @@ def run(
     return reports.get("test") or reports["validation"]
 
 
-def datasets_of(recipe: Recipe, ready: Preparation) -> dict[str, SetDataset]:
-    """Part -> sets, with the contexts of others where the recipe says so."""
-    if not recipe.is_context_shuffled:
-        return ready.datasets
-    return {part: ShuffledContext(dataset, seed=recipe.seed) for part, dataset in ready.datasets.items()}
-
-
 def make_trainer(
-    recipe: Recipe, ready: Preparation, model: nn.Module, arguments: ContextualTrainingArguments, *, is_quiet: bool
-) -> ContextualBertTrainer:
+    work: Work, recipe: Recipe, model: nn.Module, arguments: ContextualTrainingArguments, *, is_quiet: bool
+) -> Trainer:
     """The trainer of a run: its data, TensorBoard in ``<checkpoints>/../tensorboard``, one progress bar."""
-    log, datasets = Path(str(arguments.output_dir)).parent / TENSORBOARD, datasets_of(recipe, ready)
+    log = Path(str(arguments.output_dir)).parent / TENSORBOARD
     callbacks: list[TrainerCallback] = [TensorBoardCallback(SummaryWriter(str(log)))] if arguments.should_log else []
     if not is_quiet:
         callbacks.append(TrainingProgress(f"{recipe.label}, seed {recipe.seed}"))
-    trainer = ContextualBertTrainer(
-        model,
-        arguments,
-        train_dataset=datasets["train"],
-        eval_dataset=datasets.get("validation"),
-        processor=ready.processor,
-        patience=recipe.patience,
-        callbacks=callbacks,
-    )
+    trainer = work.make_trainer(recipe, model, arguments, callbacks=callbacks)
     for printer in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(printer)
     return trainer
 
 
-def write_run(output: Path, recipe: Recipe, ready: Preparation, model: nn.Module, results: Mapping[str, Any]) -> None:
+def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, results: Mapping[str, Any]) -> None:
     """Everything that makes the directory usable and checkable; moved into place when all of it is written."""
     reports: Mapping[str, Report] = results["reports"]
     with replacing_directory(output, last=METRICS_FILE) as folder:
@@ -181,6 +168,8 @@ def write_run(output: Path, recipe: Recipe, ready: Preparation, model: nn.Module
         part = "test" if "test" in reports else "validation"
         scores = results["scored"][part].scores
         save_scores(scores, cluster_numbers(ready, part, scores.example_id), folder / SCORES_FILE)
+        if (labelled := results["scored"][part].labelled) is not None:
+            save_labels(labelled, folder / LABELS_FILE)
         resolved = {
             "data_digest": ready.split.data_digest,
             "split_digest": ready.split.digest,
@@ -196,7 +185,7 @@ def write_run(output: Path, recipe: Recipe, ready: Preparation, model: nn.Module
 
 
 def train_missing(
-    recipes: Sequence[Recipe], output: Path, ready: Preparation, *, is_quiet: bool = False, say: Say = print
+    recipes: Sequence[Recipe], output: Path, ready: Prepared, *, is_quiet: bool = False, say: Say = print
 ) -> list[Run]:
     """The runs of these recipes in ``<output>/<label>/seed-<n>``: trained where they are missing, else read."""
     runs: list[Run] = []
@@ -222,7 +211,7 @@ def compare(
     *,
     reference: str = "none",
     extra: Sequence[Run] = (),
-    preparation: Preparation | None = None,
+    preparation: Prepared | None = None,
     is_quiet: bool = False,
     say: Say = print,
 ) -> Comparison:
@@ -241,19 +230,19 @@ def compare(
         The comparison on the test part.
     """
     check_study(recipes, reference=reference, others=[each.name for each in extra])
-    ready = preparation or prepare(recipes[0])
+    ready = preparation or prepare_for(recipes[0])
     runs = train_missing(recipes, output, ready, is_quiet=is_quiet, say=say)
     return compare_runs(
         [*runs, *extra],
         reference=reference,
-        num_items=len(ready.processor.items.values),
-        settings=EvaluationSettings(),
+        num_items=ready.num_choices,
+        settings=ready.settings,
         provenance=provenance(ready, seeds=sorted({recipe.seed for recipe in recipes})),
     )
 
 
 def role_of(recipe: Recipe) -> Role:
     """What the row is in a comparison."""
-    if recipe.conditioning in BASELINES:
-        return "baseline"
-    return "control" if recipe.is_control or recipe.is_context_shuffled else "method"
+    if recipe.is_control or recipe.is_context_shuffled:
+        return "control"
+    return "baseline" if recipe.conditioning in BASELINES else "method"

@@ -14,25 +14,32 @@ import numpy as np
 
 from contextual_bert.benchmark.building import has_context
 from contextual_bert.benchmark.checks import BASELINES, check_study
-from contextual_bert.benchmark.preparation import Preparation
-from contextual_bert.benchmark.reporting import provenance
-from contextual_bert.benchmark.run_files import METRICS_FILE, is_complete, load_history
-from contextual_bert.benchmark.runner import run_directory, train_missing
+from contextual_bert.benchmark.prepared import Prepared
+from contextual_bert.benchmark.reporting import label_groups, provenance
+from contextual_bert.benchmark.run_files import METRICS_FILE, is_complete, load_history, load_run
+from contextual_bert.benchmark.runner import role_of, run_directory, train_missing
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import (
     Comparison,
     ComparisonRow,
     Interval,
+    LabelComparison,
+    LabelRun,
+    LabelSettings,
+    Provenance,
     Report,
     Run,
     Study,
+    compare_labels,
     compare_runs,
     metric_of,
     paired_bootstrap,
 )
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY
+from contextual_bert.evaluation.paper import PAPER_TABLE_1
 from contextual_bert.evaluation.runs import align_runs, group_runs
 from contextual_bert.evaluation.tables import interval_cell
+from contextual_bert.inference import set_index
 from contextual_bert.training import training_arguments
 from contextual_bert.training.recipe import Recipe
 
@@ -46,7 +53,7 @@ def study(
     recipes: Sequence[Recipe],
     output: Path,
     *,
-    preparation: Preparation,
+    preparation: Prepared,
     reference: str | None = None,
     extra: Sequence[Run] = (),
     is_report_only: bool = False,
@@ -76,12 +83,13 @@ def study(
     reference = reference or (DEFAULT_REFERENCE if DEFAULT_REFERENCE in labels else labels[0])
     check_study(recipes, reference=reference, others=[each.name for each in extra])
     runs = [*train_missing(recipes, output, preparation, say=say), *extra]
-    num_items = len(preparation.processor.items.values)
+    num_items = preparation.num_choices
     origin = provenance(preparation, seeds=sorted({recipe.seed for recipe in recipes}))
     oracle = next((each.name for each in extra if each.role == "oracle"), None)
 
     def compared_with(name: str) -> Comparison:
-        return compare_runs(runs, reference=name, num_items=num_items, provenance=origin)
+        settings = preparation.settings
+        return compare_runs(runs, reference=name, num_items=num_items, settings=settings, provenance=origin)
 
     comparison = compared_with(reference)
     curves = (load_history(run_directory(output, recipe)) for recipe in recipes)
@@ -95,6 +103,43 @@ def study(
         one_mask_from=tuple(sorted(epoch for epoch in changes if epoch is not None)),
         reports={name: load_report(run_directory(output, firsts[name])) for name in reversed(firsts)},
         texts=tuple(findings(comparison, firsts, cross_entropy_differences(runs, num_items=num_items))),
+        paper=dict(PAPER_TABLE_1) if recipes[0].texts is None else {},
+        labels=label_comparison(runs, reference, preparation, provenance=origin),
+    )
+
+
+def compare_labelled(
+    recipes: Sequence[Recipe], output: Path, ready: Prepared, *, reference: str
+) -> LabelComparison | None:
+    """The complete runs of these recipes by what they labelled, None where nothing has a label.
+
+    Args:
+        recipes: one a run, all on the same data.
+        output: folder of the runs.
+        ready: the data.
+        reference: the row that the others are compared with.
+    """
+    runs = [load_run(run_directory(output, each), name=each.label, role=role_of(each)) for each in recipes]
+    origin = provenance(ready, seeds=sorted({recipe.seed for recipe in recipes}))
+    return label_comparison(runs, reference, ready, provenance=origin)
+
+
+def label_comparison(
+    runs: Sequence[Run], reference: str, ready: Prepared, *, provenance: Provenance
+) -> LabelComparison | None:
+    """The runs by what they labelled, None where nothing has a label."""
+    labelled = [LabelRun(run.name, run.seed, run.labelled, run.role) for run in runs if run.labelled is not None]
+    if not labelled:
+        return None
+    rows, clusters = labelled[0].rows, runs[0].clusters
+    index = set_index(ready.datasets["test"], rows.example_id)
+    return compare_labels(
+        labelled,
+        reference=reference,
+        clusters=clusters if clusters is not None else rows.example_id,
+        groups=label_groups("test", index, ready),
+        settings=LabelSettings(cluster_name=ready.settings.cluster_name),
+        provenance=provenance,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from contextual_bert.benchmark.checks import BASELINES, PAPER_METHODS
+from contextual_bert.benchmark.checks import PAPER_METHODS, SET_BASELINES
 from contextual_bert.models import PAPER_PARAMETERS, matching_sizes
 from contextual_bert.training.recipe import Recipe
 
@@ -48,6 +48,6 @@ def table_rows(base: Recipe, *, baseline_training: Mapping[str, Any]) -> dict[st
             for name in WIDE
         ),
         replace(base, conditioning=LARGEST, is_context_shuffled=True),
-        *(replace(base, conditioning=name, model={}, training=baseline_training) for name in BASELINES),
+        *(replace(base, conditioning=name, model={}, training=baseline_training) for name in SET_BASELINES),
     ]
     return {recipe.label: recipe for recipe in recipes}

@@ -11,7 +11,7 @@ from contextual_bert.data.readers import read_table
 from contextual_bert.data.reviews import read_reviews
 from contextual_bert.data.samplers import LengthBucketSampler
 from contextual_bert.data.sets import SetTable, read_sets
-from contextual_bert.data.shuffling import ShuffledContext
+from contextual_bert.data.shuffling import ShuffledContext, ShuffledTexts
 from contextual_bert.data.splits import Split, split_by_customer, split_by_row, split_by_time
 from contextual_bert.data.text_masking import TextMaskingCollator
 from contextual_bert.data.texts import TextDataset
@@ -31,6 +31,7 @@ __all__ = [
     "SetPolicy",
     "SetTable",
     "ShuffledContext",
+    "ShuffledTexts",
     "Split",
     "StylistWorld",
     "TextDataset",

@@ -1,4 +1,4 @@
-"""The control with a context that says nothing: each set gets the context of another, in every epoch of another one.
+"""The control with a context that says nothing: each set, or text, gets the context of another, each epoch anew.
 
 Same model, same number of parameters, same distribution of contexts, no information. A model that gains from it has
 found a leak. It knows neither models nor metrics. PROTOCOL, point 9.
@@ -14,8 +14,9 @@ from torch import Tensor
 
 from contextual_bert.data.dataset import SetBatch, SetDataset
 from contextual_bert.data.hashing import hash_counters
+from contextual_bert.data.texts import TextDataset
 
-__all__ = ["ShuffledContext"]
+__all__ = ["ShuffledContext", "ShuffledTexts"]
 
 
 class ShuffledContext(SetDataset):
@@ -50,30 +51,73 @@ class ShuffledContext(SetDataset):
             example_ids=dataset.example_ids,
             pad_id=dataset.pad_id,
         )
-        self.seed = seed
-        # Shared memory: workers that were started before an epoch begins still see its number.
-        self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
-        self._dealt: tuple[int, Tensor] | None = None
+        self.deal = _Deal(len(self), seed)
 
     def set_epoch(self, epoch: int) -> None:
         """Deal the contexts out anew; also in workers that run already."""
-        self._epoch.fill_(epoch)
-
-    @property
-    def order(self) -> Tensor:
-        """(sets,): whose context each set has in this epoch."""
-        epoch = int(self._epoch)
-        if self._dealt is None or self._dealt[0] != epoch:
-            keys = hash_counters(self.seed, epoch, np.arange(len(self)))
-            self._dealt = epoch, torch.from_numpy(keys.argsort(kind="stable"))
-        return self._dealt[1]
+        self.deal.epoch.fill_(epoch)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         example = super().__getitem__(index)
-        other = int(self.order[index])
+        other = int(self.deal.order[index])
         return {**example, "context": {name: values[other] for name, values in self.context.items()}}
 
     def __getitems__(self, indices: Sequence[int] | Tensor) -> SetBatch:
-        others = self.order[torch.as_tensor(indices, dtype=torch.int64)]
+        others = self.deal.order[torch.as_tensor(indices, dtype=torch.int64)]
         context = {name: values[others] for name, values in self.context.items()}
         return replace(super().__getitems__(indices), context=context)
+
+
+class ShuffledTexts(TextDataset):
+    """``ShuffledContext`` for texts.
+
+    Args:
+        dataset: the texts with their own contexts.
+        seed: seed of the hash.
+
+    Example:
+        >>> age = torch.tensor([1, 2, 3])
+        >>> own = TextDataset(torch.tensor([5, 6, 7]), torch.tensor([0, 1, 2, 3]), context={"age": age})
+        >>> sorted(ShuffledTexts(own, seed=0).__getitems__([0, 1, 2])["context"]["age"].tolist())
+        [1, 2, 3]
+    """
+
+    def __init__(self, dataset: TextDataset, *, seed: int) -> None:
+        super().__init__(
+            dataset.token_ids,
+            dataset.offsets,
+            context=dataset.context,
+            labels=dataset.labels,
+            second_starts=dataset.second_starts,
+            example_ids=dataset.example_ids,
+            pad_id=dataset.pad_id,
+        )
+        self.deal = _Deal(len(self), seed)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Deal the contexts out anew; also in workers that run already."""
+        self.deal.epoch.fill_(epoch)
+
+    def __getitems__(self, indices: Sequence[int] | Tensor) -> dict[str, Any]:
+        others = self.deal.order[torch.as_tensor(indices, dtype=torch.int64)]
+        context = {"context": {name: values[others] for name, values in self.context.items()}} if self.context else {}
+        return {**super().__getitems__(indices), **context}
+
+
+class _Deal:
+    """Whose context each row has in an epoch."""
+
+    def __init__(self, num_rows: int, seed: int) -> None:
+        self.num_rows, self.seed = num_rows, seed
+        # Shared memory: workers that were started before an epoch begins still see its number.
+        self.epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
+        self._dealt: tuple[int, Tensor] | None = None
+
+    @property
+    def order(self) -> Tensor:
+        """(rows,): row -> the row whose context it has."""
+        epoch = int(self.epoch)
+        if self._dealt is None or self._dealt[0] != epoch:
+            keys = hash_counters(self.seed, epoch, np.arange(self.num_rows))
+            self._dealt = epoch, torch.from_numpy(keys.argsort(kind="stable"))
+        return self._dealt[1]

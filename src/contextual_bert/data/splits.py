@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -39,7 +39,7 @@ class Split:
     """The part of each row of a table.
 
     Args:
-        assignment: 0 training, 1 validation, 2 test, for each row of the table.
+        assignment: 0 training, 1 validation, 2 test, 3 none of them, for each row of the table.
         by: "customer", "time" or "row".
         column: the column it was made from, if any.
         fractions: the shares asked for, of validation and test.
@@ -72,6 +72,16 @@ class Split:
         if part not in PARTS:
             raise UnknownNameError(f"There is no part {part!r} in a split. {did_you_mean(part, PARTS)}")
         return np.flatnonzero(self.assignment == PARTS.index(part))
+
+    def restricted(self, keep: NDArray[np.bool_]) -> "Split":
+        """The same split of the rows under a mask; the others are in no part.
+
+        Example:
+            >>> split = split_by_row(pa.table({"x": range(100)}), validation=0.2, test=0.2)
+            >>> len(split.restricted(np.arange(100) < 10).rows("train")) <= 10
+            True
+        """
+        return replace(self, assignment=np.where(keep, self.assignment, len(PARTS)))
 
     def select(self, sets: SetTable, part: str) -> SetTable:
         """The sets of a part."""

@@ -76,6 +76,7 @@ class TextMaskingCollator(MaskingCollator):
         self.unit, self.rate = unit, rate
         self.is_word_start = is_word_start.numpy()
         is_special = np.zeros(len(self.is_word_start), dtype=bool)
+        self.special_ids = tuple(special_ids)
         is_special[list(special_ids)] = True
         self.is_special = is_special
         self.ordinary_ids = np.flatnonzero(~is_special)

@@ -1,4 +1,4 @@
-"""Whether a probability of 30% comes true three times in ten: confidence against how often the best item is right.
+"""Whether a probability of 30% comes true three times in ten: confidence against how often the best answer is right.
 
 This module does not know where probabilities come from; the error itself is `metrics.expected_calibration_error`.
 

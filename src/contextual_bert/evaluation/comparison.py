@@ -26,7 +26,7 @@ from contextual_bert.evaluation.metrics import (
     summarise,
     usable_ks,
 )
-from contextual_bert.evaluation.report import FEW_CLUSTERS, EvaluationSettings
+from contextual_bert.evaluation.report import FEW_CLUSTERS, EvaluationSettings, rows_in_words
 from contextual_bert.evaluation.runs import Cost, Role, Run, align_runs, group_runs, mean_cost, seed_warnings
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import (
@@ -111,7 +111,8 @@ class Comparison(JsonText):
     def notes(self) -> list[str]:
         """The footer: units, what brackets mean, warnings, provenance."""
         settings = self.settings
-        notes = metric_notes(num_items=self.num_items, left_out_ks=usable_ks(settings.ks, self.num_items)[1])
+        left_out = usable_ks(settings.ks, self.num_items)[1]
+        notes = metric_notes(num_items=self.num_items, left_out_ks=left_out, choice=settings.choice_name)
         notes.append(
             "First table: mean over seeds, standard error over seeds in brackets; (-) where there is one seed."
         )
@@ -124,10 +125,7 @@ class Comparison(JsonText):
         return [*notes, *(f"Warning: {warning}" for warning in self.warnings), self.provenance.line()]
 
     def heading(self) -> str:
-        return (
-            f"Comparison on {self.num_rows:,} masked positions of {self.num_sets:,} sets, "
-            f"{self.num_clusters:,} {self.settings.cluster_name}s"
-        )
+        return f"Comparison on {rows_in_words(self.settings, self.num_rows, self.num_sets, self.num_clusters)}"
 
     def tables(self) -> list[Table]:
         """The three below, where there is something in them."""
@@ -186,7 +184,7 @@ def compare_runs(
         raise UnknownNameError(f"The reference {reference!r} is not among the runs. {did_you_mean(reference, groups)}")
     scores, codes = align_runs(runs, num_items=num_items)
     if all(run.clusters is None for run in runs):
-        settings = replace(settings, cluster_name="set")
+        settings = replace(settings, cluster_name=settings.set_name)
     kept, _ = usable_ks(settings.ks, num_items)
     numbers = [summarise(each, ks=kept, num_items=num_items, num_bins=settings.num_bins) for each in scores]
     curves = [recall_curve(each, largest_k=max(kept, default=1)) for each in scores]

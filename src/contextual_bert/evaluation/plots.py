@@ -84,13 +84,13 @@ def plot_recall(evaluated: Comparison | Report, path: str | Path) -> Path:
 
 
 def plot_reliability(report: Report, path: str | Path) -> Path:
-    """How often the best item is right against how sure the model was, and how many positions were that sure."""
+    """How often the best answer is right against how sure the model was, and how many positions were that sure."""
     bins, error = report.calibration.bins, report.metrics[CALIBRATION_ERROR]
     figure = new_figure(5.6, 6.0)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     draw_reliability(upper, report)
     upper.set_xlim(0, bins[-1].high)
-    upper.set_ylabel("share of positions with the\nbest item right (0 to 1)")
+    upper.set_ylabel("share of positions with the\nbest answer right (0 to 1)")
     upper.legend(frameon=False, fontsize=9, loc="upper left")
     widths = [each.high - each.low for each in bins]
     lower.bar(
@@ -104,7 +104,7 @@ def plot_reliability(report: Report, path: str | Path) -> Path:
     lower.set_ylabel("positions")
     lower.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     lower.yaxis.set_major_locator(MaxNLocator(3, integer=True))
-    lower.set_xlabel("probability of the best item (0 to 1)")
+    lower.set_xlabel("probability of the best answer (0 to 1)")
     chance = f"chance alone: about {report.calibration.chance_error:.4f}"
     limits = f" [{error.low:.4f}, {error.high:.4f}]" if error.low == error.low else ""
     set_title(figure, f"Calibration: ECE {error.value:.4f}{limits}", f"{chance}; {report.num_rows:,} masked positions")
@@ -118,7 +118,7 @@ def draw_reliability(panel: Axes, report: Report) -> None:
     top = max(edge, *(min(1.0, max(each.accuracy.value, known(each.accuracy.high))) for each in bins))
     panel.axline((0, 0), slope=1, color=GREY, linestyle="--", linewidth=1, label="perfectly calibrated")
     for number, each in enumerate(bins):
-        label = "best item right, with interval" if number == 0 else None
+        label = "best answer right, with interval" if number == 0 else None
         arms = [[arm(each.accuracy, -1)], [arm(each.accuracy, 1)]]
         panel.errorbar(
             [each.confidence],

@@ -45,7 +45,7 @@ FEW_CLUSTERS = 30
 
 @dataclass(frozen=True)
 class EvaluationSettings:
-    """How to evaluate: ks of recall, bootstrap, calibration bins, when a segment is small, what a cluster is called."""
+    """How to evaluate: ks of recall, bootstrap, calibration bins, small segments, and what rows and clusters are."""
 
     ks: tuple[int, ...] = DEFAULT_KS
     num_resamples: int = 2000
@@ -54,6 +54,9 @@ class EvaluationSettings:
     num_bins: int = 15
     min_segment_clusters: int = 30
     cluster_name: str = "customer"
+    row_name: str = "masked position"
+    set_name: str = "set"
+    choice_name: str = "item"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ks", usable_ks(self.ks, None)[0])
@@ -127,13 +130,14 @@ class Report(JsonText):
     def notes(self) -> list[str]:
         """The footer: units, what the intervals are, what to be careful with, provenance."""
         settings, name = self.settings, self.settings.cluster_name
-        notes = metric_notes(num_items=self.num_items, left_out_ks=usable_ks(settings.ks, self.num_items)[1])
+        left_out = usable_ks(settings.ks, self.num_items)[1]
+        notes = metric_notes(num_items=self.num_items, left_out_ks=left_out, choice=settings.choice_name)
         notes.append(
             f"Brackets: {100 * settings.level:g}% interval from a bootstrap over {self.num_clusters:,} {name}s "
             f"({settings.num_resamples:,} resamples, seed {settings.seed}); in segments the closed form of the same."
         )
         notes.append(
-            f"ECE: calibration error of the best item over {settings.num_bins} equal bins, 0 to 1. It cannot be "
+            f"ECE: calibration error of the best answer over {settings.num_bins} equal bins, 0 to 1. It cannot be "
             f"negative: perfectly calibrated probabilities would show about {self.calibration.chance_error:.4f} here."
         )
         if self.num_clusters < FEW_CLUSTERS:
@@ -156,10 +160,7 @@ class Report(JsonText):
         )
 
     def _heading(self) -> str:
-        return (
-            f"Evaluation: {self.num_rows:,} masked positions of {self.num_sets:,} sets, "
-            f"{self.num_clusters:,} {self.settings.cluster_name}s"
-        )
+        return f"Evaluation: {rows_in_words(self.settings, self.num_rows, self.num_sets, self.num_clusters)}"
 
     def _tables(self, num_segments: int | None) -> list[Table]:
         rows = [(metric_of(key).heading, interval_cell(value, metric_of(key))) for key, value in self.metrics.items()]
@@ -215,7 +216,7 @@ def evaluate_scores(
     settings, labels = settings or EvaluationSettings(), dict(segments or {})
     scores.check(num_items=num_items)
     if clusters is None:
-        clusters, settings = scores.example_id, replace(settings, cluster_name="set")
+        clusters, settings = scores.example_id, replace(settings, cluster_name=settings.set_name)
     codes = cluster_codes(clusters)
     if len(codes) != len(scores):
         raise ConfigurationError(
@@ -248,6 +249,12 @@ def evaluate_scores(
         curve=recall_curve(scores, largest_k=max(kept, default=1)),
         provenance=provenance or Provenance(),
     )
+
+
+def rows_in_words(settings: EvaluationSettings, num_rows: int, num_sets: int, num_clusters: int) -> str:
+    """What was evaluated, for headings."""
+    rows = f"{num_rows:,} {settings.row_name}s of {num_sets:,} {settings.set_name}s"
+    return rows if settings.cluster_name == settings.set_name else f"{rows}, {num_clusters:,} {settings.cluster_name}s"
 
 
 def _cold_labels(cold_customers: ArrayLike, labels: Mapping[str, Any], num_rows: int) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
 from contextual_bert.evaluation.comparison import Comparison
+from contextual_bert.evaluation.label_comparison import LabelComparison
 from contextual_bert.evaluation.learning import (
     STILL_FALLING_NATS_PER_EPOCH,
     Convergence,
@@ -51,6 +52,7 @@ class Study(JsonText):
         reports: method -> report of its first seed, for calibration and segments.
         paper: the paper's table; empty where the study has nothing to do with it.
         texts: paragraphs, findings first; text between backticks is code.
+        labels: the same runs by accuracy, errors of grades and entities found, where they label texts or words.
         one_mask_from: epochs after which training went from several masks a set to one, where it did: the curves
             have a step there, for the evaluation has one mask throughout.
 
@@ -75,6 +77,7 @@ class Study(JsonText):
     paper: dict[str, PaperRow] = field(default_factory=lambda: dict(PAPER_TABLE_1))
     texts: tuple[str, ...] = ()
     one_mask_from: tuple[int, ...] = ()
+    labels: LabelComparison | None = None
 
     def __post_init__(self) -> None:
         names = rows_by_name(self.comparison)
@@ -129,6 +132,7 @@ class Study(JsonText):
             Section("Findings", paragraphs=self.texts),
             Section("Warnings", notes=self.comparison.warnings),
             self._methods(),
+            self._labels(),
             self._paper(),
             self._oracle(),
             self._learning(),
@@ -142,18 +146,25 @@ class Study(JsonText):
     def _methods(self) -> Section:
         tables = (methods_table(self.comparison, self.convergences()), self.comparison.difference_table())
         names = ", ".join(row.label for row in self.comparison.rows)
-        pictures = (
+        pictures = [
             Picture(
                 "comparison.png",
                 "Cross-entropy and recall@1 with intervals over customers. The methods share the customers, so "
                 "differences between them are surer than these intervals look: see the table of differences.",
                 f"Cross-entropy and recall@1, a row each for {names}.",
             ),
-            Picture("recall.png", "Recall by the length of the list.", f"Recall@k over k, a curve each for {names}."),
-        )
-        return Section(
-            "Methods", (f"{self.comparison.heading()}.",), tuple(table for table in tables if table.rows), pictures
-        )
+        ]
+        if max(self.comparison.settings.ks) > 1:
+            text = "Recall by the length of the list."
+            pictures.append(Picture("recall.png", text, f"Recall@k over k, a curve each for {names}."))
+        shown = tuple(table for table in tables if table.rows)
+        return Section("Methods", (f"{self.comparison.heading()}.",), shown, tuple(pictures))
+
+    def _labels(self) -> Section:
+        if self.labels is None:
+            return Section("Labels")
+        tables = tuple(table for table in self.labels.tables() if not table.title.startswith("Cost"))
+        return Section("Labels", (f"{self.labels.heading()}.",), tables, notes=tuple(self.labels.notes()))
 
     def _paper(self) -> Section:
         if not any(row.name in self.paper for row in self.comparison.rows):
@@ -220,7 +231,7 @@ class Study(JsonText):
             errors = "; ".join(
                 f"{name} {each.metrics[CALIBRATION_ERROR].value:.4f}" for name, each in self.reports.items()
             )
-            text = "How often the best item is right against how sure the model was; first seed of each method."
+            text = "How often the best answer is right against how sure the model was; first seed of each method."
             pictures.append(Picture("reliability_by_method.png", text, f"Reliability. Calibration errors: {errors}."))
         if best is not None:
             error = f"calibration error {self.reports[best].metrics[CALIBRATION_ERROR].value:.4f}"

@@ -188,8 +188,8 @@ def plot_reliability_by_method(reports: Mapping[str, Report], path: str | Path) 
             panel.remove()
         elif number >= len(reports) - num_columns:
             panel.tick_params(labelbottom=True)
-    figure.supxlabel("probability of the best item (0 to 1)", fontsize=10)
-    figure.supylabel("share with the best item right (0 to 1)", fontsize=10)
+    figure.supxlabel("probability of the best answer (0 to 1)", fontsize=10)
+    figure.supylabel("share with the best answer right (0 to 1)", fontsize=10)
     set_title(figure, "Calibration by method", "dashed: perfectly calibrated; above it: more often right than said")
     return save_picture(figure, path)
 

@@ -167,16 +167,24 @@ def seed_cell(value: SeedMean, metric: Metric) -> str:
     return f"{value.mean:.{metric.digits}f} ({error})"
 
 
-def metric_notes(*, num_items: int | None, left_out_ks: Sequence[int]) -> list[str]:
-    """What a reader must know of the metrics, said once under every table."""
-    over = f" of all {num_items:,} items" if num_items else " of all items"
+def metric_notes(*, num_items: int | None, left_out_ks: Sequence[int], choice: str = "item") -> list[str]:
+    """What a reader must know of the metrics, said once under every table.
+
+    Args:
+        num_items: how many are ranked, if known.
+        left_out_ks: ks of recall that say nothing.
+        choice: what is ranked: an item, a label, a token.
+    """
+    over = f" of all {num_items:,} {choice}s" if num_items else f" of all {choice}s"
+    what = {"item": "masked item", "token": "masked token"}.get(choice, f"true {choice}")
     notes = [
-        f"CE: cross-entropy of the masked item in nats, lower is better. Recall in percent, from the full "
-        f"ranking{over}, higher is better; ties get their expected rank; with one target recall@k equals hit rate@k.",
+        f"CE: cross-entropy of the {what} in nats, lower is better. Recall in percent, from the full "
+        f"ranking{over}, higher is better; ties get their expected rank; with one target recall@k equals hit rate@k"
+        + (", and recall@1 is the accuracy." if choice == "label" else "."),
     ]
     if left_out_ks:
         names = ", ".join(f"recall@{k}" for k in left_out_ks)
-        notes.append(f"Left out: {names}. With {num_items} items it is 100% whatever the scorer does.")
+        notes.append(f"Left out: {names}. With {num_items} {choice}s it is 100% whatever the scorer does.")
     return notes
 
 

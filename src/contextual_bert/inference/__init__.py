@@ -3,6 +3,7 @@
 from contextual_bert.inference.constraints import CONSTRAINTS, permitted_items
 from contextual_bert.inference.encode import bin_names, encode_sets, placed, segment_labels, set_index
 from contextual_bert.inference.encode_texts import EncodedTexts, TextReport, encode_texts
+from contextual_bert.inference.label_scoring import score_labels
 from contextual_bert.inference.pipeline import Answer, Candidate, CompletionPipeline, Slot
 from contextual_bert.inference.saved import load_text_model
 from contextual_bert.inference.scoring import ScoredSet, Scorer, score
@@ -30,6 +31,7 @@ __all__ = [
     "placed",
     "sample_texts",
     "score",
+    "score_labels",
     "segment_labels",
     "set_index",
 ]

@@ -16,7 +16,7 @@ from torch import distributed as dist
 
 from contextual_bert.data import EveryPosition, MaskingCollator, SetDataset
 from contextual_bert.errors import DataError
-from contextual_bert.evaluation import Scores
+from contextual_bert.evaluation import LabelledRows, Scores
 from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS
 
 
@@ -36,10 +36,15 @@ class Scorer(Protocol):
 
 
 class ScoredSet(NamedTuple):
-    """Scores of a data set, and at how many positions the item is unknown to the vocabulary, so cannot be ranked."""
+    """Scores of a data set, and what goes with them.
+
+    ``num_unknown_targets``: positions whose item is unknown to the vocabulary, so cannot be ranked; ``labelled``: of
+    texts and words with labels, which label was the best.
+    """
 
     scores: Scores
-    num_unknown_targets: int
+    num_unknown_targets: int = 0
+    labelled: LabelledRows | None = None
 
 
 def score(
@@ -49,6 +54,7 @@ def score(
     batch_size: int = 1024,
     dtype: torch.dtype = torch.float32,
     is_shared: bool = False,
+    tokenizer: Any = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ScoredSet:
     """Mask every position of every set once and rank the true item among all items.
@@ -60,6 +66,7 @@ def score(
         dtype: bfloat16 runs the model under autocast.
         is_shared: all processes of the default process group call this and share the batches; each gets all scores. The
             batches are those of one process, and so is every digit.
+        tokenizer: of texts: its special tokens are not masked; None for sets.
         progress: called with (rows done, rows in all) after each batch.
 
     Returns:
@@ -75,9 +82,13 @@ def score(
     """
     if len(dataset) == 0:
         raise DataError("there is no set to score", fix="Give a part with at least one set.")
-    positions = EveryPosition(dataset)
+    reserved = range(len(RESERVED_ITEMS)) if tokenizer is None else tokenizer.all_special_ids
+    positions = EveryPosition(dataset, leave_out=() if tokenizer is None else reserved)
     num_processes, process = (dist.get_world_size(), dist.get_rank()) if is_shared else (1, 0)
-    collator = MaskingCollator(mask_id=RESERVED_ITEMS.index("[MASK]"), pad_id=RESERVED_ITEMS.index("[PAD]"))
+    mask_id, pad_id = RESERVED_ITEMS.index("[MASK]"), RESERVED_ITEMS.index("[PAD]")
+    if tokenizer is not None:
+        mask_id, pad_id = tokenizer.mask_token_id, tokenizer.pad_token_id
+    collator = MaskingCollator(mask_id=mask_id, pad_id=pad_id)
     device = scorer.device
     autocast = torch.autocast(device.type, dtype=dtype) if dtype != torch.float32 else nullcontext()
     # Filled in place: small results kept from each batch would pin the memory that the batch has freed.
@@ -98,7 +109,7 @@ def score(
         dist.all_gather_object(gathered, results[process_of == process])
         for number, rows_of_process in enumerate(gathered):
             results[process_of == number] = rows_of_process
-    is_known = results[:, 0] >= len(RESERVED_ITEMS)
+    is_known = ~np.isin(results[:, 0], reserved)
     scores = Scores(
         example_id=dataset.example_ids[positions.set_index].numpy()[is_known],
         position=positions.positions.numpy()[is_known],

@@ -6,6 +6,7 @@ from contextual_bert.models.configuration_contextual_bert import (
     ContextualBertConfig,
     check_layout,
 )
+from contextual_bert.models.label_ranks import rank_labels
 from contextual_bert.models.masked_lm import IGNORED_LABEL, ContextualBertForMaskedLM, MaskedScores
 from contextual_bert.models.modeling_contextual_bert import ContextualBertModel, ContextualBertPreTrainedModel
 from contextual_bert.models.parameters import (
@@ -47,6 +48,7 @@ __all__ = [
     "check_layout",
     "count_parameters",
     "matching_sizes",
+    "rank_labels",
     "register_auto_classes",
     "table1",
 ]

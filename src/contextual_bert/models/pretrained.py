@@ -131,8 +131,9 @@ def load_tokenizer(checkpoint: str | Path) -> PreTrainedTokenizerBase:
     """The tokenizer of a checkpoint.
 
     Raises:
-        CheckpointError: it has none, or one without [MASK] and [PAD].
+        CheckpointError: no checkpoint there; it has none, or one without [MASK] and [PAD].
     """
+    _config(checkpoint)  # says better what is amiss where nothing is there, or no BERT
     try:
         tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     except (OSError, ValueError, KeyError) as error:

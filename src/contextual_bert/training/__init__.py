@@ -10,6 +10,8 @@ from contextual_bert.training.arguments import (
 )
 from contextual_bert.training.progress import TrainingProgress, counting
 from contextual_bert.training.recipe import Recipe
+from contextual_bert.training.text_task import TextTask
+from contextual_bert.training.text_trainer import TextTrainer
 from contextual_bert.training.trainer import ContextualBertTrainer, MaskEpoch
 
 __all__ = [
@@ -17,6 +19,8 @@ __all__ = [
     "ContextualTrainingArguments",
     "MaskEpoch",
     "Recipe",
+    "TextTask",
+    "TextTrainer",
     "TrainingProgress",
     "add_lora",
     "check_settings",

@@ -27,6 +27,7 @@ OWN_SETTINGS = {
 POSITIVE = (
     "learning_rate",
     "masks_per_set",
+    "new_weights_learning_rate",
     "num_train_epochs",
     "per_device_train_batch_size",
     "per_device_eval_batch_size",
@@ -35,12 +36,14 @@ POSITIVE = (
 
 @dataclass
 class ContextualTrainingArguments(TrainingArguments):
-    """``TrainingArguments`` for masked items: only the defaults differ, and two settings are new.
+    """``TrainingArguments`` for masked items: only the defaults differ, and three settings are new.
 
     Args:
         masks_per_set: items masked in each set and step; smaller sets are masked whole.
         one_mask_epochs: the last so many epochs mask one item a set, as the evaluation does. Several masks are more to
             learn from in a step, but a model that never saw one mask alone is too unsure of it (docs/decisions/009).
+        new_weights_learning_rate: peak learning rate of the weights that a BERT checkpoint does not have; None:
+            ``learning_rate`` holds for all.
 
     Raises:
         ConfigurationError: ``masks_per_set`` below one; ``one_mask_epochs`` that change nothing or cannot be counted.
@@ -69,6 +72,9 @@ class ContextualTrainingArguments(TrainingArguments):
     remove_unused_columns: bool = False  # batches come whole from the data set: there are no columns to remove
     masks_per_set: int = field(default=1, metadata={"help": "Items masked in each set and step."})
     one_mask_epochs: int = field(default=0, metadata={"help": "The last so many epochs mask one item a set."})
+    new_weights_learning_rate: float | None = field(
+        default=None, metadata={"help": "Peak learning rate of the weights that a BERT checkpoint does not have."}
+    )
 
     def __post_init__(self) -> None:
         if self.masks_per_set < 1:

@@ -14,11 +14,13 @@ from contextual_bert.data import SetPolicy
 from contextual_bert.errors import ConfigurationError, RunDirectoryError, did_you_mean
 from contextual_bert.models import ContextualBertConfig
 from contextual_bert.training.arguments import check_settings
+from contextual_bert.training.text_task import TextTask
 
 FORMAT = "contextual-bert recipe 1"
 RECIPE_FILE = "recipe.json"
 SplitBy = Literal["customer", "time", "row"]
 ItemVectors = Literal["cooccurrence", "random"]
+TrainedWeights = Literal["all", "new"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +29,9 @@ class Recipe:
 
     Args:
         data: path of the table.
-        items: name of its items column.
-        customer: column that says whose set it is: the unit of splits and intervals; None makes each set its own.
+        items: name of its items column; None where it is a table of texts.
+        texts: what is learned from a table of texts; None where it is one of sets.
+        customer: column that says whose set or text it is: the unit of splits and intervals; None: each is its own.
         time: column that says when; with ``split_by='time'`` the latest sets are the test.
         split: path of a split file; None makes a split from the next four settings.
         split_by: "customer", "time" or "row"; None takes the customer if one is named, else the row.
@@ -45,6 +48,7 @@ class Recipe:
         item_vectors: what a new model starts with: "cooccurrence" takes the first vectors of the items from which items
             are together in the training sets (docs/decisions/010), "random" draws them like all other weights; None is
             "cooccurrence", or with ``init_from`` the vectors of that run.
+        trained_weights: for texts: "all", or "new", which leaves the checkpoint's as they are.
         model: fields of ContextualBertConfig that differ from ``DEFAULT_MODEL``.
         training: fields of ContextualTrainingArguments that differ from its defaults.
         patience: stop after so many epochs without a better validation cross-entropy; None never stops early.
@@ -62,7 +66,8 @@ class Recipe:
     """
 
     data: str
-    items: str
+    items: str | None = None
+    texts: TextTask | None = None
     customer: str | None = None
     time: str | None = None
     split: str | None = None
@@ -78,6 +83,7 @@ class Recipe:
     is_control: bool = False
     is_context_shuffled: bool = False
     item_vectors: ItemVectors | None = None
+    trained_weights: TrainedWeights = "all"
     model: Mapping[str, Any] = field(default_factory=dict[str, Any])
     training: Mapping[str, Any] = field(default_factory=dict[str, Any])
     patience: int | None = None
@@ -89,6 +95,12 @@ class Recipe:
     def __post_init__(self) -> None:
         check_settings(self.training)
         check_fields(self.model)
+        if (self.items is None) == (self.texts is None):
+            raise ConfigurationError(
+                "Name either the column of items, items=..., or a column of texts, texts=TextTask()."
+            )
+        if self.texts is not None:
+            self._check_texts()
         if self.split_by is not None and self.split_by not in get_args(SplitBy):
             raise ConfigurationError(f"split_by={self.split_by!r}. {did_you_mean(self.split_by, get_args(SplitBy))}")
         if self.split_by == "customer" and self.customer is None:
@@ -107,15 +119,45 @@ class Recipe:
                     f"item_vectors={self.item_vectors!r} is for a new model, and this one starts from "
                     f"{self.init_from}, whose vectors are kept. Leave one of the two out."
                 )
+        if self.trained_weights not in get_args(TrainedWeights) or (
+            self.texts is None and self.trained_weights != "all"
+        ):
+            raise ConfigurationError(
+                f"trained_weights={self.trained_weights!r}: give 'all', or for texts, where a checkpoint is started "
+                "from, 'new'."
+            )
         if self.name is not None and not re.fullmatch(r"\w[\w.-]*", self.name):
             raise ConfigurationError(f"name={self.name!r} names a folder: give letters, digits, '_', '-' and '.'.")
         if self.patience is not None and self.patience < 1:
             raise ConfigurationError(f"patience={self.patience}: give 1 or more, or leave it out.")
 
+    def _check_texts(self) -> None:
+        default = Recipe(data=self.data, items="items")
+        for name in ("policy", "item_vectors", "init_from"):
+            if getattr(self, name) != getattr(default, name):
+                raise ConfigurationError(
+                    f"{name}={getattr(self, name)!r} is for sets of items, and this is a table of texts. Leave it out."
+                )
+        if "masks_per_set" in self.training:
+            raise ConfigurationError(
+                "masks_per_set is for sets of items. For texts, mask_rate says what share of the tokens is hidden."
+            )
+
     @property
     def label(self) -> str:
         """What the row is called: the name, else that of the method; a shuffled context is said."""
         return self.name or (f"{self.conditioning}_shuffled" if self.is_context_shuffled else self.conditioning)
+
+    @property
+    def item_column(self) -> str:
+        """The column of items.
+
+        Raises:
+            ConfigurationError: the recipe is for texts.
+        """
+        if self.items is None:
+            raise ConfigurationError(f"{self.data} is a table of texts, and this is for sets of items.")
+        return self.items
 
     def with_seed(self, seed: int) -> Self:
         """The same run with another seed; the split stays."""
@@ -138,15 +180,24 @@ class Recipe:
                 f"This is no {FORMAT!r} (format: {content.get('format')!r}). It is from another version: train again."
             )
         policy: dict[str, Any] = dict(values.pop("policy", {}))
-        for kind, names in ((cls, values), (SetPolicy, policy)):
+        texts: dict[str, Any] | None = values.pop("texts", None)
+        for kind, names in ((cls, values), (SetPolicy, policy), (TextTask, texts or {})):
             known = [each.name for each in fields(kind)]
             for name in names:
                 if name not in known:
                     raise RunDirectoryError(f"The recipe has an unknown key {name!r}. {did_you_mean(name, known)}")
-        lacking = [name for name in ("data", "items") if name not in values]
+        lacking = [
+            *(["data"] if "data" not in values else []),
+            *(["items or texts"] if texts is None and values.get("items") is None else []),
+        ]
         if lacking:
             raise RunDirectoryError(f"The recipe lacks {' and '.join(lacking)}: it is incomplete. Train again.")
-        return cls(policy=SetPolicy(**policy), exclude=tuple(values.pop("exclude", ())), **values)
+        return cls(
+            policy=SetPolicy(**policy),
+            texts=TextTask(**texts) if texts is not None else None,
+            exclude=tuple(values.pop("exclude", ())),
+            **values,
+        )
 
     @classmethod
     def load(cls, directory: Path) -> Self:

@@ -4,38 +4,53 @@ A plain Trainer trains the same models; here the batches have one length, the ma
 depending on workers, resume or world size, and evaluation ranks the whole vocabulary at every position of every set.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.data import Dataset, Sampler
 from transformers import (
     EarlyStoppingCallback,
     EvalPrediction,
-    Trainer,
     TrainerCallback,
     TrainerControl,
     TrainerState,
     TrainingArguments,
 )
 
-from contextual_bert.data import EveryPosition, LengthBucketSampler, MaskingCollator, SetDataset, ShuffledContext
+from contextual_bert.data import (
+    EveryPosition,
+    LengthBucketSampler,
+    MaskingCollator,
+    SetDataset,
+    ShuffledContext,
+    TextMaskingCollator,
+)
 from contextual_bert.evaluation import Scores, summarise
+from contextual_bert.evaluation.metrics import CROSS_ENTROPY, DEFAULT_KS
 from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS, ContextualBertForMaskedLM, ContextualBertProcessor
 from contextual_bert.training.arguments import ContextualTrainingArguments
+from contextual_bert.training.new_weights import NewWeightsTrainer
+
+
+class ChangesByEpoch(Protocol):
+    """What is another in every epoch: the masks of a collator, the contexts of the shuffled control."""
+
+    def set_epoch(self, epoch: int) -> None: ...
 
 
 class MaskEpoch(TrainerCallback):
     """Tells the collator which epoch it is, so that every epoch masks other items. For use with a plain Trainer too.
 
     Args:
-        collator: the collator of the training batches.
-        dataset: the training sets, where their contexts change with the epoch too.
+        *followers: the collator of the training batches; the training data, where their contexts change as well.
     """
 
-    def __init__(self, collator: MaskingCollator, dataset: ShuffledContext | None = None) -> None:
-        self.followers = [collator] if dataset is None else [collator, dataset]
+    def __init__(self, *followers: ChangesByEpoch) -> None:
+        self.followers = followers
 
     def on_epoch_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -44,7 +59,7 @@ class MaskEpoch(TrainerCallback):
             follower.set_epoch(int(state.epoch or 0))
 
 
-class ContextualBertTrainer(Trainer):
+class ContextualBertTrainer(NewWeightsTrainer):
     """Trains a masked model on a SetDataset.
 
     Args:
@@ -55,6 +70,7 @@ class ContextualBertTrainer(Trainer):
         processor: saved with every checkpoint, so that a checkpoint is usable by itself; says which ids are [PAD] and
             [MASK], as the model's config does where there is none.
         patience: stop after so many evaluations without a better cross-entropy; None never stops early.
+        collator: of the training batches, for texts; None masks items as ``args`` says.
 
     Relation to its siblings:
         transformers' Trainer with a MaskingCollator and MaskEpoch trains the same model, with padding and without
@@ -62,7 +78,7 @@ class ContextualBertTrainer(Trainer):
 
     Example:
         >>> ContextualBertTrainer.__mro__[1].__name__
-        'Trainer'
+        'NewWeightsTrainer'
     """
 
     def __init__(
@@ -75,26 +91,28 @@ class ContextualBertTrainer(Trainer):
         processor: ContextualBertProcessor | None = None,
         patience: int | None = None,
         callbacks: list[TrainerCallback] | None = None,
+        collator: TextMaskingCollator | None = None,
     ) -> None:
         ids: Any = processor.tokenizer if processor is not None else model.config
-        collator = MaskingCollator(
+        reserved = range(len(RESERVED_ITEMS)) if collator is None else collator.special_ids
+        masking = collator or MaskingCollator(
             mask_id=ids.mask_token_id,
             pad_id=ids.pad_token_id,
             masks_per_set=args.masks_per_set,
             one_mask_from_epoch=args.one_mask_from_epoch,
             seed=args.seed,
         )
-        shuffled = train_dataset if isinstance(train_dataset, ShuffledContext) else None
+        shuffled = [train_dataset] if isinstance(train_dataset, ShuffledContext) else []
         early = [EarlyStoppingCallback(early_stopping_patience=patience)] if patience is not None else []
         super().__init__(
             model=model,
             args=args,
-            data_collator=collator,
+            data_collator=masking,
             train_dataset=train_dataset,
-            eval_dataset=EveryPosition(eval_dataset) if eval_dataset is not None else None,
+            eval_dataset=_positions(eval_dataset, collator) if eval_dataset is not None else None,
             processing_class=processor,
-            compute_metrics=summarise_prediction,
-            callbacks=[MaskEpoch(collator, shuffled), *early, *(callbacks or [])],
+            compute_metrics=partial(summarise_prediction, reserved=tuple(reserved)),
+            callbacks=[MaskEpoch(masking, *shuffled), *early, *(callbacks or [])],
         )
 
     def _get_train_sampler(self, train_dataset: Dataset[Any] | None = None) -> Sampler[int] | None:
@@ -145,24 +163,30 @@ class WholeBatchSampler(Sampler[int]):
         return (min(row, self.num_rows - 1) for row in range(self.num_filled))
 
 
-def summarise_prediction(prediction: EvalPrediction) -> dict[str, float]:
+def _positions(dataset: SetDataset, collator: TextMaskingCollator | None) -> EveryPosition:
+    return EveryPosition(dataset, leave_out=collator.special_ids if collator is not None else ())
+
+
+def summarise_prediction(prediction: EvalPrediction, *, reserved: Sequence[int]) -> dict[str, float]:
     """Metrics of a full ranking from what ``prediction_step`` gathered.
 
-    Items that the vocabulary does not know cannot be ranked: they are left out. ``loss`` is the cross-entropy, which
-    the loop of transformers would take as the mean of unequal batches.
+    Items that the vocabulary does not know have a reserved id and cannot be ranked: they are left out. ``loss`` is the
+    cross-entropy, which the loop of transformers would take as the mean of unequal batches.
     """
-    predictions: Any = prediction.predictions
-    is_known = np.asarray(prediction.label_ids) >= len(RESERVED_ITEMS)
-    log_probability, num_better, num_tied, confidence = (column[is_known] for column in predictions)
+    return summarise_rows(prediction.predictions, ~np.isin(np.asarray(prediction.label_ids), reserved))
+
+
+def summarise_rows(columns: Any, is_asked: NDArray[np.bool_], *, ks: Sequence[int] = DEFAULT_KS) -> dict[str, float]:
+    """Metrics of the rows that are asked for, of arrays that are the columns of MaskedScores."""
+    log_probability, num_better, num_tied, confidence = (column[is_asked] for column in columns)
     num_rows = len(log_probability)
-    numbers = summarise(
-        Scores(
-            example_id=np.arange(num_rows),
-            position=np.zeros(num_rows, dtype=np.int64),
-            log_probability=log_probability.astype(np.float64),
-            num_better=num_better,
-            num_tied=num_tied,
-            confidence=confidence.astype(np.float64),
-        )
+    scores = Scores(
+        example_id=np.arange(num_rows),
+        position=np.zeros(num_rows, dtype=np.int64),
+        log_probability=log_probability.astype(np.float64),
+        num_better=num_better,
+        num_tied=num_tied,
+        confidence=confidence.astype(np.float64),
     )
-    return {"loss": numbers["cross_entropy_nats"], **numbers}
+    numbers = summarise(scores, ks=ks)
+    return {"loss": numbers[CROSS_ENTROPY], **numbers}

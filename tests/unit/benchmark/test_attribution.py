@@ -16,7 +16,7 @@ import torch
 
 from contextual_bert.benchmark import attribute_run, attribution, evaluate_run, run, write_attribution
 from contextual_bert.benchmark.attribution import donor_of, with_permuted
-from contextual_bert.benchmark.evaluation import load_evaluation
+from contextual_bert.benchmark.set_evaluation import load_evaluation
 from contextual_bert.data import SetDataset
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
 from contextual_bert.evaluation import FeatureImportances

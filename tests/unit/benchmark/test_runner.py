@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from contextual_bert.benchmark import Preparation, compare, load_run, prepare, run, runner
+from contextual_bert.benchmark import Preparation, compare, load_run, prepare, run, runner, set_work
 from contextual_bert.benchmark.evaluation import evaluate_run
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import SetPolicy, Split
@@ -178,14 +178,14 @@ def test_a_run_goes_on_from_another_with_new_items(
         model={},
     )
     started: list[dict[str, torch.Tensor]] = []
-    build = runner.build_model
+    build = set_work.build_model
 
     def recorded(*arguments: Any) -> Any:
         model = build(*arguments)
         started.append({name: weight.clone() for name, weight in model.state_dict().items()})
         return model
 
-    monkeypatch.setattr(runner, "build_model", recorded)
+    monkeypatch.setattr(set_work, "build_model", recorded)
     run(recipe, tmp_path / "run", is_quiet=True)
     old, begun = load_file(finished / "model.safetensors"), started[0]
     num_old = old[EMBEDDINGS].shape[0]

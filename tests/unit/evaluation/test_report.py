@@ -189,7 +189,7 @@ items, higher is better; ties get their expected rank; with one target recall@k 
 - Left out: recall@250. With 20 items it is 100% whatever the scorer does.
 - Brackets: 95% interval from a bootstrap over 2 customers (100 resamples, seed 0); in segments the closed form of the \
 same.
-- ECE: calibration error of the best item over 15 equal bins, 0 to 1. It cannot be negative: perfectly calibrated \
+- ECE: calibration error of the best answer over 15 equal bins, 0 to 1. It cannot be negative: perfectly calibrated \
 probabilities would show about 0.0000 here.
 - Few customers (2): the intervals are too narrow or unknown.
 - Segments marked * have fewer than 2 customers (0 of 2) and are never the worst. Worst segment: a|b = v, CE 1.3863 \

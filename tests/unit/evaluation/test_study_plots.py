@@ -54,7 +54,7 @@ def test_axes_name_their_units(study, drawn, tmp_path):
     assert gap.axes[0].get_xlabel() == "cross-entropy above the oracle (nats), lower is better"
     assert cost.axes[0].get_xlabel() == "training time (s), lower is better"
     assert cost.axes[0].get_ylabel() == "cross-entropy (nats), lower is better"
-    assert reliability.get_supxlabel() == "probability of the best item (0 to 1)"
+    assert reliability.get_supxlabel() == "probability of the best answer (0 to 1)"
 
 
 def test_a_line_a_seed_and_a_name_a_method(study, drawn, tmp_path):

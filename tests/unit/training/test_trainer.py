@@ -316,7 +316,7 @@ def test_a_shuffled_context_is_dealt_out_anew_each_epoch(tiny_data: Preparation,
     collate: Any = trainer.data_collator
 
     def recorded(batch: Any) -> dict[str, Any]:
-        orders.append(tuple(shuffled.order.tolist()))
+        orders.append(tuple(shuffled.deal.order.tolist()))
         return collate(batch)
 
     trainer.data_collator = recorded

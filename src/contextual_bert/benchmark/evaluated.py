@@ -1,0 +1,79 @@
+"""What an evaluation gives, which rows of a table it is of, and where its numbers come from: for sets and texts.
+
+It scores nothing.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from rich.console import Group
+
+from contextual_bert.benchmark.run_files import commit, hardware
+from contextual_bert.data import Split, table_digest
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.evaluation import LabelReport, Provenance, Report, Scores
+from contextual_bert.training.recipe import Recipe
+
+WHOLE = "all"
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A report and what it is about.
+
+    Args:
+        report: the numbers.
+        scores: the rows they were computed from.
+        num_unknown_targets: positions left out because their item is not in the vocabulary: it cannot be ranked.
+        lines: what was read, for people.
+        labels: of texts and words with labels: accuracy, errors of grades, names found.
+    """
+
+    report: Report
+    scores: Scores
+    num_unknown_targets: int
+    lines: tuple[str, ...]
+    labels: LabelReport | None = None
+
+    def to_json(self) -> str:
+        """The report; with the key ``labels`` where there are any."""
+        content = json.loads(self.report.to_json())
+        return json.dumps(content | ({"labels": json.loads(self.labels.to_json())} if self.labels is not None else {}))
+
+    def to_markdown(self, *, num_segments: int | None = None) -> str:
+        """Tables and footers; at most ``num_segments`` segments, the worst first, or all in order."""
+        labels = [self.labels.to_markdown()] if self.labels is not None else []
+        return "\n".join([self.report.to_markdown(num_segments=num_segments), *labels])
+
+    def to_rich(self, *, num_segments: int | None = 10) -> Group:
+        """The same for a terminal."""
+        labels = [self.labels.to_rich()] if self.labels is not None else []
+        return Group(self.report.to_rich(num_segments=num_segments), *labels)
+
+
+def split_for(recipe: Recipe, directory: Path, table: pa.Table, part: str | None) -> tuple[Split | None, str]:
+    """The split that the part is of, None for all rows; and the sentence that says so."""
+    if part == WHOLE:
+        return None, "evaluated: all rows, those of the training part too if the table has them"
+    if recipe.split is not None:
+        split = Split.load(recipe.split)
+        split.check(table, file=recipe.data)
+        return split, f"evaluated: the {part or 'test'} part of {recipe.split}"
+    own = Split.load(directory / "split.json")
+    if len(own.assignment) == table.num_rows and own.data_digest == table_digest(table):
+        return own, f"evaluated: the {part or 'test'} part of the split that the run was trained with"
+    if part is not None:
+        raise ConfigurationError(
+            f"part={part!r} of which split? {recipe.data} is not the table that the run was trained with. "
+            "Name a split file with --split, or leave --part out to evaluate all rows."
+        )
+    return None, "evaluated: all rows, for this is not the table that the run was trained with"
+
+
+def provenance_of(table: pa.Table, *, seed: int, recipe: str) -> Provenance:
+    """Where the numbers come from."""
+    return Provenance(
+        data_digest=table_digest(table)[:16], commit=commit(), seeds=(seed,), hardware=hardware(), recipe=recipe
+    )

@@ -1,0 +1,115 @@
+"""What the data of a run are, sets or texts: a recipe, a split, a processor, and a data set for each part.
+
+It reads nothing: that is what its two kinds do.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from contextual_bert.context import ContextSchema
+from contextual_bert.data import Split, split_by_customer, split_by_row, split_by_time
+from contextual_bert.data.splits import PARTS
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.evaluation import EvaluationSettings
+from contextual_bert.models import ContextualBertProcessor
+from contextual_bert.training.recipe import Recipe
+
+DATA_FIELDS = (
+    "data",
+    "items",
+    "texts",
+    "customer",
+    "time",
+    "split",
+    "split_by",
+    "validation",
+    "test",
+    "split_seed",
+    "policy",
+    "exclude",
+    "init_from",
+)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Prepared:
+    """The data of one or more runs.
+
+    Args:
+        recipe: where they came from, the schema filled in.
+        split: the part of each row of the table.
+        processor: vocabulary and schema.
+    """
+
+    recipe: Recipe
+    split: Split
+    processor: ContextualBertProcessor
+
+    @cached_property
+    def datasets(self) -> dict[str, Any]:
+        """Part -> what is trained on or scored; parts without a row are left out."""
+        found = {part: self.encoded(part) for part in PARTS}
+        return {part: dataset for part, dataset in found.items() if dataset is not None}
+
+    def encoded(self, part: str) -> Any:
+        """The data set of a part, None where it has no row."""
+        raise NotImplementedError
+
+    def customers(self, part: str) -> NDArray[np.str_] | None:
+        """The customer of each row of a part, None where the table names none."""
+        raise NotImplementedError
+
+    def lines(self) -> list[str]:
+        """What was read, split and found, for people."""
+        raise NotImplementedError
+
+    @property
+    def num_choices(self) -> int:
+        """Among how many items or labels the true one is ranked."""
+        raise NotImplementedError
+
+    @property
+    def settings(self) -> EvaluationSettings:
+        """How runs on these data are evaluated."""
+        return EvaluationSettings()
+
+    def resolve(self, recipe: Recipe) -> Recipe:
+        """The recipe of another run on these data, the schema filled in.
+
+        Raises:
+            ConfigurationError: it asks for other data.
+        """
+        resolved = replace(recipe, schema=self.recipe.schema)
+        differing = [name for name in DATA_FIELDS if getattr(recipe, name) != getattr(self.recipe, name)]
+        if recipe.schema is not None and ContextSchema.from_dict(dict(recipe.schema)) != self.processor.schema:
+            differing.append("schema")
+        if differing:
+            raise ConfigurationError(
+                f"These data were prepared with another {', '.join(differing)} than the recipe asks for. "
+                "Prepare them for this recipe, or give the runs the same."
+            )
+        return resolved
+
+
+def make_split(recipe: Recipe, table: pa.Table) -> Split:
+    """The split file that the recipe names, checked against the table, or a new split."""
+    if recipe.split is not None:
+        split = Split.load(recipe.split)
+        split.check(table, file=recipe.data)
+        return split
+    shares: dict[str, Any] = {"validation": recipe.validation, "test": recipe.test, "file": recipe.data}
+    if recipe.split_by == "time" and recipe.time is not None:
+        return split_by_time(table, recipe.time, **shares)
+    if recipe.customer is not None and recipe.split_by != "row":
+        return split_by_customer(table, recipe.customer, seed=recipe.split_seed, **shares)
+    return split_by_row(table, seed=recipe.split_seed, **shares)
+
+
+def column_as_text(table: pa.Table, name: str) -> NDArray[np.str_]:
+    """The values of a column, as text."""
+    return np.asarray(table.column(name).cast(pa.string()).to_numpy(zero_copy_only=False), dtype=np.str_)

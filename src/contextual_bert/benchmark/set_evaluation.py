@@ -1,0 +1,196 @@
+"""Evaluation of a finished run on sets: PROTOCOL, points 1-5 and 11.
+
+What the run directory does not say is asked for: another table, other columns, a part of a split. It trains nothing.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+
+from contextual_bert.benchmark.checks import load_recipe
+from contextual_bert.benchmark.evaluated import Evaluation, provenance_of, split_for
+from contextual_bert.benchmark.preparation import customers_of
+from contextual_bert.benchmark.reporting import take
+from contextual_bert.data import SetDataset, SetTable, Split, read_sets, read_table
+from contextual_bert.errors import DataError
+from contextual_bert.evaluation import Provenance, Scores, evaluate_scores
+from contextual_bert.inference import CompletionPipeline, ScoredSet, encode_sets, score, segment_labels, set_index
+from contextual_bert.training import ContextualTrainingArguments, chosen_device, chosen_dtype
+from contextual_bert.training.recipe import RECIPE_FILE, Recipe
+
+Progress = Callable[[int, int], None]
+BATCH_SIZE = "per_device_eval_batch_size"
+DEFAULT_BATCH_SIZE = ContextualTrainingArguments.per_device_eval_batch_size
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluationData:
+    """A finished run and the sets that it is evaluated on.
+
+    Args:
+        directory: the run directory.
+        recipe: that of the run, with what was overridden.
+        pipeline: model and processor of the run.
+        table: as it was read.
+        sets: the sets of the part.
+        dataset: the same, encoded.
+        batch_size: masked sets a forward pass.
+        dtype: what the model runs in.
+        reading: what was read and which part of it is evaluated, for people.
+    """
+
+    directory: Path
+    recipe: Recipe
+    pipeline: CompletionPipeline
+    table: pa.Table
+    sets: SetTable
+    dataset: SetDataset
+    batch_size: int
+    dtype: torch.dtype
+    reading: tuple[str, ...]
+
+    def score(self, dataset: SetDataset, *, progress: Progress | None = None) -> ScoredSet:
+        """The scores of the run's model on the sets, or on the same sets with other contexts.
+
+        Raises:
+            DataError: the vocabulary knows none of the items.
+        """
+        result = score(self.pipeline.model, dataset, batch_size=self.batch_size, dtype=self.dtype, progress=progress)
+        if len(result.scores) == 0:
+            raise DataError(
+                f"none of the {result.num_unknown_targets:,} items is in the vocabulary of {self.directory}",
+                file=self.recipe.data,
+                column=self.recipe.items,
+                fix="Name the column and the separator that the run was trained with.",
+            )
+        return result
+
+    @property
+    def num_items(self) -> int:
+        """How many items are ranked."""
+        return len(self.pipeline.processor.items.values)
+
+    def customers(self, scores: Scores) -> NDArray[np.str_] | None:
+        """The customer of each scored row, None where no column names one."""
+        if self.recipe.customer is None:
+            return None
+        return customers_of(self.sets)[set_index(self.dataset, scores.example_id)]
+
+    def lines(self, *, num_unknown: int) -> tuple[str, ...]:
+        """What was read, and what could not be ranked, for people."""
+        return (*self.reading, *_unknown_lines(self.sets, self.pipeline, num_unknown))
+
+    def provenance(self) -> Provenance:
+        """Where the numbers come from."""
+        return provenance_of(self.table, seed=self.recipe.seed, recipe=str(self.directory / RECIPE_FILE))
+
+
+def load_evaluation(
+    directory: Path,
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    part: str | None = None,
+    source: pa.Table | None = None,
+    batch_size: int | None = None,
+) -> EvaluationData:
+    """Load a finished run and read what it is evaluated on.
+
+    The items of a table that is new to the run are not counted again: the vocabulary decides what is known.
+
+    Args:
+        directory: the run directory.
+        overrides: fields of Recipe that differ from the run's: data, items, customer, split, device, dtype ...
+        part: train, validation or test of the split, or "all" rows; default: test where there is a split, else all.
+        source: the table, where it was read already.
+        batch_size: masked sets a forward pass; that of the run if left out, for another changes the last digits.
+
+    Raises:
+        RunDirectoryError: the directory is incomplete or from another version.
+        DataError, SchemaError, UnknownNameError: the table does not fit the run.
+    """
+    own = load_recipe(directory)
+    # In float32 like the numbers of the run itself, whatever it was trained in.
+    recipe = replace(own, **{"split": None, "dtype": "float32", **dict(overrides or {})})
+    device, dtype = chosen_device(recipe.device), chosen_dtype(recipe.dtype)
+    pipeline = CompletionPipeline.from_pretrained(directory, device=device)
+    table = read_table(recipe.data) if source is None else source
+    split, sentence = split_for(recipe, directory, table, part)
+    is_own = split is not None and split.digest == Split.load(directory / "split.json").digest
+    sets = read_sets(
+        table,
+        items=recipe.item_column,
+        policy=recipe.policy if is_own else replace(recipe.policy, min_count=1),
+        file=recipe.data,
+        customer=recipe.customer,
+        time=recipe.time,
+        count_rows=split.rows("train") if is_own and split is not None else None,
+    )
+    chosen = split.select(sets, part or "test") if split is not None else sets
+    if len(chosen) == 0:
+        raise DataError(f"no set of the part {part or 'test'!r} is left", file=recipe.data, fix="Name another --part.")
+    return EvaluationData(
+        directory=directory,
+        recipe=recipe,
+        pipeline=pipeline,
+        table=table,
+        sets=chosen,
+        dataset=encode_sets(chosen, pipeline.processor, file=recipe.data),
+        batch_size=batch_size or own.training.get(BATCH_SIZE, DEFAULT_BATCH_SIZE),
+        dtype=dtype,
+        reading=(*sets.report.lines(), sentence),
+    )
+
+
+def evaluate_sets(
+    directory: Path,
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    part: str | None = None,
+    source: pa.Table | None = None,
+    batch_size: int | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Mask every position of every set once and rank the true item among all items of the run's vocabulary.
+
+    On the run's own table and split the numbers are those of its metrics.json.
+
+    Args:
+        directory: the run directory.
+        overrides, part, source, batch_size: what is evaluated and how, as for ``load_evaluation``.
+        progress: called with (rows done, rows in all).
+
+    Raises:
+        RunDirectoryError: the directory is incomplete or from another version.
+        DataError, SchemaError, UnknownNameError: the table does not fit the run.
+    """
+    data = load_evaluation(directory, overrides=overrides, part=part, source=source, batch_size=batch_size)
+    result = data.score(data.dataset, progress=progress)
+    index = set_index(data.dataset, result.scores.example_id)
+    labels = segment_labels(data.dataset, data.pipeline.processor)
+    report = evaluate_scores(
+        result.scores,
+        clusters=data.customers(result.scores),
+        segments={name: take(values, index) for name, values in labels.items()},
+        num_items=data.num_items,
+        provenance=data.provenance(),
+    )
+    num_unknown = result.num_unknown_targets
+    return Evaluation(report, result.scores, num_unknown, data.lines(num_unknown=num_unknown))
+
+
+def _unknown_lines(sets: SetTable, pipeline: CompletionPipeline, num_unknown: int) -> list[str]:
+    if num_unknown == 0:
+        return []
+    known = pipeline.processor.items.lookup(sets.values) >= 0
+    strangers = sorted(set(sets.values.filter(pa.array(~known)).to_pylist()))
+    named = ", ".join(strangers[:5]) + (", ..." if len(strangers) > 5 else "")
+    return [
+        f"{num_unknown:,} of {len(sets.values):,} positions hold one of {len(strangers):,} items that the run never "
+        f"saw ({named}): they cannot be ranked and are left out"
+    ]

@@ -1,0 +1,102 @@
+"""What a run on sets of items does: the masked model, its trainer, its scores and their segments."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+from transformers import TrainerCallback
+
+from contextual_bert.benchmark.building import build_model, count_counted
+from contextual_bert.benchmark.preparation import Preparation
+from contextual_bert.benchmark.reporting import take
+from contextual_bert.data import SetDataset, ShuffledContext
+from contextual_bert.inference import ScoredSet, bin_names, score, segment_labels, set_index
+from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
+from contextual_bert.training.recipe import Recipe
+
+FREQUENCY_FEATURE = "masked item, times in training"
+FREQUENCY_EDGES = (10.0, 100.0, 1_000.0)
+
+
+class SetWork:
+    """The work on these sets.
+
+    Args:
+        ready: the data.
+    """
+
+    training: Mapping[str, Any] = {}
+
+    def __init__(self, ready: Preparation) -> None:
+        self.ready = ready
+
+    def build_model(self, recipe: Recipe) -> nn.Module:
+        """See ``Work``."""
+        return build_model(recipe, self.ready)
+
+    def count(self, model: nn.Module) -> int:
+        """By the paper's rule."""
+        return count_counted(model)
+
+    def dataset(self, recipe: Recipe, part: str) -> SetDataset | None:
+        """The sets of a part, with the contexts of others where the recipe says so."""
+        own = self.ready.datasets.get(part)
+        return ShuffledContext(own, seed=recipe.seed) if recipe.is_context_shuffled and own is not None else own
+
+    def make_trainer(
+        self,
+        recipe: Recipe,
+        model: nn.Module,
+        arguments: ContextualTrainingArguments,
+        *,
+        callbacks: Sequence[TrainerCallback],
+    ) -> ContextualBertTrainer:
+        """See ``Work``."""
+        return ContextualBertTrainer(
+            model,
+            arguments,
+            train_dataset=self.dataset(recipe, "train"),
+            eval_dataset=self.dataset(recipe, "validation"),
+            processor=self.ready.processor,
+            patience=recipe.patience,
+            callbacks=[*callbacks],
+        )
+
+    def score(
+        self,
+        recipe: Recipe,
+        model: nn.Module,
+        part: str,
+        *,
+        batch_size: int,
+        is_shared: bool,
+        progress: Callable[[int, int], None] | None,
+    ) -> ScoredSet:
+        """See ``Work``."""
+        return score(
+            cast(Any, model),  # each model here has score_masked
+            cast(SetDataset, self.dataset(recipe, part)),
+            batch_size=batch_size,
+            is_shared=is_shared,
+            progress=progress,
+        )
+
+    def segments(self, part: str, scored: ScoredSet) -> dict[str, Any]:
+        """The context's features, and how often the masked item is in training."""
+        dataset = self.ready.datasets[part]
+        index = set_index(dataset, scored.scores.example_id)
+        return {
+            **{name: take(labels, index) for name, labels in segment_labels(dataset, self.ready.processor).items()},
+            FREQUENCY_FEATURE: self._item_frequencies(dataset, index, scored.scores.position),
+        }
+
+    def _item_frequencies(
+        self, dataset: SetDataset, index: NDArray[np.int64], positions: NDArray[np.int64]
+    ) -> NDArray[np.str_]:
+        """How often the item at each of these places is in training, as bins: are rare items predicted at all."""
+        ids = self.ready.datasets["train"].item_ids.numpy()
+        counts = np.bincount(ids, minlength=len(self.ready.processor.items))
+        targets = dataset.item_ids.numpy()[dataset.offsets.numpy()[index] + positions]
+        return np.array(bin_names(FREQUENCY_EDGES))[np.digitize(counts[targets], FREQUENCY_EDGES)]

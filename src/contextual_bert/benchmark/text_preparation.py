@@ -1,0 +1,202 @@
+"""From a recipe to encoded texts: read, split, infer the schema, cut and encode. ``preparation`` does it for sets.
+
+The schema, its bins and rare values are taken from the training part alone; the names of the labels from the whole
+table, for a label is no secret but how often it occurs is. PROTOCOL, point 7.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+from numpy.typing import NDArray
+
+from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split
+from contextual_bert.context import ContextSchema, infer_schema
+from contextual_bert.data import SetDataset, TextDataset, read_table
+from contextual_bert.data.columns import checked_column
+from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.evaluation import EvaluationSettings
+from contextual_bert.inference import EncodedTexts, encode_texts
+from contextual_bert.models import ContextualBertProcessor
+from contextual_bert.training import TextTask
+from contextual_bert.training.recipe import Recipe
+
+Head = Literal["classification", "tags", "masked_lm"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TextPreparation(Prepared):
+    """The texts of one or more runs.
+
+    Args:
+        recipe: where they came from, the schema filled in.
+        split: the part of each row of the table.
+        processor: the checkpoint's tokenizer, and the schema.
+        table: as it was read.
+        labels: names of the labels in the order of their ids; none where hidden tokens are learned.
+    """
+
+    table: pa.Table
+    labels: tuple[str, ...]
+
+    @property
+    def task(self) -> TextTask:
+        """What is learned from the texts."""
+        return cast(TextTask, self.recipe.texts)
+
+    @property
+    def head(self) -> Head:
+        """What the model must have on top."""
+        if self.task.label is None:
+            return "masked_lm"
+        return "tags" if pa.types.is_nested(self.table.schema.field(self.task.label).type) else "classification"
+
+    @cached_property
+    def texts(self) -> dict[str, EncodedTexts]:
+        """Part -> its texts, encoded, with what became of them; parts without a row are left out."""
+        rows = {part: self.split.rows(part) for part in ("train", "validation", "test")}
+        return {part: self._encode(found) for part, found in rows.items() if len(found)}
+
+    def encoded(self, part: str) -> TextDataset | SetDataset | None:
+        """The encoded texts of a part; where hidden tokens are learned they are sets of tokens."""
+        if part not in self.texts:
+            return None
+        texts = self.texts[part].dataset
+        if self.head != "masked_lm":
+            return texts
+        ids, pad_id = texts.example_ids, texts.pad_id
+        return SetDataset(texts.token_ids, texts.offsets, context=texts.context, example_ids=ids, pad_id=pad_id)
+
+    def customers(self, part: str) -> NDArray[np.str_] | None:
+        """The customer of each text of a part, None where the table names none."""
+        column = self.recipe.customer
+        return None if column is None else column_as_text(self.table, column)[self.split.rows(part)]
+
+    def lines(self) -> list[str]:
+        """What was read, cut, split and found, for people."""
+        found = [f"{part}: {line}" for part, texts in self.texts.items() for line in texts.report.lines()]
+        if self.labels:
+            shown = ", ".join(self.labels[:12]) + (", ..." if len(self.labels) > 12 else "")
+            found.append(f"{len(self.labels)} labels: {shown}")
+        return [*self.split.lines(), *found, *self._known_texts()]
+
+    @property
+    def num_choices(self) -> int:
+        """How many labels, or tokens, are ranked."""
+        tokenizer: Any = self.processor.tokenizer
+        return len(self.labels) or len(tokenizer) - len(tokenizer.all_special_ids)
+
+    @property
+    def settings(self) -> EvaluationSettings:
+        """Recall@1 alone where few labels are ranked: that is the accuracy."""
+        ks = (1, 5, 20) if self.head == "masked_lm" else (1,)
+        row, choice = {
+            "classification": ("label", "label"),
+            "tags": ("word", "label"),
+            "masked_lm": ("hidden token", "token"),
+        }[self.head]
+        cluster = self.recipe.customer or "text"
+        return EvaluationSettings(ks=ks, row_name=row, set_name="text", choice_name=choice, cluster_name=cluster)
+
+    def _encode(self, rows: NDArray[np.int64]) -> EncodedTexts:
+        """The texts of these rows, which are their example ids."""
+        task, table = self.task, self.table.take(pa.array(rows))
+        try:
+            encoded = encode_texts(
+                table,
+                self.processor,
+                text=task.text,
+                pair=task.pair,
+                label=task.label,
+                labels=self.labels if task.label is not None else None,
+                max_length=task.max_length,
+                truncation=cast(Any, task.truncation),
+            )
+        except DataError as error:
+            row = int(rows[error.row]) if error.row is not None else None
+            raise DataError(
+                error.problem, file=self.recipe.data, row=row, column=error.column, fix=error.fix
+            ) from error
+        encoded.dataset.example_ids = torch.from_numpy(rows)
+        return encoded
+
+    def _known_texts(self) -> list[str]:
+        """How many texts of the other parts are in training word for word."""
+        column = self.table.column(self.task.text)
+        if pa.types.is_nested(column.type):
+            column = pc.binary_join(column, " ")
+        known = column.take(pa.array(self.split.rows("train")))
+        lines: list[str] = []
+        for part in ("validation", "test"):
+            own = column.take(pa.array(self.split.rows(part)))
+            count = pc.sum(pc.is_in(own, value_set=known.combine_chunks())).as_py() or 0
+            if count:
+                lines.append(f"{count:,} of {len(own):,} {part} texts are in training too, word for word")
+        return lines or ["no text of the validation or test part is in training word for word"]
+
+
+def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPreparation:
+    """Read and encode the texts of a recipe.
+
+    Args:
+        recipe: what to read.
+        source: the table, where it was read already.
+
+    Raises:
+        DataError, UnknownNameError, SchemaError, ConfigurationError, CheckpointError: a fault of the table, of the
+            recipe or of the checkpoint, by name and place.
+    """
+    task = recipe.texts
+    if task is None:
+        raise ConfigurationError("This is a recipe for sets of items: prepare it with prepare.")
+    table = read_table(recipe.data) if source is None else source
+    for name in (task.text, task.label, task.pair, recipe.customer):
+        if name is not None:
+            checked_column(table, name, file=recipe.data, complete=True)
+    split = make_split(recipe, table)
+    if not len(split.rows("train")):
+        raise DataError("no row is in the training part", file=recipe.data, fix="Make validation and test smaller.")
+    schema = text_schema(recipe, task, table.take(pa.array(split.rows("train"))))
+    processor = ContextualBertProcessor.from_bert(task.checkpoint, schema)
+    if task.max_length is not None:
+        processor.tokenizer.model_max_length = task.max_length  # saved with the run, so that it cuts as it was trained
+    resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
+    labels = label_names(table.column(task.label), recipe.data, task.label) if task.label is not None else ()
+    ready = TextPreparation(recipe=resolved, split=split, processor=processor, table=table, labels=labels)
+    ready.texts  # noqa: B018  (a faulty row is found before a model is built)
+    return ready
+
+
+def text_schema(recipe: Recipe, task: TextTask, training: pa.Table) -> ContextSchema | None:
+    """The schema of the recipe, or one inferred from the training part; None where no column is left for it."""
+    if recipe.schema is not None:
+        return ContextSchema.from_dict(dict(recipe.schema))
+    named = (task.text, task.label, task.pair, recipe.customer, *recipe.exclude)
+    exclude = [name for name in named if name is not None]
+    if set(training.column_names) <= set(exclude):
+        return None
+    return infer_schema(training, exclude=exclude).schema
+
+
+def label_names(column: pa.ChunkedArray, file: str, name: str) -> tuple[str, ...]:
+    """The labels or tags of a column, sorted.
+
+    Raises:
+        DataError: numbers instead of classes, or less than two of them.
+    """
+    values = pc.list_flatten(column) if pa.types.is_nested(column.type) else column
+    if pa.types.is_floating(values.type):
+        raise DataError(
+            f"the column is of type {values.type}, numbers and no classes",
+            file=file,
+            column=name,
+            fix="Give names or whole numbers of classes; to predict numbers, train with transformers' Trainer.",
+        )
+    names = sorted(pc.unique(values.drop_null()).to_pylist())
+    if len(names) < 2:
+        raise DataError(f"only the label {names} occurs", file=file, column=name, fix="Give two labels or more.")
+    return tuple(str(each) for each in names)

@@ -1,0 +1,218 @@
+"""What a run on texts does: the model for its head, from a checkpoint, its trainer, its scores and their segments."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from transformers import Trainer, TrainerCallback
+
+from contextual_bert.baselines import BiLSTM, BiLSTMTagger, ConcatText, ConcatWord, LabelShares, NgramBag, TextCNN
+from contextual_bert.benchmark.building import has_context
+from contextual_bert.benchmark.checks import TEXT_BASELINES, check_kind
+from contextual_bert.benchmark.reporting import take
+from contextual_bert.benchmark.text_preparation import TextPreparation
+from contextual_bert.data import SetDataset, ShuffledContext, ShuffledTexts, TextDataset, TextMaskingCollator
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.inference import ScoredSet, score, score_labels, segment_labels, set_index
+from contextual_bert.models import (
+    ContextualBertForMaskedLM,
+    ContextualBertForSequenceClassification,
+    ContextualBertForTokenClassification,
+    ContextualBertModel,
+    ContextualBertPreTrainedModel,
+)
+from contextual_bert.models.pretrained import bert_config
+from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments, TextTrainer, freeze_bert
+from contextual_bert.training.recipe import Recipe
+
+MODELS: Mapping[str, type[ContextualBertPreTrainedModel]] = {
+    "classification": ContextualBertForSequenceClassification,
+    "tags": ContextualBertForTokenClassification,
+    "masked_lm": ContextualBertForMaskedLM,
+}
+# What stands in fine-tuning scripts fits a pretrained BERT; a context that starts at nothing learns too slowly at 2e-5.
+TRAINING: Mapping[str, Any] = {
+    "learning_rate": 1e-4,
+    "num_train_epochs": 4,
+    "per_device_train_batch_size": 32,
+    "per_device_eval_batch_size": 128,
+    "lr_scheduler_type": "linear",
+    "warmup_steps": 0.1,
+}
+EXTRA_LAYERS = 6  # of BERT Concat (word), as in MA-BERT
+
+
+class TextWork:
+    """The work on these texts.
+
+    Args:
+        ready: the data.
+    """
+
+    training: Mapping[str, Any] = TRAINING
+
+    def __init__(self, ready: TextPreparation) -> None:
+        self.ready = ready
+
+    def build_model(self, recipe: Recipe) -> nn.Module:
+        """The model of a recipe, from its checkpoint, or a baseline.
+
+        Raises:
+            UnknownNameError: neither a method nor a baseline has that name.
+            ConfigurationError: a baseline that cannot do this; a method that needs a context where there is none.
+        """
+        check_kind(recipe)
+        task, schema, head = self.ready.task, self.ready.processor.schema, self.ready.head
+        if has_context(recipe) and schema is None:
+            raise ConfigurationError(
+                f"conditioning={recipe.conditioning!r} needs a context, and {recipe.data} has no column for one. "
+                "Take 'none' or a baseline without."
+            )
+        if recipe.conditioning in TEXT_BASELINES:
+            return self._baseline(recipe)
+        fields = {**self._label_fields(), **recipe.model}
+        arguments: dict[str, Any] = {"schema": schema, "conditioning": recipe.conditioning, **fields}
+        if task.is_from_scratch:
+            model: Any = MODELS[head](bert_config(task.checkpoint, **arguments))
+        else:
+            # A head that the checkpoint has is for its own labels.
+            model = MODELS[head].from_bert(
+                task.checkpoint, ignore_mismatched_sizes=bool(self.ready.labels), **arguments
+            )
+        if recipe.trained_weights == "new":
+            freeze_bert(model)
+        return model
+
+    def count(self, model: nn.Module) -> int:
+        """All of them, frozen ones too."""
+        return sum(weight.numel() for weight in model.parameters())
+
+    def dataset(self, recipe: Recipe, part: str) -> TextDataset | SetDataset | None:
+        """The texts of a part, with the contexts of others where the recipe says so."""
+        own: TextDataset | SetDataset | None = self.ready.datasets.get(part)
+        if own is None or not recipe.is_context_shuffled:
+            return own
+        if isinstance(own, SetDataset):
+            return ShuffledContext(own, seed=recipe.seed)
+        return ShuffledTexts(own, seed=recipe.seed)
+
+    def make_trainer(
+        self,
+        recipe: Recipe,
+        model: nn.Module,
+        arguments: ContextualTrainingArguments,
+        *,
+        callbacks: Sequence[TrainerCallback],
+    ) -> Trainer:
+        """See ``Work``."""
+        settings: dict[str, Any] = {
+            "train_dataset": self.dataset(recipe, "train"),
+            "eval_dataset": self.dataset(recipe, "validation"),
+            "processor": self.ready.processor,
+            "patience": recipe.patience,
+            "callbacks": [*callbacks],
+        }
+        if self.ready.head != "masked_lm":
+            return TextTrainer(model, arguments, **settings)
+        return ContextualBertTrainer(model, arguments, collator=self._collator(recipe), **settings)
+
+    def score(
+        self,
+        recipe: Recipe,
+        model: nn.Module,
+        part: str,
+        *,
+        batch_size: int,
+        is_shared: bool,
+        dtype: torch.dtype = torch.float32,
+        progress: Callable[[int, int], None] | None,
+    ) -> ScoredSet:
+        """See ``Work``; bfloat16 runs the model under autocast."""
+        dataset = self.dataset(recipe, part)
+        settings: dict[str, Any] = {"batch_size": batch_size, "is_shared": is_shared, "dtype": dtype}
+        if isinstance(dataset, SetDataset):
+            tokenizer = self.ready.processor.tokenizer
+            return score(cast(Any, model), dataset, tokenizer=tokenizer, progress=progress, **settings)
+        names = self.ready.labels
+        return score_labels(model, cast(TextDataset, dataset), names=names, progress=progress, **settings)
+
+    def segments(self, part: str, scored: ScoredSet) -> dict[str, Any]:
+        """The context's features; of texts with labels the true label, too."""
+        dataset: Any = self.ready.datasets[part]
+        index = set_index(dataset, scored.scores.example_id)
+        found = {name: take(labels, index) for name, labels in segment_labels(dataset, self.ready.processor).items()}
+        if scored.labelled is not None:
+            found["true label"] = [scored.labelled.names[number] for number in scored.labelled.true.tolist()]
+        return found
+
+    def _label_fields(self) -> dict[str, Any]:
+        """The fields of the config that name the labels."""
+        names = dict(enumerate(self.ready.labels))
+        if not names:
+            return {}
+        fields = {"id2label": names, "label2id": {name: number for number, name in names.items()}}
+        if self.ready.head == "tags":
+            return fields
+        kind = {"is_ordinal": True} if self.ready.task.is_ordinal else {"problem_type": "single_label_classification"}
+        return {**fields, **kind}
+
+    def _baseline(self, recipe: Recipe) -> nn.Module:
+        tokenizer: Any = self.ready.processor.tokenizer
+        schema, name = self.ready.processor.schema, recipe.conditioning
+        possible = {"classification": TEXT_BASELINES, "tags": ("bilstm", "bilstm_context"), "masked_lm": ()}
+        if name not in possible[self.ready.head]:
+            allowed = ", ".join(possible[self.ready.head]) or "none"
+            raise ConfigurationError(f"The baseline {name!r} cannot learn these labels. Allowed: {allowed}.")
+        layout = schema.layout if schema is not None and has_context(recipe) else ()
+        labels: dict[str, Any] = {"num_labels": len(self.ready.labels), "layout": layout}
+        reader: dict[str, Any] = {
+            **labels,
+            "conditioning": "concat" if layout else "none",
+            "reserved_ids": tokenizer.all_special_ids,
+        }
+        if name.endswith("popularity"):
+            return LabelShares(**labels, conditioning=reader["conditioning"])
+        if name.startswith("ngrams"):
+            return NgramBag(tokenizer.convert_ids_to_tokens(range(len(tokenizer))), **reader)
+        if name.startswith("cnn"):
+            return TextCNN(len(tokenizer), **reader)
+        if name.startswith("bilstm") and self.ready.head == "tags":
+            return BiLSTMTagger(len(tokenizer), **labels, conditioning=reader["conditioning"])
+        if name.startswith("bilstm"):
+            return BiLSTM(len(tokenizer), **reader)
+        bert = ContextualBertModel.from_bert(self.ready.task.checkpoint, schema=None, conditioning="none")
+        if name == "bert_concat_text":
+            return ConcatText(LastHidden(bert), hidden_size=bert.config.hidden_size, **labels)
+        return ConcatWord(
+            LastHidden(bert),
+            hidden_size=bert.config.hidden_size,
+            num_layers=EXTRA_LAYERS,
+            num_heads=bert.config.num_attention_heads,
+            intermediate_size=bert.config.intermediate_size,
+            **labels,
+        )
+
+    def _collator(self, recipe: Recipe) -> TextMaskingCollator:
+        tokenizer: Any = self.ready.processor.tokenizer
+        tokens = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+        return TextMaskingCollator(
+            mask_id=tokenizer.mask_token_id,
+            pad_id=tokenizer.pad_token_id,
+            special_ids=tokenizer.all_special_ids,
+            is_word_start=torch.tensor([not token.startswith("##") for token in tokens]),
+            unit=cast(Any, self.ready.task.masking),
+            rate=self.ready.task.mask_rate,
+            seed=recipe.seed,
+        )
+
+
+class LastHidden(nn.Module):
+    """A model's last hidden states, as the baselines on a frozen BERT take them."""
+
+    def __init__(self, model: ContextualBertModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        return self.model(input_ids, attention_mask).last_hidden_state

@@ -1,0 +1,69 @@
+"""What is learned from a table of texts: a label, a tag for each word, or the hidden words themselves.
+
+Names of columns and settings only. It reads no table and loads no checkpoint.
+"""
+
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from contextual_bert.data.text_masking import Unit
+from contextual_bert.errors import ConfigurationError, did_you_mean
+
+TRUNCATIONS = ("head", "head_tail")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextTask:
+    """The texts of a recipe, and the checkpoint that reads them.
+
+    Args:
+        checkpoint: folder of a BERT checkpoint or its name on the Hub: weights and tokenizer; the baselines take its
+            tokenizer.
+        text: column of texts; of lists of words where ``label`` is one of lists of tags.
+        label: column to learn: names or whole numbers of classes, or lists of tags; None: hidden tokens are learned.
+        pair: column of second texts.
+        max_length: tokens kept of a text, [CLS] and [SEP] included; None: as many as the tokenizer allows.
+        truncation: what is kept of a longer text: "head", or the first quarter and the end, "head_tail".
+        is_ordinal: the labels are grades of one scale.
+        is_from_scratch: take the sizes and the tokenizer of the checkpoint and draw all weights.
+        masking: what is hidden where there is no label: "token", "word" or "span".
+        mask_rate: share of the tokens that is hidden.
+
+    Raises:
+        ConfigurationError: settings that do not go together.
+
+    Relation to its siblings:
+        ``Recipe.items`` and ``Recipe.policy`` say the same for sets of items.
+
+    Example:
+        >>> TextTask(checkpoint="bert-base-uncased", text="review", label="stars", is_ordinal=True).truncation
+        'head'
+    """
+
+    checkpoint: str
+    text: str = "text"
+    label: str | None = None
+    pair: str | None = None
+    max_length: int | None = None
+    truncation: str = "head"
+    is_ordinal: bool = False
+    is_from_scratch: bool = False
+    masking: str = "token"
+    mask_rate: float = 0.15
+
+    def __post_init__(self) -> None:
+        for name, known in (("truncation", TRUNCATIONS), ("masking", get_args(Unit))):
+            value: Any = getattr(self, name)
+            if value not in known:
+                raise ConfigurationError(f"{name}={value!r}. {did_you_mean(value, known)}")
+        if not 0 < self.mask_rate < 1:
+            raise ConfigurationError(f"mask_rate={self.mask_rate}: the share of tokens to hide is between 0 and 1.")
+        if self.is_ordinal and self.label is None:
+            raise ConfigurationError("is_ordinal=True is for labels, and none is named. Name the column with label=...")
+        if self.label is None and self.pair is not None:
+            raise ConfigurationError(f"pair={self.pair!r} needs a label to learn. Name the column with label=...")
+        if self.label is not None and (self.masking, self.mask_rate) != ("token", 0.15):
+            raise ConfigurationError(
+                f"masking={self.masking!r}, mask_rate={self.mask_rate} are for training without a label, and "
+                f"label={self.label!r}. Leave one of the two out."
+            )

@@ -1,0 +1,88 @@
+"""A Trainer for labelled texts: batches of one length, and an evaluation that is exact over the data set.
+
+A plain Trainer trains the same models; here, as for sets, the order of training is a pure function of the seed and the
+best epoch is chosen by the cross-entropy over all labels. It knows no method and no columns.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset, Sampler
+from transformers import EarlyStoppingCallback, EvalPrediction, TrainerCallback
+
+from contextual_bert.data import LengthBucketSampler, ShuffledTexts, TextDataset
+from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor, rank_labels
+from contextual_bert.training.arguments import ContextualTrainingArguments
+from contextual_bert.training.new_weights import NewWeightsTrainer
+from contextual_bert.training.trainer import MaskEpoch, summarise_rows
+
+
+class TextTrainer(NewWeightsTrainer):
+    """Trains a model that labels texts or words on a TextDataset.
+
+    Args:
+        model: one with classes; a baseline for texts, too.
+        args: ContextualTrainingArguments.
+        train_dataset: texts to learn from, None to evaluate only.
+        eval_dataset: texts to choose the best checkpoint by.
+        processor: saved with every checkpoint.
+        patience: stop after so many evaluations without a better cross-entropy; None never stops early.
+
+    Relation to its siblings:
+        ``ContextualBertTrainer`` is for what is masked, in sets and in texts. Numbers instead of classes
+        (``num_labels=1``) and several labels at once are trained with transformers' Trainer.
+
+    Example:
+        >>> TextTrainer.__mro__[1].__name__
+        'NewWeightsTrainer'
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        args: ContextualTrainingArguments,
+        *,
+        train_dataset: TextDataset | None = None,
+        eval_dataset: TextDataset | None = None,
+        processor: ContextualBertProcessor | None = None,
+        patience: int | None = None,
+        callbacks: list[TrainerCallback] | None = None,
+    ) -> None:
+        shuffled = [MaskEpoch(train_dataset)] if isinstance(train_dataset, ShuffledTexts) else []
+        early = [EarlyStoppingCallback(early_stopping_patience=patience)] if patience is not None else []
+        given = train_dataset if train_dataset is not None else eval_dataset
+        super().__init__(
+            model=model,
+            args=args,
+            data_collator=given.collate_fn if given is not None else None,
+            train_dataset=train_dataset,
+            eval_dataset=eval_dataset,
+            processing_class=processor,
+            compute_metrics=summarise_labels,
+            callbacks=[*shuffled, *early, *(callbacks or [])],
+        )
+
+    def _get_train_sampler(self, train_dataset: Dataset[Any] | None = None) -> Sampler[int] | None:
+        dataset = train_dataset if train_dataset is not None else self.train_dataset
+        if not isinstance(dataset, TextDataset) or self.args.train_sampling_strategy != "random":
+            return super()._get_train_sampler(train_dataset)
+        seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
+        return LengthBucketSampler(dataset.sizes, batch_size=self.args.train_batch_size, seed=seed)
+
+    def prediction_step(
+        self, model: nn.Module, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: list[str] | None = None
+    ) -> tuple[Tensor | None, Any, Tensor | None]:
+        inputs = self._prepare_inputs(inputs)
+        labels = inputs.pop("labels")
+        with torch.no_grad(), self.compute_loss_context_manager():
+            outputs: Any = model(**inputs)
+        scores = rank_labels(outputs["logits"].flatten(0, -2), labels.flatten().clamp(min=0))
+        # As grids, which transformers pads and gathers; what has no label is left out when they are summed up.
+        return None, tuple(column.view(labels.shape) for column in scores), labels
+
+
+def summarise_labels(prediction: EvalPrediction) -> dict[str, float]:
+    """Metrics over all labels from what ``prediction_step`` gathered."""
+    return summarise_rows(prediction.predictions, np.asarray(prediction.label_ids) != IGNORED_LABEL, ks=(1,))

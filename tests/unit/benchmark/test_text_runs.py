@@ -1,0 +1,300 @@
+"""Runs on texts: from a table and a checkpoint to a directory that predicts, for every head and baseline."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import BertConfig, BertForSequenceClassification
+
+from contextual_bert import TextPipeline
+from contextual_bert.benchmark import TextPreparation, evaluate_run, load_run, prepare_texts, run, study
+from contextual_bert.benchmark.checks import TEXT_BASELINES
+from contextual_bert.benchmark.run_files import load_labels
+from contextual_bert.benchmark.text_work import TextWork
+from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
+from contextual_bert.testing.heads import miniature_checkpoint
+from contextual_bert.testing.miniature import drawn_anew
+from contextual_bert.training import Recipe, TextTask, training_arguments
+
+SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
+TRAINING = {"num_train_epochs": 2, "per_device_train_batch_size": 16, "learning_rate": 1e-3}
+NUM_ROWS = 160
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bert") / "checkpoint"
+    bert = BertForSequenceClassification(BertConfig(vocab_size=23, num_labels=2, max_position_embeddings=16, **SIZES))
+    miniature_checkpoint(drawn_anew(bert), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a text is called depends on who says so; a word is a name if its number is even."""
+    numbers = np.random.default_rng(0)
+    words = [[f"word{number}" for number in numbers.integers(0, 18, size=size)] for size in numbers.integers(3, 9, 160)]
+    sex = numbers.choice(["f", "m"], size=NUM_ROWS).tolist()
+    is_first = [int(row[0][4:]) < 9 for row in words]
+    verdict = ["good" if first == (who == "f") else "bad" for first, who in zip(is_first, sex, strict=True)]
+    tags = [["B-EVEN" if int(word[4:]) % 2 == 0 else "O" for word in row] for row in words]
+    columns = {
+        "text": [" ".join(row) for row in words],
+        "words": words,
+        "tags": tags,
+        "sex": sex,
+        "verdict": verdict,
+        "stars": [1 + 2 * (each == "good") for each in verdict],
+        "price": [0.5] * NUM_ROWS,
+        "writer": [f"writer {number % 40}" for number in range(NUM_ROWS)],
+    }
+    path = tmp_path_factory.mktemp("texts") / "texts.parquet"
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+HEADS: dict[str, dict[str, Any]] = {
+    "classification": {"text": "text", "label": "verdict"},
+    "tags": {"text": "words", "label": "tags"},
+    "masked_lm": {"text": "text"},
+}
+
+
+@pytest.fixture(scope="module")
+def prepared(checkpoint: Path, table: Path) -> dict[str, TextPreparation]:
+    columns = ("text", "words", "tags", "verdict", "stars", "price")
+    found: dict[str, TextPreparation] = {}
+    for head, task in HEADS.items():
+        texts = TextTask(checkpoint=str(checkpoint), **task)
+        exclude = tuple(name for name in columns if name not in task.values())
+        recipe = Recipe(
+            data=str(table),
+            texts=texts,
+            customer="writer",
+            exclude=exclude,
+            validation=0.2,
+            test=0.2,
+            training=TRAINING,
+            device="cpu",
+        )
+        found[head] = prepare_texts(recipe)
+    return found
+
+
+@pytest.fixture(scope="module")
+def finished(prepared: dict[str, TextPreparation], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    for head, ready in prepared.items():
+        run(replace(ready.recipe, conditioning="global_state_update"), folder / head, preparation=ready, is_quiet=True)
+    return {head: folder / head for head in prepared}
+
+
+def metrics_of(directory: Path) -> dict[str, Any]:
+    return json.loads((directory / "metrics.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_the_head_follows_from_the_table(prepared: dict[str, TextPreparation], head: str) -> None:
+    ready = prepared[head]
+    assert ready.head == head
+    assert ready.processor.schema is not None
+    assert ready.processor.schema.names == ("sex",)
+    writers = [set(ready.customers(part)) for part in ("train", "validation", "test")]  # pyright: ignore[reportArgumentType]
+    assert all(writers)
+    assert not writers[0] & writers[2]
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_run_is_evaluated_again_to_the_same_digits(finished: dict[str, Path], head: str) -> None:
+    metrics = metrics_of(finished[head])
+    again = evaluate_run(finished[head])
+    assert json.loads(again.report.to_json())["metrics"] == metrics["test"]["metrics"]
+    validation = evaluate_run(finished[head], part="validation")
+    assert json.loads(validation.report.to_json())["metrics"] == metrics["validation"]["metrics"]
+
+
+def test_accuracy_is_that_of_the_pipeline(finished: dict[str, Path], prepared: dict[str, TextPreparation]) -> None:
+    ready, directory = prepared["classification"], finished["classification"]
+    rows = ready.split.rows("test")
+    test = ready.table.take(pa.array(rows)).to_pylist()
+    queries = [{"text": row["text"], "context": {"sex": row["sex"]}} for row in test]
+    answers: Any = TextPipeline.from_pretrained(directory)(queries)
+    accuracy = 100 * np.mean([answer["label"] == row["verdict"] for answer, row in zip(answers, test, strict=True)])
+    assert metrics_of(directory)["test"]["metrics"]["recall_at_1_percent"]["value"] == pytest.approx(accuracy)
+    labels = load_labels(directory)
+    assert labels is not None
+    assert [labels.names[number] for number in labels.predicted] == [answer["label"] for answer in answers]
+    assert labels.example_id.tolist() == rows.tolist()
+    evaluated = evaluate_run(directory).labels
+    assert evaluated is not None
+    assert evaluated.metrics["accuracy_percent"].value == pytest.approx(accuracy)
+
+
+def test_tags_are_scored_once_a_word(finished: dict[str, Path], prepared: dict[str, TextPreparation]) -> None:
+    ready = prepared["tags"]
+    test = ready.table.take(pa.array(ready.split.rows("test"))).column("tags").to_pylist()
+    labels = load_labels(finished["tags"])
+    assert labels is not None
+    assert [labels.names[number] for number in labels.true] == [tag for tags in test for tag in tags]
+
+
+def test_every_token_is_hidden_once_and_no_special_one(
+    finished: dict[str, Path], prepared: dict[str, TextPreparation]
+) -> None:
+    ready = prepared["masked_lm"]
+    texts = ready.table.take(pa.array(ready.split.rows("test"))).column("text").to_pylist()
+    scores = load_run(finished["masked_lm"], name="x").scores
+    assert len(scores) == sum(len(text.split()) for text in texts)
+    assert scores.position.min() == 1
+    assert (scores.num_better + scores.num_tied).max() <= ready.num_choices == 18
+
+
+@pytest.mark.parametrize("name", TEXT_BASELINES)
+def test_every_baseline_trains_on_texts(prepared: dict[str, TextPreparation], tmp_path: Path, name: str) -> None:
+    ready = prepared["classification"]
+    report = run(replace(ready.recipe, conditioning=name), tmp_path / "run", preparation=ready, is_quiet=True)
+    assert report.num_rows == len(ready.split.rows("test"))
+    assert "recall_at_1_percent" in report.metrics
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize("name", ["bilstm", "bilstm_context"])
+def test_the_tagger_trains(prepared: dict[str, TextPreparation], tmp_path: Path, name: str) -> None:
+    ready = prepared["tags"]
+    run(replace(ready.recipe, conditioning=name), tmp_path / "run", preparation=ready, is_quiet=True)
+    assert load_labels(tmp_path / "run") is not None
+
+
+@pytest.mark.parametrize(("head", "name"), [("tags", "cnn"), ("masked_lm", "ngrams"), ("classification", "bag")])
+def test_a_baseline_that_cannot_do_it_says_so(prepared: dict[str, TextPreparation], head: str, name: str) -> None:
+    ready = prepared[head]
+    with pytest.raises(ConfigurationError, match="Allowed: "):
+        TextWork(ready).build_model(replace(ready.recipe, conditioning=name))
+
+
+def test_new_weights_alone_are_trained(prepared: dict[str, TextPreparation], checkpoint: Path, tmp_path: Path) -> None:
+    ready = prepared["classification"]
+    recipe = replace(ready.recipe, conditioning="multi_attribute", trained_weights="new")
+    run(recipe, tmp_path / "run", preparation=ready, is_quiet=True)
+    old, new = load_file(checkpoint / "model.safetensors"), load_file(tmp_path / "run" / "model.safetensors")
+    shared = [name for name in old if ".layer." in name]
+    assert len(shared) == 2 * 16
+    assert all(torch.equal(old[name], new[name]) for name in shared)
+
+
+def test_a_shuffled_context_is_that_of_others(prepared: dict[str, TextPreparation]) -> None:
+    for head in ("classification", "masked_lm"):
+        ready = prepared[head]
+        recipe = replace(ready.recipe, is_context_shuffled=True)
+        own: Any = ready.datasets["train"]
+        dealt: Any = TextWork(ready).dataset(recipe, "train")
+        rows = torch.arange(len(own))
+        true = own.context["sex"]
+        first = context_of(dealt.__getitems__(rows))
+        dealt.set_epoch(1)
+        second = context_of(dealt.__getitems__(rows))
+        assert sorted(first.tolist()) == sorted(true.tolist())
+        assert not torch.equal(first, true)
+        assert not torch.equal(first, second)
+        assert torch.equal(dealt.context["sex"], true), "segments name the true values"
+
+
+def context_of(batch: Any) -> torch.Tensor:
+    return batch["context"]["sex"] if isinstance(batch, dict) else batch.context["sex"]
+
+
+def test_a_study_of_texts_has_labels_and_no_paper(prepared: dict[str, TextPreparation], tmp_path: Path) -> None:
+    ready = prepared["classification"]
+    recipes = [replace(ready.recipe, conditioning=name) for name in ("none", "context_popularity")]
+    found = study("Verdicts", recipes, tmp_path, preparation=ready, say=lambda _: None)
+    assert found.labels is not None
+    assert [row.name for row in found.labels.rows] == ["none", "context_popularity"]
+    rows = {row.name: row.metrics for row in found.labels.rows}
+    ranked = {row.name: row.metrics["recall_at_1_percent"].mean for row in found.comparison.rows}
+    assert {name: metrics["accuracy_percent"].mean for name, metrics in rows.items()} == pytest.approx(ranked)
+    page = found.to_markdown()
+    assert "Beside the paper" not in page
+    assert "labels of" in page
+    assert "writers" in page
+
+
+def test_grades_are_ordered(prepared: dict[str, TextPreparation], checkpoint: Path, tmp_path: Path) -> None:
+    base = prepared["classification"].recipe
+    texts = TextTask(checkpoint=str(checkpoint), label="stars", is_ordinal=True)
+    recipe = replace(base, texts=texts, exclude=("words", "tags", "verdict", "price"), schema=None)
+    ready = prepare_texts(recipe)
+    assert ready.labels == ("1", "3")
+    run(recipe, tmp_path / "run", preparation=ready, is_quiet=True)
+    assert "classifier.thresholds" in load_file(tmp_path / "run" / "model.safetensors")
+    labels = evaluate_run(tmp_path / "run").labels
+    assert labels is not None
+    wrong = 1 - labels.metrics["accuracy_percent"].value / 100
+    assert labels.metrics["root_mean_squared_error"].value == pytest.approx(2 * wrong**0.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"label": "price"}, DataError, "numbers and no classes"),
+        ({"label": "verdcit"}, UnknownNameError, "Did you mean 'verdict'"),
+        ({"text": "stars", "label": "verdict"}, DataError, "Give a column of text"),
+        ({"text": "text", "label": "tags"}, DataError, "Tags need a text column of lists of words"),
+    ],
+)
+def test_a_faulty_table_is_named(
+    prepared: dict[str, TextPreparation], checkpoint: Path, change: dict[str, str], error: type[Exception], words: str
+) -> None:
+    base = prepared["classification"].recipe
+    with pytest.raises(error, match=words):
+        prepare_texts(replace(base, texts=TextTask(checkpoint=str(checkpoint), **change), schema=None, exclude=()))
+
+
+def test_a_label_that_the_run_does_not_know_is_named_by_its_row(finished: dict[str, Path], table: Path) -> None:
+    other = pq.read_table(table)
+    verdicts = other.column("verdict").to_pylist()
+    verdicts[7] = "so-so"
+    other = other.set_column(other.column_names.index("verdict"), "verdict", pa.array(verdicts))
+    with pytest.raises(DataError, match=r"row 7, column 'verdict': the label 'so-so' is not among"):
+        evaluate_run(finished["classification"], source=other)
+    faulty = other.slice(0, 5)
+    assert evaluate_run(finished["classification"], source=faulty).report.num_rows == 5
+
+
+def test_the_card_says_how_to_use_it(finished: dict[str, Path]) -> None:
+    labels, masked = (
+        (finished[head] / "README.md").read_text(encoding="utf-8") for head in ("classification", "masked_lm")
+    )
+    assert "finds `verdict` from `text`, conditioned by `global_state_update`: sex." in labels
+    assert 'pipeline({"text": "...", "context": {...}})' in labels
+    assert "from contextual_bert import TextPipeline" in labels
+    assert "outfit" not in labels
+    assert "items" not in labels
+    assert "sample_texts(model, processor, context={...})" in masked
+    assert "- text" in masked
+
+
+def test_new_weights_can_have_a_rate_of_their_own(prepared: dict[str, TextPreparation], tmp_path: Path) -> None:
+    ready = prepared["classification"]
+    work, recipe = TextWork(ready), replace(ready.recipe, conditioning="global_state_update")
+    model: Any = work.build_model(recipe)
+    settings = {"new_weights_learning_rate": 0.5, "learning_rate": 0.25}
+    arguments = training_arguments(tmp_path, device="cpu", **settings)
+    optimizer = work.make_trainer(recipe, model, arguments, callbacks=[]).create_optimizer()
+    rates = {id(weight): group["lr"] for group in optimizer.param_groups for weight in group["params"]}
+    found = {name: rates[id(weight)] for name, weight in model.named_parameters()}
+    assert {rate for name, rate in found.items() if "conditioning." in name or "context_encoder." in name} == {0.5}
+    assert {found["classifier.weight"], found["classifier.bias"]} == {0.5}
+    assert found["bert.encoder.layer.1.attention.self.query.weight"] == 0.25
+    assert found["bert.embeddings.word_embeddings.weight"] == 0.25
+    decays = {id(weight): group["weight_decay"] for group in optimizer.param_groups for weight in group["params"]}
+    assert {decays[id(weight)] for name, weight in model.named_parameters() if name.endswith(".bias")} == {0.0}
+    trainer = work.make_trainer(recipe, work.build_model(replace(recipe, conditioning="cnn")), arguments, callbacks=[])
+    with pytest.raises(ConfigurationError, match="Give learning_rate alone"):
+        trainer.create_optimizer()
