@@ -1,7 +1,7 @@
 """``contextual-bert benchmark``: studies of all methods, controls and baselines on open data."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,9 @@ from contextual_bert_cli.failures import Interrupted
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, working
 from contextual_bert_cli.recipes import listed
 
+if TYPE_CHECKING:
+    from contextual_bert.evaluation import Study
+
 OUTFITS_EXAMPLE = """\b
 Example:
   contextual-bert benchmark outfit-completion --size quick --seeds 1 --output runs/quick
@@ -17,16 +20,17 @@ Example:
   contextual-bert benchmark outfit-completion --size small --world additive --output runs/additive
 """
 
+TEXT_EXAMPLE = """\b
+Example:
+  contextual-bert benchmark text offensiveness --data DATA --checkpoint bert-base-uncased --output runs/offensiveness
+  contextual-bert benchmark text entities --data DATA --checkpoint BERT --rows none,global_state_update --output runs/e
+"""
+
 app = typer.Typer(
     help="Studies of all methods, controls and baselines on open data; they go on where they were interrupted.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-
-@app.callback()
-def benchmarks() -> None:
-    """Keeps the name of the task a word of its own while there is one task."""
 
 
 @app.command(epilog=OUTFITS_EXAMPLE)
@@ -54,7 +58,6 @@ def outfit_completion(
 ) -> None:
     """Table 1 on open data: methods and controls in the stylist world, beside the best possible score."""
     from contextual_bert.benchmark.tasks.outfit_completion import CARD, prepare_study, run_study
-    from contextual_bert.evaluation import write_study
 
     calm_transformers()
     try:
@@ -75,10 +78,74 @@ def outfit_completion(
         raise Interrupted(
             f"Interrupted. Complete runs and checkpoints below {output} are whole: the same command goes on there."
         ) from None
-    write_study(found, output)
-    show(found.comparison.to_rich())
-    remark("", *found.texts, *(f"{each.name}: {each} when training ended" for each in found.convergences()))
-    remark(f"wrote {output / 'report.html'}, report.md with its pictures and study.json; runs in {output}/runs")
+    _write(found, output)
     next_commands(
         ["attribute", str(output / "runs" / (found.best_method() or found.comparison.rows[0].name) / "seed-0")]
     )
+
+
+@app.command(epilog=TEXT_EXAMPLE)
+def text(
+    task: Annotated[
+        str, typer.Argument(metavar="TASK", help="offensiveness, offensiveness-readers, entities or addresses.")
+    ],
+    *,
+    data: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Folder of the task's files; see the guide.")],
+    checkpoint: Annotated[str, typer.Option(metavar="BERT", help="Folder of a BERT checkpoint, or its Hub name.")],
+    output: Annotated[
+        Path, typer.Option(metavar="DIRECTORY", help="Folder of the study: table, runs, report and plots.")
+    ],
+    size: Annotated[str, typer.Option(metavar="small|full", help="Rows, tokens and epochs; see the guide.")] = "small",
+    rows: Annotated[
+        list[str] | None, typer.Option(metavar="A,B", help="Rows to run; default: all of the size.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds a row, but no more than the size gives it.")] = 3,
+    reference: Annotated[
+        str | None, typer.Option(metavar="ROW", help="What the others are compared with; none, if that is a row.")
+    ] = None,
+    report_only: Annotated[
+        bool, typer.Option("--report-only", help="Train nothing; report on the runs that are complete.")
+    ] = False,
+    device: options.Device = "auto",
+) -> None:
+    """The contextual NLP benchmark: texts that depend on who reads, writes or speaks, with methods and controls."""
+    from contextual_bert.benchmark.tasks import TEXT_TASKS
+    from contextual_bert.benchmark.tasks.text_benchmark import DATA_FOLDER, prepare_text_study, run_text_study
+    from contextual_bert_cli.choices import checked
+
+    calm_transformers()
+    chosen = TEXT_TASKS[checked(task, tuple(TEXT_TASKS), option="TASK")]
+    try:
+        with working("reading the texts"):
+            ready = prepare_text_study(
+                chosen, data, output / DATA_FOLDER, checkpoint=checkpoint, size=size, device=device
+            )
+        remark(*chosen.card.lines(), *ready.preparation.lines())
+        found = run_text_study(
+            ready,
+            output / "runs",
+            rows=listed(rows),
+            num_seeds=seeds,
+            reference=reference,
+            is_report_only=report_only,
+            say=remark,
+        )
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"Interrupted. Complete runs and checkpoints below {output} are whole: the same command goes on there."
+        ) from None
+    _write(found, output)
+    best = output / "runs" / (found.best_method() or found.comparison.rows[0].name) / "seed-0"
+    next_commands(["evaluate", str(best)])
+
+
+def _write(found: "Study", output: Path) -> None:
+    """The report as files, and what of it a terminal shows."""
+    from contextual_bert.evaluation import write_study
+
+    write_study(found, output)
+    show(found.comparison.to_rich())
+    if found.labels is not None:
+        show(found.labels.to_rich())
+    remark("", *found.texts, *(f"{each.name}: {each} when training ended" for each in found.convergences()))
+    remark(f"wrote {output / 'report.html'}, report.md with its pictures and study.json; runs in {output}/runs")

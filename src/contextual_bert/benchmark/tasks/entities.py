@@ -1,0 +1,135 @@
+"""Named entities in five domains with one model that knows the domain: CrossNER.
+
+The files come split; all domains are trained together. Beside the same model without the domain stand five models, each
+of one domain alone. Liu et al. (2021).
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from contextual_bert.benchmark.reporting import cluster_numbers
+from contextual_bert.benchmark.run_files import is_complete, load_run
+from contextual_bert.benchmark.runner import run_directory, train_missing
+from contextual_bert.benchmark.task import TaskCard
+from contextual_bert.benchmark.tasks.text_benchmark import (
+    METHODS,
+    SPLIT_FILE,
+    TextBenchmark,
+    TextSize,
+    TextStudyData,
+    required,
+)
+from contextual_bert.data import Split, read_table, table_digest
+from contextual_bert.data.splits import PARTS
+from contextual_bert.evaluation import LabelledRows, Run, Scores
+from contextual_bert.training import TextTask
+from contextual_bert.training.recipe import Recipe
+
+DOMAINS = ("ai", "literature", "music", "politics", "science")
+FILES = {"train": "train", "validation": "dev", "test": "test"}
+DIGEST = "13bf8063b6ed2c221e017ad29038d696cfbce7cb18e56ee662316fc3cc3a77a7"
+SINGLE = "single_domain"
+TRAINING = {"num_train_epochs": 20, "learning_rate": 2e-4, "per_device_train_batch_size": 16}
+SIZES = {
+    "small": TextSize(
+        seeds={
+            **dict.fromkeys(("none", "global_state_update", "global_state_update_shuffled", SINGLE), 3),
+            **dict.fromkeys(("multi_attribute", "bilstm", "bilstm_context"), 1),
+        },
+        training=TRAINING,
+        max_length=128,
+    ),
+    "full": TextSize(
+        seeds=dict.fromkeys((*METHODS, "global_state_update_shuffled", SINGLE, "bilstm", "bilstm_context"), 3),
+        training=TRAINING,
+        max_length=192,
+    ),
+}
+
+
+def read(source: Path, folder: Path) -> pa.Table:
+    """All sentences, with the split of the files."""
+    parts: list[pa.Table] = []
+    assignment: list[int] = []
+    for number, part in enumerate(PARTS):
+        for domain in DOMAINS:
+            path = source / "crossner" / f"{domain}.{FILES[part]}.jsonl"
+            parts.append(required(read_table(path), ("tokens", "tags", "domain"), file=path))
+            assignment += [number] * parts[-1].num_rows
+    table = pa.concat_tables(parts)
+    shares = [assignment.count(number) / len(assignment) for number in (1, 2)]
+    Split(
+        assignment=np.array(assignment, dtype=np.uint8),
+        by="row",
+        column=None,
+        fractions=(shares[0], shares[1]),
+        seed=None,
+        data_digest=table_digest(table),
+    ).save(folder / SPLIT_FILE)
+    return table
+
+
+def by_sentence(table: Path, checkpoint: str) -> Recipe:
+    """The split of the files."""
+    return Recipe(
+        data=str(table),
+        texts=TextTask(checkpoint=checkpoint, text="tokens", label="tags"),
+        split=str(table.parent / SPLIT_FILE),
+    )
+
+
+def single_domain_runs(
+    data: TextStudyData, output: Path, *, is_report_only: bool, say: Callable[[str], None]
+) -> list[Run]:
+    """One run a seed that joins five models without a context, each trained on one domain and scored on it.
+
+    All of them have the labels of the others, too, which they never see: what is joined is comparable.
+    """
+    ready = data.preparation
+    domains = np.array(ready.table.column("domain").to_pylist())
+    found: list[Run] = []
+    for seed in range(data.size.seeds.get(SINGLE, 0)):
+        runs: list[Run] = []
+        recipes = {domain: _of(domain, data).with_seed(seed) for domain in DOMAINS}
+        if is_report_only and not all(is_complete(run_directory(output, recipe)) for recipe in recipes.values()):
+            continue
+        for domain, recipe in recipes.items():
+            alone = replace(ready, split=ready.split.restricted(domains == domain))
+            train_missing([recipe], output, alone, say=say)
+            runs.append(load_run(run_directory(output, recipe), name=SINGLE))
+        scores = Scores.concatenate([run.scores for run in runs])
+        labelled = LabelledRows.concatenate([run.labelled for run in runs if run.labelled is not None])
+        clusters = cluster_numbers(ready, "test", scores.example_id)
+        found.append(Run(SINGLE, seed, scores, clusters, role="control", labelled=labelled))
+    return found
+
+
+def _of(domain: str, data: TextStudyData) -> Recipe:
+    """The recipe of the model of one domain."""
+    base = data.preparation.recipe
+    return replace(base, conditioning="none", name=f"{SINGLE}_{domain}", training=data.size.training)
+
+
+TASK = TextBenchmark(
+    card=TaskCard(
+        name="entities",
+        title="Named entities in five domains (CrossNER)",
+        description=(
+            "The words of a sentence are tagged with the entities of its domain: AI, literature, music, politics or "
+            "science, 9 to 17 types each, from 100 or 200 training sentences a domain. The context is the domain."
+        ),
+        licence="MIT",
+        citation="Liu et al. (2021), 'CrossNER: Evaluating Cross-Domain Named Entity Recognition', AAAI",
+        split="that of the files",
+        main_metric="entity_f1_percent",
+    ),
+    data_digest=DIGEST,
+    read=read,
+    recipe=by_sentence,
+    sizes=SIZES,
+    extra=single_domain_runs,
+)

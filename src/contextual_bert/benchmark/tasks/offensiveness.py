@@ -1,0 +1,114 @@
+"""Offensiveness as a reader sees it: POPQUORN's grades of a comment, given who reads it.
+
+By text, no comment of the test is in training, and its reader may be known from other comments. By reader, no reader of
+the test is in training: what is known of them is their demographics. Pei and Jurgens (2023).
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from contextual_bert.benchmark.task import TaskCard
+from contextual_bert.benchmark.tasks.text_benchmark import (
+    ATTENTION_BIAS,
+    LABEL_BASELINES,
+    METHODS,
+    TextBenchmark,
+    TextSize,
+    TextStudyData,
+    required,
+)
+from contextual_bert.benchmark.tfidf_runs import tfidf_runs
+from contextual_bert.data import read_table
+from contextual_bert.evaluation import Run
+from contextual_bert.training import TextTask
+from contextual_bert.training.recipe import Recipe
+
+FILE = "popquorn/offensiveness.parquet"
+DIGEST = "8aa296aa3c4056007b2f569aba9504270a2d4ec26ececceeb53a7da8fa890ea2"
+DEMOGRAPHICS = ("gender", "race", "age", "occupation", "education")
+TEXT, READER, COMMENT, GRADE = "text", "user_id", "instance_id", "offensiveness"
+CHEAP = ("popularity", "context_popularity", *LABEL_BASELINES)
+CONTROLS = (ATTENTION_BIAS, "bert_concat_word", "bert_concat_text")
+MAIN = ("none", "global_state_update", "multi_attribute", "global_state_update_shuffled")
+TRAINING = {"num_train_epochs": 4, "learning_rate": 1e-4}
+SIZES = {
+    "small": TextSize(
+        seeds={**dict.fromkeys((*MAIN, *CHEAP), 3), **dict.fromkeys(CONTROLS, 1)}, training=TRAINING, max_length=64
+    ),
+    "full": TextSize(
+        seeds=dict.fromkeys((*METHODS, "global_state_update_shuffled", *CONTROLS, *CHEAP), 3),
+        training=TRAINING,
+        max_length=160,
+    ),
+}
+
+
+def read(source: Path, folder: Path) -> pa.Table:
+    """The ratings, with grades as whole numbers and readers and comments as names."""
+    path = source / FILE
+    table = required(read_table(path), (TEXT, COMMENT, GRADE, READER, *DEMOGRAPHICS), file=path)
+    for name, column in (
+        (GRADE, table.column(GRADE).cast(pa.int64())),
+        (READER, table.column(READER).cast(pa.string())),
+        (COMMENT, table.column(COMMENT).cast(pa.string())),
+    ):
+        table = table.set_column(table.column_names.index(name), name, column)
+    return table
+
+
+def _card(name: str, split: str) -> TaskCard:
+    return TaskCard(
+        name=name,
+        title=f"How offensive a comment is to its reader (POPQUORN), {split.split(':')[0]}",
+        description=(
+            "A comment is graded from 1 to 5 by the person who reads it; the context is that person: gender, race, "
+            "age, occupation, education, and by text also who it is. About nine readers grade each comment, and differ."
+        ),
+        licence="open data of its authors",
+        citation="Pei and Jurgens (2023), 'When Do Annotator Demographics Matter?', LAW-XVII",
+        split=split,
+        main_metric="cross_entropy_nats",
+    )
+
+
+def by_text(table: Path, checkpoint: str) -> Recipe:
+    """No comment of the test is in training."""
+    return Recipe(
+        data=str(table), texts=TextTask(checkpoint=checkpoint, text=TEXT, label=GRADE), customer=COMMENT, test=0.2
+    )
+
+
+def by_reader(table: Path, checkpoint: str) -> Recipe:
+    """No reader of the test is in training, so who they are is no feature."""
+    return Recipe(
+        data=str(table),
+        texts=TextTask(checkpoint=checkpoint, text=TEXT, label=GRADE),
+        customer=READER,
+        exclude=(COMMENT,),
+        test=0.2,
+    )
+
+
+def baselines(data: TextStudyData, output: Path, *, is_report_only: bool, say: Callable[[str], None]) -> Sequence[Run]:
+    """TF-IDF and logistic regression, which cost seconds and are fitted anew."""
+    return tfidf_runs(data.preparation, say=say)
+
+
+BY_TEXT = TextBenchmark(
+    card=_card("offensiveness", "by text: no comment of the test is in training, its readers may be"),
+    data_digest=DIGEST,
+    read=read,
+    recipe=by_text,
+    sizes=SIZES,
+    extra=baselines,
+)
+BY_READER = TextBenchmark(
+    card=_card("offensiveness-readers", "by reader: no reader of the test is in training, its comments are"),
+    data_digest=DIGEST,
+    read=read,
+    recipe=by_reader,
+    sizes=SIZES,
+    extra=baselines,
+)

@@ -1,0 +1,224 @@
+"""The contextual NLP benchmark: what its tasks share, from the files of a task to its study.
+
+A task says what is read, how it is split and which rows a size has; methods, controls and baselines are the same for
+all. The checkpoint is whatever BERT is at hand, and stands in every recipe.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from contextual_bert.benchmark.study_report import study
+from contextual_bert.benchmark.task import TaskCard
+from contextual_bert.benchmark.text_preparation import TextPreparation, prepare_texts
+from contextual_bert.data import read_table, table_digest
+from contextual_bert.data.columns import checked_column
+from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
+from contextual_bert.evaluation import Run, Study
+from contextual_bert.evaluation.whole_files import replacing_directory
+from contextual_bert.training.recipe import Recipe
+
+DATA_FOLDER, TABLE_FILE, SPLIT_FILE = "data", "table.parquet", "split.json"
+METHODS = ("none", "concat", "new_position", "global_state", "global_state_update", "multi_attribute")
+# MA-BERT's controls: BERT Attention (bias), Concat (word), Concat (text), all on a frozen BERT.
+ATTENTION_BIAS = "attention_bias"
+LABEL_BASELINES = ("ngrams", "ngrams_context", "cnn", "cnn_context", "bilstm", "bilstm_context")
+
+
+class Extra(Protocol):
+    """Rows of a study that are not trained from its recipes alone."""
+
+    def __call__(
+        self, data: "TextStudyData", output: Path, *, is_report_only: bool, say: Callable[[str], None]
+    ) -> Sequence[Run]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextSize:
+    """Which rows a size has and how long they train.
+
+    Args:
+        seeds: row -> how many seeds it has at most.
+        training: fields of ContextualTrainingArguments of every model that starts from the checkpoint.
+        baseline_training: those of what starts from nothing.
+        max_length: tokens of a text.
+    """
+
+    seeds: Mapping[str, int]
+    training: Mapping[str, Any]
+    max_length: int
+    baseline_training: Mapping[str, Any] = field(
+        default_factory=lambda: {"num_train_epochs": 20, "learning_rate": 1e-3, "lr_scheduler_type": "cosine"}
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextBenchmark:
+    """A task on texts.
+
+    Args:
+        card: what it is about.
+        data_digest: hash of the table that its published numbers are of.
+        read: (folder of the raw files, folder to write split.json into where the split is given) -> the table.
+        recipe: (path of the table, path of a given split) -> columns, split and schema, without a checkpoint's sizes.
+        sizes: name -> size.
+        extra: rows that are not trained here, or not with such a recipe.
+    """
+
+    card: TaskCard
+    data_digest: str
+    read: Callable[[Path, Path], pa.Table]
+    recipe: Callable[[Path, str], Recipe]
+    sizes: Mapping[str, TextSize]
+    extra: "Extra" = lambda *_, **__: ()
+
+
+@dataclass(frozen=True, eq=False)
+class TextStudyData:
+    """The texts of a task, read, split and encoded for all rows."""
+
+    task: TextBenchmark
+    preparation: TextPreparation
+    size: TextSize
+
+    def rows(self, names: Sequence[str] = ()) -> dict[str, Recipe]:
+        """Row -> recipe, in the table's order; all rows of the size unless some are named.
+
+        Raises:
+            UnknownNameError: no such row.
+        """
+        every = text_rows(replace(self.preparation.recipe, training=self.size.training), self.size.baseline_training)
+        for name in names:
+            if name not in every:
+                raise UnknownNameError(f"No row {name!r} in this study. {did_you_mean(name, every)}")
+        return {name: every[name] for name in names or [row for row in every if row in self.size.seeds]}
+
+
+def text_rows(base: Recipe, baseline_training: Mapping[str, Any]) -> dict[str, Recipe]:
+    """Row -> recipe in the table's order: methods, controls, baselines.
+
+    Args:
+        base: data and training of every method.
+        baseline_training: fields of ContextualTrainingArguments of what starts from nothing.
+
+    Reference: PROTOCOL, point 9; MA-BERT, section 4.2, for its three controls.
+    """
+    frozen = {"trained_weights": "new", "is_control": True}
+    # All that these two train is new.
+    on_frozen = {name: value for name, value in base.training.items() if name != "new_weights_learning_rate"}
+    on_frozen["learning_rate"] = base.training.get("new_weights_learning_rate", base.training["learning_rate"])
+    recipes = [
+        *(replace(base, conditioning=name) for name in METHODS),
+        replace(base, conditioning="global_state_update", is_context_shuffled=True),
+        replace(
+            base,
+            conditioning="multi_attribute",
+            name=ATTENTION_BIAS,
+            model={**base.model, "has_attribute_values": False},
+            **frozen,
+        ),
+        *(
+            replace(base, conditioning=name, training=on_frozen, model={}, is_control=True)
+            for name in ("bert_concat_word", "bert_concat_text")
+        ),
+        *(
+            replace(base, conditioning=name, training=baseline_training, model={})
+            for name in (*LABEL_BASELINES, "popularity", "context_popularity")
+        ),
+    ]
+    return {recipe.label: recipe for recipe in recipes}
+
+
+def prepare_text_study(
+    task: TextBenchmark, source: Path, folder: Path, *, checkpoint: str, size: str = "small", device: str = "auto"
+) -> TextStudyData:
+    """Read the raw files of a task into ``folder``, or take what is there, and prepare them.
+
+    Args:
+        task: the task.
+        source: folder of its raw files.
+        folder: where the table and a given split are kept.
+        checkpoint: folder of a BERT, or its name on the Hub.
+        size: of the task's sizes.
+        device: of the runs.
+
+    Raises:
+        UnknownNameError: no such size.
+        DataError: the raw files are missing or others.
+    """
+    if size not in task.sizes:
+        raise UnknownNameError(f"Unknown size {size!r}. {did_you_mean(size, task.sizes)}")
+    chosen, path = task.sizes[size], folder / TABLE_FILE
+    if not path.exists():
+        with replacing_directory(folder) as written:
+            parquet.write_table(task.read(source, written), written / TABLE_FILE)
+    recipe = task.recipe(path, checkpoint)
+    texts = replace(recipe.texts, max_length=chosen.max_length) if recipe.texts is not None else None
+    table = read_table(path)
+    if table_digest(table) != task.data_digest:
+        raise DataError(
+            f"the table has the hash {table_digest(table)[:16]}, that of the task {task.data_digest[:16]}",
+            file=str(path),
+            fix="Give the files that the task's card names, in an empty output folder.",
+        )
+    prepared = prepare_texts(replace(recipe, texts=texts, device=device, dtype="bfloat16"), source=table)
+    return TextStudyData(task, prepared, chosen)
+
+
+def run_text_study(
+    data: TextStudyData,
+    output: Path,
+    *,
+    rows: Sequence[str] = (),
+    num_seeds: int = 3,
+    reference: str | None = None,
+    is_report_only: bool = False,
+    say: Callable[[str], None] = print,
+) -> Study:
+    """Train what is missing of the rows and compare all of them on the same labels or hidden tokens.
+
+    Args:
+        data: of ``prepare_text_study``.
+        output: folder of the runs; a complete run is not run again.
+        rows: names of rows; all of the size, and those of the task that are not trained so, if none is given.
+        num_seeds: seeds of each row, but no more than the size gives it.
+        reference: the row that the others are compared with; None: ``none``, or the first row where that is not there.
+        is_report_only: train nothing and compare the runs that are complete.
+        say: where sentences about the progress go.
+
+    Raises:
+        ConfigurationError: a run in the folder has other settings; nothing to report on.
+        UnknownNameError: the reference is not among the rows.
+    """
+    if num_seeds < 1:
+        raise ConfigurationError(f"num_seeds={num_seeds}: give 1 or more.")
+    chosen, most = data.rows(rows).values(), data.size.seeds
+    recipes = [
+        recipe.with_seed(seed)
+        for seed in range(num_seeds)
+        for recipe in chosen
+        if seed < most.get(recipe.label, num_seeds)
+    ]
+    return study(
+        data.task.card.title,
+        recipes,
+        output,
+        preparation=data.preparation,
+        reference=reference,
+        extra=() if rows else data.task.extra(data, output, is_report_only=is_report_only, say=say),
+        is_report_only=is_report_only,
+        say=say,
+    )
+
+
+def required(table: pa.Table, columns: Sequence[str], *, file: Path) -> pa.Table:
+    """These columns of a table, complete.
+
+    Raises:
+        UnknownNameError, DataError: one is not there, or a cell of it is missing.
+    """
+    return pa.table({name: checked_column(table, name, file=str(file), complete=True) for name in columns})

@@ -1,0 +1,180 @@
+"""The contextual NLP benchmark: raw files in the form that they are published in, and the published ones themselves."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from transformers import BertConfig, BertForSequenceClassification
+
+from contextual_bert.benchmark.tasks import TEXT_TASKS
+from contextual_bert.benchmark.tasks.entities import DOMAINS, FILES, SINGLE
+from contextual_bert.benchmark.tasks.text_benchmark import (
+    TextBenchmark,
+    TextSize,
+    TextStudyData,
+    prepare_text_study,
+    run_text_study,
+)
+from contextual_bert.data import table_digest
+from contextual_bert.errors import DataError, UnknownNameError
+from contextual_bert.testing.heads import miniature_checkpoint
+from contextual_bert.testing.miniature import drawn_anew
+
+SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+NUMBERS = np.random.default_rng(0)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("bert") / "checkpoint"
+    bert = BertForSequenceClassification(BertConfig(vocab_size=23, num_labels=2, max_position_embeddings=60, **SIZES))
+    miniature_checkpoint(drawn_anew(bert), folder)
+    return str(folder)
+
+
+def words(count: int) -> list[str]:
+    return [f"word{number}" for number in NUMBERS.integers(0, 18, size=count)]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("raw")
+    for name in ("popquorn", "crossner", "sotu"):
+        (folder / name).mkdir()
+    readers = [(f"{number % 3}", number) for number in range(20)]
+    comments = [(number, " ".join(words(5))) for number in range(40)]
+    ratings = [(reader, sex, *comment) for sex, reader in readers for comment in comments if NUMBERS.random() < 0.6]
+    sexes = [sex for _, sex, *_ in ratings]
+    popquorn = {
+        "instance_id": [comment for _, _, comment, _ in ratings],
+        "user_id": [reader for reader, *_ in ratings],
+        "text": [text for *_, text in ratings],
+        "offensiveness": NUMBERS.integers(1, 6, size=len(ratings)).astype(float),
+        **dict.fromkeys(("gender", "race", "age", "occupation", "education"), sexes),
+    }
+    pq.write_table(pa.table(popquorn), folder / "popquorn" / "offensiveness.parquet")
+    for domain in DOMAINS:
+        for name, count in (("train", 12), ("dev", 6), ("test", 8)):
+            rows = [{"domain": domain, "tokens": words(6), "tags": entity(domain)} for _ in range(count)]
+            lines = "".join(json.dumps(row) + "\n" for row in rows)
+            (folder / "crossner" / f"{domain}.{name}.jsonl").write_text(lines, encoding="utf-8")
+    addresses = {
+        "year": [1790 + 5 * number for number in range(30)],
+        "president": [f"president {number // 10}" for number in range(30)],
+        "party": ["a" if number < 15 else "b" for number in range(30)],
+        "sotu_type": ["speech", "written"] * 15,
+        "text": [" ".join(words(100)) for _ in range(30)],
+    }
+    pq.write_table(pa.table(addresses), folder / "sotu" / "sotu.parquet")
+    return folder
+
+
+def entity(domain: str) -> list[str]:
+    tags = ["O"] * 6
+    start = int(NUMBERS.integers(0, 5))
+    tags[start : start + 2] = [f"B-{domain}", f"I-{domain}"]
+    return tags
+
+
+def study_of(name: str, source: Path, folder: Path, checkpoint: str, *, rows: dict[str, int]) -> TextStudyData:
+    own = {"num_train_epochs": 1, "per_device_train_batch_size": 32}
+    training = {**own, "learning_rate": 1e-4, "new_weights_learning_rate": 1e-3}
+    size = TextSize(seeds=rows, training=training, baseline_training=own, max_length=48)
+    task = replace(TEXT_TASKS[name], sizes={"tiny": size})
+    task = replace(task, data_digest=table_digest(task.read(source, folder.parent)))
+    return prepare_text_study(task, source, folder, checkpoint=checkpoint, size="tiny", device="cpu")
+
+
+def test_offensiveness_is_split_by_comment_or_by_reader(source: Path, tmp_path: Path, checkpoint: str) -> None:
+    by_text = study_of("offensiveness", source, tmp_path / "a", checkpoint, rows={}).preparation
+    by_reader = study_of("offensiveness-readers", source, tmp_path / "b", checkpoint, rows={}).preparation
+    assert by_text.labels == by_reader.labels == ("1", "2", "3", "4", "5")
+    assert by_text.processor.schema is not None
+    assert by_reader.processor.schema is not None
+    assert set(by_text.processor.schema.names) - set(by_reader.processor.schema.names) == {"user_id"}
+    for ready, shared, apart in ((by_text, "user_id", "instance_id"), (by_reader, "instance_id", "user_id")):
+        parts = [ready.table.take(pa.array(ready.split.rows(part))) for part in ("train", "test")]
+        values = {name: [set(part.column(name).to_pylist()) for part in parts] for name in (shared, apart)}
+        assert values[shared][0] & values[shared][1]
+        assert not values[apart][0] & values[apart][1]
+
+
+def test_a_study_has_the_bar_and_resumes(
+    source: Path, tmp_path: Path, checkpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = {"none": 2, "global_state_update": 1, "bert_concat_text": 1, "context_popularity": 1}
+    data = study_of("offensiveness", source, tmp_path / "data", checkpoint, rows=rows)
+    said: list[str] = []
+    found = run_text_study(data, tmp_path / "runs", num_seeds=2, say=said.append)
+    seeds = {row.name: (len(row.seeds), row.role) for row in found.comparison.rows}
+    assert seeds == {
+        "none": (2, "method"),
+        "global_state_update": (1, "method"),
+        "bert_concat_text": (1, "control"),
+        "context_popularity": (1, "baseline"),
+        "tfidf": (1, "baseline"),
+        "tfidf_context": (1, "baseline"),
+    }
+    assert found.labels is not None
+    assert "root_mean_squared_error" in found.labels.rows[0].metrics
+    monkeypatch.setattr("contextual_bert.benchmark.runner.run", lambda *_, **__: pytest.fail("trained again"))
+    again = run_text_study(data, tmp_path / "runs", num_seeds=2, say=said.append)
+    assert again.comparison == found.comparison
+    assert again.labels == found.labels
+    named = run_text_study(data, tmp_path / "runs", rows=["none"], num_seeds=1, say=said.append)
+    assert [row.name for row in named.comparison.rows] == ["none"]
+    with pytest.raises(UnknownNameError, match="Did you mean 'none'"):
+        data.rows(["nome"])
+
+
+def test_single_domain_models_are_joined(source: Path, tmp_path: Path, checkpoint: str) -> None:
+    data = study_of("entities", source, tmp_path / "data", checkpoint, rows={"none": 1, SINGLE: 1})
+    ready = data.preparation
+    sizes = {part: len(ready.split.rows(part)) for part in FILES}
+    assert sizes == {"train": 60, "validation": 30, "test": 40}
+    found = run_text_study(data, tmp_path / "runs", say=lambda _: None)
+    assert [row.name for row in found.comparison.rows] == ["none", SINGLE]
+    assert found.labels is not None
+    groups = [group for group in found.labels.groups if group.feature == "domain"]
+    assert {group.value: group.num_rows for group in groups} == dict.fromkeys(DOMAINS, 48)
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"none", *(f"{SINGLE}_{name}" for name in DOMAINS)}
+
+
+def test_addresses_become_passages(source: Path, tmp_path: Path, checkpoint: str) -> None:
+    data = study_of("addresses", source, tmp_path / "data", checkpoint, rows={"none": 1})
+    table = data.preparation.table
+    assert table.num_rows == 60
+    assert {len(text.split()) for text in table.column("text").to_pylist()} == {40}
+    assert data.preparation.processor.schema is not None
+    assert set(data.preparation.processor.schema.names) == {"year", "president", "party", "form"}
+    found = run_text_study(data, tmp_path / "runs", say=lambda _: None)
+    assert found.labels is None
+    assert found.comparison.settings.row_name == "hidden token"
+
+
+def test_other_files_than_those_of_the_card_are_refused(source: Path, tmp_path: Path, checkpoint: str) -> None:
+    with pytest.raises(DataError, match="that of the task"):
+        prepare_text_study(TEXT_TASKS["addresses"], source, tmp_path / "data", checkpoint=checkpoint)
+
+
+@pytest.mark.parametrize("task", TEXT_TASKS.values(), ids=list(TEXT_TASKS))
+def test_the_published_files_are_known(task: TextBenchmark, tmp_path: Path) -> None:
+    folder = os.environ.get("CONTEXTUAL_BERT_DATA")
+    if folder is None:
+        pytest.skip("CONTEXTUAL_BERT_DATA names no folder of data sets")
+    table: Any = task.read(Path(folder), tmp_path)
+    assert table_digest(table) == task.data_digest
+
+
+def test_every_row_of_every_size_is_a_recipe() -> None:
+    for task in TEXT_TASKS.values():
+        for size in task.sizes.values():
+            assert {"none", "global_state_update", "global_state_update_shuffled"} <= set(size.seeds)
+    small = TEXT_TASKS["offensiveness"].sizes["small"].seeds
+    assert {"multi_attribute", "attention_bias", "bert_concat_word", "bert_concat_text"} <= set(small)
