@@ -8,7 +8,7 @@ Paper: Denk and Peleteiro Ramallo (2020), "Contextual BERT: Conditioning the Lan
 from contextual_bert.conditioning import METHODS, ConditioningMethod, get_method, register_method
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector, infer_schema
 from contextual_bert.errors import ContextualBertError
-from contextual_bert.inference import CompletionPipeline, TextPipeline, encode_texts, sample_texts, score
+from contextual_bert.inference import Catalogue, CompletionPipeline, TextPipeline, encode_texts, sample_texts, score
 from contextual_bert.models import (
     ContextualBertConfig,
     ContextualBertForMaskedLM,
@@ -31,6 +31,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "METHODS",
+    "Catalogue",
     "Categorical",
     "CompletionPipeline",
     "ConditioningMethod",

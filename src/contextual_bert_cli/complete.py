@@ -8,6 +8,7 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.choices import checked_format
+from contextual_bert_cli.conditions import condition_of
 from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, show_text, working
 from contextual_bert_cli.recipes import listed
 from contextual_bert_cli.records import read_context, record_of
@@ -18,9 +19,15 @@ if TYPE_CHECKING:
 EXAMPLE = """\b
 Example:
   contextual-bert complete runs/gsu --set '020101,050101,[MASK]' --context '{"age": 34, "weekday": "Sunday"}' --top 10
+  contextual-bert complete runs/gsu --set 'coat-17,[MASK]' --catalogue shop.csv --where 'category=hat' --max-price 80
   contextual-bert complete runs/gsu --input queries.jsonl > answers.jsonl
   where a line of queries.jsonl is {"items": ["020101", "[MASK]"], "context": {"age": 34}, "deny": ["010101"]}
 """
+CONSTRAINT_OPTIONS = {  # option -> key of a query
+    "allow": "allow", "deny": "deny", "owned": "owned", "in-stock": "in_stock", "where": "where",
+    "max-price": "max_price", "budget": "budget", "budget-includes-visible": "budget_includes_visible",
+    "one-per": "at_most_one_per",
+}  # fmt: skip
 
 
 def command(
@@ -39,10 +46,41 @@ def command(
         list[str] | None, typer.Option(metavar="A,B", help="Propose only these; repeatable or with commas.")
     ] = None,
     deny: Annotated[list[str] | None, typer.Option(metavar="A,B", help="Never propose these; as --allow.")] = None,
+    owned: Annotated[
+        list[str] | None, typer.Option(metavar="A,B", help="Never propose these, which the customer has; as --allow.")
+    ] = None,
     repeats: Annotated[
         bool, typer.Option("--repeats", help="Propose items again that are in the set already.")
     ] = False,
-    separator: Annotated[str, typer.Option(help="What stands between the items of --set, --allow and --deny.")] = ",",
+    separator: Annotated[
+        str, typer.Option(help="What stands between the items of --set, --allow, --deny and --owned.")
+    ] = ",",
+    catalogue: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help=f"The shop's table, one row an item, for the options below: {options.DATA_FORMATS}."
+        ),
+    ] = None,
+    in_stock: Annotated[
+        bool, typer.Option("--in-stock", help="Propose only what the catalogue's column in_stock says is there.")
+    ] = False,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ATTRIBUTE=VALUE",
+            help="Propose only items like this: 'category=coat|jacket', 'material!=leather', 'price<=80', 'price>=20'; "
+            "'0:category=coat' for the first [MASK] alone; repeatable.",
+        ),
+    ] = None,
+    max_price: Annotated[float | None, typer.Option(help="Propose only items of at most this price.")] = None,
+    budget: Annotated[float | None, typer.Option(help="At most this price for all [MASK] together.")] = None,
+    budget_includes_visible: Annotated[
+        bool, typer.Option("--budget-includes-visible", help="The items of --set count towards --budget.")
+    ] = False,
+    one_per: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ATTRIBUTE", help="At most one item of each value, such as category; repeatable."),
+    ] = None,
     queries: Annotated[
         Path | None,
         typer.Option("--input", metavar="FILE", help="Many queries, one JSON object a line; answers are JSON Lines."),
@@ -63,11 +101,24 @@ def command(
     checked_format(output_format, ("table", "json"))
     if (items is None) == (queries is None):
         raise ConfigurationError("Give either --set 'a,b,[MASK]' for one query or --input FILE.jsonl for many.")
-    extra = [name for name, value in (("context", context), ("allow", allow), ("deny", deny)) if value]
+    given = {
+        "allow": list(_split(allow or [], separator)),
+        "deny": list(_split(deny or [], separator)),
+        "owned": list(_split(owned or [], separator)),
+        "in-stock": in_stock or None,
+        "where": [condition_of(text) for text in where or []],
+        "max-price": max_price,
+        "budget": budget,
+        "budget-includes-visible": budget_includes_visible or None,
+        "one-per": list(one_per or []),
+    }
+    constraints = {option: value for option, value in given.items() if value not in (None, [])}
+    extra = [*(["context"] if context else []), *constraints]
     if queries is not None and extra:
         raise ConfigurationError(
-            f"--{extra[0]} belongs to --set. With --input, each line says its own {extra[0]}: "
-            '{"items": [...], "context": {...}, "allow": [...], "deny": [...]}.'
+            f"--{extra[0]} belongs to --set. With --input, each line says its own "
+            f"{CONSTRAINT_OPTIONS.get(extra[0], extra[0])}: "
+            '{"items": [...], "context": {...}, "allow": [...], "max_price": 80}.'
         )
     asked: list[dict[str, Any]] = []
     if queries is not None:
@@ -76,13 +127,12 @@ def command(
             asked = [{"repeats": True, **query} for query in asked]
     else:
         asked.append({"items": items_of(items or "", separator), "context": read_context(context)})
-        asked[0] |= {
-            name: list(_split(value, separator)) for name, value in (("allow", allow), ("deny", deny)) if value
-        }
+        asked[0] |= {CONSTRAINT_OPTIONS[option]: value for option, value in constraints.items()}
         asked[0]["repeats"] = repeats
     load_recipe(directory)
     with working(f"loading {directory}"):
-        pipeline = CompletionPipeline.from_pretrained(directory, device=chosen_device(device))
+        pipeline = CompletionPipeline.from_pretrained(directory, device=chosen_device(device), catalogue=catalogue)
+    remark(*(pipeline.catalogue.findings() if pipeline.catalogue is not None else ()))
     with working(f"completing {len(asked):,} sets"):
         answers = cast("list[Answer]", pipeline(asked, top_k=top, batch_size=batch_size))
     if queries is not None:
@@ -139,10 +189,15 @@ def show_answer(answer: "Answer", *, num_items: int) -> None:
         rows = tuple(
             (str(rank), each["item"], f"{each['probability']:.2%}") for rank, each in enumerate(slot["candidates"], 1)
         )
-        title = (
-            f"{', '.join(answer['items'])}: item {slot['position'] + 1}, the best {len(rows)} of {num_items:,} items"
-        )
+        title = f"{', '.join(answer['items'])}: item {slot['position'] + 1}, the best {len(rows)} of "
+        is_limited = bool(set(slot["removed"]) - {"repeats"})
+        title += f"{slot['num_permitted']:,} permitted items" if is_limited else f"{num_items:,} items"
         show(Table(title, ("rank", "item", "probability"), rows, num_label_columns=2))
+        if is_limited:
+            remark(
+                f"Probabilities are among the permitted items; the model gives {slot['excluded_probability']:.2%} "
+                f"to the {num_items - slot['num_permitted']:,} others."
+            )
     strangers = answer["unknown_items"]
     if strangers:
         remark(f"unknown items, of which the model knows only that something is there: {', '.join(strangers)}")

@@ -210,6 +210,39 @@ def test_complete_allows_and_repeats(command: Any, finished: Path) -> None:
     assert sum(each["probability"] for each in answer["slots"][0]["candidates"]) == pytest.approx(1.0, abs=1e-5)
 
 
+@pytest.fixture
+def shop(world: Path, tmp_path: Path) -> Path:
+    """The articles with prices: the number in the name, in tens; and one that no outfit holds."""
+    articles = pq.read_table(world / "articles.parquet")
+    names = articles.column("item").to_pylist()
+    articles = articles.append_column("price", pa.array([10 * int(name.split("-")[1]) for name in names]))
+    articles = articles.append_column("in_stock", pa.array([not name.endswith("-1") for name in names]))
+    path = tmp_path / "shop.parquet"
+    pq.write_table(pa.concat_tables([articles, articles.slice(0, 1).set_column(0, "item", pa.array(["cape-0"]))]), path)
+    return path
+
+
+def test_complete_under_constraints(command: Any, finished: Path, shop: Path) -> None:
+    query = ("--set", "coat-0,[MASK],[MASK]", "--catalogue", shop, "--where", "category=hat|bag", "--max-price", 30)
+    query += ("--where", "0:category!=hat", "--in-stock", "--owned", "bag-2", "--one-per", "category", "--top", 9)
+    result = command("complete", finished, *query, "--budget", 20, "--format", "json")
+    assert result.exit_code == 0, result.output
+    assert "does not know 1 items of the catalogue" in result.stderr
+    answer = json.loads(result.stdout)
+    first, second = ({each["item"] for each in slot["candidates"]} for slot in answer["slots"])
+    assert (first, second) == ({"bag-0"}, {"bag-0", "bag-2", "hat-0", "hat-2"} - {"bag-2"})
+    assert list(answer["slots"][0]["removed"]) == ["in_stock", "owned", "where", "max_price", "budget"]
+
+
+def test_complete_says_what_the_constraints_excluded(command: Any, finished: Path, shop: Path) -> None:
+    query = ("--set", "coat-0", "--catalogue", shop, "--where", "category=hat")
+    result = command("complete", finished, *query)
+    assert "permitted items" in " ".join(result.stdout.split())
+    assert "Probabilities are among the permitted items; the model gives" in result.stderr
+    nothing = command("complete", finished, *query, "--max-price", 0, "--deny", "hat-0")
+    assert (nothing.exit_code, "No item is left after max_price" in nothing.stderr) == (0, True)
+
+
 def test_complete_answers_a_file_line_by_line(command: Any, finished: Path, tmp_path: Path) -> None:
     queries = [{"items": ["coat-0", "[MASK]"], "context": {"age": age}, "deny": ["hat-0"]} for age in (20, 60)]
     path = tmp_path / "queries.jsonl"

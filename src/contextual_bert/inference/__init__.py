@@ -1,10 +1,23 @@
 """Using a trained model: completion of raw sets, labels of texts, scoring of data sets."""
 
-from contextual_bert.inference.constraints import CONSTRAINTS, permitted_items
+from contextual_bert.inference.answers import Answer, Candidate, Slot
+from contextual_bert.inference.catalogue import Attribute, Catalogue
+from contextual_bert.inference.constraints import CONSTRAINTS
 from contextual_bert.inference.encode import bin_names, encode_sets, placed, segment_labels, set_index
 from contextual_bert.inference.encode_texts import EncodedTexts, TextReport, encode_texts
+from contextual_bert.inference.fields import Condition
 from contextual_bert.inference.label_scoring import score_labels
-from contextual_bert.inference.pipeline import Answer, Candidate, CompletionPipeline, Slot
+from contextual_bert.inference.permission import (
+    Asked,
+    Constraint,
+    Permitted,
+    constraint,
+    permitted_beside,
+    permitted_items,
+    query_model,
+    read_settings,
+)
+from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.saved import load_text_model
 from contextual_bert.inference.scoring import ScoredSet, Scorer, score
 from contextual_bert.inference.text_pipeline import LabelledTexts, TextAnswer, TextPipeline
@@ -13,10 +26,16 @@ from contextual_bert.inference.text_sampling import sample_texts
 __all__ = [
     "CONSTRAINTS",
     "Answer",
+    "Asked",
+    "Attribute",
     "Candidate",
+    "Catalogue",
     "CompletionPipeline",
+    "Condition",
+    "Constraint",
     "EncodedTexts",
     "LabelledTexts",
+    "Permitted",
     "ScoredSet",
     "Scorer",
     "Slot",
@@ -24,11 +43,15 @@ __all__ = [
     "TextPipeline",
     "TextReport",
     "bin_names",
+    "constraint",
     "encode_sets",
     "encode_texts",
     "load_text_model",
+    "permitted_beside",
     "permitted_items",
     "placed",
+    "query_model",
+    "read_settings",
     "sample_texts",
     "score",
     "score_labels",

@@ -1,81 +1,154 @@
 """What a completion may be: each constraint is one function from a query to the items it permits.
 
 A query names a constraint by its key, beside ``items`` and ``context``. Constraints are applied before the softmax:
-what is forbidden has probability 0, the rest sums to 1. This module knows ids and names, no model.
+what is forbidden has probability 0, the rest sums to 1. A function that is registered here is a key of queries, checked
+by the annotation of its ``value``, and its order here is the order in which it is applied. No model is known here.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
-from contextual_bert.context import Vocabulary, canonical
-from contextual_bert.errors import DataError
+from contextual_bert.errors import DataError, UnknownNameError
+from contextual_bert.inference.catalogue import NO_GROUP
+from contextual_bert.inference.fields import Attributes, Condition, Conditions, Flag, Names, Price
+from contextual_bert.inference.permission import CONSTRAINTS, Asked, constraint
+
+__all__ = ["CONSTRAINTS"]  # filled here: whoever wants the registry gets it from where it is full
+
+ROUNDING = 1e-9  # relative: 0.1 + 0.2 keeps a budget of 0.3
 
 
-def allow(vocabulary: Vocabulary, items: Sequence[str], value: Any) -> np.ndarray:
-    """Only the items of this list: what is in stock, a category, a price band."""
-    permitted = np.zeros(len(vocabulary), dtype=bool)
-    permitted[known_ids(vocabulary, names_of(value, key="allow"))] = True
+@constraint
+def in_stock(asked: Asked, value: Flag) -> NDArray[np.bool_]:
+    """Only what the catalogue has in stock at this moment."""
+    return asked.needed_catalogue("in_stock").in_stock if value else asked.everything
+
+
+@constraint
+def allow(asked: Asked, value: Names) -> NDArray[np.bool_]:
+    """Only the items of this list."""
+    return asked.among(value)
+
+
+@constraint
+def deny(asked: Asked, value: Names) -> NDArray[np.bool_]:
+    """None of the items of this list: what this customer has sent back, what has to go."""
+    return ~asked.among(value)
+
+
+@constraint
+def owned(asked: Asked, value: Names) -> NDArray[np.bool_]:
+    """None of the items that the customer has already; apart from deny because the answer says so."""
+    return ~asked.among(value)
+
+
+@constraint
+def where(asked: Asked, value: Conditions) -> NDArray[np.bool_]:
+    """Only items whose attributes have these values, in all blanks or in one: (blanks, vocabulary)."""
+    permitted = np.tile(asked.everything, (asked.num_blanks, 1))
+    for number, condition in enumerate(value):
+        if condition.blank is not None and condition.blank >= asked.num_blanks:
+            raise DataError(
+                f"there is no blank {condition.blank}",
+                column=f"where[{number}].blank",
+                fix=f"The set has {asked.num_blanks}, counted from 0; leave blank out for all of them.",
+            )
+        blanks = slice(None) if condition.blank is None else condition.blank
+        permitted[blanks] &= holds(asked, condition, path=f"where[{number}]")
     return permitted
 
 
-def deny(vocabulary: Vocabulary, items: Sequence[str], value: Any) -> np.ndarray:
-    """None of the items of this list: owned, sold out, no leather."""
-    permitted = np.ones(len(vocabulary), dtype=bool)
-    permitted[known_ids(vocabulary, names_of(value, key="deny"))] = False
+@constraint
+def max_price(asked: Asked, value: Price) -> NDArray[np.bool_]:
+    """Only items of at most this price; one of unknown price is not."""
+    return asked.needed_catalogue("max_price").prices <= value
+
+
+@constraint(across_blanks=True)
+def repeats(asked: Asked, value: Flag = False) -> NDArray[np.bool_]:
+    """Whether an item that is in the set already may be proposed again; not unless the query says true."""
+    permitted = np.tile(asked.everything, (len(asked.chosen), 1))
+    if not value:
+        permitted[:, asked.visible] = False
+        np.put_along_axis(permitted, asked.chosen, False, axis=1)
     return permitted
 
 
-def repeats(vocabulary: Vocabulary, items: Sequence[str], value: Any) -> np.ndarray:
-    """Whether an item that is in the set already may be proposed again; False unless the query says True."""
-    if not isinstance(value, bool):
-        raise DataError(f"{value!r} is neither true nor false", column="repeats", fix="Give true or false.")
-    return np.ones(len(vocabulary), dtype=bool) if value else deny(vocabulary, items, list(items))
+@constraint(across_blanks=True)
+def at_most_one_per(asked: Asked, value: Attributes) -> NDArray[np.bool_]:
+    """At most one item of each category, or of another attribute; what is in the set counts.
 
-
-CONSTRAINTS: dict[str, Callable[[Vocabulary, Sequence[str], Any], np.ndarray]] = {
-    "allow": allow,
-    "deny": deny,
-    "repeats": repeats,
-}
-DEFAULTS: Mapping[str, Any] = {"repeats": False}
-
-
-def permitted_items(vocabulary: Vocabulary, items: Sequence[str], settings: Mapping[str, Any]) -> np.ndarray:
-    """Which ids the query permits: (vocabulary,) bool; reserved ids never.
-
-    Args:
-        vocabulary: the items.
-        items: names in the set.
-        settings: constraint -> value, as the query gives them; absent ones take their default.
-
-    Example:
-        >>> vocabulary = Vocabulary(["coat", "hat", "bag"], reserved=["[PAD]"])
-        >>> permitted_items(vocabulary, ["hat"], {"deny": ["bag"]}).tolist()
-        [False, True, False, False]
+    An item of unknown category is not proposed; in the set it counts for no category.
     """
-    permitted = np.ones(len(vocabulary), dtype=bool)
-    permitted[: len(vocabulary.reserved)] = False
-    for name, value in {**DEFAULTS, **settings}.items():
-        permitted &= CONSTRAINTS[name](vocabulary, items, value)
+    permitted = np.tile(asked.everything, (len(asked.chosen), 1))
+    for attribute in value:
+        groups = asked.needed_catalogue("at_most_one_per").groups(attribute)
+        # One more column for items without a group, which is taken from the start.
+        is_taken = np.zeros((len(asked.chosen), groups.max() + 2), dtype=np.bool_)
+        is_taken[:, groups[asked.visible]] = True
+        np.put_along_axis(is_taken, groups[asked.chosen], True, axis=1)
+        is_taken[:, NO_GROUP] = True
+        permitted &= ~is_taken[:, groups]
     return permitted
 
 
-def names_of(value: Any, *, key: str) -> list[str]:
-    """``value`` as a list of item names; a number is the item of that name, as in a table.
+@constraint(across_blanks=True)
+def budget(asked: Asked, value: Price, *, budget_includes_visible: Flag = False) -> NDArray[np.bool_]:
+    """At most this price for all blanks together, on request with what is in the set already.
+
+    An item passes if its price leaves enough for the cheapest item that each other blank is permitted.
+    """
+    prices = asked.needed_catalogue("budget").prices
+    spent = prices[asked.chosen].sum(axis=1)
+    if budget_includes_visible:
+        spent += _price_of_visible(asked, prices)
+    cheapest = np.where(asked.others & ~np.isnan(prices), prices, np.inf).min(axis=1, initial=np.inf)
+    # Where another blank is left with nothing, its own emptiness says so.
+    left = value * (1 + ROUNDING) - spent - cheapest[np.isfinite(cheapest)].sum()
+    return prices <= left[:, None]
+
+
+def _price_of_visible(asked: Asked, prices: NDArray[np.float64]) -> float:
+    visible = {name: asked.vocabulary.id_of(name) for name in asked.items if name != "[MASK]"}
+    price = {name: np.nan if index is None else float(prices[index]) for name, index in visible.items()}
+    unpriced = [name for name in price if np.isnan(price[name])]
+    if unpriced:
+        raise DataError(
+            f"the budget includes the set, and the price of {', '.join(unpriced[:5])} is unknown",
+            column="budget_includes_visible",
+            fix="Give their prices in the catalogue, or subtract them from the budget yourself.",
+        )
+    return sum(price.get(name, 0.0) for name in asked.items)
+
+
+def holds(asked: Asked, condition: Condition, *, path: str) -> NDArray[np.bool_]:
+    """Which items fulfil a condition: (vocabulary,).
 
     Raises:
-        DataError: it is something else, a single string for instance, or an entry is no name.
+        UnknownNameError, DataError: there is no such attribute, or it holds no numbers; ``path`` says where it stands.
     """
-    if isinstance(value, str) or not isinstance(value, Sequence | set | frozenset):
-        raise DataError(f"{value!r} is not a list of items", column=key, fix=f'Give a list: "{key}": ["coat-17", ...].')
     try:
-        return [canonical(name) for name in value]
-    except DataError as error:
-        raise DataError(error.problem, column=key, fix=error.fix) from None
-
-
-def known_ids(vocabulary: Vocabulary, names: Sequence[str]) -> list[int]:
-    """Ids of the names that the vocabulary has."""
-    return [index for index in map(vocabulary.id_of, names) if index is not None]
+        attribute = asked.needed_catalogue("where").attribute(condition.attribute)
+    except UnknownNameError as error:
+        raise UnknownNameError(f"{path}.attribute: {error}") from None
+    found = attribute.is_known.copy()
+    if condition.equals is not None:
+        found &= attribute.has_one_of([condition.equals])
+    if condition.one_of is not None:
+        found &= attribute.has_one_of(condition.one_of)
+    if condition.not_in is not None:
+        found &= ~attribute.has_one_of(condition.not_in)
+    if condition.at_most is None and condition.at_least is None:
+        return found
+    if attribute.numbers is None:
+        raise DataError(
+            f"{condition.attribute!r} holds no numbers, so nothing is at most or at least",
+            column=path,
+            fix="Use equals, in or not_in.",
+        )
+    # NaN, an unknown number, is neither.
+    if condition.at_most is not None:
+        found &= attribute.numbers <= condition.at_most
+    if condition.at_least is not None:
+        found &= attribute.numbers >= condition.at_least
+    return found

@@ -6,55 +6,30 @@ constraints. The run directory is all that is needed. This module knows no table
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypedDict, cast
+from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 
 from contextual_bert.context import unknown_values
 from contextual_bert.errors import (
     ConfigurationError,
     DataError,
     RunDirectoryError,
+    SchemaError,
+    UnknownNameError,
 )
-from contextual_bert.inference.constraints import CONSTRAINTS, names_of, permitted_items
-from contextual_bert.inference.queries import UNUSED_CONTEXT, check_query
+from contextual_bert.inference.answers import Answer, Candidate, Slot, notes_on, slot_of
+from contextual_bert.inference.catalogue import Catalogue
+from contextual_bert.inference.permission import Asked, Permitted, permitted_items
+from contextual_bert.inference.queries import MASK, Request, check_queries, read_request
 from contextual_bert.inference.saved import load_saved
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor, check_layout
 
-MASK = "[MASK]"
-QUERY = 'Give {"items": [...], "context": {...}}, or a list of such queries.'
 RUN_FILES = ("config.json", "model.safetensors", "processor_config.json", "tokenizer.json", "tokenizer_config.json")
-
-
-class Candidate(TypedDict):
-    """One proposal: the item, and its probability among the permitted items."""
-
-    item: str
-    probability: float
-
-
-class Slot(TypedDict):
-    """The proposals for one [MASK]: its position in the set, and candidates from the most to the least probable."""
-
-    position: int
-    candidates: list[Candidate]
-
-
-class Answer(TypedDict):
-    """What a query gets.
-
-    ``items``: the set as it was completed; ``slots``: one a [MASK]; ``unknown_items`` and ``unknown_context``: values
-    that the model never saw, treated as unknown; ``notes``: what the reader should know.
-    """
-
-    items: list[str]
-    slots: list[Slot]
-    unknown_items: list[str]
-    unknown_context: dict[str, list[str]]
-    notes: list[str]
 
 
 class CompletionPipeline:
@@ -67,9 +42,10 @@ class CompletionPipeline:
         model: the trained model.
         processor: its processor.
         device: where to run; default: where the model is.
+        catalogue: the shop's table of items, for constraints on attributes, prices and stock.
 
     Raises:
-        ConfigurationError: model and processor do not belong together.
+        ConfigurationError: model, processor and catalogue do not belong together.
 
     Relation to its siblings:
         Several [MASK] in one set are filled each by itself, given the visible items, not jointly. ``inference.scoring``
@@ -93,6 +69,7 @@ class CompletionPipeline:
         processor: ContextualBertProcessor,
         *,
         device: str | torch.device | None = None,
+        catalogue: Catalogue | None = None,
     ) -> None:
         if len(processor.items) != model.config.vocab_size:
             raise ConfigurationError(
@@ -100,16 +77,26 @@ class CompletionPipeline:
                 "Load both from one run directory."
             )
         check_layout(model.config, processor.schema.layout if processor.schema is not None else ())
+        if catalogue is not None and catalogue.vocabulary != processor.items:
+            raise ConfigurationError("The catalogue is aligned to another vocabulary. Make it with processor.items.")
         place: Any = device if device is not None else model.device
         self.model = model.to(place).eval()
         self.processor = processor
+        self.catalogue = catalogue
 
     @classmethod
-    def from_pretrained(cls, directory: str | Path, *, device: str | torch.device | None = None) -> Self:
-        """The pipeline of a run directory.
+    def from_pretrained(
+        cls,
+        directory: str | Path,
+        *,
+        device: str | torch.device | None = None,
+        catalogue: str | Path | pa.Table | None = None,
+    ) -> Self:
+        """The pipeline of a run directory, and a catalogue if there is one: a file or a table.
 
         Raises:
             RunDirectoryError: no such directory, or a file of it is missing.
+            SchemaError, UnknownNameError, DataError: a faulty catalogue.
         """
         directory = Path(directory)
         missing = [name for name in RUN_FILES if not (directory / name).is_file()]
@@ -119,7 +106,8 @@ class CompletionPipeline:
                 "Train again, or name the folder given as --output."
             )
         model, processor = load_saved(directory, ContextualBertForMaskedLM)
-        return cls(model, processor, device=device)
+        shop = Catalogue(catalogue, processor.items) if catalogue is not None else None
+        return cls(model, processor, device=device, catalogue=shop)
 
     def __call__(
         self, queries: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, top_k: int = 5, batch_size: int = 256
@@ -127,8 +115,9 @@ class CompletionPipeline:
         """Complete one query or many.
 
         Args:
-            queries: {"items": [...], "context": {...}} and, if wished, "allow": [...], "deny": [...], "repeats": true.
-                Without a [MASK] the set is completed by one more item. A context feature that is not named is missing.
+            queries: {"items": [...], "context": {...}} and, if wished, constraints: "allow", "deny", "owned",
+                "repeats", "in_stock", "where", "max_price", "budget", "at_most_one_per". Without a [MASK] the set is
+                completed by one more item. A context feature that is not named is missing.
             top_k: proposals a slot.
             batch_size: queries a forward pass.
 
@@ -143,102 +132,81 @@ class CompletionPipeline:
                 raise ConfigurationError(f"{name}={value}: give 1 or more.")
         if isinstance(queries, Mapping):
             return next(self.complete([queries], top_k=top_k, batch_size=1))
-        given = cast(object, queries)
-        if isinstance(given, str) or not isinstance(given, Sequence):
-            raise DataError(f"{queries!r:.80} is neither a query nor a list of them", fix=QUERY)
-        return list(self.complete(queries, top_k=top_k, batch_size=batch_size))
+        return list(self.complete(check_queries(queries), top_k=top_k, batch_size=batch_size))
 
     def complete(self, queries: Sequence[Mapping[str, Any]], *, top_k: int, batch_size: int) -> Iterator[Answer]:
-        """The answers, in order; everything but the constraints is checked before the first one."""
-        sets = [read_items(query, row=row) for row, query in enumerate(queries)]
-        records = [query.get("context") or {} for query in queries]
-        context = self.processor.encode_context(records, num_rows=len(records))
-        for start in range(0, len(queries), batch_size):
-            batch = slice(start, start + batch_size)
-            encoded = context.rows(batch) if context is not None else None
-            permitted = [
-                self.permitted(query, items, row=row)
-                for row, (query, items) in enumerate(zip(queries[batch], sets[batch], strict=True), start=start)
-            ]
-            filled = self.fill(sets[batch], encoded, np.stack(permitted), top_k=top_k)
-            for query, items, allowed, slots in zip(queries[batch], sets[batch], permitted, filled, strict=True):
-                yield self.answer(query, items, slots, num_permitted=int(allowed.sum()))
+        """The answers, in order; everything but what the catalogue knows is checked before the first one."""
+        requests = [read_request(query, row=row) for row, query in enumerate(queries)]
+        context = self.processor.encode_context([each.context for each in requests], num_rows=len(requests))
+        for start in range(0, len(requests), batch_size):
+            batch = requests[start : start + batch_size]
+            encoded = context.rows(slice(start, start + batch_size)) if context is not None else None
+            permitted = [self.permitted(request, row=row) for row, request in enumerate(batch, start)]
+            filled = self.fill([each.items for each in batch], encoded, permitted, top_k=top_k)
+            for request, slots in zip(batch, filled, strict=True):
+                yield self.answer(request, slots)
 
-    def permitted(self, query: Mapping[str, Any], items: Sequence[str], *, row: int) -> NDArray[np.bool_]:
-        """Which ids this query permits: (vocabulary,)."""
-        settings = {name: query[name] for name in CONSTRAINTS if name in query}
+    def permitted(self, request: Request, *, row: int) -> Permitted:
+        """What this query permits in each of its blanks."""
         try:
-            return permitted_items(self.processor.items, items, settings)
+            return permitted_items(Asked(self.processor.items, request.items, self.catalogue), request.settings)
         except DataError as error:
             raise DataError(error.problem, row=row, column=error.column, fix=error.fix) from None
+        except (UnknownNameError, SchemaError) as error:
+            raise type(error)(f"Query {row}: {error}") from None
+
+    def logits(self, inputs: Mapping[str, Any]) -> Tensor:
+        """Of every [MASK] of a batch, row after row: (masked, vocabulary), float32."""
+        with torch.inference_mode():
+            return self.model(**to_device(inputs, self.model.device)).logits.float()
 
     def fill(
         self,
         sets: Sequence[Sequence[str]],
-        context: Mapping[str, torch.Tensor] | None,
-        permitted: NDArray[np.bool_],
+        context: Mapping[str, Tensor] | None,
+        permitted: Sequence[Permitted],
         *,
         top_k: int,
     ) -> Iterator[list[Slot]]:
-        """The slots of each set of one batch; ``permitted`` is (sets, vocabulary)."""
+        """The slots of each set of one batch."""
         inputs: dict[str, Any] = dict(self.processor(items=sets))
         if context is not None:
             inputs["context"] = context
-        with torch.inference_mode():
-            logits = self.model(**to_device(inputs, self.model.device)).logits.float()
-        positions = [[index for index, item in enumerate(items) if item == MASK] for items in sets]
-        rows = torch.tensor([row for row, slots in enumerate(positions) for _ in slots])
-        logits = logits.masked_fill(~torch.from_numpy(permitted)[rows].to(logits.device), -torch.inf)
+        logits = self.logits(inputs)
+        is_permitted = torch.from_numpy(np.concatenate([each.items for each in permitted])).to(logits.device)
+        real = slice(len(self.processor.items.reserved), None)
+        excluded = logits.masked_fill(is_permitted, -torch.inf)[:, real].logsumexp(dim=-1)
+        excluded = (excluded - logits[:, real].logsumexp(dim=-1)).exp()
+        logits = logits.masked_fill(~is_permitted, -torch.inf)
         # The best by logit, not by probability: that of a permitted item may be 0 too, by underflow.
         best = logits.topk(min(top_k, logits.shape[-1]), dim=-1)
         probabilities = (best.values - logits.logsumexp(dim=-1, keepdim=True)).exp().cpu().tolist()
-        ranked = iter(zip(best.indices.cpu().tolist(), probabilities, strict=True))
-        for slots, num_permitted in zip(positions, permitted.sum(axis=1).tolist(), strict=True):
-            yield [
-                Slot(position=position, candidates=self.candidates(*next(ranked), num_permitted=num_permitted))
-                for position in slots
-            ]
+        ranked = zip(best.indices.cpu().tolist(), probabilities, excluded.cpu().tolist(), strict=True)
+        for items, each in zip(sets, permitted, strict=True):
+            slots: list[Slot] = []
+            for blank, position in enumerate(index for index, item in enumerate(items) if item == MASK):
+                ids, values, outside = next(ranked)
+                # Of fewer than top_k permitted items, the rest of the best are forbidden ones.
+                pairs = list(zip(ids, values, strict=True))[: int(each.items[blank].sum())]
+                proposals = [Candidate(item=self.processor.items.value_of(key), probability=p) for key, p in pairs]
+                slots.append(slot_of(position, proposals, each, blank=blank, excluded_probability=outside))
+            yield slots
 
-    def candidates(self, ids: list[int], probabilities: list[float], *, num_permitted: int) -> list[Candidate]:
-        """The proposals for one slot, without those that are there only because fewer than top_k are permitted."""
-        pairs = list(zip(ids, probabilities, strict=True))[:num_permitted]
-        return [Candidate(item=self.processor.items.value_of(index), probability=value) for index, value in pairs]
-
-    def answer(self, query: Mapping[str, Any], items: list[str], slots: list[Slot], *, num_permitted: int) -> Answer:
+    def answer(self, request: Request, slots: list[Slot]) -> Answer:
         """The answer with what the reader should know about it."""
-        context, schema, vocabulary = query.get("context") or {}, self.processor.schema, self.processor.items
-        notes: list[str] = []
-        if num_permitted == 0:
-            notes.append("No permitted item is left: loosen allow or deny.")
-        if context and not self.model.config.layout:
-            notes.append(UNUSED_CONTEXT)
-        repeated = sorted({item for item in items if item != MASK and items.count(item) > 1})
-        if repeated:
-            notes.append(f"In the set more than once, and read so: {', '.join(repeated)}.")
-        for name in ("allow", "deny"):
-            strangers = [item for item in names_of(query.get(name, ()), key=name) if item not in vocabulary]
-            if strangers:
-                notes.append(
-                    f"{name} names {len(strangers)} unknown items, which change nothing: {', '.join(strangers[:5])}."
-                )
+        notes = notes_on(request, self.processor.items, has_context=bool(self.model.config.layout))
+        notes[:0] = [f"Item {slot['position'] + 1}: {slot['reason']}" for slot in slots if slot["reason"]]
+        apart = [name for name in ("budget", "at_most_one_per") if name in request.settings]
+        if apart and len(slots) > 1:
+            notes.append(
+                f"Each blank is filled by itself: a choice of proposals for all {len(slots)} may break "
+                f"{' and '.join(apart)}. complete_jointly (--joint) proposes whole sets."
+            )
+        vocabulary, schema = self.processor.items, self.processor.schema
         return Answer(
-            items=items,
+            items=request.items,
             slots=slots,
-            unknown_items=[item for item in items if item not in vocabulary],
-            unknown_context=unknown_values(schema, context) if schema is not None else {},
+            unknown_items=[item for item in request.items if item not in vocabulary],
+            unknown_context=unknown_values(schema, request.context) if schema is not None else {},
             notes=notes,
         )
-
-
-def read_items(query: Mapping[str, Any], *, row: int) -> list[str]:
-    """The set of a query, with a [MASK] at its end where it has none.
-
-    Raises:
-        DataError, UnknownNameError: the query is no mapping, has an unknown key, or its items or context are faulty.
-    """
-    check_query(query, row=row, known=("items", "context", *CONSTRAINTS), fix=QUERY)
-    try:
-        items = names_of(query.get("items", []), key="items")
-    except DataError as error:
-        raise DataError(error.problem, row=row, column=error.column, fix=error.fix) from None
-    return items if MASK in items else [*items, MASK]

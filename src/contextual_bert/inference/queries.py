@@ -1,9 +1,29 @@
 """What the queries of all pipelines have in common: a mapping with known keys, and a context that is a record."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
+from contextual_bert.inference.fields import names_of
+from contextual_bert.inference.permission import known_keys, read_settings
+
+MASK = "[MASK]"
+QUERY = 'Give {"items": [...], "context": {...}}, or a list of such queries.'
+
+
+@dataclass(frozen=True)
+class Request:
+    """A query as it was read.
+
+    ``items``: the set, with at least one [MASK]; ``context``: the record of who asks; ``settings``: constraint -> the
+    checked values of its keys.
+    """
+
+    items: list[str]
+    context: Mapping[str, Any]
+    settings: Mapping[str, Mapping[str, Any]]
+
 
 UNUSED_CONTEXT = "The context was not used: this model was trained with conditioning='none'."
 
@@ -30,3 +50,29 @@ def check_query(query: Mapping[str, Any], *, row: int, known: Sequence[str], fix
         raise DataError(
             f"{query['context']!r} is not a record", row=row, column="context", fix='Give {"feature": value, ...}.'
         )
+
+
+def check_queries(queries: object) -> Sequence[Mapping[str, Any]]:
+    """The same object if it is a list of queries, which are checked one by one by ``read_request``.
+
+    Raises:
+        DataError: it is something else.
+    """
+    if isinstance(queries, str) or not isinstance(queries, Sequence):
+        raise DataError(f"{queries!r:.80} is neither a query nor a list of them", fix=QUERY)
+    return cast("Sequence[Mapping[str, Any]]", queries)
+
+
+def read_request(query: Mapping[str, Any], *, row: int) -> Request:
+    """The request of a query; a set without a [MASK] gets one at its end.
+
+    Raises:
+        DataError, UnknownNameError: the query is no mapping, has an unknown key, or the value of one is faulty.
+    """
+    check_query(query, row=row, known=known_keys(), fix=QUERY)
+    try:
+        items = names_of(query.get("items", []), key="items")
+    except DataError as error:
+        raise DataError(error.problem, row=row, column=error.column, fix=error.fix) from None
+    settings = read_settings(query, row=row)
+    return Request(items if MASK in items else [*items, MASK], query.get("context") or {}, settings)

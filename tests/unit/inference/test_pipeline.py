@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vocabulary
+from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError
-from contextual_bert.inference import CONSTRAINTS, CompletionPipeline
+from contextual_bert.inference import CONSTRAINTS, Asked, CompletionPipeline, constraint
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
 
 ITEMS = ("coat", "hat", "bag", "belt", "shoes", "17")
@@ -137,8 +137,19 @@ def test_constraints(pipeline: CompletionPipeline) -> None:
 
 def test_nothing_permitted_is_an_empty_slot_with_a_note(pipeline: CompletionPipeline) -> None:
     first, second = pipeline([{"items": ["hat"], "allow": ["hat"]}, {"items": ["hat"]}])  # pyright: ignore
-    assert first["slots"] == [{"position": 1, "candidates": []}]
-    assert "No permitted item" in first["notes"][0]
+    reason = "No item is left after repeats: of 6 items, allow took 5, repeats took 1."
+    assert first["slots"] == [
+        {
+            "position": 1,
+            "candidates": [],
+            "normalised_over": "permitted items",
+            "num_permitted": 0,
+            "excluded_probability": 1.0,
+            "removed": {"allow": 5, "repeats": 1},
+            "reason": reason,
+        }
+    ]
+    assert first["notes"] == [f"Item 2: {reason}"]
     assert len(second["slots"][0]["candidates"]) == 5
     assert second["notes"] == []
 
@@ -239,10 +250,10 @@ def test_what_is_no_query_at_all(pipeline: CompletionPipeline, queries: Any) -> 
 
 @pytest.fixture
 def short_names() -> Iterator[None]:
-    def shorter(vocabulary: Vocabulary, items: Sequence[str], value: Any) -> np.ndarray:
-        return np.array([len(vocabulary.value_of(index)) < value for index in range(len(vocabulary))])
+    @constraint
+    def shorter_than(asked: Asked, value: int) -> np.ndarray:
+        return asked.among([name for name in asked.vocabulary.values if len(name) < value])
 
-    CONSTRAINTS["shorter_than"] = shorter
     yield
     del CONSTRAINTS["shorter_than"]
 
@@ -250,6 +261,15 @@ def short_names() -> Iterator[None]:
 def test_a_constraint_is_one_function(pipeline: CompletionPipeline, short_names: None) -> None:
     found = candidates(pipeline({"items": ["hat"], "shorter_than": 4, "deny": ["17"]}, top_k=9))
     assert found == {"bag": pytest.approx(1)}
+
+
+def test_the_value_of_a_constraint_is_checked_by_its_annotation(
+    pipeline: CompletionPipeline, short_names: None
+) -> None:
+    with pytest.raises(
+        DataError, match=r"row 0, column 'shorter_than': 'x' is not allowed: input should be a valid int"
+    ):
+        pipeline({"items": ["hat"], "shorter_than": "x"})
 
 
 def test_a_constraint_that_is_not_registered_is_an_unknown_key(pipeline: CompletionPipeline) -> None:

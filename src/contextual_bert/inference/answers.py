@@ -1,0 +1,91 @@
+"""What a completion answers, as plain records that become JSON, and the sentences beside the proposals."""
+
+from typing import TypedDict
+
+from contextual_bert.context import Vocabulary
+from contextual_bert.inference.permission import Permitted
+from contextual_bert.inference.queries import MASK, UNUSED_CONTEXT, Request
+
+PERMITTED = "permitted items"
+
+
+class Candidate(TypedDict):
+    """One proposal: the item, and its probability among the permitted items."""
+
+    item: str
+    probability: float
+
+
+class Slot(TypedDict):
+    """The proposals for one [MASK].
+
+    ``position``: in the set; ``candidates``: from the most to the least probable, none where no item is permitted;
+    ``normalised_over``: what the probabilities sum to one over; ``num_permitted``: how many items that are;
+    ``excluded_probability``: what the model gives to all other items; ``removed``: how many items each constraint took
+    away, in the order in which they were applied; ``reason``: why there is no candidate.
+    """
+
+    position: int
+    candidates: list[Candidate]
+    normalised_over: str
+    num_permitted: int
+    excluded_probability: float
+    removed: dict[str, int]
+    reason: str | None
+
+
+class Answer(TypedDict):
+    """What a query gets.
+
+    ``items``: the set as it was completed; ``slots``: one a [MASK]; ``unknown_items`` and ``unknown_context``: values
+    that the model never saw, treated as unknown; ``notes``: what the reader should know.
+    """
+
+    items: list[str]
+    slots: list[Slot]
+    unknown_items: list[str]
+    unknown_context: dict[str, list[str]]
+    notes: list[str]
+
+
+def slot_of(
+    position: int, candidates: list[Candidate], permitted: Permitted, *, blank: int, excluded_probability: float
+) -> Slot:
+    """The slot of one blank: the proposals, and what became of all other items."""
+    return Slot(
+        position=position,
+        candidates=candidates,
+        normalised_over=PERMITTED,
+        num_permitted=int(permitted.items[blank].sum()),
+        excluded_probability=excluded_probability,
+        removed={name: counts[blank] for name, counts in permitted.removed.items() if counts[blank]},
+        reason=permitted.reason(blank),
+    )
+
+
+def notes_on(request: Request, vocabulary: Vocabulary, *, has_context: bool) -> list[str]:
+    """What the reader of an answer should know about the query.
+
+    Args:
+        request: the query as it was read.
+        vocabulary: the items of the model.
+        has_context: whether the model reads a context.
+    """
+    notes: list[str] = []
+    if request.context and not has_context:
+        notes.append(UNUSED_CONTEXT)
+    repeated = sorted({item for item in request.items if item != MASK and request.items.count(item) > 1})
+    if repeated:
+        notes.append(f"In the set more than once, and read so: {', '.join(repeated)}.")
+    for name in ("allow", "deny", "owned"):
+        names: list[str] = request.settings.get(name, {}).get(name, [])
+        strangers = [item for item in names if item not in vocabulary]
+        if strangers:
+            notes.append(
+                f"{name} names {len(strangers)} unknown items, which change nothing: {', '.join(strangers[:5])}."
+            )
+        known = [item for item in names if item in vocabulary]
+        if name == "owned" and known:
+            more = ", ..." if len(known) > 5 else ""
+            notes.append(f"Owned, and so not proposed: {', '.join(known[:5])}{more}.")
+    return notes

@@ -1,0 +1,289 @@
+"""The shop's table of items, aligned to a vocabulary: attributes, prices and what is in stock, as whole columns.
+
+It knows ids, names and columns; which item may be proposed is for `constraints.py` to say. Not in the paper.
+"""
+
+import math
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from contextual_bert.context import Vocabulary, canonical, canonical_array
+from contextual_bert.data import read_table
+from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean
+
+ID_COLUMNS = ("id", "item")
+PRICE, STOCK = "price", "in_stock"
+NO_GROUP = -1
+_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A column of the catalogue: item ``owners[n]`` has the value ``values[codes[n]]``.
+
+    ``is_known`` (vocabulary,): whether the item's cell is filled; ``numbers`` (vocabulary,): the cell where the column
+    holds numbers, NaN where it is empty; ``is_list``: an item may have several values, or none.
+    """
+
+    owners: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    values: pa.Array
+    is_known: NDArray[np.bool_]
+    numbers: NDArray[np.float64] | None
+    is_list: bool
+
+    def has_one_of(self, wanted: Iterable[str]) -> NDArray[np.bool_]:
+        """Which items have one of these values: (vocabulary,)."""
+        is_wanted = pc.is_in(self.values, value_set=pa.array(list(wanted), pa.string())).to_numpy(zero_copy_only=False)
+        found = np.zeros(len(self.is_known), dtype=np.bool_)
+        found[self.owners[is_wanted[self.codes]]] = True
+        return found
+
+
+class Catalogue:
+    """What a shop knows of its items.
+
+    Shapes:
+        every column (vocabulary,), in the order of the ids; empty for reserved ids and for items that the table lacks.
+
+    Args:
+        source: a path or table, as ``read_table`` takes it: one row an item. A column ``price`` holds numbers, a column
+            ``in_stock`` truth values; every other column is an attribute, a list of values where an item has several.
+        vocabulary: the items of the model.
+        id_column: the column of item names; default: ``id`` or ``item``.
+
+    Raises:
+        SchemaError, UnknownNameError: no column of names, or a price or stock column of another kind.
+        DataError: a name that is missing or there twice, a price that is no number or negative, with its row; no item
+            of the table is in the vocabulary.
+
+    Relation to its siblings:
+        ``constraints.py`` reads it. An empty cell satisfies no condition: where the material of an item is unknown,
+        nobody who refuses leather gets it.
+
+    Example:
+        >>> vocabulary = Vocabulary(["coat", "hat", "bag"], reserved=["[PAD]"])
+        >>> catalogue = Catalogue(pa.table({"id": ["hat", "coat", "kilt"], "price": [20, 90.5, 60]}), vocabulary)
+        >>> catalogue.prices.tolist(), catalogue.lacking, catalogue.strangers
+        ([nan, 90.5, 20.0, nan], ('bag',), ('kilt',))
+        >>> catalogue.set_stock(["coat"], False)
+        ()
+        >>> catalogue.in_stock.tolist()
+        [False, False, True, False]
+    """
+
+    def __init__(
+        self, source: str | PathLike[str] | pa.Table | Any, vocabulary: Vocabulary, *, id_column: str | None = None
+    ) -> None:
+        table = read_table(source)
+        file = str(source) if isinstance(source, str | PathLike) else None
+        names = _names(table, id_column, file=file)
+        _check_prices(table, file=file)
+        wanted = pa.array([None] * len(vocabulary.reserved) + list(vocabulary.values), pa.string())
+        rows = pc.index_in(wanted, value_set=names, skip_nulls=True)
+        if rows.null_count == len(rows):
+            raise DataError(
+                f"none of the {len(names):,} items is known to the model, such as {names[0].as_py()!r}; it knows "
+                f"{', '.join(map(repr, vocabulary.values[:3]))} and {max(0, len(vocabulary.values) - 3):,} more",
+                file=file,
+                fix="Give the catalogue of the shop that the model was trained for, or name another id column.",
+            )
+        known = pc.is_in(names, value_set=wanted, skip_nulls=True)
+        self.vocabulary = vocabulary
+        self.table = table.take(rows)
+        self.is_known: NDArray[np.bool_] = rows.is_valid().to_numpy(zero_copy_only=False)
+        has_row = self.is_known[len(vocabulary.reserved) :].tolist()
+        self.lacking = tuple(name for name, has in zip(vocabulary.values, has_row, strict=True) if not has)
+        self.strangers: tuple[str, ...] = tuple(names.filter(pc.invert(known)).to_pylist())
+        self._in_stock = _stock(self.table, self.is_known, file=file)
+        self._attributes: dict[str, Attribute] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def in_stock(self) -> NDArray[np.bool_]:
+        """(vocabulary,), a snapshot that nobody writes into; without a column ``in_stock`` all items of the table."""
+        return self._in_stock
+
+    def set_stock(self, items: Iterable[object], is_in_stock: bool) -> tuple[str, ...]:
+        """Say that these items are in stock, or are not; requests that are being answered keep what they started with.
+
+        Returns:
+            The items that the model does not know, for which nothing changes.
+        """
+        names = [canonical(item) for item in items]
+        ids = self.vocabulary.lookup(pa.array(names, pa.string()))
+        with self._lock:
+            changed = self._in_stock.copy()
+            changed[ids[ids >= 0]] = is_in_stock
+            changed.flags.writeable = False
+            self._in_stock = changed
+        return tuple(name for name, index in zip(names, ids.tolist(), strict=True) if index < 0)
+
+    @property
+    def prices(self) -> NDArray[np.float64]:
+        """(vocabulary,), NaN where the price is unknown.
+
+        Raises:
+            UnknownNameError: there is no column ``price``.
+        """
+        numbers = self.attribute(PRICE).numbers
+        assert numbers is not None  # checked at construction
+        return numbers
+
+    def attribute(self, name: str) -> Attribute:
+        """A column.
+
+        Raises:
+            UnknownNameError: there is none of this name.
+            SchemaError: its cells are no values and no lists of values.
+        """
+        if name not in self._attributes:
+            if name not in self.table.column_names:
+                known = did_you_mean(name, self.table.column_names)
+                raise UnknownNameError(f"The catalogue has no attribute {name!r}. {known}")
+            self._attributes[name] = _attribute(self.table.column(name), name)
+        return self._attributes[name]
+
+    def groups(self, name: str) -> NDArray[np.int64]:
+        """For each id the number of its value of this attribute, NO_GROUP where it is unknown: (vocabulary,).
+
+        Raises:
+            UnknownNameError: there is no such attribute.
+            SchemaError: items may have several values of it.
+        """
+        attribute = self.attribute(name)
+        if attribute.is_list:
+            raise SchemaError(f"The attribute {name!r} holds lists: an item is in one group only. Name another column.")
+        groups = np.full(len(self.vocabulary), NO_GROUP, dtype=np.int64)
+        groups[attribute.owners] = attribute.codes
+        return groups
+
+    def record(self, item: str) -> dict[str, Any]:
+        """The row of an item, for a page that shows it; empty where the catalogue lacks it."""
+        index = self.vocabulary.id_of(item)
+        if index is None or not self.is_known[index]:
+            return {}
+        return self.table.slice(index, 1).to_pylist()[0]
+
+    def findings(self) -> list[str]:
+        """What does not fit between the catalogue and the model, in sentences."""
+        found: list[str] = []
+        if self.lacking:
+            found.append(
+                f"The catalogue lacks {len(self.lacking):,} of the model's {len(self.vocabulary.values):,} items, "
+                f"which count as out of stock and of unknown attributes: {_some(self.lacking)}."
+            )
+        if self.strangers:
+            found.append(
+                f"The model does not know {len(self.strangers):,} items of the catalogue, which it never proposes: "
+                f"{_some(self.strangers)}."
+            )
+        return found
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+
+
+def _names(table: pa.Table, id_column: str | None, *, file: str | None) -> pa.Array:
+    """The canonical names of the rows, each there once."""
+    found = [name for name in ID_COLUMNS if name in table.column_names] if id_column is None else [id_column]
+    place = f"{file}: " if file else ""
+    if not found or found[0] not in table.column_names:
+        wanted = id_column or ID_COLUMNS[0]
+        known = did_you_mean(wanted, table.column_names)
+        raise UnknownNameError(f"{place}the catalogue has no column {wanted!r} of item names. {known} Set id_column.")
+    if len(found) > 1:
+        raise SchemaError(f"{place}the catalogue has the columns {' and '.join(found)}. Choose one with id_column.")
+    names = canonical_array(table.column(found[0]), file=file, column=found[0])
+    if names.null_count:
+        row = names.is_null().to_pylist().index(True)
+        raise DataError("the item has no name", file=file, row=row, column=found[0], fix="Name it, or drop the row.")
+    first = pc.index_in(names, value_set=names).to_numpy()
+    again = np.flatnonzero(first != np.arange(len(names)))
+    if len(again):
+        row = int(again[0])
+        raise DataError(
+            f"{names[row].as_py()!r} was in row {first[row]} already",
+            file=file,
+            row=row,
+            column=found[0],
+            fix="Give one row an item.",
+        )
+    return names
+
+
+def _check_prices(table: pa.Table, *, file: str | None) -> None:
+    if PRICE not in table.column_names:
+        return
+    prices = table.column(PRICE).to_pylist()
+    faults = [row for row, price in enumerate(prices) if not _is_price(price)]
+    if faults:
+        # One word makes a column of CSV text: then that cell is the fault, not the first number.
+        row = next((row for row in faults if not str(prices[row]).replace(".", "", 1).isdigit()), faults[0])
+        raise DataError(
+            f"{prices[row]!r:.80} is not a price",
+            file=file,
+            row=row,
+            column=PRICE,
+            fix="Give a number of 0 or more; leave the cell empty if the price is unknown.",
+        )
+
+
+def _is_price(value: object) -> bool:
+    if value is None:
+        return True
+    return (
+        isinstance(value, int | float | Decimal) and not isinstance(value, bool) and not value < 0 and value != math.inf
+    )
+
+
+def _stock(table: pa.Table, is_known: NDArray[np.bool_], *, file: str | None) -> NDArray[np.bool_]:
+    stock = is_known.copy()
+    if STOCK in table.column_names:
+        column = table.column(STOCK)
+        if not pa.types.is_boolean(column.type):
+            raise DataError(
+                f"the type is {column.type}, not a truth value", file=file, column=STOCK, fix="Give true or false."
+            )
+        stock = column.fill_null(False).to_numpy().astype(np.bool_)
+    stock.flags.writeable = False
+    return stock
+
+
+def _attribute(column: pa.ChunkedArray, name: str) -> Attribute:
+    cells = column.combine_chunks()
+    is_known: NDArray[np.bool_] = cells.is_valid().to_numpy(zero_copy_only=False)
+    owners = np.flatnonzero(is_known)
+    is_list = pa.types.is_list(cells.type) or pa.types.is_large_list(cells.type)
+    numbers: NDArray[np.float64] | None = None
+    if is_list:
+        owners = pc.list_parent_indices(cells).to_numpy()
+        values = canonical_array(pc.list_flatten(cells), column=name)
+        is_filled = values.is_valid().to_numpy(zero_copy_only=False)
+        is_known[owners[~is_filled]] = False  # a list with a gap may hold anything
+        owners, values = owners[is_filled], values.drop_null()
+    else:
+        if any(check(cells.type) for check in _NUMBERS):
+            numbers = cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        named = canonical_array(cells, column=name)
+        is_known = named.is_valid().to_numpy(zero_copy_only=False)  # NaN is as empty as null
+        owners, values = np.flatnonzero(is_known), named.drop_null()
+    encoded = values.dictionary_encode()
+    return Attribute(
+        owners=owners.astype(np.int64),
+        codes=encoded.indices.to_numpy().astype(np.int64),
+        values=encoded.dictionary,
+        is_known=is_known,
+        numbers=numbers,
+        is_list=is_list,
+    )

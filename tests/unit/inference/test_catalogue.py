@@ -1,0 +1,171 @@
+"""The shop's table beside a vocabulary: what fits, what does not, what is in stock."""
+
+import json
+import threading
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as pq
+import pytest
+
+from contextual_bert.context import Vocabulary
+from contextual_bert.errors import DataError, SchemaError, UnknownNameError
+from contextual_bert.inference import Catalogue
+
+VOCABULARY = Vocabulary(["coat", "hat", "bag", "17"], reserved=["[PAD]", "[MASK]", "[UNK]"])
+COLUMNS: dict[str, list[Any]] = {
+    "id": ["17", "kilt", "hat", "coat"],
+    "category": ["shoes", "skirt", None, "coats"],
+    "price": [40, 60, 20, None],
+    "materials": [["leather", "rubber"], ["wool"], [], None],
+    "image": ["17.png", "kilt.png", "hat.png", "coat.png"],
+}
+
+
+def shop(**columns: list[Any]) -> Catalogue:
+    return Catalogue(pa.table({**COLUMNS, **columns}), VOCABULARY)
+
+
+def ids(mask: Any) -> list[str]:
+    return [VOCABULARY.value_of(index) for index in np.flatnonzero(mask)]
+
+
+def test_columns_are_aligned_to_the_vocabulary() -> None:
+    catalogue = shop()
+    assert catalogue.prices.tolist() == pytest.approx([np.nan] * 4 + [20, np.nan, 40], nan_ok=True)
+    assert ids(catalogue.is_known) == ["coat", "hat", "17"]
+    assert (catalogue.lacking, catalogue.strangers) == (("bag",), ("kilt",))
+    assert [line.split(" ")[1] for line in catalogue.findings()] == ["catalogue", "model"]
+    assert catalogue.record("17") == {name: column[0] for name, column in COLUMNS.items()}
+    assert catalogue.record("bag") == catalogue.record("kilt") == catalogue.record("[PAD]") == {}
+
+
+def test_attributes_of_one_and_of_several_values() -> None:
+    catalogue = shop()
+    category, materials = catalogue.attribute("category"), catalogue.attribute("materials")
+    assert ids(category.has_one_of(["coats", "shoes", "none"])) == ["coat", "17"]
+    assert ids(category.is_known) == ["coat", "17"]
+    assert ids(materials.has_one_of(["rubber"])) == ids(materials.has_one_of(["leather", "rubber"])) == ["17"]
+    assert ids(materials.is_known) == ["hat", "17"]  # no material is known to be none
+    assert category.numbers is None
+    assert catalogue.attribute("price").numbers is not None
+
+
+def test_a_list_with_a_gap_is_not_known_whole() -> None:
+    materials = shop(materials=[["leather", None], [], ["wool"], []]).attribute("materials")
+    assert ids(materials.is_known) == ["coat", "hat"]
+    assert ids(materials.has_one_of(["leather"])) == ["17"]
+
+
+def test_numbers_are_spelt_as_everywhere() -> None:
+    catalogue = shop(size=[38.0, 39.0, float("nan"), 40.5], sold=[True, True, False, None])
+    assert ids(catalogue.attribute("size").has_one_of(["38"])) == ["17"]
+    assert ids(catalogue.attribute("size").is_known) == ["coat", "17"]
+    assert ids(catalogue.attribute("sold").has_one_of(["true"])) == ["17"]
+
+
+def test_groups() -> None:
+    catalogue = shop(category=["shoes", "skirt", "shoes", None])
+    groups = catalogue.groups("category")
+    assert groups[4] == groups[6] >= 0
+    assert groups[[0, 1, 2, 3, 5]].tolist() == [-1] * 5
+    with pytest.raises(SchemaError, match="'materials' holds lists"):
+        catalogue.groups("materials")
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
+def test_files(tmp_path: Path, suffix: str) -> None:
+    table = pa.table({name: COLUMNS[name] for name in ("id", "category", "price")})
+    path = tmp_path / f"shop{suffix}"
+    if suffix == ".parquet":
+        pq.write_table(table, path)
+    elif suffix == ".csv":
+        arrow_csv.write_csv(table, path)
+    else:
+        path.write_text("\n".join(map(json.dumps, table.to_pylist())), encoding="utf-8")
+    assert Catalogue(path, VOCABULARY).prices.tolist() == pytest.approx(shop().prices.tolist(), nan_ok=True)
+
+
+def test_numbers_as_names_and_another_column_of_names() -> None:
+    catalogue = Catalogue(
+        pa.table({"sku": [17, 18], "price": [Decimal("9.90"), Decimal("1.00")]}), VOCABULARY, id_column="sku"
+    )
+    assert ids(catalogue.is_known) == ["17"]
+    assert catalogue.prices[6] == pytest.approx(9.9)
+
+
+FAULTS: list[tuple[dict[str, list[Any]], type[Exception], str]] = [
+    ({"sku": ["hat"], "price": [1]}, UnknownNameError, "no column 'id'.*Known: price, sku"),
+    ({"id": ["hat"], "item": ["hat"]}, SchemaError, "columns id and item. Choose one with id_column"),
+    ({"id": ["hat", "bag", "hat"]}, DataError, "row 2, column 'id': 'hat' was in row 0 already"),
+    ({"id": [17.0, 17]}, DataError, "row 1, column 'id': '17' was in row 0"),
+    ({"id": ["hat", None]}, DataError, "row 1, column 'id': the item has no name"),
+    ({"id": ["kilt"]}, DataError, "none of the 1 items is known to the model, such as 'kilt'; it knows 'coat', 'hat'"),
+    ({"id": ["hat", "bag"], "price": [3, -0.5]}, DataError, "row 1, column 'price': -0.5 is not a price"),
+    ({"id": ["hat", "bag"], "price": ["3", "cheap"]}, DataError, "row 1, column 'price': 'cheap' is not a price"),
+    ({"id": ["hat", "bag"], "price": [1.0, float("inf")]}, DataError, "row 1, column 'price': inf is not a price"),
+    ({"id": ["hat"], "price": [True]}, DataError, "row 0, column 'price': True is not a price"),
+    ({"id": ["hat"], "in_stock": [3]}, DataError, "column 'in_stock': the type is int64, not a truth value"),
+]
+
+
+@pytest.mark.parametrize(("columns", "kind", "message"), FAULTS)
+def test_a_faulty_catalogue(columns: dict[str, list[Any]], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        Catalogue(pa.table({name: _array(values) for name, values in columns.items()}), VOCABULARY)
+
+
+def _array(values: list[Any]) -> pa.Array:
+    return pa.array([float(v) for v in values]) if any(isinstance(v, float) for v in values) else pa.array(values)
+
+
+def test_a_price_that_is_text_is_named_with_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "shop.csv"
+    path.write_text("id,price\nhat,3\nbag,cheap\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"shop.csv, row 1, column 'price': 'cheap' is not a price"):
+        Catalogue(path, VOCABULARY)
+
+
+def test_an_attribute_that_does_not_exist() -> None:
+    with pytest.raises(UnknownNameError, match=r"no attribute 'categry'. Did you mean 'category'"):
+        shop().attribute("categry")
+    with pytest.raises(UnknownNameError, match="no attribute 'price'"):
+        assert len(Catalogue(pa.table({"id": ["hat"]}), VOCABULARY).prices) == 0
+
+
+def test_prices_that_are_all_unknown() -> None:
+    assert np.isnan(Catalogue(pa.table({"id": ["hat"], "price": [None]}), VOCABULARY).prices).all()
+
+
+def test_stock_is_replaced_and_never_written_into() -> None:
+    catalogue = shop()
+    before = catalogue.in_stock
+    assert ids(before) == ["coat", "hat", "17"]
+    assert catalogue.set_stock([17, "kilt", "[MASK]"], False) == ("kilt", "[MASK]")
+    assert catalogue.set_stock(["bag"], True) == ()
+    assert ids(before) == ["coat", "hat", "17"]
+    assert ids(catalogue.in_stock) == ["coat", "hat", "bag"]
+    with pytest.raises(ValueError, match="read-only"):
+        catalogue.in_stock[3] = False
+
+
+def test_stock_of_the_table() -> None:
+    assert ids(shop(in_stock=[True, True, None, False]).in_stock) == ["17"]
+
+
+def test_stock_set_by_many_threads_loses_nothing() -> None:
+    names = [f"item-{number}" for number in range(400)]
+    catalogue = Catalogue(pa.table({"id": names}), Vocabulary(names, reserved=["[PAD]"]))
+    threads = [
+        threading.Thread(target=lambda part: [catalogue.set_stock([name], False) for name in part], args=(names[k::8],))
+        for k in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not catalogue.in_stock.any()
