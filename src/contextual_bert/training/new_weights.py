@@ -3,7 +3,7 @@
 Howard and Ruder (2018), section 3.2, "discriminative fine-tuning". It knows no data.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from transformers import Trainer
@@ -23,7 +23,7 @@ class NewWeightsTrainer(Trainer):
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         is_made = self.optimizer is not None
         optimizer: Any = super().create_optimizer(model)
-        arguments, own = self.args, self.model
+        arguments, own = self.args, cast(Any, self.model)
         rate = getattr(arguments, "new_weights_learning_rate", None)
         if is_made or rate is None:
             return optimizer
