@@ -21,6 +21,7 @@ Example:
   contextual-bert complete runs/gsu --set '020101,050101,[MASK]' --context '{"age": 34, "weekday": "Sunday"}' --top 10
   contextual-bert complete runs/gsu --set 'coat-17,[MASK]' --catalogue shop.csv --where 'category=hat' --max-price 80
   contextual-bert complete runs/gsu --input queries.jsonl > answers.jsonl
+  contextual-bert complete runs/gsu --data sets.parquet --output out --keep customer_id
   where a line of queries.jsonl is {"items": ["020101", "[MASK]"], "context": {"age": 34}, "deny": ["010101"]}
 """
 CONSTRAINT_OPTIONS = {  # option -> key of a query
@@ -85,6 +86,22 @@ def command(
         Path | None,
         typer.Option("--input", metavar="FILE", help="Many queries, one JSON object a line; answers are JSON Lines."),
     ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help=f"Complete all rows of a table into --output: {options.DATA_FORMATS}."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="DIRECTORY", help="Parquet files of --data; finished ones are kept when started again."),
+    ] = None,
+    item_column: Annotated[
+        str | None,
+        typer.Option("--items", metavar="COLUMN", help="Column of sets of --data; left out, as the run was trained."),
+    ] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(metavar="A,B", help="Columns of --data to write beside the proposals.")
+    ] = None,
+    shard_size: Annotated[int, typer.Option(min=1, help="Rows of --data a file of --output.")] = 20_000,
     output_format: Annotated[
         str, typer.Option("--format", metavar="table|json", help="How to print the answer to one query.")
     ] = "table",
@@ -95,12 +112,17 @@ def command(
     from contextual_bert import CompletionPipeline
     from contextual_bert.benchmark.checks import load_recipe
     from contextual_bert.errors import ConfigurationError
-    from contextual_bert.training import chosen_device
+    from contextual_bert.inference import BulkSettings, complete_table
+    from contextual_bert.training import chosen_device, counting
 
     calm_transformers()
     checked_format(output_format, ("table", "json"))
-    if (items is None) == (queries is None):
-        raise ConfigurationError("Give either --set 'a,b,[MASK]' for one query or --input FILE.jsonl for many.")
+    if [items, queries, data].count(None) != 2:
+        raise ConfigurationError(
+            "Give one of --set 'a,b,[MASK]' for one query, --input FILE.jsonl for many, --data FILE for a table."
+        )
+    if (data is None) != (output is None):
+        raise ConfigurationError("--data and --output belong together: a table, and the folder of its completions.")
     given = {
         "allow": list(_split(allow or [], separator)),
         "deny": list(_split(deny or [], separator)),
@@ -114,12 +136,25 @@ def command(
     }
     constraints = {option: value for option, value in given.items() if value not in (None, [])}
     extra = [*(["context"] if context else []), *constraints]
+    if data is not None and context:
+        raise ConfigurationError("--context belongs to --set. With --data, the columns of the table are the context.")
     if queries is not None and extra:
         raise ConfigurationError(
             f"--{extra[0]} belongs to --set. With --input, each line says its own "
             f"{CONSTRAINT_OPTIONS.get(extra[0], extra[0])}: "
             '{"items": [...], "context": {...}, "allow": [...], "max_price": 80}.'
         )
+    if data is not None and output is not None:
+        settings: dict[str, Any] = {CONSTRAINT_OPTIONS[option]: value for option, value in constraints.items()}
+        settings |= {"repeats": True} if repeats else {}
+        columns = {"items": item_column or load_recipe(directory).item_column, "separator": separator}
+        bulk = BulkSettings(**columns, keep=listed(keep), constraints=settings, top_k=top, batch_size=batch_size)
+        with working(f"loading {directory}"):
+            pipeline = CompletionPipeline.from_pretrained(directory, device=chosen_device(device), catalogue=catalogue)
+        with counting("completing") as progress:
+            report = complete_table(pipeline, data, output, settings=bulk, shard_size=shard_size, progress=progress)
+        remark(*report.lines(), f"wrote {output}")
+        return
     asked: list[dict[str, Any]] = []
     if queries is not None:
         asked = read_queries(queries)

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments, set_seed
 
-from contextual_bert.benchmark import Preparation, run, runner
+from contextual_bert.benchmark import Preparation, run
 from contextual_bert.benchmark.run_files import best_weights, is_trained, last_checkpoint
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
@@ -206,7 +206,7 @@ def test_a_run_interrupted_while_scoring_is_not_trained_further(
     assert checkpoint is not None
     assert is_trained(checkpoint)
     assert best_weights(checkpoint).parent != checkpoint
-    monkeypatch.setattr(runner.ContextualBertTrainer, "train", lambda *_, **__: pytest.fail("trained again"))
+    monkeypatch.setattr(ContextualBertTrainer, "train", lambda *_, **__: pytest.fail("trained again"))
     run(stopping_early(tiny_data.recipe), output, preparation=tiny_data, is_resumed=True, is_quiet=True)
     assert numbers(output) == numbers(early_run)
 

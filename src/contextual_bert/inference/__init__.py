@@ -1,6 +1,7 @@
 """Using a trained model: completion of raw sets, labels of texts, scoring of data sets."""
 
 from contextual_bert.inference.answers import Answer, Candidate, Slot
+from contextual_bert.inference.bulk import BulkReport, BulkSettings, TableCompleter, complete_table
 from contextual_bert.inference.catalogue import Attribute, Catalogue
 from contextual_bert.inference.constraints import CONSTRAINTS
 from contextual_bert.inference.encode import bin_names, encode_sets, placed, segment_labels, set_index
@@ -28,6 +29,8 @@ __all__ = [
     "Answer",
     "Asked",
     "Attribute",
+    "BulkReport",
+    "BulkSettings",
     "Candidate",
     "Catalogue",
     "CompletionPipeline",
@@ -39,10 +42,12 @@ __all__ = [
     "ScoredSet",
     "Scorer",
     "Slot",
+    "TableCompleter",
     "TextAnswer",
     "TextPipeline",
     "TextReport",
     "bin_names",
+    "complete_table",
     "constraint",
     "encode_sets",
     "encode_texts",

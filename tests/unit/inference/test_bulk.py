@@ -1,0 +1,152 @@
+"""Bulk completion: the answers of the pipeline, as shards that survive an interruption."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from contextual_bert.data import read_table, write_table
+from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
+from contextual_bert.inference import BulkSettings, CompletionPipeline, TableCompleter, complete_table
+from contextual_bert.testing import miniature_model, miniature_processor
+
+
+@pytest.fixture(scope="module")
+def pipeline() -> CompletionPipeline:
+    return CompletionPipeline(miniature_model("global_state_update"), miniature_processor())
+
+
+@pytest.fixture(scope="module")
+def names(pipeline: CompletionPipeline) -> list[str]:
+    return list(pipeline.processor.items.values)
+
+
+@pytest.fixture(scope="module")
+def table(pipeline: CompletionPipeline, names: list[str]) -> pa.Table:
+    sets = [[names[0]], [names[1], "[MASK]", "[MASK]"], [], [names[2], "never seen"]] * 5
+    schema = pipeline.processor.schema
+    assert schema is not None
+    columns: dict[str, Any] = {name: pa.nulls(len(sets), pa.string()) for name in schema.names}
+    records = [dict.fromkeys(columns) for _ in sets]
+    types = {feature.name: feature.kind for feature in schema.features}
+    for name, kind in types.items():
+        if kind == "numerical":
+            columns[name] = pa.array([20.0 + row for row in range(len(sets))])
+        elif kind == "categorical":
+            columns[name] = pa.array([["x", None][row % 2] for row in range(len(sets))])
+        elif kind == "multi_categorical":
+            columns[name] = pa.array([None] * len(sets), pa.list_(pa.string()))
+        else:
+            columns[name] = pa.array([None] * len(sets), pa.list_(pa.float64()))
+    assert records
+    return pa.table({"who": [f"customer {row}" for row in range(len(sets))], "items": sets, **columns})
+
+
+def queries_of(table: pa.Table, pipeline: CompletionPipeline) -> list[dict[str, Any]]:
+    schema = pipeline.processor.schema
+    assert schema is not None
+    rows = table.to_pylist()
+    return [{"items": row["items"], "context": {name: row[name] for name in schema.names}} for row in rows]
+
+
+def test_the_proposals_are_those_of_the_pipeline(
+    pipeline: CompletionPipeline, table: pa.Table, names: list[str], tmp_path: Path
+) -> None:
+    settings = BulkSettings(keep=["who"], constraints={"deny": [names[0]]}, top_k=3, batch_size=3)
+    report = complete_table(pipeline, table, tmp_path / "out", settings=settings, shard_size=6)
+    files = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert files == ["_SUCCESS", "manifest.json", *(f"part-{number:05}.parquet" for number in range(4))]
+    found = pa.concat_tables(read_table(tmp_path / "out" / name) for name in files[2:]).to_pylist()
+    asked = [{**query, "deny": [names[0]]} for query in queries_of(table, pipeline)]
+    answers: Any = pipeline(asked, top_k=3)
+    expected = [(row, slot) for row, answer in enumerate(answers) for slot in answer["slots"]]
+    assert len(found) == len(expected) == report.num_blanks == 25
+    for mine, (row, slot) in zip(found, expected, strict=True):
+        assert (mine["row"], mine["position"], mine["who"]) == (row, slot["position"], f"customer {row}")
+        assert mine["candidates"] == [each["item"] for each in slot["candidates"]]
+        assert mine["probabilities"] == pytest.approx([each["probability"] for each in slot["candidates"]], abs=1e-6)
+        assert mine["excluded_probability"] == pytest.approx(slot["excluded_probability"], abs=1e-6)
+    assert "5 of 30 items are unknown to the model" in report.lines()
+
+
+def test_finished_shards_are_kept(
+    pipeline: CompletionPipeline, table: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, output = BulkSettings(top_k=2), tmp_path / "out"
+    complete_table(pipeline, table, output, settings=settings, shard_size=6)
+    whole = {path.name: path.read_bytes() for path in output.glob("part-*")}
+    (output / "part-00001.parquet").unlink()
+    (output / "_SUCCESS").unlink()
+    seen: list[int] = []
+    call = TableCompleter.__call__
+    monkeypatch.setattr(TableCompleter, "__call__", lambda self, rows: seen.append(rows.num_rows) or call(self, rows))
+    report = complete_table(pipeline, table, output, settings=settings, shard_size=6)
+    assert seen == [6]
+    assert (report.num_shards, report.num_kept) == (4, 3)
+    assert {path.name: path.read_bytes() for path in output.glob("part-*")} == whole
+    assert (output / "_SUCCESS").exists()
+    for other in ({"top_k": 3}, {"constraints": {"repeats": True}}):
+        with pytest.raises(ConfigurationError, match="another settings"):
+            complete_table(pipeline, table, output, settings=BulkSettings(**{"top_k": 2, **other}), shard_size=6)
+    with pytest.raises(ConfigurationError, match="another table"):
+        complete_table(pipeline, table.slice(1), output, settings=settings, shard_size=6)
+
+
+def test_a_row_brings_its_own_constraints(pipeline: CompletionPipeline, table: pa.Table, names: list[str]) -> None:
+    rows = table.slice(0, 2).append_column("owned", pa.array([[names[3]], None], pa.list_(pa.string())))
+    found = TableCompleter(pipeline, BulkSettings(top_k=len(names)))(rows).to_pylist()
+    assert names[3] not in found[0]["candidates"]
+    assert names[3] in found[1]["candidates"]
+
+
+def test_nothing_permitted_is_an_empty_list_with_a_reason(
+    pipeline: CompletionPipeline, table: pa.Table, tmp_path: Path
+) -> None:
+    settings = BulkSettings(constraints={"allow": []})
+    report = complete_table(pipeline, table.slice(0, 1), tmp_path / "out", settings=settings)
+    row = read_table(tmp_path / "out" / "part-00000.parquet").to_pylist()[0]
+    assert row["candidates"] == []
+    assert "allow" in row["reason"]
+    assert report.num_empty == 1
+
+
+def test_items_may_be_text(pipeline: CompletionPipeline, table: pa.Table) -> None:
+    texts = pa.array([" , ".join(row) if row else "" for row in table.column("items").to_pylist()])
+    other = table.set_column(table.column_names.index("items"), "items", texts)
+    trimmed = other.set_column(
+        other.column_names.index("items"), "items", pa.array([text.replace(" , ", ",") for text in texts.to_pylist()])
+    )
+    complete = TableCompleter(pipeline, BulkSettings())
+    assert complete(trimmed) == complete(table)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({"items": "itms"}, UnknownNameError, "Did you mean 'items'"),
+        ({"keep": ["whom"]}, UnknownNameError, "Did you mean 'who'"),
+    ],
+)
+def test_faulty_columns_are_named(
+    pipeline: CompletionPipeline, table: pa.Table, tmp_path: Path, settings: Any, error: Any, words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        complete_table(pipeline, table, tmp_path / "out", settings=BulkSettings(**settings))
+    assert not (tmp_path / "out").exists()
+
+
+def test_other_faults_are_named(pipeline: CompletionPipeline, table: pa.Table, tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="unknown key 'dny'"):
+        BulkSettings(constraints={"dny": ["a"]})
+    with pytest.raises(DataError, match="is not a list of items"):
+        BulkSettings(constraints={"deny": "a"})
+    with pytest.raises(ConfigurationError, match="top_k=0"):
+        BulkSettings(top_k=0)
+    kept = table.append_column("position", pa.array(range(table.num_rows)))
+    with pytest.raises(SchemaError, match="'position' is a column of the output"):
+        complete_table(pipeline, kept, tmp_path / "out", settings=BulkSettings(keep=["position"]))
+    (tmp_path / "other").mkdir()
+    write_table(table, tmp_path / "other" / "part-00000.parquet")
+    with pytest.raises(ConfigurationError, match="of something else"):
+        complete_table(pipeline, table, tmp_path / "other", settings=BulkSettings())
