@@ -2,19 +2,17 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
 from contextual_bert_cli import options
+from contextual_bert_cli.answers import show_answer, show_joint_answer
 from contextual_bert_cli.choices import checked_format
 from contextual_bert_cli.conditions import condition_of
-from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, show_text, working
+from contextual_bert_cli.output import calm_transformers, remark, show_text, working
 from contextual_bert_cli.recipes import listed
 from contextual_bert_cli.records import read_context, record_of
-
-if TYPE_CHECKING:
-    from contextual_bert.inference import Answer
 
 EXAMPLE = """\b
 Example:
@@ -42,7 +40,7 @@ def command(
         str | None,
         typer.Option(metavar="JSON", help="Who asks: {feature: value}; a feature that is not named is missing."),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="Proposals a [MASK].")] = 10,
+    top: Annotated[int, typer.Option(min=1, help="Proposals a [MASK], or whole sets with --joint.")] = 10,
     allow: Annotated[
         list[str] | None, typer.Option(metavar="A,B", help="Propose only these; repeatable or with commas.")
     ] = None,
@@ -81,6 +79,22 @@ def command(
     one_per: Annotated[
         list[str] | None,
         typer.Option(metavar="ATTRIBUTE", help="At most one item of each value, such as category; repeatable."),
+    ] = None,
+    joint: Annotated[
+        bool, typer.Option("--joint", help="Fill all [MASK] of a set together, and propose whole sets.")
+    ] = False,
+    diversity: Annotated[
+        int | None, typer.Option(min=1, help="With --joint: so many items differ between any two sets (default 1).")
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(metavar="auto|exact|beam|gibbs", help="With --joint: how to search (default auto)."),
+    ] = None,
+    max_forward_passes: Annotated[
+        int | None, typer.Option(min=1, help="With --joint: partial sets the search puts through the model (1000).")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="With --joint and gibbs: seed of the draws (default 0).")
     ] = None,
     queries: Annotated[
         Path | None,
@@ -123,6 +137,16 @@ def command(
         )
     if (data is None) != (output is None):
         raise ConfigurationError("--data and --output belong together: a table, and the folder of its completions.")
+    if data is not None and joint:
+        raise ConfigurationError("--joint belongs to --set and --input. With --data each blank is filled by itself.")
+    search: dict[str, Any] = {
+        "diversity": diversity, "method": method, "max_forward_passes": max_forward_passes, "seed": seed,
+    }  # fmt: skip
+    search = {name: value for name, value in search.items() if value is not None}
+    if search and not joint:
+        raise ConfigurationError(
+            f"--{next(iter(search)).replace('_', '-')} is for --joint: give that, or leave it out."
+        )
     given = {
         "allow": list(_split(allow or [], separator)),
         "deny": list(_split(deny or [], separator)),
@@ -169,11 +193,17 @@ def command(
         pipeline = CompletionPipeline.from_pretrained(directory, device=chosen_device(device), catalogue=catalogue)
     remark(*(pipeline.catalogue.findings() if pipeline.catalogue is not None else ()))
     with working(f"completing {len(asked):,} sets"):
-        answers = cast("list[Answer]", pipeline(asked, top_k=top, batch_size=batch_size))
+        answers: Any
+        if joint:
+            answers = pipeline.complete_jointly(asked, num_completions=top, batch_size=batch_size, **search)
+        else:
+            answers = pipeline(asked, top_k=top, batch_size=batch_size)
     if queries is not None:
         show_text("\n".join(json.dumps(answer, ensure_ascii=False) for answer in answers))
     elif output_format == "json":
         show_text(json.dumps(answers[0], ensure_ascii=False, indent=1))
+    elif joint:
+        show_joint_answer(answers[0])
     else:
         show_answer(answers[0], num_items=len(pipeline.processor.items.values))
 
@@ -214,30 +244,6 @@ def read_queries(path: Path) -> list[dict[str, Any]]:
             "there is no query in it", file=str(path), fix='Write lines such as {"items": ["a", "[MASK]"]}.'
         )
     return found
-
-
-def show_answer(answer: "Answer", *, num_items: int) -> None:
-    """A table of candidates for each [MASK], then in words what the model did not know."""
-    from contextual_bert.evaluation.tables import Table
-
-    for slot in answer["slots"]:
-        rows = tuple(
-            (str(rank), each["item"], f"{each['probability']:.2%}") for rank, each in enumerate(slot["candidates"], 1)
-        )
-        title = f"{', '.join(answer['items'])}: item {slot['position'] + 1}, the best {len(rows)} of "
-        is_limited = bool(set(slot["removed"]) - {"repeats"})
-        title += f"{slot['num_permitted']:,} permitted items" if is_limited else f"{num_items:,} items"
-        show(Table(title, ("rank", "item", "probability"), rows, num_label_columns=2))
-        if is_limited:
-            remark(
-                f"Probabilities are among the permitted items; the model gives {slot['excluded_probability']:.2%} "
-                f"to the {num_items - slot['num_permitted']:,} others."
-            )
-    strangers = answer["unknown_items"]
-    if strangers:
-        remark(f"unknown items, of which the model knows only that something is there: {', '.join(strangers)}")
-    remark_unknown(answer["unknown_context"])
-    remark(*answer["notes"])
 
 
 def _split(values: list[str], separator: str) -> tuple[str, ...]:

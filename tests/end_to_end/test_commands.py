@@ -243,6 +243,41 @@ def test_complete_says_what_the_constraints_excluded(command: Any, finished: Pat
     assert (nothing.exit_code, "No item is left after max_price" in nothing.stderr) == (0, True)
 
 
+def test_complete_proposes_whole_sets(command: Any, finished: Path, shop: Path, tmp_path: Path) -> None:
+    joint = ("--catalogue", shop, "--joint", "--top", 4, "--diversity", 2)
+    asked = (
+        "--set",
+        "coat-0,[MASK],[MASK]",
+        "--where",
+        "category=hat|bag|belt",
+        "--one-per",
+        "category",
+        "--budget",
+        30,
+    )
+    result = command("complete", finished, *asked, *joint, "--format", "json")
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    assert answer["method"] == "exact"
+    for each in answer["completions"]:
+        first, second = (name.split("-") for name in each["filled"])
+        assert first[0] != second[0]
+        assert each["price"] == 10 * (int(first[1]) + int(second[1])) <= 30
+    table = command("complete", finished, *asked, *joint)
+    assert "pseudo-log-likelihood" in " ".join(table.stdout.split())
+    assert "probabilities are among all permitted sets" in table.stderr
+    path = tmp_path / "queries.jsonl"
+    query = {"items": ["coat-0", "hat-0", "bag-0"], "locked": ["hat-0"], "budget": 30, "context": {"age": 20}}
+    path.write_text(json.dumps(query), encoding="utf-8")
+    search = ("--method", "beam", "--max-forward-passes", 20)
+    lines = command("complete", finished, "--input", path, *joint, *search).stdout.splitlines()
+    settings = {"num_completions": 4, "diversity": 2, "method": "beam", "max_forward_passes": 20}
+    pipeline = CompletionPipeline.from_pretrained(finished, catalogue=shop)
+    assert [json.loads(line) for line in lines] == pipeline.complete_jointly([query], **settings)
+    refused = command("complete", finished, *asked, "--max-forward-passes", 9)
+    assert (refused.exit_code, "--max-forward-passes is for --joint" in refused.stderr) == (2, True)
+
+
 def test_complete_answers_a_file_line_by_line(command: Any, finished: Path, tmp_path: Path) -> None:
     queries = [{"items": ["coat-0", "[MASK]"], "context": {"age": age}, "deny": ["hat-0"]} for age in (20, 60)]
     path = tmp_path / "queries.jsonl"

@@ -7,6 +7,7 @@ from contextual_bert.inference.constraints import CONSTRAINTS
 from contextual_bert.inference.encode import bin_names, encode_sets, placed, segment_labels, set_index
 from contextual_bert.inference.encode_texts import EncodedTexts, TextReport, encode_texts
 from contextual_bert.inference.fields import Condition
+from contextual_bert.inference.joint import Completion, JointAnswer, JointSearch
 from contextual_bert.inference.label_scoring import score_labels
 from contextual_bert.inference.permission import (
     Asked,
@@ -33,10 +34,13 @@ __all__ = [
     "BulkSettings",
     "Candidate",
     "Catalogue",
+    "Completion",
     "CompletionPipeline",
     "Condition",
     "Constraint",
     "EncodedTexts",
+    "JointAnswer",
+    "JointSearch",
     "LabelledTexts",
     "Permitted",
     "ScoredSet",

@@ -34,18 +34,23 @@ class Slot(TypedDict):
     reason: str | None
 
 
-class Answer(TypedDict):
-    """What a query gets.
+class Remarks(TypedDict):
+    """What is said about a query beside its proposals.
 
-    ``items``: the set as it was completed; ``slots``: one a [MASK]; ``unknown_items`` and ``unknown_context``: values
-    that the model never saw, treated as unknown; ``notes``: what the reader should know.
+    ``unknown_items`` and ``unknown_context``: values that the model never saw, treated as unknown; ``notes``: what the
+    reader should know.
     """
 
-    items: list[str]
-    slots: list[Slot]
     unknown_items: list[str]
     unknown_context: dict[str, list[str]]
     notes: list[str]
+
+
+class Answer(Remarks):
+    """What a query gets: ``items``, the set as it was completed; ``slots``, one a [MASK]; and remarks."""
+
+    items: list[str]
+    slots: list[Slot]
 
 
 def slot_of(
@@ -77,6 +82,8 @@ def notes_on(request: Request, vocabulary: Vocabulary, *, has_context: bool) -> 
     repeated = sorted({item for item in request.items if item != MASK and request.items.count(item) > 1})
     if repeated:
         notes.append(f"In the set more than once, and read so: {', '.join(repeated)}.")
+    if request.replaced:
+        notes.append(f"Not locked, and so open to be replaced, by themselves too: {', '.join(request.replaced)}.")
     for name in ("allow", "deny", "owned"):
         names: list[str] = request.settings.get(name, {}).get(name, [])
         strangers = [item for item in names if item not in vocabulary]

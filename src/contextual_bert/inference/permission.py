@@ -182,7 +182,7 @@ def _register(function: Function, *, across_blanks: bool) -> Function:
 
 def known_keys() -> list[str]:
     """The keys of a query that mean something."""
-    return ["items", "context", *(key for each in CONSTRAINTS.values() for key in each.keys)]
+    return ["items", "locked", "context", *(key for each in CONSTRAINTS.values() for key in each.keys)]
 
 
 def query_model() -> type[BaseModel]:
@@ -192,7 +192,12 @@ def query_model() -> type[BaseModel]:
         >>> {"items", "context"} <= set(query_model().model_json_schema()["properties"])
         True
     """
-    fields: dict[str, Any] = {"items": (Names, []), "context": (dict[str, Any] | None, None)}
+    names: Any = Names
+    fields: dict[str, Any] = {
+        "items": (names, []),
+        "locked": (names | None, None),
+        "context": (dict[str, Any] | None, None),
+    }
     for each in CONSTRAINTS.values():
         hints = get_type_hints(each.function, include_extras=True)
         fields |= {key: (hints.get("value" if key == each.name else key, Any) | None, None) for key in each.keys}

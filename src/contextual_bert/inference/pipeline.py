@@ -21,8 +21,9 @@ from contextual_bert.errors import (
     SchemaError,
     UnknownNameError,
 )
-from contextual_bert.inference.answers import Answer, Candidate, Slot, notes_on, slot_of
+from contextual_bert.inference.answers import Answer, Candidate, Remarks, Slot, notes_on, slot_of
 from contextual_bert.inference.catalogue import Catalogue
+from contextual_bert.inference.joint import JointAnswer, JointSearch, Method
 from contextual_bert.inference.permission import Asked, Permitted, permitted_items
 from contextual_bert.inference.queries import MASK, Request, check_queries, read_request
 from contextual_bert.inference.saved import load_saved
@@ -48,8 +49,8 @@ class CompletionPipeline:
         ConfigurationError: model, processor and catalogue do not belong together.
 
     Relation to its siblings:
-        Several [MASK] in one set are filled each by itself, given the visible items, not jointly. ``inference.scoring``
-        scores whole data sets.
+        Called, it fills several [MASK] of one set each by itself, given the visible items; ``complete_jointly`` fills
+        them together. ``inference.scoring`` scores whole data sets.
 
     Reference:
         Denk and Peleteiro Ramallo (2020), Figure 2.
@@ -146,6 +147,52 @@ class CompletionPipeline:
             for request, slots in zip(batch, filled, strict=True):
                 yield self.answer(request, slots)
 
+    def complete_jointly(
+        self,
+        queries: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        num_completions: int = 5,
+        diversity: int = 1,
+        method: Method = "auto",
+        max_forward_passes: int = 1000,
+        batch_size: int = 256,
+        seed: int = 0,
+    ) -> JointAnswer | list[JointAnswer]:
+        """Fill all blanks of one query or of many together: whole sets, best first.
+
+        Args:
+            queries: as for a call; a budget and ``at_most_one_per`` hold for every set as a whole.
+            num_completions, diversity, method, max_forward_passes, batch_size, seed: see ``JointSearch``, which also
+                says which joint distribution is meant.
+
+        Returns:
+            A JointAnswer for one query, a list of them for a list.
+
+        Raises:
+            ConfigurationError, DataError, UnknownNameError: a setting that cannot work, a faulty query.
+        """
+        how = JointSearch(num_completions, diversity, method, max_forward_passes, batch_size, seed)
+        given = [queries] if isinstance(queries, Mapping) else check_queries(queries)
+        requests = [read_request(query, row=row) for row, query in enumerate(given)]
+        context = self.processor.encode_context([each.context for each in requests], num_rows=len(requests))
+        answers: list[JointAnswer] = []
+        for row, request in enumerate(requests):
+            inputs: dict[str, Any] = dict(self.processor(items=[request.items]))
+            if context is not None:
+                inputs["context"] = context.rows(slice(row, row + 1))
+            asked = Asked(self.processor.items, request.items, self.catalogue)
+            found = how.run(
+                self.logits,
+                inputs,
+                request,
+                asked=asked,
+                permitted=self.permitted(request, row=row),
+                has_order=self.model.config.has_position_embeddings,
+            )
+            notes = [found["reason"]] if found["reason"] else []
+            answers.append({**found, **self.remarks(request, notes)})
+        return answers[0] if isinstance(queries, Mapping) else answers
+
     def permitted(self, request: Request, *, row: int) -> Permitted:
         """What this query permits in each of its blanks."""
         try:
@@ -194,19 +241,20 @@ class CompletionPipeline:
 
     def answer(self, request: Request, slots: list[Slot]) -> Answer:
         """The answer with what the reader should know about it."""
-        notes = notes_on(request, self.processor.items, has_context=bool(self.model.config.layout))
-        notes[:0] = [f"Item {slot['position'] + 1}: {slot['reason']}" for slot in slots if slot["reason"]]
+        notes = [f"Item {slot['position'] + 1}: {slot['reason']}" for slot in slots if slot["reason"]]
         apart = [name for name in ("budget", "at_most_one_per") if name in request.settings]
         if apart and len(slots) > 1:
             notes.append(
                 f"Each blank is filled by itself: a choice of proposals for all {len(slots)} may break "
                 f"{' and '.join(apart)}. complete_jointly (--joint) proposes whole sets."
             )
+        return Answer(items=request.items, slots=slots, **self.remarks(request, notes))
+
+    def remarks(self, request: Request, notes: Sequence[str]) -> Remarks:
+        """What the model does not know of a query, and notes on it after these."""
         vocabulary, schema = self.processor.items, self.processor.schema
-        return Answer(
-            items=request.items,
-            slots=slots,
+        return Remarks(
             unknown_items=[item for item in request.items if item not in vocabulary],
             unknown_context=unknown_values(schema, request.context) if schema is not None else {},
-            notes=notes,
+            notes=[*notes, *notes_on(request, vocabulary, has_context=bool(self.model.config.layout))],
         )

@@ -17,12 +17,13 @@ class Request:
     """A query as it was read.
 
     ``items``: the set, with at least one [MASK]; ``context``: the record of who asks; ``settings``: constraint -> the
-    checked values of its keys.
+    checked values of its keys; ``replaced``: items that a [MASK] stands for because the query locked others.
     """
 
     items: list[str]
     context: Mapping[str, Any]
     settings: Mapping[str, Mapping[str, Any]]
+    replaced: Sequence[str] = ()
 
 
 UNUSED_CONTEXT = "The context was not used: this model was trained with conditioning='none'."
@@ -66,13 +67,22 @@ def check_queries(queries: object) -> Sequence[Mapping[str, Any]]:
 def read_request(query: Mapping[str, Any], *, row: int) -> Request:
     """The request of a query; a set without a [MASK] gets one at its end.
 
+    Where the query says which items are ``locked``, a [MASK] takes the place of every other one.
+
     Raises:
         DataError, UnknownNameError: the query is no mapping, has an unknown key, or the value of one is faulty.
     """
     check_query(query, row=row, known=known_keys(), fix=QUERY)
     try:
         items = names_of(query.get("items", []), key="items")
+        locked = names_of(query["locked"], key="locked") if query.get("locked") is not None else items
     except DataError as error:
         raise DataError(error.problem, row=row, column=error.column, fix=error.fix) from None
+    absent = [item for item in locked if item not in items]
+    if absent:
+        fix = "Lock items of the set; what is to be added to it belongs into items."
+        raise DataError(f"{absent[0]!r} is not in the set", row=row, column="locked", fix=fix)
+    replaced = [item for item in items if item not in locked and item != MASK]
+    items = [MASK if item in replaced else item for item in items]
     settings = read_settings(query, row=row)
-    return Request(items if MASK in items else [*items, MASK], query.get("context") or {}, settings)
+    return Request(items if MASK in items else [*items, MASK], query.get("context") or {}, settings, replaced)
