@@ -195,7 +195,7 @@ class JointSearch:
             completions=_completions(chosen, conditionals, asked),
             method=method,
             num_forward_passes=num_forward_passes,
-            excluded_probability=max(0.0, -math.expm1(found.log_total)) if found.log_total is not None else None,
+            excluded_probability=max(0.0, 1 - math.exp(found.log_total)) if found.log_total is not None else None,
             reason=reasons[0] if reasons else None,
             unknown_items=[],
             unknown_context={},

@@ -92,17 +92,18 @@ class Asked:
 
 @dataclass(frozen=True)
 class Constraint:
-    """A registered function: its name, whether it looks at what other blanks got, and the model of its keys."""
+    """A registered function.
+
+    ``across_blanks``: it looks at what other blanks got; ``keys``: those of a query that it reads, its own name first;
+    ``model``: what checks their values; ``is_default``: it applies where a query does not name it.
+    """
 
     name: str
     function: Function
     across_blanks: bool
+    keys: tuple[str, ...]
     model: type[BaseModel]
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The keys of a query that it reads, its own name first."""
-        return tuple(self.model.model_fields)
+    is_default: bool
 
     def permitted(self, asked: Asked, values: Mapping[str, Any]) -> NDArray[np.bool_]:
         """What the function says about these values."""
@@ -176,7 +177,8 @@ def _register(function: Function, *, across_blanks: bool) -> Function:
         problem = f"has the keys {', '.join(repeated)} of another one" if repeated else "takes no value"
         raise ConfigurationError(f"The constraint {name!r} {problem}. Rename it, or its parameter.")
     model = create_model(name, __config__=ConfigDict(arbitrary_types_allowed=True), **fields)
-    CONSTRAINTS[name] = Constraint(name, function, across_blanks, model)
+    is_default = not model.model_fields[name].is_required()
+    CONSTRAINTS[name] = Constraint(name, function, across_blanks, tuple(fields), model, is_default)
     return function
 
 
@@ -217,8 +219,7 @@ def read_settings(query: Mapping[str, Any], *, row: int) -> dict[str, dict[str, 
     settings: dict[str, dict[str, Any]] = {}
     for name, each in CONSTRAINTS.items():
         given = {key: query[key] for key in each.keys if query.get(key) is not None}
-        is_required = each.model.model_fields[name].is_required()
-        if name not in given and is_required:
+        if name not in given and not each.is_default:
             if given:
                 raise DataError(f"it belongs to {name}, which is not there", row=row, column=next(iter(given)))
             continue

@@ -221,13 +221,13 @@ class CompletionPipeline:
             inputs["context"] = context
         logits = self.logits(inputs)
         is_permitted = torch.from_numpy(np.concatenate([each.items for each in permitted])).to(logits.device)
-        real = slice(len(self.processor.items.reserved), None)
-        excluded = logits.masked_fill(is_permitted, -torch.inf)[:, real].logsumexp(dim=-1)
-        excluded = (excluded - logits[:, real].logsumexp(dim=-1)).exp()
+        of_all = logits[:, len(self.processor.items.reserved) :].logsumexp(dim=-1, keepdim=True)
         logits = logits.masked_fill(~is_permitted, -torch.inf)
         # The best by logit, not by probability: that of a permitted item may be 0 too, by underflow.
         best = logits.topk(min(top_k, logits.shape[-1]), dim=-1)
-        probabilities = (best.values - logits.logsumexp(dim=-1, keepdim=True)).exp().cpu().tolist()
+        of_permitted = logits.logsumexp(dim=-1, keepdim=True)
+        excluded = 1 - (of_permitted - of_all)[:, 0].clamp(max=0).exp()
+        probabilities = (best.values - of_permitted).exp().cpu().tolist()
         ranked = zip(best.indices.cpu().tolist(), probabilities, excluded.cpu().tolist(), strict=True)
         for items, each in zip(sets, permitted, strict=True):
             slots: list[Slot] = []
