@@ -120,6 +120,8 @@ def gradients(data: Preparation, output: Path) -> dict[str, Any]:
         max_steps=1,
         max_grad_norm=0.0,
         masks_per_set=6,
+        context_dropout=0.3,
+        field_dropout=0.3,
         train_sampling_strategy="sequential",
         per_device_train_batch_size=BATCH // world_size,
     )

@@ -19,6 +19,7 @@ from contextual_bert.models import ContextualBertConfig, ContextualBertForMasked
 from contextual_bert.training import ContextualBertTrainer, MaskEpoch, Recipe, training_arguments
 
 STEPS_PER_EPOCH, SAVE_STEPS = 6, 2
+DROPOUT = {"context_dropout": 0.2, "field_dropout": 0.2}  # a function of the epoch, which a resume begins in the middle
 BY_STEPS = {"eval_strategy": "no", "load_best_model_at_end": False, "save_strategy": "steps", "save_steps": SAVE_STEPS}
 
 
@@ -34,7 +35,7 @@ class Interruption(TrainerCallback):
 
 
 def trainer_in(folder: Path, data: Preparation, *callbacks: TrainerCallback) -> ContextualBertTrainer:
-    settings = {"num_train_epochs": 3, "per_device_train_batch_size": 32, "masks_per_set": 2, **BY_STEPS}
+    settings = {"num_train_epochs": 3, "per_device_train_batch_size": 32, "masks_per_set": 2, **DROPOUT, **BY_STEPS}
     arguments = training_arguments(folder / "checkpoints", device="cpu", seed=3, disable_tqdm=True, **settings)
     set_seed(3)
     config = ContextualBertConfig.from_schema(

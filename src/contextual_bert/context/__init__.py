@@ -1,7 +1,13 @@
 """The context: who is asking. Raw values -> ids -> one vector a row; knows nothing of BERT. Paper: section 4."""
 
 from contextual_bert.context.encoder import ContextEmbedding, ContextEncoder
-from contextual_bert.context.encoding import EncodedContext, encode_records, encode_table, unknown_values
+from contextual_bert.context.encoding import (
+    EncodedContext,
+    encode_records,
+    encode_table,
+    missing_like,
+    unknown_values,
+)
 from contextual_bert.context.features import (
     Categorical,
     Feature,
@@ -35,5 +41,6 @@ __all__ = [
     "encode_records",
     "encode_table",
     "infer_schema",
+    "missing_like",
     "unknown_values",
 ]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from contextual_bert.context.columns import EncodedColumn, encode_column
 from contextual_bert.context.dates import date_part, to_dates
-from contextual_bert.context.features import Categorical, Numerical
+from contextual_bert.context.features import MULTI_MISSING, Categorical, Numerical
 from contextual_bert.context.records import record_columns
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.errors import SchemaError, did_you_mean
@@ -95,6 +95,21 @@ def encode_records(schema: ContextSchema, records: Sequence[Mapping[str, object]
     columns = record_columns(schema, records)
     encoded = {feature.name: encode_column(feature, columns[feature.name]) for feature in schema.features}
     return _context(encoded, len(records))
+
+
+def missing_like(values: Tensor) -> Tensor:
+    """A tensor of that shape in which the feature is missing in every row; its shape says the kind, see EncodedContext.
+
+    Example:
+        >>> missing_like(torch.tensor([3, 1])).tolist(), missing_like(torch.tensor([[4, 5], [3, 0]])).tolist()
+        ([0, 0], [[1, 0], [1, 0]])
+    """
+    missing = torch.zeros_like(values)  # of categories and numbers the missing one, of lists padding
+    if values.is_floating_point():
+        missing[..., -1] = 1
+    elif values.ndim > 1:
+        missing[..., 0] = MULTI_MISSING
+    return missing
 
 
 def unknown_values(schema: ContextSchema, record: Mapping[str, object]) -> dict[str, list[str]]:

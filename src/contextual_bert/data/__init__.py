@@ -2,6 +2,7 @@
 
 from contextual_bert.data.audit import Audit, Fault, audit
 from contextual_bert.data.collators import MaskingCollator
+from contextual_bert.data.context_dropout import DroppedContext
 from contextual_bert.data.cooccurrence import cooccurrence_vectors
 from contextual_bert.data.dataset import EveryPosition, SetBatch, SetDataset
 from contextual_bert.data.digests import table_digest
@@ -20,6 +21,7 @@ from contextual_bert.data.writers import check_writable, write_table
 
 __all__ = [
     "Audit",
+    "DroppedContext",
     "EveryPosition",
     "Fault",
     "LengthBucketSampler",

@@ -39,6 +39,9 @@ class ContextualBertConfig(BertConfig):
         has_attribute_values: for ``multi_attribute``, whether they scale the attention's values, too, or only where it
             looks.
         is_ordinal: for sequence classification, whether the labels are grades of one scale, 0 the lowest.
+        context_dropout: how often the whole context was left out while this model was trained last; the trainers set
+            it.
+        field_dropout: how often each single field was; likewise.
 
     Raises:
         UnknownNameError: ``conditioning`` is not registered.
@@ -65,6 +68,8 @@ class ContextualBertConfig(BertConfig):
     attribute_start: str = "ones"
     has_attribute_values: bool = True
     is_ordinal: bool = False
+    context_dropout: float = 0.0
+    field_dropout: float = 0.0
     use_cache: bool = False  # there is nothing to cache without a decoder, and BERT's True warns when checkpointing
 
     def __post_init__(self, **kwargs: Any) -> None:

@@ -169,6 +169,16 @@ class ContextualBertPreTrainedModel(BertPreTrainedModel):
     _no_split_modules = ["ContextualBertEmbeddings", "ContextualBertLayer"]  # noqa: RUF012
     _can_record_outputs = {"hidden_states": ContextualBertLayer, "attentions": BertSelfAttention}  # noqa: RUF012
 
+    @property
+    def has_learned_anonymous(self) -> bool:
+        """Whether training showed examples of whose context nothing is known, so that this state was learned."""
+        return self.config.context_dropout > 0
+
+    @property
+    def has_learned_absent_fields(self) -> bool:
+        """Whether training left out single fields, so that the model is valid for any subset of them."""
+        return self.config.field_dropout > 0
+
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         if isinstance(module, BertLMPredictionHead) and "bias" not in dict(module.named_parameters(recurse=False)):

@@ -1,4 +1,4 @@
-"""Training settings: transformers' TrainingArguments with defaults that fit sets of items, and one setting of our own.
+"""Training settings: transformers' TrainingArguments with defaults that fit sets of items, and settings of our own.
 
 Knows no model and no data.
 """
@@ -14,6 +14,7 @@ from transformers import TrainingArguments
 
 from contextual_bert.errors import ConfigurationError, ContextualBertError, did_you_mean
 
+SHARES = ("context_dropout", "field_dropout")
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = ("float32", "bfloat16")
 OWN_SETTINGS = {
@@ -36,7 +37,7 @@ POSITIVE = (
 
 @dataclass
 class ContextualTrainingArguments(TrainingArguments):
-    """``TrainingArguments`` for masked items: only the defaults differ, and three settings are new.
+    """``TrainingArguments`` for masked items: only the defaults differ, and five settings are new.
 
     Args:
         masks_per_set: items masked in each set and step; smaller sets are masked whole.
@@ -44,9 +45,13 @@ class ContextualTrainingArguments(TrainingArguments):
             learn from in a step, but a model that never saw one mask alone is too unsure of it (docs/decisions/009).
         new_weights_learning_rate: peak learning rate of the weights that a BERT checkpoint does not have; None:
             ``learning_rate`` holds for all.
+        context_dropout: how often a training example is shown without its context: every field is missing. The model
+            learns what to say of somebody of whom nothing is known.
+        field_dropout: how often each single field is missing, so that one model is valid for any subset of the fields.
 
     Raises:
-        ConfigurationError: ``masks_per_set`` below one; ``one_mask_epochs`` that change nothing or cannot be counted.
+        ConfigurationError: ``masks_per_set`` below one; ``one_mask_epochs`` that change nothing or cannot be counted; a
+            dropout that is no share.
 
     Example:
         >>> ContextualTrainingArguments(output_dir="run", use_cpu=True).learning_rate
@@ -76,7 +81,16 @@ class ContextualTrainingArguments(TrainingArguments):
         default=None, metadata={"help": "Peak learning rate of the weights that a BERT checkpoint does not have."}
     )
 
+    context_dropout: float = field(
+        default=0.0, metadata={"help": "How often a training example is shown without its context."}
+    )
+    field_dropout: float = field(
+        default=0.0, metadata={"help": "How often each single field of a training example's context is missing."}
+    )
+
     def __post_init__(self) -> None:
+        for name in SHARES:
+            check_share(name, getattr(self, name))
         if self.masks_per_set < 1:
             raise ConfigurationError(f"masks_per_set={self.masks_per_set}: nothing would be learned. Give 1 or more.")
         if self.one_mask_epochs and self.masks_per_set == 1:
@@ -183,3 +197,15 @@ def check_settings(settings: Mapping[str, Any]) -> None:
             isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf
         ):
             raise ConfigurationError(f"{name}={value!r}: give a number above 0.")
+        if name in SHARES:
+            check_share(name, value)
+
+
+def check_share(name: str, value: object) -> None:
+    """Raise ConfigurationError unless the value is a number from 0 to below 1.
+
+    Example:
+        >>> check_share("context_dropout", 0.1)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise ConfigurationError(f"{name}={value!r}: give a share, a number from 0 to below 1.")

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self, get_args
 from contextual_bert.data import SetPolicy
 from contextual_bert.errors import ConfigurationError, RunDirectoryError, did_you_mean
 from contextual_bert.models import ContextualBertConfig
-from contextual_bert.training.arguments import check_settings
+from contextual_bert.training.arguments import SHARES, check_settings
 from contextual_bert.training.text_task import TextTask
 
 FORMAT = "contextual-bert recipe 1"
@@ -228,5 +228,7 @@ def check_fields(model: Mapping[str, Any]) -> None:
             raise ConfigurationError(
                 f"{name!r} follows from the recipe and its data: leave it out of the model's fields."
             )
+        if name in SHARES:
+            raise ConfigurationError(f"{name!r} is a setting of the training: give it there (--set), not to the model.")
         if name not in known:
             raise ConfigurationError(f"No field {name!r} in a model's config. {did_you_mean(name, known)}")

@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset, Sampler
 from transformers import EarlyStoppingCallback, EvalPrediction, TrainerCallback
 
-from contextual_bert.data import LengthBucketSampler, ShuffledTexts, TextDataset
+from contextual_bert.data import DroppedContext, LengthBucketSampler, TextDataset
 from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor, rank_labels
 from contextual_bert.training.arguments import ContextualTrainingArguments
+from contextual_bert.training.context_dropout import with_context_dropout
 from contextual_bert.training.new_weights import NewWeightsTrainer
-from contextual_bert.training.trainer import MaskEpoch, summarise_rows
+from contextual_bert.training.trainer import ChangesByEpoch, MaskEpoch, summarise_rows
 
 
 class TextTrainer(NewWeightsTrainer):
@@ -50,23 +51,24 @@ class TextTrainer(NewWeightsTrainer):
         patience: int | None = None,
         callbacks: list[TrainerCallback] | None = None,
     ) -> None:
-        shuffled = [MaskEpoch(train_dataset)] if isinstance(train_dataset, ShuffledTexts) else []
+        training = with_context_dropout(train_dataset, model, args)
+        changing = [MaskEpoch(training)] if isinstance(training, ChangesByEpoch) else []
         early = [EarlyStoppingCallback(early_stopping_patience=patience)] if patience is not None else []
         given = train_dataset if train_dataset is not None else eval_dataset
         super().__init__(
             model=model,
             args=args,
             data_collator=given.collate_fn if given is not None else None,
-            train_dataset=train_dataset,
+            train_dataset=training,
             eval_dataset=eval_dataset,
             processing_class=processor,
             compute_metrics=summarise_labels,
-            callbacks=[*shuffled, *early, *(callbacks or [])],
+            callbacks=[*changing, *early, *(callbacks or [])],
         )
 
     def _get_train_sampler(self, train_dataset: Dataset[Any] | None = None) -> Sampler[int] | None:
         dataset = train_dataset if train_dataset is not None else self.train_dataset
-        if not isinstance(dataset, TextDataset) or self.args.train_sampling_strategy != "random":
+        if not isinstance(dataset, TextDataset | DroppedContext) or self.args.train_sampling_strategy != "random":
             return super()._get_train_sampler(train_dataset)
         seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
         return LengthBucketSampler(dataset.sizes, batch_size=self.args.train_batch_size, seed=seed)

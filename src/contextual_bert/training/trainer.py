@@ -6,7 +6,7 @@ depending on workers, resume or world size, and evaluation ranks the whole vocab
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,22 +22,24 @@ from transformers import (
 )
 
 from contextual_bert.data import (
+    DroppedContext,
     EveryPosition,
     LengthBucketSampler,
     MaskingCollator,
     SetDataset,
-    ShuffledContext,
     TextMaskingCollator,
 )
 from contextual_bert.evaluation import Scores, summarise
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, DEFAULT_KS
 from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS, ContextualBertForMaskedLM, ContextualBertProcessor
 from contextual_bert.training.arguments import ContextualTrainingArguments
+from contextual_bert.training.context_dropout import with_context_dropout
 from contextual_bert.training.new_weights import NewWeightsTrainer
 
 
+@runtime_checkable
 class ChangesByEpoch(Protocol):
-    """What is another in every epoch: the masks of a collator, the contexts of the shuffled control."""
+    """What is another in every epoch: the masks of a collator, contexts that are shuffled or left out."""
 
     def set_epoch(self, epoch: int) -> None: ...
 
@@ -102,22 +104,23 @@ class ContextualBertTrainer(NewWeightsTrainer):
             one_mask_from_epoch=args.one_mask_from_epoch,
             seed=args.seed,
         )
-        shuffled = [train_dataset] if isinstance(train_dataset, ShuffledContext) else []
+        training = with_context_dropout(train_dataset, model, args)
+        changing = [training] if isinstance(training, ChangesByEpoch) else []
         early = [EarlyStoppingCallback(early_stopping_patience=patience)] if patience is not None else []
         super().__init__(
             model=model,
             args=args,
             data_collator=masking,
-            train_dataset=train_dataset,
+            train_dataset=training,
             eval_dataset=_positions(eval_dataset, collator) if eval_dataset is not None else None,
             processing_class=processor,
             compute_metrics=partial(summarise_prediction, reserved=tuple(reserved)),
-            callbacks=[MaskEpoch(masking, *shuffled), *early, *(callbacks or [])],
+            callbacks=[MaskEpoch(masking, *changing), *early, *(callbacks or [])],
         )
 
     def _get_train_sampler(self, train_dataset: Dataset[Any] | None = None) -> Sampler[int] | None:
         dataset = train_dataset if train_dataset is not None else self.train_dataset
-        if not isinstance(dataset, SetDataset) or self.args.train_sampling_strategy != "random":
+        if not isinstance(dataset, SetDataset | DroppedContext) or self.args.train_sampling_strategy != "random":
             return super()._get_train_sampler(train_dataset)
         seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
         return LengthBucketSampler(dataset.sizes, batch_size=self.args.train_batch_size, seed=seed)

@@ -1,0 +1,188 @@
+"""Contexts with parts left out: how often, of whom, and that it is a function of seed, epoch, example and field."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binomtest
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from contextual_bert.context import ContextEncoder, encode_records, missing_like
+from contextual_bert.data import (
+    DroppedContext,
+    LengthBucketSampler,
+    MaskingCollator,
+    SetDataset,
+    ShuffledContext,
+    ShuffledTexts,
+    TextDataset,
+)
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.testing import miniature_schema
+
+COUNT = 4_000
+GIVEN = {"sex": "m", "age": 30, "brands": ["a", "b", "c"], "style": [0.5, 2.0]}
+FIELDS = tuple(GIVEN)
+
+
+def own_sets(count: int = COUNT, *, fields: tuple[str, ...] = FIELDS) -> SetDataset:
+    context = encode_records(miniature_schema(), [GIVEN] * count).tensors
+    sizes = torch.arange(count) % 3 + 1
+    offsets = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)])
+    chosen = {name: context[name] for name in fields}
+    return SetDataset(torch.arange(int(offsets[-1])), offsets, context=chosen, example_ids=torch.arange(count) * 7)
+
+
+def own_texts(count: int = COUNT) -> TextDataset:
+    context = encode_records(miniature_schema(), [GIVEN] * count).tensors
+    return TextDataset(torch.arange(count), torch.arange(count + 1), context=context)
+
+
+def absent_in(context: dict[str, Tensor]) -> np.ndarray:
+    """(rows, fields): compared with what the schema makes of a record that says nothing, and of one that says all."""
+    schema = miniature_schema()
+    full = encode_records(schema, [GIVEN]).tensors
+    nothing = {**encode_records(schema, [{}]).tensors, "brands": torch.tensor([[1, 0, 0]])}
+    columns: list[np.ndarray] = []
+    for name, values in context.items():
+        rows = values.reshape(len(values), -1)
+        is_full, is_missing = ((rows == each[name].reshape(1, -1)).all(dim=1) for each in (full, nothing))
+        assert bool((is_full ^ is_missing).all()), name
+        columns.append(is_missing.numpy())
+    return np.stack(columns, axis=1)
+
+
+def test_a_missing_tensor_is_what_a_record_without_the_field_gives() -> None:
+    schema = miniature_schema()
+    given, nothing = encode_records(schema, [GIVEN] * 2).tensors, encode_records(schema, [{}] * 2).tensors
+    assert nothing["brands"].shape == (2, 1) and given["brands"].shape == (2, 3)
+    encoder = ContextEncoder(schema.layout)
+    missing = {name: missing_like(values) for name, values in given.items()}
+    assert torch.equal(encoder(missing).vector, encoder(nothing).vector)
+    assert torch.equal(encoder(missing).vector, encoder(encoder.missing(2)).vector)
+    for name in ("sex", "age", "style"):
+        assert torch.equal(missing[name], nothing[name])
+    assert missing["brands"].tolist() == [[1, 0, 0]] * 2
+
+
+@pytest.mark.parametrize(
+    ("rates", "whole", "single"),
+    [((0.25, 0.0), 0.25, 0.0), ((0.0, 0.3), 0.3**4, 0.3), ((0.2, 0.1), 0.2 + 0.8 * 0.1**4, 0.2 + 0.8 * 0.1)],
+)
+def test_each_rate_is_what_it_says(rates: tuple[float, float], whole: float, single: float) -> None:
+    dropped = DroppedContext(own_sets(), context_dropout=rates[0], field_dropout=rates[1], seed=3)
+    absent = absent_in(dropped.__getitems__(range(COUNT)).context)
+    assert binomtest(int(absent.all(axis=1).sum()), COUNT, whole).pvalue > 1e-3
+    if single:
+        assert all(binomtest(int(column.sum()), COUNT, single).pvalue > 1e-3 for column in absent.T)
+    if not rates[1]:
+        assert set(absent.sum(axis=1).tolist()) == {0, len(FIELDS)}
+
+
+def test_fields_are_left_out_independently() -> None:
+    absent = absent_in(DroppedContext(own_sets(), field_dropout=0.5).__getitems__(range(COUNT)).context)
+    patterns = np.bincount(absent @ (1 << np.arange(len(FIELDS))), minlength=16)
+    assert ((patterns - COUNT / 16) ** 2 / (COUNT / 16)).sum() < 40  # chi-square with 15 degrees, p = 5e-4
+
+
+def test_without_a_rate_nothing_changes_and_the_data_set_stays_as_it_was() -> None:
+    own = own_sets(50)
+    before = {name: values.clone() for name, values in own.context.items()}
+    assert not absent_in(DroppedContext(own).__getitems__(range(50)).context).any()
+    assert absent_in(DroppedContext(own, field_dropout=0.9).__getitems__(range(50)).context).any()
+    assert all(torch.equal(own.context[name], values) for name, values in before.items())
+
+
+def test_what_is_left_out_depends_on_seed_epoch_and_example_alone() -> None:
+    rates = {"context_dropout": 0.2, "field_dropout": 0.3}
+    dropped = DroppedContext(own_sets(60), **rates, seed=5)
+    epochs: list[np.ndarray] = []
+    for epoch in (0, 1, 2):
+        dropped.set_epoch(epoch)
+        epochs.append(absent_in(dropped.__getitems__(range(60)).context))
+    assert not np.array_equal(epochs[0], epochs[1]) and not np.array_equal(epochs[1], epochs[2])
+    dropped.set_epoch(1)
+    order = np.random.default_rng(0).permutation(60)
+    assert np.array_equal(absent_in(dropped.__getitems__(order.tolist()).context), epochs[1][order])
+    for index in (0, 17, 59):  # a row by itself, and in the data set without the others
+        row = {name: value[None] for name, value in dropped[index]["context"].items()}
+        assert np.array_equal(absent_in(row)[0], epochs[1][index])
+    other = DroppedContext(own_sets(60), **rates, seed=6)
+    other.set_epoch(1)
+    assert not np.array_equal(absent_in(other.__getitems__(range(60)).context), epochs[1])
+
+
+def test_what_is_left_out_of_a_field_does_not_depend_on_the_other_fields() -> None:
+    whole = DroppedContext(own_sets(200), field_dropout=0.5).__getitems__(range(200)).context
+    fewer = DroppedContext(own_sets(200, fields=("style", "age")), field_dropout=0.5).__getitems__(range(200)).context
+    assert list(fewer) == ["style", "age"]
+    assert all(torch.equal(fewer[name], whole[name]) for name in fewer)
+
+
+def test_a_higher_rate_leaves_out_more_of_the_same() -> None:
+    low, high = (
+        absent_in(DroppedContext(own_sets(500), field_dropout=rate).__getitems__(range(500)).context)
+        for rate in (0.1, 0.4)
+    )
+    assert not (low & ~high).any() and low.sum() < high.sum()
+
+
+def test_texts_lack_what_sets_of_the_same_ids_lack() -> None:
+    texts = DroppedContext(own_texts(100), context_dropout=0.3, field_dropout=0.2)
+    batch: Any = texts.__getitems__(range(100))
+    sets = own_sets(100)
+    sets.example_ids = torch.arange(100)
+    expected = DroppedContext(sets, context_dropout=0.3, field_dropout=0.2).__getitems__(range(100)).context
+    assert sorted(batch) == ["attention_mask", "context", "input_ids"]
+    assert all(torch.equal(batch["context"][name], expected[name]) for name in FIELDS)
+    assert texts.sizes.tolist() == [1] * 100
+
+
+@pytest.mark.parametrize("kind", ["sets", "texts"])
+def test_shuffled_contexts_are_dealt_first(kind: str) -> None:
+    plain: Any = own_sets(90) if kind == "sets" else own_texts(90)
+    plain.context = {"age": torch.arange(1, 91)}
+    shuffled: Any = ShuffledContext(plain, seed=1) if kind == "sets" else ShuffledTexts(plain, seed=1)
+    dropped = DroppedContext(shuffled, field_dropout=0.3)
+    ages: list[list[int]] = []
+    for epoch in (0, 1):
+        dropped.set_epoch(epoch)
+        batch: Any = dropped.__getitems__(range(90))
+        context = batch.context if kind == "sets" else batch["context"]
+        is_there = context["age"] > 0
+        assert torch.equal(context["age"][is_there], plain.context["age"][shuffled.deal.order][is_there])
+        ages.append(context["age"].tolist())
+    assert ages[0] != ages[1]
+
+
+@pytest.mark.parametrize("epoch", [0, 3])
+def test_workers_give_the_same_batches(epoch: int) -> None:
+    batches: list[Any] = []
+    for num_workers in (0, 2):
+        dropped = DroppedContext(own_sets(300), context_dropout=0.2, field_dropout=0.2)
+        sampler, collate = (
+            LengthBucketSampler(dropped.sizes, batch_size=16, seed=4),
+            MaskingCollator(mask_id=1, pad_id=0),
+        )
+        loader: Any = DataLoader(
+            dropped,
+            batch_size=16,
+            sampler=sampler,
+            collate_fn=collate,
+            num_workers=num_workers,
+            persistent_workers=num_workers > 0,
+        )
+        list(loader)  # workers that run already hear of the epoch, too
+        for each in (sampler, collate, dropped):
+            each.set_epoch(epoch)
+        batches.append(list(loader))
+    for one, two in zip(*batches, strict=True):
+        assert torch.equal(one["labels"], two["labels"])
+        assert all(torch.equal(one["context"][name], two["context"][name]) for name in FIELDS)
+
+
+def test_data_without_a_context_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"context_dropout=0\.1.*no context that could be left out"):
+        DroppedContext(own_sets(5, fields=()), context_dropout=0.1)
