@@ -51,6 +51,12 @@ def command(
     repeats: Annotated[
         bool, typer.Option("--repeats", help="Propose items again that are in the set already.")
     ] = False,
+    guidance: Annotated[
+        float | None,
+        typer.Option(
+            min=0, help="0: what anybody would get, 1: the model as it is (default), above: more personal answers."
+        ),
+    ] = None,
     separator: Annotated[
         str, typer.Option(help="What stands between the items of --set, --allow, --deny and --owned.")
     ] = ",",
@@ -184,10 +190,12 @@ def command(
         asked = read_queries(queries)
         if repeats:
             asked = [{"repeats": True, **query} for query in asked]
+        if guidance is not None:
+            asked = [{"guidance": guidance, **query} for query in asked]
     else:
         asked.append({"items": items_of(items or "", separator), "context": read_context(context)})
         asked[0] |= {CONSTRAINT_OPTIONS[option]: value for option, value in constraints.items()}
-        asked[0]["repeats"] = repeats
+        asked[0] |= {"repeats": repeats, "guidance": 1 if guidance is None else guidance}
     load_recipe(directory)
     with working(f"loading {directory}"):
         pipeline = CompletionPipeline.from_pretrained(directory, device=chosen_device(device), catalogue=catalogue)

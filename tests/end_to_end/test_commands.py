@@ -278,6 +278,25 @@ def test_complete_proposes_whole_sets(command: Any, finished: Path, shop: Path, 
     assert (refused.exit_code, "--max-forward-passes is for --joint" in refused.stderr) == (2, True)
 
 
+def test_complete_is_as_personal_as_it_is_asked_to_be(command: Any, finished: Path, tmp_path: Path) -> None:
+    query = ("--set", "coat-0", "--context", '{"gender": "female", "age": 30}', "--top", 60, "--format", "json")
+    plain, same, none, anonymous = (
+        json.loads(command("complete", finished, *query[:2], *options, *query[4:]).stdout)
+        for options in (query[2:4], (*query[2:4], "--guidance", 1), (*query[2:4], "--guidance", 0), ())
+    )
+    assert same == plain
+    assert plain["notes"] == [] and "trained without context_dropout" in none["notes"][0]
+    shares = [
+        {each["item"]: each["probability"] for each in one["slots"][0]["candidates"]} for one in (none, anonymous)
+    ]
+    assert shares[0] == pytest.approx(shares[1], abs=1e-6)
+    path = tmp_path / "queries.jsonl"
+    lines = [{"items": ["coat-0"], "context": {"age": 30}}, {"items": ["coat-0"], "guidance": 1}]
+    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    result = command("complete", finished, "--input", path, "--guidance", 2)
+    assert [len(json.loads(line)["notes"]) for line in result.stdout.splitlines()] == [1, 0]
+
+
 def test_complete_answers_a_file_line_by_line(command: Any, finished: Path, tmp_path: Path) -> None:
     queries = [{"items": ["coat-0", "[MASK]"], "context": {"age": age}, "deny": ["hat-0"]} for age in (20, 60)]
     path = tmp_path / "queries.jsonl"

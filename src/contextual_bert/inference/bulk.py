@@ -154,7 +154,8 @@ class TableCompleter:
                 for request, number in zip(requests[batch], numbers[batch], strict=True)
             ]
             asked = [request.items for request in requests[batch]]
-            filled = self.pipeline.fill(asked, encoded, permitted, top_k=settings.top_k)
+            guidance = [request.guidance for request in requests[batch]]
+            filled = self.pipeline.fill(asked, encoded, permitted, top_k=settings.top_k, guidance=guidance)
             for number, slots in zip(numbers[batch], filled, strict=True):
                 for slot in slots:
                     found[ROW].append(number)

@@ -61,6 +61,7 @@ Names = Annotated[list[str], BeforeValidator(_names)]
 Flag = Annotated[bool, BeforeValidator(_true_or_false)]
 Value = Annotated[str, BeforeValidator(canonical)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Weight = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)]
 Price = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)]
 Attributes = Annotated[list[str], BeforeValidator(_as_list)]
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from contextual_bert.context import Vocabulary
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.catalogue import Catalogue
-from contextual_bert.inference.fields import Names, fault
+from contextual_bert.inference.fields import Names, Weight, fault
 
 Function = Callable[..., NDArray[np.bool_]]
 Settings = Mapping[str, Mapping[str, Any]]
@@ -131,6 +131,7 @@ class Permitted(NamedTuple):
         return f"No item is left after {list(taken)[-1]}: of {sum(taken.values()):,} items, {listed}."
 
 
+GUIDANCE = "guidance"  # the key of a query that is no constraint: how personal the answer is to be
 CONSTRAINTS: dict[str, Constraint] = {}
 
 
@@ -184,7 +185,7 @@ def _register(function: Function, *, across_blanks: bool) -> Function:
 
 def known_keys() -> list[str]:
     """The keys of a query that mean something."""
-    return ["items", "locked", "context", *(key for each in CONSTRAINTS.values() for key in each.keys)]
+    return ["items", "locked", "context", GUIDANCE, *(key for each in CONSTRAINTS.values() for key in each.keys)]
 
 
 def query_model() -> type[BaseModel]:
@@ -200,6 +201,8 @@ def query_model() -> type[BaseModel]:
         "locked": (names | None, None),
         "context": (dict[str, Any] | None, None),
     }
+    weight: Any = Weight
+    fields[GUIDANCE] = (weight | None, None)
     for each in CONSTRAINTS.values():
         hints = get_type_hints(each.function, include_extras=True)
         fields |= {key: (hints.get("value" if key == each.name else key, Any) | None, None) for key in each.keys}

@@ -5,6 +5,7 @@ constraints. The run directory is all that is needed. This module knows no table
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,11 +24,11 @@ from contextual_bert.errors import (
 )
 from contextual_bert.inference.answers import Answer, Candidate, Remarks, Slot, notes_on, slot_of
 from contextual_bert.inference.catalogue import Catalogue
+from contextual_bert.inference.guidance import guidance_notes, guided_logits
 from contextual_bert.inference.joint import JointAnswer, JointSearch, Method
 from contextual_bert.inference.permission import Asked, Permitted, permitted_items
 from contextual_bert.inference.queries import MASK, Request, check_queries, read_request
 from contextual_bert.inference.saved import load_saved
-from contextual_bert.inference.scoring import to_device
 from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor, check_layout
 
 RUN_FILES = ("config.json", "model.safetensors", "processor_config.json", "tokenizer.json", "tokenizer_config.json")
@@ -118,7 +119,8 @@ class CompletionPipeline:
         Args:
             queries: {"items": [...], "context": {...}} and, if wished, constraints: "allow", "deny", "owned",
                 "repeats", "in_stock", "where", "max_price", "budget", "at_most_one_per". Without a [MASK] the set is
-                completed by one more item. A context feature that is not named is missing.
+                completed by one more item. A context feature that is not named is missing. "guidance": 0 is what
+                anybody would get, 1 the model as it is, above 1 is more personal.
             top_k: proposals a slot.
             batch_size: queries a forward pass.
 
@@ -143,7 +145,8 @@ class CompletionPipeline:
             batch = requests[start : start + batch_size]
             encoded = context.rows(slice(start, start + batch_size)) if context is not None else None
             permitted = [self.permitted(request, row=row) for row, request in enumerate(batch, start)]
-            filled = self.fill([each.items for each in batch], encoded, permitted, top_k=top_k)
+            guidance = [each.guidance for each in batch]
+            filled = self.fill([each.items for each in batch], encoded, permitted, top_k=top_k, guidance=guidance)
             for request, slots in zip(batch, filled, strict=True):
                 yield self.answer(request, slots)
 
@@ -182,7 +185,7 @@ class CompletionPipeline:
                 inputs["context"] = context.rows(slice(row, row + 1))
             asked = Asked(self.processor.items, request.items, self.catalogue)
             found = how.run(
-                self.logits,
+                partial(self.logits, guidance=request.guidance),
                 inputs,
                 request,
                 asked=asked,
@@ -202,10 +205,17 @@ class CompletionPipeline:
         except (UnknownNameError, SchemaError) as error:
             raise type(error)(f"Query {row}: {error}") from None
 
-    def logits(self, inputs: Mapping[str, Any]) -> Tensor:
-        """Of every [MASK] of a batch, row after row: (masked, vocabulary), float32."""
-        with torch.inference_mode():
-            return self.model(**to_device(inputs, self.model.device)).logits.float()
+    def logits(self, inputs: Mapping[str, Any], *, guidance: Sequence[float] | float = 1.0) -> Tensor:
+        """Of every [MASK] of a batch, row after row: (masked, vocabulary), float32.
+
+        Args:
+            inputs: what ``forward`` takes.
+            guidance: how personal each row is to be, or all of them.
+        """
+        ids: Tensor = inputs["input_ids"]
+        rows = (ids == self.model.config.mask_token_id).nonzero()[:, 0]
+        weights = guidance if isinstance(guidance, Sequence) else [guidance] * len(ids)
+        return guided_logits(self.model, inputs, weights, rows=rows)
 
     def fill(
         self,
@@ -214,12 +224,13 @@ class CompletionPipeline:
         permitted: Sequence[Permitted],
         *,
         top_k: int,
+        guidance: Sequence[float] | float = 1.0,
     ) -> Iterator[list[Slot]]:
-        """The slots of each set of one batch."""
+        """The slots of each set of one batch; ``guidance`` is one number a set, or one for all."""
         inputs: dict[str, Any] = dict(self.processor(items=sets))
         if context is not None:
             inputs["context"] = context
-        logits = self.logits(inputs)
+        logits = self.logits(inputs, guidance=guidance)
         is_permitted = torch.from_numpy(np.concatenate([each.items for each in permitted])).to(logits.device)
         of_all = logits[:, len(self.processor.items.reserved) :].logsumexp(dim=-1, keepdim=True)
         logits = logits.masked_fill(~is_permitted, -torch.inf)
@@ -256,5 +267,9 @@ class CompletionPipeline:
         return Remarks(
             unknown_items=[item for item in request.items if item not in vocabulary],
             unknown_context=unknown_values(schema, request.context) if schema is not None else {},
-            notes=[*notes, *notes_on(request, vocabulary, has_context=bool(self.model.config.layout))],
+            notes=[
+                *notes,
+                *notes_on(request, vocabulary, has_context=bool(self.model.config.layout)),
+                *guidance_notes(self.model, request.guidance),
+            ],
         )

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
 from contextual_bert.inference.fields import names_of
+from contextual_bert.inference.guidance import read_guidance
 from contextual_bert.inference.permission import known_keys, read_settings
 
 MASK = "[MASK]"
@@ -17,13 +18,15 @@ class Request:
     """A query as it was read.
 
     ``items``: the set, with at least one [MASK]; ``context``: the record of who asks; ``settings``: constraint -> the
-    checked values of its keys; ``replaced``: items that a [MASK] stands for because the query locked others.
+    checked values of its keys; ``replaced``: items that a [MASK] stands for because the query locked others;
+    ``guidance``: how personal the answer is to be.
     """
 
     items: list[str]
     context: Mapping[str, Any]
     settings: Mapping[str, Mapping[str, Any]]
     replaced: Sequence[str] = ()
+    guidance: float = 1.0
 
 
 UNUSED_CONTEXT = "The context was not used: this model was trained with conditioning='none'."
@@ -85,4 +88,5 @@ def read_request(query: Mapping[str, Any], *, row: int) -> Request:
     replaced = [item for item in items if item not in locked and item != MASK]
     items = [MASK if item in replaced else item for item in items]
     settings = read_settings(query, row=row)
-    return Request(items if MASK in items else [*items, MASK], query.get("context") or {}, settings, replaced)
+    asked = items if MASK in items else [*items, MASK]
+    return Request(asked, query.get("context") or {}, settings, replaced, read_guidance(query, row=row))

@@ -1,6 +1,6 @@
 """From encoded texts to the columns that say their labels: whole columns at once. It knows no words and no query."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from contextual_bert.data import TextDataset
 from contextual_bert.data.ragged import flat_index, offsets_of
-from contextual_bert.inference.scoring import to_device
+from contextual_bert.inference.guidance import guided_logits
 from contextual_bert.inference.text_layout import NO_START
 from contextual_bert.models import ContextualBertConfig
 
@@ -63,6 +63,7 @@ class LabelColumns:
         dataset: TextDataset,
         *,
         batch_size: int,
+        guidance: Sequence[float] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> NDArray[np.float32]:
         """What is kept of each text, or of each token where words have tags, in the order of the data set.
@@ -71,6 +72,7 @@ class LabelColumns:
             model: in ``eval()`` mode.
             dataset: the texts.
             batch_size: texts a forward pass.
+            guidance: how personal each answer is to be; None: the model as it is.
             progress: called with (texts done, texts in all) after each batch.
         """
         count, width = (len(dataset.token_ids), 2) if self.has_tags else (len(dataset), len(self.names))
@@ -80,8 +82,8 @@ class LabelColumns:
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
             inputs = dataset.__getitems__(rows)
-            with torch.inference_mode():
-                read = self.read(model(**to_device(inputs, model.device)).logits.float()).cpu()
+            weights = [1.0] * len(rows) if guidance is None else [guidance[row] for row in rows.tolist()]
+            read = self.read(guided_logits(model, inputs, weights, rows=torch.arange(len(rows)))).cpu()
             if self.has_tags:
                 places = flat_index(dataset.offsets.numpy(), rows.numpy())
                 kept[places] = read[inputs["attention_mask"].bool()].numpy()

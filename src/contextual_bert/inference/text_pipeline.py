@@ -16,6 +16,7 @@ from contextual_bert.context import unknown_values
 from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.encode_texts import EncodedTexts, TextReport, encode_texts
+from contextual_bert.inference.guidance import GUIDANCE, guidance_notes, read_guidance
 from contextual_bert.inference.queries import UNUSED_CONTEXT, check_query
 from contextual_bert.inference.saved import load_text_model
 from contextual_bert.inference.text_labels import LABEL, PROBABILITY, LabelColumns
@@ -30,7 +31,7 @@ from contextual_bert.models import (
 
 TextModel = ContextualBertForSequenceClassification | ContextualBertForTokenClassification
 QUERY = 'Give {"text": "...", "context": {...}}, for tags a list of words as text, or a list of such queries.'
-KEYS = ("text", "pair", "context")
+KEYS = ("text", "pair", "context", GUIDANCE)
 UNREAD: Mapping[Truncation, str] = {"head": "its end was", "head_tail": "its middle was"}
 
 
@@ -128,7 +129,8 @@ class TextPipeline:
 
         Args:
             queries: {"text": "...", "context": {...}} and for pairs "pair": "..."; for tags the text is a list of
-                words, or is split at spaces. A context feature that is not named is missing.
+                words, or is split at spaces. A context feature that is not named is missing. "guidance" as for
+                ``CompletionPipeline``.
             batch_size: texts a forward pass.
 
         Raises:
@@ -185,6 +187,7 @@ class TextPipeline:
 
     def _answers(self, queries: Sequence[Mapping[str, Any]], *, batch_size: int) -> list[TextAnswer]:
         table, pairs = pa.table({"text": [self._text(query, row) for row, query in enumerate(queries)]}), None
+        guidance = [read_guidance(query, row=row) for row, query in enumerate(queries)]
         given = [query.get("pair") for query in queries]
         if any(pair is not None for pair in given):
             row = next((row for row, pair in enumerate(given) if not isinstance(pair, str)), None)
@@ -195,7 +198,8 @@ class TextPipeline:
         context = self.processor.encode_context(records, num_rows=len(queries))
         encoded = self._encoded(table, self._tokens, text="text", pair=pairs)
         encoded.dataset.context |= context.tensors if context is not None else {}
-        found = self._labelled(encoded, table.column("text"), batch_size=batch_size).to_pylist()
+        column = table.column("text")
+        found = self._labelled(encoded, column, batch_size=batch_size, guidance=guidance).to_pylist()
         return [
             self._answer(query, labels, is_cut=is_cut)
             for query, labels, is_cut in zip(queries, found, encoded.is_cut.tolist(), strict=True)
@@ -236,10 +240,13 @@ class TextPipeline:
         texts: pa.ChunkedArray,
         *,
         batch_size: int,
+        guidance: Sequence[float] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> pa.Table:
         """The labels of the texts, in their order."""
-        kept = self._labels.kept(self.model, encoded.dataset, batch_size=batch_size, progress=progress)
+        kept = self._labels.kept(
+            self.model, encoded.dataset, batch_size=batch_size, guidance=guidance, progress=progress
+        )
         if encoded.word_starts is None:
             return self._labels.of_texts(kept)
         return self._labels.of_words(kept, encoded.word_starts, pc.list_value_length(texts).to_numpy())
@@ -252,6 +259,7 @@ class TextPipeline:
             notes.append(f"The text is longer than the model reads: {what} not read.")
         if context and not self.model.config.layout:
             notes.append(UNUSED_CONTEXT)
+        notes += guidance_notes(self.model, read_guidance(query, row=0))
         shares = {name.removeprefix(f"{PROBABILITY}_"): labels[name] for name in self.columns.names[2:]}
         return TextAnswer(
             label=labels[LABEL],

@@ -1,0 +1,88 @@
+"""How personal an answer is to be: away from what the model would say to anybody, and beyond what it says to this one.
+
+It knows logits with and without the context, no items and no labels. Paper: not there. Reference: Ho and Salimans
+(2021), "Classifier-free diffusion guidance", equation 6, with w = 1 + their w.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from contextual_bert.context import missing_like
+from contextual_bert.errors import DataError
+from contextual_bert.inference.permission import GUIDANCE
+from contextual_bert.inference.scoring import to_device
+from contextual_bert.models import ContextualBertPreTrainedModel
+
+
+def read_guidance(query: Mapping[str, Any], *, row: int) -> float:
+    """The guidance that a query asks for; 1, which is the model as it is, where it says nothing.
+
+    Raises:
+        DataError: no number of 0 or more.
+
+    Example:
+        >>> read_guidance({"items": ["hat"], "guidance": 1.5}, row=0), read_guidance({}, row=0)
+        (1.5, 1.0)
+    """
+    value = query.get(GUIDANCE, 1)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < math.inf:
+        raise DataError(
+            f"{value!r} is no number of 0 or more",
+            row=row,
+            column=GUIDANCE,
+            fix="Give 0 for what anybody would get, 1 for the model as it is, more for a more personal answer.",
+        )
+    return float(value)
+
+
+def guided_logits(
+    model: ContextualBertPreTrainedModel, inputs: Mapping[str, Any], guidance: Sequence[float], *, rows: Tensor
+) -> Tensor:
+    """The logits of a batch, each row as personal as it asks for; a second forward pass for those that ask.
+
+    Formula: logits = without + w (with - without): w = 0 is the prediction for somebody of whom nothing is known, 1 the
+    model's own, bit for bit, and above 1 what sets this context apart counts for more.
+
+    Args:
+        model: in ``eval()`` mode, with logits of any shape.
+        inputs: what its ``forward`` takes, on any device.
+        guidance: w, one a row of the inputs.
+        rows: of which row of the inputs each row of the logits is.
+
+    Returns:
+        float32 logits, on the model's device.
+    """
+    inputs = to_device(inputs, model.device)
+    weights = torch.tensor(guidance, device=model.device)
+    with torch.inference_mode():
+        logits: Tensor = model(**inputs).logits.float()
+        asked = (weights != 1).nonzero()[:, 0]
+        if not len(asked) or "context" not in inputs:
+            return logits
+        chosen = {name: value[asked] for name, value in inputs.items() if name != "context"}
+        chosen["context"] = {name: missing_like(value[asked]) for name, value in inputs["context"].items()}
+        without: Tensor = model(**chosen).logits.float()
+        rows = rows.to(model.device)
+        is_guided = torch.isin(rows, asked)
+        weight = weights[rows[is_guided]].view(-1, *(1,) * (logits.ndim - 1))
+        logits[is_guided] = without + weight * (logits[is_guided] - without)
+    return logits
+
+
+def guidance_notes(model: ContextualBertPreTrainedModel, guidance: float) -> list[str]:
+    """What the reader of a guided answer should know."""
+    if guidance == 1:
+        return []
+    if not model.config.layout:
+        return [f"{GUIDANCE}={guidance:g} changed nothing: this model was trained with conditioning='none'."]
+    if not model.has_learned_anonymous:
+        return [
+            f"{GUIDANCE}={guidance:g} starts from what the model says when nothing is known of a person, and it was "
+            "trained without context_dropout: this state was never learned. Train with context_dropout=0.1."
+        ]
+    return []
