@@ -8,7 +8,16 @@ Paper: Denk and Peleteiro Ramallo (2020), "Contextual BERT: Conditioning the Lan
 from contextual_bert.conditioning import METHODS, ConditioningMethod, get_method, register_method
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector, infer_schema
 from contextual_bert.errors import ContextualBertError
-from contextual_bert.inference import Catalogue, CompletionPipeline, TextPipeline, encode_texts, sample_texts, score
+from contextual_bert.inference import (
+    Catalogue,
+    CompletionPipeline,
+    Explanation,
+    TextPipeline,
+    encode_texts,
+    explain,
+    sample_texts,
+    score,
+)
 from contextual_bert.models import (
     ContextualBertConfig,
     ContextualBertForMaskedLM,
@@ -46,12 +55,14 @@ __all__ = [
     "ContextualBertProcessor",
     "ContextualBertTrainer",
     "ContextualTrainingArguments",
+    "Explanation",
     "MultiCategorical",
     "Numerical",
     "TextPipeline",
     "Vector",
     "add_lora",
     "encode_texts",
+    "explain",
     "freeze_bert",
     "get_method",
     "infer_schema",

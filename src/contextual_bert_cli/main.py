@@ -12,6 +12,7 @@ from contextual_bert_cli import (
     compare,
     complete,
     evaluate,
+    explain,
     inspect,
     parameters,
     predict,
@@ -41,7 +42,19 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-for module in (inspect, split, train, evaluate, attribute, complete, compare, predict, sample, parameters):
+for module in (
+    inspect,
+    split,
+    train,
+    evaluate,
+    attribute,
+    complete,
+    explain,
+    compare,
+    predict,
+    sample,
+    parameters,
+):
     app.command(epilog=module.EXAMPLE)(module.command)
     app.registered_commands[-1].name = module.__name__.rpartition(".")[2]
 app.add_typer(world.app, name="world")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from contextual_bert import CompletionPipeline, ContextSchema
+from contextual_bert import CompletionPipeline, ContextSchema, Explanation
 from contextual_bert.data import Split
 from contextual_bert.evaluation import Comparison, FeatureImportances, Report
 
@@ -295,6 +295,44 @@ def test_complete_is_as_personal_as_it_is_asked_to_be(command: Any, finished: Pa
     path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     result = command("complete", finished, "--input", path, "--guidance", 2)
     assert [len(json.loads(line)["notes"]) for line in result.stdout.splitlines()] == [1, 0]
+
+
+@pytest.fixture(scope="module")
+def told_less(command: Any, table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("runs") / "told-less"
+    rates = ("--set", "context_dropout=0.1", "--set", "field_dropout=0.2")
+    assert command("train", table, *command.small, *rates, "--output", output).exit_code == 0
+    return output
+
+
+def test_explain_prints_what_complete_answers(command: Any, told_less: Path) -> None:
+    query = ("--set", "coat-0,[MASK]", "--context", '{"gender": "female", "age": 30}')
+    result = command("explain", told_less, *query, "--format", "json")
+    assert result.exit_code == 0, result.output
+    found = Explanation.from_json(result.stdout)
+    answer = json.loads(command("complete", told_less, *query, "--format", "json").stdout)
+    best = answer["slots"][0]["candidates"][0]
+    assert found.item == found.best_item == best["item"]
+    assert found.probability == pytest.approx(best["probability"], abs=1e-5)
+    assert {each.field for each in found.fields} == {"gender", "age"}
+    other = answer["slots"][0]["candidates"][1]["item"]
+    table = command("explain", told_less, *query, "--item", other)
+    assert f"Why {other} (the best is {best['item']}) as item 2 of coat-0, [MASK]" in table.stdout
+    assert table.stdout.count("│") == 3 and "together" in table.stdout
+    assert "next:" in table.stderr
+    markdown = command("explain", told_less, *query, "--slot", 1, "--format", "markdown")
+    assert markdown.stdout.startswith(f"## Why {best['item']} as item 2 of coat-0, [MASK]")
+
+
+def test_explain_refuses_what_it_would_have_to_invent(command: Any, finished: Path, told_less: Path) -> None:
+    query = ("--set", "coat-0", "--context", '{"age": 30}')
+    result = command("explain", finished, *query)
+    assert result.exit_code == 2
+    assert "trained without field_dropout" in result.stderr and "--set field_dropout=0.1" in result.stderr
+    for options, message in ((("--item", "coat"), "Did you mean 'coat-"), (("--slot", 2), "[MASK]")):
+        result = command("explain", told_less, *query, *options)
+        assert result.exit_code == 2
+        assert message in result.stderr
 
 
 def test_complete_answers_a_file_line_by_line(command: Any, finished: Path, tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from contextual_bert.inference.catalogue import Attribute, Catalogue
 from contextual_bert.inference.constraints import CONSTRAINTS
 from contextual_bert.inference.encode import bin_names, encode_sets, placed, segment_labels, set_index
 from contextual_bert.inference.encode_texts import EncodedTexts, TextReport, encode_texts
+from contextual_bert.inference.explained import Counterfactual, Explanation, FieldContribution, ItemContribution
+from contextual_bert.inference.explanation import explain
 from contextual_bert.inference.fields import Condition
 from contextual_bert.inference.joint import Completion, JointAnswer, JointSearch
 from contextual_bert.inference.label_scoring import score_labels
@@ -38,7 +40,11 @@ __all__ = [
     "CompletionPipeline",
     "Condition",
     "Constraint",
+    "Counterfactual",
     "EncodedTexts",
+    "Explanation",
+    "FieldContribution",
+    "ItemContribution",
     "JointAnswer",
     "JointSearch",
     "LabelledTexts",
@@ -55,6 +61,7 @@ __all__ = [
     "constraint",
     "encode_sets",
     "encode_texts",
+    "explain",
     "load_text_model",
     "permitted_beside",
     "permitted_items",

@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
-from contextual_bert.context import Categorical, MultiCategorical, Numerical, encode_table
+from contextual_bert.context import Categorical, Feature, MultiCategorical, Numerical, encode_table
 from contextual_bert.data import SetDataset, SetTable
 from contextual_bert.errors import DataError
 from contextual_bert.models import RESERVED_ITEMS, ContextualBertProcessor
@@ -47,19 +48,21 @@ def segment_labels(
     dataset: SetDataset, processor: ContextualBertProcessor
 ) -> dict[str, NDArray[np.str_] | list[list[str]]]:
     """Feature -> the label of each set: its category, its bin or its values; "(missing)", "(unknown)" are labels."""
-    labels: dict[str, NDArray[np.str_] | list[list[str]]] = {}
-    for feature in processor.schema.features if processor.schema is not None else ():
-        ids = dataset.context[feature.name].numpy()
-        if isinstance(feature, Categorical):
-            labels[feature.name] = np.array(["(missing)", "(unknown)", *feature.values])[ids]
-        elif isinstance(feature, Numerical):
-            labels[feature.name] = np.array(["(missing)", *bin_names(feature.edges)])[ids]
-        elif isinstance(feature, MultiCategorical):
-            names = ["", "(missing)", "(unknown)", "(none)", *feature.values]
-            labels[feature.name] = [[names[index] for index in row if index] for row in ids.tolist()]
-        else:
-            labels[feature.name] = np.where(ids[:, -1] > 0, "(missing)", "given")
-    return labels
+    features = processor.schema.features if processor.schema is not None else ()
+    return {feature.name: value_names(feature, dataset.context[feature.name]) for feature in features}
+
+
+def value_names(feature: Feature, values: Tensor) -> NDArray[np.str_] | list[list[str]]:
+    """What each row of an encoded feature says, in words; for several values a list a row."""
+    ids = values.numpy()
+    if isinstance(feature, Categorical):
+        return np.array(["(missing)", "(unknown)", *feature.values])[ids]
+    if isinstance(feature, Numerical):
+        return np.array(["(missing)", *bin_names(feature.edges)])[ids]
+    if isinstance(feature, MultiCategorical):
+        names = ["", "(missing)", "(unknown)", "(none)", *feature.values]
+        return [[names[index] for index in row if index] for row in ids.tolist()]
+    return np.where(ids[:, -1] > 0, "(missing)", "given")
 
 
 def bin_names(edges: tuple[float, ...]) -> list[str]:

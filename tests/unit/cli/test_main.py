@@ -20,6 +20,7 @@ COMMANDS = (
     "evaluate",
     "attribute",
     "complete",
+    "explain",
     "compare",
     "predict",
     "sample",

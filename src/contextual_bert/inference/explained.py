@@ -1,0 +1,216 @@
+"""Why an item was proposed, as numbers and for people: what each field did, what each item did, what others would get.
+
+This module does not know how the numbers are found; `explanation` finds them. Paper: not there.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rich.console import Group
+
+from contextual_bert.evaluation.serialization import JsonText
+from contextual_bert.evaluation.tables import Table, render_markdown, render_rich
+
+BAR_WIDTH = 10
+
+
+@dataclass(frozen=True)
+class FieldContribution:
+    """What one field of the context does to the item.
+
+    Args:
+        field: its name.
+        value: what was given, as the model reads it.
+        log_odds: its Shapley value.
+        standard_error: of the value, by sampling; 0 where it is exact.
+    """
+
+    field: str
+    value: str
+    log_odds: float
+    standard_error: float
+
+
+@dataclass(frozen=True)
+class ItemContribution:
+    """What one of the other items does: by how much the log-odds fall when it is taken out of the set."""
+
+    item: str
+    position: int
+    log_odds: float
+
+
+@dataclass(frozen=True)
+class Counterfactual:
+    """If the field were this value, and all else as it is, this item would be the best, with this probability."""
+
+    field: str
+    value: str
+    item: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Explanation(JsonText):
+    """Why an item is as probable at a slot as it is, for this person and not for anybody.
+
+    Formula:
+        sum over fields of log_odds = full_log_odds - base_log_odds; log-odds = log(p / (1 - p))
+
+    Symbols: p probability of the item at the slot among the permitted ones.
+
+    Args:
+        items: the set, with its [MASK].
+        position: of the slot.
+        item: what is explained.
+        best_item: the most probable one there.
+        probability: p with the context that was given.
+        anonymous_probability: p where nothing is known of the person.
+        full_log_odds, base_log_odds: the same as log-odds.
+        fields: the given fields, the largest contribution first.
+        other_items: the visible items, in the order of the set.
+        counterfactuals: other values under which another item would be the best.
+        is_exact: whether the contributions are from all subsets of the fields.
+        num_subsets: how many subsets were asked for.
+        notes: what the reader should know.
+
+    Relation to its siblings: `explain` makes it; `FeatureImportances` says what a model takes from a field on average.
+
+    Reference: docs/decisions/013.
+
+    Example:
+        >>> from contextual_bert.inference import CompletionPipeline, explain
+        >>> from contextual_bert.testing import miniature_model, miniature_processor
+        >>> model = miniature_model("global_state", context_dropout=0.1, field_dropout=0.1)
+        >>> query = {"items": ["item-1"], "context": {"sex": "f", "age": 30}}
+        >>> found = explain(CompletionPipeline(model, miniature_processor()), query)
+        >>> gain = found.full_log_odds - found.base_log_odds
+        >>> len(found.fields), abs(sum(each.log_odds for each in found.fields) - gain) < 1e-9
+        (2, True)
+    """
+
+    items: tuple[str, ...]
+    position: int
+    item: str
+    best_item: str
+    probability: float
+    anonymous_probability: float
+    full_log_odds: float
+    base_log_odds: float
+    fields: tuple[FieldContribution, ...]
+    other_items: tuple[ItemContribution, ...]
+    counterfactuals: tuple[Counterfactual, ...]
+    is_exact: bool
+    num_subsets: int
+    notes: tuple[str, ...]
+
+    def to_markdown(self) -> str:
+        return render_markdown(self._heading(), self._tables(has_bars=False), self.footer())
+
+    def to_rich(self) -> Group:
+        return render_rich(self._heading(), self._tables(has_bars=True), self.footer())
+
+    def footer(self) -> list[str]:
+        """What the numbers are, then the notes."""
+        how = f"all {self.num_subsets:,} subsets of the fields"
+        if not self.is_exact:
+            how = f"{self.num_subsets:,} sampled subsets of the fields; ± is one standard error"
+        footer = [
+            f"Fields: Shapley values from {how}. They sum to what the context adds to the log-odds; the odds are "
+            "multiplied by the factor. They say what this model does, not what causes a choice.",
+        ]
+        if self.other_items:
+            footer.append(
+                "Items: by how much the log-odds fall without it. Items may say the same: this need not sum up."
+            )
+        if self.counterfactuals:
+            footer.append(f"Others: one field changed, all else as it is; {self.best_item} is best as it is.")
+        return [*footer, *self.notes]
+
+    def _heading(self) -> str:
+        best = "" if self.item == self.best_item else f" (the best is {self.best_item})"
+        return (
+            f"Why {self.item}{best} as item {self.position + 1} of {', '.join(self.items)}: "
+            f"{self.probability:.2%}, and {self.anonymous_probability:.2%} where nothing is known of the person"
+        )
+
+    def _tables(self, *, has_bars: bool) -> list[Table]:
+        tables = [self._field_table(has_bars=has_bars)]
+        if self.other_items:
+            tables.append(self._item_table(has_bars=has_bars))
+        if self.counterfactuals:
+            tables.append(self._other_table())
+        return tables
+
+    def _field_table(self, *, has_bars: bool) -> Table:
+        largest = max((abs(each.log_odds) for each in self.fields), default=0.0)
+        rows = [
+            (
+                each.field,
+                each.value,
+                *([bar(each.log_odds, largest=largest)] if has_bars else []),
+                f"{each.log_odds:+.3f}" + ("" if self.is_exact else f" ± {each.standard_error:.3f}"),
+                factor(each.log_odds),
+            )
+            for each in self.fields
+        ]
+        gain = self.full_log_odds - self.base_log_odds
+        rows.append(("together", "", *([""] if has_bars else []), f"{gain:+.3f}", factor(gain)))
+        columns = ("field", "value", *([""] if has_bars else []), "log-odds", "odds")
+        return Table("What is known of the person", columns, tuple(rows), num_label_columns=len(columns) - 2)
+
+    def _item_table(self, *, has_bars: bool) -> Table:
+        largest = max(abs(each.log_odds) for each in self.other_items)
+        rows = tuple(
+            (
+                each.item,
+                *([bar(each.log_odds, largest=largest)] if has_bars else []),
+                f"{each.log_odds:+.3f}",
+                factor(each.log_odds),
+            )
+            for each in self.other_items
+        )
+        columns = ("item", *([""] if has_bars else []), "log-odds", "odds")
+        return Table("What the other items do", columns, rows, num_label_columns=len(columns) - 2)
+
+    def _other_table(self) -> Table:
+        values: dict[tuple[str, str], list[str]] = {}
+        for each in self.counterfactuals:
+            values.setdefault((each.field, each.item), []).append(each.value)
+        rows = tuple((field, listed(given), item) for (field, item), given in values.items())
+        return Table("What others would get", ("if", "were", "the best item"), rows, num_label_columns=3)
+
+
+def bar(value: float, *, largest: float) -> str:
+    """A bar to the right of the middle, or to the left where the value is negative.
+
+    Example:
+        >>> bar(1.0, largest=2.0)
+        '          │█████     '
+    """
+    blocks = "█" * round(BAR_WIDTH * abs(value) / largest) if largest else ""
+    left, right = (blocks, "") if value < 0 else ("", blocks)
+    return f"{left:>{BAR_WIDTH}}│{right:<{BAR_WIDTH}}"
+
+
+def factor(log_odds: float) -> str:
+    """By what the odds are multiplied.
+
+    Example:
+        >>> factor(0.0), factor(math.log(2.5)), factor(-3.0), factor(20.0)
+        ('× 1.00', '× 2.50', '× 0.0498', '× 4.85e+08')
+    """
+    value = math.exp(min(log_odds, 700.0))
+    return f"× {value:.2f}" if 0.1 <= value < 100 else f"× {value:.3g}"
+
+
+def listed(values: Iterable[str]) -> str:
+    """The values with "or" before the last.
+
+    Example:
+        >>> listed(["a"]), listed(["a", "b", "c"])
+        ('a', 'a, b or c')
+    """
+    *first, last = values
+    return f"{', '.join(first)} or {last}" if first else last

@@ -1,0 +1,60 @@
+"""``contextual-bert explain``: which fields of the context, and which items, made a proposal what it is."""
+
+from typing import Annotated
+
+import typer
+
+from contextual_bert_cli import options
+from contextual_bert_cli.choices import checked_format
+from contextual_bert_cli.complete import items_of, read_context
+from contextual_bert_cli.output import calm_transformers, next_commands, show, show_text, working
+
+EXAMPLE = """\b
+Example:
+  contextual-bert explain runs/gsu --set 'coat-17,[MASK]' --context '{"age": 34, "gender": "female"}'
+  contextual-bert explain runs/gsu --set 'coat-17,[MASK]' --context '{"age": 34}' --item hat-3 --format json
+"""
+
+
+def command(
+    directory: options.RunDirectory,
+    *,
+    items: Annotated[
+        str, typer.Option("--set", metavar="A,B,[MASK]", help="The set; without a [MASK] one more item is proposed.")
+    ],
+    context: Annotated[
+        str, typer.Option(metavar="JSON", help="Who asks: {feature: value}; a feature that is not named is missing.")
+    ],
+    item: Annotated[str | None, typer.Option(metavar="ITEM", help="What to explain; left out, the best item.")] = None,
+    slot: Annotated[int, typer.Option(min=1, help="Which [MASK] of the set, the first is 1.")] = 1,
+    repeats: Annotated[bool, typer.Option("--repeats", help="Permit items that are in the set already.")] = False,
+    separator: Annotated[str, typer.Option(help="What stands between the items of --set.")] = ",",
+    pairs: Annotated[
+        int,
+        typer.Option(min=2, help="With more than 12 fields: orders drawn and taken both ways; more is less chance."),
+    ] = 64,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of these orders.")] = 0,
+    output_format: options.FormatChoice = "table",
+    batch_size: Annotated[int, typer.Option(min=1, help="Questions a forward pass.")] = 256,
+    device: options.Device = "auto",
+) -> None:
+    """Say which fields of the context made an item as probable as it is, which items, and what others would get."""
+    from contextual_bert import CompletionPipeline, explain
+    from contextual_bert.benchmark.checks import load_recipe
+    from contextual_bert.training import chosen_device
+
+    calm_transformers()
+    checked_format(output_format)
+    query = {"items": items_of(items, separator), "context": read_context(context), "repeats": repeats}
+    load_recipe(directory)
+    with working(f"loading {directory}"):
+        pipeline = CompletionPipeline.from_pretrained(directory, device=chosen_device(device))
+    with working("asking with fewer fields"):
+        found = explain(pipeline, query, item=item, slot=slot - 1, num_pairs=pairs, seed=seed, batch_size=batch_size)
+    if output_format == "json":
+        show_text(found.to_json())
+    elif output_format == "markdown":
+        show_text(found.to_markdown())
+    else:
+        show(found.to_rich())
+    next_commands(["attribute", str(directory)])
