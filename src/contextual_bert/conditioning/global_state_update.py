@@ -52,6 +52,8 @@ class GlobalStateUpdate(ConditioningMethod):
 class UpdatedStateSlot(GlobalStateSlot):
     """state(1) = FNN(c), then one transition between any two blocks."""
 
+    reads_sequence = False
+
     def __init__(self, sizes: Sizes) -> None:
         super().__init__(sizes)
         self.update = nn.ModuleList(StateUpdate(sizes) for _ in range(sizes.num_layers - 1))

@@ -8,7 +8,7 @@ Paper: Denk and Peleteiro Ramallo (2020), "Contextual BERT", section 3.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -53,7 +53,19 @@ class Sizes:
 
 
 class StateSlot(nn.Module):
-    """The global state: made once from the context, then carried from block to block."""
+    """The global state: made once from the context, then carried from block to block.
+
+    ``reads_sequence``: whether a transition looks at ``hidden`` or ``mask``. Where none does, the states of all blocks
+    are computed before there is a set, with None for both. A class with a transition of its own is taken to read them
+    unless it says False itself.
+    """
+
+    reads_sequence: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "transition" in vars(cls) and "reads_sequence" not in vars(cls):
+            cls.reads_sequence = True
 
     def initial(self, context: ContextEmbedding) -> Tensor:
         """The state that the first block reads, (batch, ...)."""

@@ -29,7 +29,7 @@ from contextual_bert.inference.joint import JointAnswer, JointSearch, Method
 from contextual_bert.inference.permission import Asked, Permitted, permitted_items
 from contextual_bert.inference.queries import MASK, Request, check_queries, read_request
 from contextual_bert.inference.saved import load_saved
-from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor, check_layout
+from contextual_bert.models import ContextState, ContextualBertForMaskedLM, ContextualBertProcessor, check_layout
 
 RUN_FILES = ("config.json", "model.safetensors", "processor_config.json", "tokenizer.json", "tokenizer_config.json")
 
@@ -220,7 +220,7 @@ class CompletionPipeline:
     def fill(
         self,
         sets: Sequence[Sequence[str]],
-        context: Mapping[str, Tensor] | None,
+        context: Mapping[str, Tensor] | ContextState | None,
         permitted: Sequence[Permitted],
         *,
         top_k: int,

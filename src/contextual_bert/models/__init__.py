@@ -6,6 +6,7 @@ from contextual_bert.models.configuration_contextual_bert import (
     ContextualBertConfig,
     check_layout,
 )
+from contextual_bert.models.context_state import ContextState
 from contextual_bert.models.label_ranks import rank_labels
 from contextual_bert.models.masked_lm import IGNORED_LABEL, ContextualBertForMaskedLM, MaskedScores
 from contextual_bert.models.modeling_contextual_bert import ContextualBertModel, ContextualBertPreTrainedModel
@@ -34,6 +35,7 @@ __all__ = [
     "PAPER_PARAMETERS",
     "RESERVED_ITEMS",
     "ContextFeatureExtractor",
+    "ContextState",
     "ContextualBertConfig",
     "ContextualBertForMaskedLM",
     "ContextualBertForQuestionAnswering",

@@ -15,6 +15,7 @@ from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
+from contextual_bert.models.context_state import ContextState
 from contextual_bert.models.masked_cross_entropy import masked_cross_entropy
 from contextual_bert.models.modeling_contextual_bert import Context, ContextualBertModel, ContextualBertPreTrainedModel
 
@@ -113,7 +114,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
-        context: Context | None = None,
+        context: Context | ContextState | None = None,
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
@@ -183,7 +184,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
-        context: Context | None = None,
+        context: Context | ContextState | None = None,
         labels: Tensor | None = None,
     ) -> MaskedScores:
         """Rank the true item of each masked position against the whole vocabulary, in constant memory.

@@ -9,7 +9,7 @@ Paper: Denk and Peleteiro Ramallo (2020), section 3, Figure 1.
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
@@ -34,6 +34,7 @@ from contextual_bert.context import ContextEmbedding, ContextEncoder, ContextSch
 from contextual_bert.context.encoder import MeanEmbedding, ValueEmbedding
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
+from contextual_bert.models.context_state import ContextState
 from contextual_bert.models.pretrained import load_bert
 
 Context = Mapping[str, Tensor]
@@ -137,17 +138,29 @@ class ContextualBertEncoder(nn.Module):
         self,
         hidden: Tensor,
         mask: Tensor | None,
-        context: ContextEmbedding | None,
+        states: Sequence[Tensor],
         rows: Tensor | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        state = self.conditioning.initial(context) if self.conditioning is not None else None
+        state = None
         for index, layer in enumerate(self.layer):
-            if index > 0 and self.conditioning is not None:
+            if index < len(states):
+                state = states[index]
+            elif self.conditioning is not None:
                 state = self.conditioning.transition(index - 1, state, hidden, mask)
             is_last = index == len(self.layer) - 1
             hidden = layer(hidden, mask, state, rows if is_last else None, **kwargs)
         return hidden, state
+
+    def states(self, context: ContextEmbedding | None, *, is_ahead: bool) -> tuple[Tensor, ...]:
+        """The state of the first block; ``is_ahead``: of all blocks, unless the method's state reads the sequence."""
+        if self.conditioning is None:
+            return ()
+        states = [self.conditioning.initial(context)]
+        if is_ahead and not self.conditioning.reads_sequence:
+            for index in range(len(self.layer) - 1):
+                states.append(self.conditioning.transition(index, states[-1], None, None))
+        return tuple(states)
 
 
 @dataclass
@@ -190,6 +203,29 @@ class ContextualBertPreTrainedModel(BertPreTrainedModel):
         initialise = getattr(module, "initialise", None)
         if callable(initialise):
             initialise(self.config.initializer_range)
+
+    def encode_context(self, context: Context) -> ContextState:
+        """What the model makes of a context before it sees any item, to be given as ``context`` for many sets.
+
+        Context encoder and state are then computed once a customer. Where the state reads the sequence
+        (``state_flow``), only the state of the first block is; the method's input slot is computed with each set.
+
+        Example:
+            >>> from contextual_bert.context import Categorical
+            >>> schema = ContextSchema(features=(Categorical(name="sex", values=("f", "m")),))
+            >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16}
+            >>> config = ContextualBertConfig.from_schema(schema, conditioning="film", vocab_size=9, **sizes)
+            >>> model = ContextualBertModel(config).eval()
+            >>> customer = model.encode_context({"sex": torch.tensor([2])})
+            >>> model(input_ids=torch.tensor([[3, 1], [4, 1]]), context=customer).last_hidden_state.shape
+            torch.Size([2, 2, 8])
+        """
+        model = cast(ContextualBertModel, self.base_model)
+        num_rows = len(next(iter(context.values()))) if context else 1
+        embedding = model.embed_context(context, batch_size=num_rows)
+        return ContextState(
+            self.config.conditioning, num_rows, embedding, model.encoder.states(embedding, is_ahead=True)
+        )
 
     @classmethod
     def from_bert(
@@ -252,9 +288,9 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
 
     Shapes:
         input_ids (batch, length) int64; attention_mask (batch, length) of 0 and 1, or None; context: a tensor a
-        feature, with batch rows, or None where nothing is known of any row; last_hidden_state (batch, length, hidden),
-        or (rows, hidden) where ``rows``, indices into the flattened (batch * length), says which positions are wanted:
-        the last block then spares the others.
+        feature, with batch rows, what ``encode_context`` made of it, or None where nothing is known of any row;
+        last_hidden_state (batch, length, hidden), or (rows, hidden) where ``rows``, indices into the flattened (batch *
+        length), says which positions are wanted: the last block then spares the others.
 
     Args:
         config: ContextualBertConfig.
@@ -289,7 +325,7 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
-        context: Context | None = None,
+        context: Context | ContextState | None = None,
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
@@ -323,19 +359,24 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
         self,
         embeddings: Tensor,
         attention_mask: Tensor | None,
-        context: Context | None,
+        context: Context | ContextState | None,
         rows: Tensor | None = None,
         **kwargs: Any,
     ) -> ContextualBertModelOutput:
         """From embedded items to hidden states: where the context enters. Called by ``forward``."""
-        embedded_context = self.embed_context(context, batch_size=embeddings.shape[0])
+        if isinstance(context, ContextState):
+            context = context.for_sets(embeddings.shape[0], conditioning=self.config.conditioning)
+            embedded_context, states = context.embedding, context.states
+        else:
+            embedded_context = self.embed_context(context, batch_size=embeddings.shape[0])
+            states = self.encoder.states(embedded_context, is_ahead=False)
         added = self.num_added_positions
         if rows is not None and added:
             rows = rows + added * (rows // embeddings.shape[1] + 1)
         if self.conditioning is not None:
             embeddings, attention_mask = self.conditioning(embeddings, attention_mask, embedded_context)
         mask = create_bidirectional_mask(config=self.config, inputs_embeds=embeddings, attention_mask=attention_mask)
-        hidden, state = self.encoder(embeddings, mask, embedded_context, rows, **kwargs)
+        hidden, state = self.encoder(embeddings, mask, states, rows, **kwargs)
         return ContextualBertModelOutput(
             last_hidden_state=hidden if rows is not None else hidden[:, added:], state=state
         )

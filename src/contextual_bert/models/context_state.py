@@ -1,0 +1,76 @@
+"""What a model has made of a context, kept for many sets of one customer: no item enters here.
+
+It knows no method: how much of the way from context to blocks is free of items, the method's own state slot says.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from contextual_bert.context import ContextEmbedding
+from contextual_bert.errors import ConfigurationError
+
+
+@dataclass(frozen=True)
+class ContextState:
+    """The embedded context of customers, and the states that the blocks read; given in place of ``context``.
+
+    Shapes:
+        embedding.vector (customers, context); states[l] (customers, ...), what block l reads.
+
+    Args:
+        conditioning: the method of the model that made it: no other may read it.
+        num_rows: customers; one customer serves any number of sets.
+        embedding: what the context encoder gave, None where the method takes no context.
+        states: as many as do not depend on the items: all, the first (``state_flow``, whose blocks change it by what
+            they read in the set), or none (methods without a state slot, which read ``embedding``).
+
+    Relation to its siblings:
+        ``EncodedContext`` holds ids, before any weight has seen them. A state is of the weights that made it: make it
+        anew after training.
+
+    Example:
+        >>> from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
+        >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+        >>> model = ContextualBertForMaskedLM(ContextualBertConfig(vocab_size=9, **sizes))
+        >>> model.encode_context({}).states
+        ()
+    """
+
+    conditioning: str
+    num_rows: int
+    embedding: ContextEmbedding | None
+    states: tuple[Tensor, ...] = ()
+
+    def to(self, device: str | torch.device) -> Self:
+        """The same on ``device``."""
+        return self._map(lambda tensor: tensor.to(device))
+
+    def for_sets(self, num_sets: int, *, conditioning: str) -> Self:
+        """A row a set: one customer's row serves all sets, several customers have one set each.
+
+        Raises:
+            ConfigurationError: another number of rows, or the state of a model with another method.
+        """
+        if conditioning != self.conditioning:
+            raise ConfigurationError(
+                f"This context state was made with conditioning={self.conditioning!r}, and the model has "
+                f"{conditioning!r}. Call encode_context of the model that reads it."
+            )
+        if self.embedding is None or self.num_rows == num_sets:
+            return self
+        if self.num_rows != 1:
+            raise ConfigurationError(
+                f"context has {self.num_rows} rows and input_ids {num_sets}. Give one context a row, or the state of "
+                "one customer for all."
+            )
+        return self._map(lambda tensor: tensor.expand(num_sets, *tensor.shape[1:]), num_rows=num_sets)
+
+    def _map(self, change: Callable[[Tensor], Tensor], **fields: int) -> Self:
+        embedding = self.embedding
+        if embedding is not None:
+            embedding = ContextEmbedding(change(embedding.vector), tuple(map(change, embedding.features)))
+        return replace(self, embedding=embedding, states=tuple(map(change, self.states)), **fields)
