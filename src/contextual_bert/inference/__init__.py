@@ -8,9 +8,11 @@ from contextual_bert.inference.encode import bin_names, encode_sets, placed, seg
 from contextual_bert.inference.encode_texts import EncodedTexts, TextReport, encode_texts
 from contextual_bert.inference.explained import Counterfactual, Explanation, FieldContribution, ItemContribution
 from contextual_bert.inference.explanation import explain
+from contextual_bert.inference.export import OnnxExport, export_onnx
 from contextual_bert.inference.fields import Condition
 from contextual_bert.inference.joint import Completion, JointAnswer, JointSearch
 from contextual_bert.inference.label_scoring import score_labels
+from contextual_bert.inference.onnx_pipeline import Completions, OnnxCompletionPipeline
 from contextual_bert.inference.permission import (
     Asked,
     Constraint,
@@ -21,7 +23,7 @@ from contextual_bert.inference.permission import (
     query_model,
     read_settings,
 )
-from contextual_bert.inference.pipeline import CompletionPipeline
+from contextual_bert.inference.pipeline import Answer, Candidate, CompletionPipeline, Slot
 from contextual_bert.inference.saved import load_text_model
 from contextual_bert.inference.scoring import ScoredSet, Scorer, score
 from contextual_bert.inference.text_pipeline import LabelledTexts, TextAnswer, TextPipeline
@@ -38,6 +40,7 @@ __all__ = [
     "Catalogue",
     "Completion",
     "CompletionPipeline",
+    "Completions",
     "Condition",
     "Constraint",
     "Counterfactual",
@@ -48,6 +51,8 @@ __all__ = [
     "JointAnswer",
     "JointSearch",
     "LabelledTexts",
+    "OnnxCompletionPipeline",
+    "OnnxExport",
     "Permitted",
     "ScoredSet",
     "Scorer",
@@ -62,6 +67,7 @@ __all__ = [
     "encode_sets",
     "encode_texts",
     "explain",
+    "export_onnx",
     "load_text_model",
     "permitted_beside",
     "permitted_items",

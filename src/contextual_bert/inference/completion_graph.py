@@ -1,0 +1,216 @@
+"""What is exported: from ids, mask, context and what is permitted to the best items, as one graph without choices.
+
+Some modules are put in another form that computes the same with fewer nodes, since at batch 1 the number of nodes is
+what a call costs beside the output product. It knows no file, no name of an item and no method.
+"""
+
+import copy
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from transformers.models.bert.modeling_bert import BertSelfAttention
+
+from contextual_bert.context import ContextEncoder
+from contextual_bert.context.encoder import MeanEmbedding
+from contextual_bert.context.features import MULTI_PADDING
+from contextual_bert.models import ContextualBertForMaskedLM
+
+OutputMatrix = Literal["float32", "int8"]
+FORBIDDEN = 3e38  # taken from a logit; below the largest float32, so that no difference of two overflows
+MAX_LEAD = 60.0  # nats by which what is forbidden counts above the best permitted item: e^60 items still sum in float32
+SHORTLIST = 4  # times top_k: how many items of the int8 product are scored again in float32
+
+
+class CompletionGraph(nn.Module):
+    """The best permitted items of one [MASK] a row.
+
+    Formula:
+        log Pr(w | w_-i, c, permitted) = logit_w - log sum over permitted v of exp(logit_v);
+        excluded = sum over forbidden v of Pr(v | w_-i, c)
+
+    Shapes:
+        input_ids, attention_mask (batch, length) int64; position (batch,) int64, the [MASK] that is asked; permitted
+        (batch, vocabulary) bool; context: a tensor a feature -> ids, log_probabilities (batch, top_k), excluded
+        (batch,). Where fewer than top_k items are permitted, the log-probability of the rest is -inf.
+
+    Args:
+        model: it is copied, not changed.
+        top_k: proposals a row, at most the vocabulary.
+        output_matrix: "int8" reads a quarter of the memory for the output product; the best ``SHORTLIST * top_k`` items
+            are then scored again with the float32 matrix. Only onnxruntime computes that graph, not torch.
+
+    Relation to its siblings:
+        ``CompletionPipeline.fill`` does the same eagerly, with several [MASK] a row and without ``excluded``.
+    """
+
+    def __init__(
+        self, model: ContextualBertForMaskedLM, *, top_k: int, output_matrix: OutputMatrix = "float32"
+    ) -> None:
+        super().__init__()
+        self.model = lean(model)
+        self.top_k = min(top_k, model.config.vocab_size)
+        output = self.model.get_output_embeddings()
+        self.matrix: nn.Module = Int8Matrix(output.weight.detach()) if output_matrix == "int8" else Float32Matrix()
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        position: Tensor,
+        permitted: Tensor,
+        context: Mapping[str, Tensor],
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        batch_size, length = input_ids.shape
+        rows = torch.arange(batch_size, device=input_ids.device) * length + position
+        hidden = self.model.bert(input_ids, attention_mask, context or None, rows=rows).last_hidden_state
+        hidden, output = self.model.cls.predictions.transform(hidden), self.model.get_output_embeddings()
+        logits = self.matrix(hidden, output.weight) + output.bias
+        # A product and a sum over the vocabulary are faster than a choice.
+        is_permitted = permitted.float()
+        best = (logits + (is_permitted - 1) * FORBIDDEN).topk(self.num_drawn, dim=-1)
+        largest = best.values[:, :1]
+        shares = (logits - largest).clamp(max=MAX_LEAD).exp()
+        kept = (shares * is_permitted).sum(dim=-1, keepdim=True)
+        excluded = 1 - kept / shares.sum(dim=-1, keepdim=True)
+        ids, values = best.indices, best.values
+        if isinstance(self.matrix, Int8Matrix):
+            exact = (output.weight[ids] * hidden.unsqueeze(1)).sum(dim=-1) + output.bias[ids]
+            exact = exact + (is_permitted.gather(1, ids) - 1) * FORBIDDEN
+            values, order = exact.topk(self.top_k, dim=-1)
+            ids = ids.gather(1, order)
+        log_probabilities = torch.where(permitted.gather(1, ids), values - largest - kept.log(), -torch.inf)
+        return ids, log_probabilities, excluded.squeeze(1)
+
+    @property
+    def num_drawn(self) -> int:
+        """Items taken from the product over the whole vocabulary."""
+        factor = SHORTLIST if isinstance(self.matrix, Int8Matrix) else 1
+        return min(factor * self.top_k, self.model.config.vocab_size)
+
+
+class Float32Matrix(nn.Module):
+    """The output product as the model does it; the bias comes after."""
+
+    def forward(self, hidden: Tensor, weight: Tensor) -> Tensor:
+        return nn.functional.linear(hidden, weight)
+
+
+class Int8Matrix(nn.Module):
+    """The output product with 8 bits a weight: W_wj = scale_wb (q_wj - 128), one scale for each block b of a row.
+
+    onnxruntime's MatMulNBits also rounds the input to 8 bits. It is not an operator of the ONNX standard: the standard's
+    MatMulInteger saturates on processors without VNNI.
+    """
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        self.num_items, self.width = weight.shape
+        self.block = min(128, max(32, 1 << (self.width - 1).bit_length()))
+        padded = nn.functional.pad(weight.float(), (0, -self.width % self.block))
+        blocks = padded.unflatten(1, (-1, self.block))
+        scale = blocks.abs().amax(dim=-1) / 127
+        quantised = (blocks / scale.clamp(min=1e-30).unsqueeze(-1)).round() + 128
+        self.register_buffer("quantised", quantised.to(torch.uint8).contiguous())
+        self.register_buffer("scale", scale.flatten().contiguous())
+
+    def forward(self, hidden: Tensor, weight: Tensor) -> Tensor:
+        sizes = {"K": self.width, "N": self.num_items, "bits": 8, "block_size": self.block, "accuracy_level": 4}
+        return torch.onnx.ops.symbolic(
+            "com.microsoft::MatMulNBits",
+            (hidden, self.quantised, self.scale),
+            sizes,
+            dtype=torch.float32,
+            shape=(hidden.shape[0], self.num_items),
+            version=1,
+        )
+
+
+class JoinedSelfAttention(nn.Module):
+    """BERT's self-attention with one product for queries, keys and values, and one node for what follows."""
+
+    def __init__(self, attention: BertSelfAttention) -> None:
+        super().__init__()
+        parts = [attention.query, attention.key, attention.value]
+        self.num_heads = attention.num_attention_heads
+        self.weight = nn.Parameter(torch.cat([part.weight for part in parts]), requires_grad=False)
+        self.bias = nn.Parameter(torch.cat([part.bias for part in parts]), requires_grad=False)
+
+    def forward(self, hidden: Tensor, attention_mask: Tensor | None = None, **_: Any) -> tuple[Tensor, None]:
+        query, key, value = nn.functional.linear(hidden, self.weight, self.bias).chunk(3, dim=-1)
+        heads = {"q_num_heads": self.num_heads, "kv_num_heads": self.num_heads}
+        return torch.onnx.ops.attention(query, key, value, attention_mask, **heads)[0], None
+
+
+class SummedMeanEmbedding(nn.Module):
+    """MeanEmbedding from a gather and two sums: the exporter makes a loop over the rows of an embedding bag."""
+
+    def __init__(self, embedding: MeanEmbedding) -> None:
+        super().__init__()
+        self.weight = embedding.weight
+
+    def forward(self, ids: Tensor) -> Tensor:
+        is_value = (ids != MULTI_PADDING).float().unsqueeze(-1)
+        return (nn.functional.embedding(ids, self.weight) * is_value).sum(dim=1) / is_value.sum(dim=1).clamp(min=1)
+
+
+class Example(NamedTuple):
+    """Inputs of a CompletionGraph, in the order of its ``forward``."""
+
+    input_ids: Tensor
+    attention_mask: Tensor
+    position: Tensor
+    permitted: Tensor
+    context: dict[str, Tensor]
+
+
+def example(model: ContextualBertForMaskedLM, *, batch_size: int, length: int, seed: int = 0) -> Example:
+    """Random sets, contexts and permitted items; the blank, the padding and the number of values differ from row to row.
+
+    Example:
+        >>> from contextual_bert.models import ContextualBertConfig
+        >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+        >>> model = ContextualBertForMaskedLM(ContextualBertConfig(vocab_size=9, **sizes))
+        >>> example(model, batch_size=2, length=5).input_ids.shape
+        torch.Size([2, 5])
+    """
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(low: int, high: int, *shape: int) -> Tensor:
+        return torch.randint(low, high, shape, generator=generator)
+
+    config = model.config
+    sizes = draw(1, length + 1, batch_size)
+    sizes[0] = length
+    is_real = torch.arange(length) < sizes.unsqueeze(1)
+    position = (torch.rand(batch_size, generator=generator) * sizes).long()
+    ids = draw(min(3, config.vocab_size - 1), config.vocab_size, batch_size, length).masked_fill(~is_real, 0)
+    ids[torch.arange(batch_size), position] = config.mask_token_id
+    permitted = torch.rand(batch_size, config.vocab_size, generator=generator) < 0.7
+    permitted[:, list(config.reserved_token_ids)] = False
+    context: dict[str, Tensor] = {}
+    for feature in config.layout:
+        if feature.kind == "vector":
+            vectors = torch.randn(batch_size, feature.vector_size + 1, generator=generator)
+            vectors[:, -1] = torch.arange(batch_size) % 2
+            context[feature.name] = vectors
+        else:
+            shape = (batch_size, 2) if feature.kind == "multi_categorical" else (batch_size,)
+            context[feature.name] = draw(0, feature.num_embeddings, *shape)
+    return Example(ids, is_real.long(), position, permitted, context)
+
+
+def lean(model: ContextualBertForMaskedLM) -> ContextualBertForMaskedLM:
+    """A copy on the CPU, in float32, whose modules make few nodes."""
+    copied = copy.deepcopy(model).cpu().float().eval().requires_grad_(False)
+    encoder = copied.bert.context_encoder
+    if isinstance(encoder, ContextEncoder):
+        for name, module in encoder.features.items():
+            if isinstance(module, MeanEmbedding):
+                encoder.features[name] = SummedMeanEmbedding(module)
+    for layer in copied.bert.encoder.layer:
+        attention: Any = layer.attention
+        if isinstance(getattr(attention, "self", None), BertSelfAttention):
+            attention.self = JoinedSelfAttention(attention.self)
+    return copied

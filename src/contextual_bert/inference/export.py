@@ -1,0 +1,232 @@
+"""A trained model as an ONNX file: top-k and the permitted items inside the graph, one input a context feature.
+
+Beside the file lie the processor's and the model's settings, so the folder is all that completion needs, and a record
+of what was exported and how far it is from the model. This module knows no query; onnx, onnxruntime and onnxscript come
+with the extra ``export``.
+"""
+
+import json
+import logging
+import warnings
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypedDict, cast, get_args
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from contextual_bert.errors import ConfigurationError, ContextualBertError, did_you_mean
+from contextual_bert.evaluation.whole_files import replacing_directory
+from contextual_bert.inference.completion_graph import CompletionGraph, Example, OutputMatrix, example
+from contextual_bert.inference.pipeline import CompletionPipeline
+from contextual_bert.models import ContextualBertForMaskedLM
+
+GRAPH_FILE, RECORD_FILE = "model.onnx", "export.json"
+OPSET = 23  # the first with attention as one node
+INPUTS = ("input_ids", "attention_mask", "position", "permitted")
+OUTPUTS = ("ids", "log_probabilities", "excluded")
+PACKAGES = ("onnx", "onnxruntime", "onnxscript")
+MAX_DIFFERENCE_NATS = 1e-3  # of a float32 export: more is no rounding
+NUM_CHECKED = 32
+
+
+class Parity(TypedDict):
+    """How far the graph is from the model, on ``num_rows`` random sets with random contexts and permitted items.
+
+    ``max_difference_nats``: of the log-probabilities of the items that both propose; ``recall``: which share of the
+    model's top k the graph proposes.
+    """
+
+    num_rows: int
+    max_difference_nats: float
+    recall: float
+
+
+class OnnxExport(TypedDict):
+    """What was exported: the contents of export.json."""
+
+    conditioning: str
+    top_k: int
+    output_matrix: OutputMatrix
+    num_items: int
+    context_features: list[str]
+    opset: int
+    versions: dict[str, str]
+    parity: Parity
+
+
+def export_onnx(
+    run: str | Path | CompletionPipeline,
+    output: str | Path,
+    *,
+    top_k: int = 10,
+    output_matrix: OutputMatrix = "float32",
+) -> OnnxExport:
+    """Write a model as ONNX, with what ``OnnxCompletionPipeline`` needs beside it, and compare the two.
+
+    Args:
+        run: a run directory, or the pipeline of a model.
+        output: folder to write to: model.onnx, export.json, config.json and the processor's files.
+        top_k: the most proposals that can be asked of the graph.
+        output_matrix: "float32", or "int8" for an output product that reads a quarter of the memory.
+
+    Returns:
+        The record that was written, with the parity measured on random inputs.
+
+    Raises:
+        ConfigurationError: the extra is not installed, or an argument makes no sense.
+        ContextualBertError: the graph does not compute what the model does.
+    """
+    check_installed()
+    if top_k < 1:
+        raise ConfigurationError(f"top_k={top_k}: give 1 or more.")
+    if output_matrix not in get_args(OutputMatrix):
+        raise ConfigurationError(f"output_matrix={output_matrix!r}. {did_you_mean(output_matrix, get_args(OutputMatrix))}")
+    pipeline = run if isinstance(run, CompletionPipeline) else CompletionPipeline.from_pretrained(run, device="cpu")
+    model = pipeline.model
+    graph = CompletionGraph(model, top_k=top_k, output_matrix=output_matrix).eval()
+    with replacing_directory(Path(output), last=RECORD_FILE) as folder:
+        program = exported(graph, example(model, batch_size=3, length=4))
+        program.save(folder / GRAPH_FILE)
+        model.config.save_pretrained(folder)
+        pipeline.processor.save_pretrained(folder)
+        record = OnnxExport(
+            conditioning=model.config.conditioning,
+            top_k=graph.top_k,
+            output_matrix=output_matrix,
+            num_items=model.config.vocab_size,
+            context_features=[feature.name for feature in model.config.layout],
+            opset=OPSET,
+            versions={name: version(name) for name in ("contextual-bert", "torch", *PACKAGES) if has_version(name)},
+            parity=parity(model, folder / GRAPH_FILE, top_k=graph.top_k),
+        )
+        difference = record["parity"]["max_difference_nats"]
+        if output_matrix == "float32" and not difference <= MAX_DIFFERENCE_NATS:
+            raise ContextualBertError(
+                f"The exported graph is {difference:.2g} nats from the model, more than {MAX_DIFFERENCE_NATS:g}: nothing "
+                f"was written to {output}. Does conditioning={model.config.conditioning!r} branch on values of tensors?"
+            )
+        (folder / RECORD_FILE).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    return record
+
+
+def check_installed() -> None:
+    """Raise ConfigurationError unless the packages of the extra are there."""
+    absent = [name for name in PACKAGES if find_spec(name) is None]
+    if absent:
+        raise ConfigurationError(
+            f"Exporting needs {', '.join(absent)}, not installed here. Run: pip install 'contextual-bert[export]'."
+        )
+
+
+def has_version(name: str) -> bool:
+    """Whether a distribution of that name is installed."""
+    try:
+        return bool(version(name))
+    except PackageNotFoundError:  # the package itself, run from its source
+        return False
+
+
+def exported(graph: CompletionGraph, inputs: Example) -> Any:
+    """The ONNX program of a graph, batch, length and the number of values of a feature left open."""
+    batch, length = torch.export.Dim("batch"), torch.export.Dim("length")
+    widths = {
+        name: {1: torch.export.Dim(f"width_{index}")} if tensor.ndim == 2 and not tensor.is_floating_point() else {}
+        for index, (name, tensor) in enumerate(inputs.context.items())
+    }
+    with quiet(), torch.no_grad():
+        return torch.onnx.export(
+            graph,
+            (),
+            kwargs=inputs._asdict(),
+            dynamo=True,
+            opset_version=OPSET,
+            input_names=[*INPUTS, *map(context_input, inputs.context)],
+            output_names=list(OUTPUTS),
+            dynamic_shapes={
+                "input_ids": {0: batch, 1: length},
+                "attention_mask": {0: batch, 1: length},
+                "position": {0: batch},
+                "permitted": {0: batch},
+                "context": {name: {0: batch, **width} for name, width in widths.items()},
+            },
+            verbose=False,
+        )
+
+
+def context_input(feature: str) -> str:
+    """The name of a feature's input to the graph."""
+    return f"context.{feature}"
+
+
+def parity(model: ContextualBertForMaskedLM, path: Path, *, top_k: int) -> Parity:
+    """Compare the graph with the model on random inputs, by the model's own path and not the graph's modules."""
+    ids, log_probabilities, _ = Graph(path)(example(model, batch_size=NUM_CHECKED, length=6, seed=1))
+    inputs = example(model, batch_size=NUM_CHECKED, length=6, seed=1)
+    with torch.inference_mode():
+        copied: Any = model.bert
+        device = copied.device
+        context = {name: tensor.to(device) for name, tensor in inputs.context.items()}
+        hidden = copied(inputs.input_ids.to(device), inputs.attention_mask.to(device), context or None).last_hidden_state
+        asked = hidden[torch.arange(NUM_CHECKED), inputs.position.to(device)]
+        logits: Tensor = model.cls(asked).float().cpu().masked_fill(~inputs.permitted, -torch.inf)
+    expected = logits.log_softmax(dim=-1)
+    found, proposed = torch.from_numpy(log_probabilities), torch.from_numpy(ids)
+    is_there = found > -torch.inf
+    differences = (expected.gather(1, proposed) - found).abs()[is_there]
+    best = expected.topk(top_k, dim=-1)
+    is_found = (best.indices.unsqueeze(2) == proposed.unsqueeze(1)).any(dim=2)
+    is_asked = best.values > -torch.inf
+    return Parity(
+        num_rows=NUM_CHECKED,
+        max_difference_nats=float(differences.max()) if len(differences) else 0.0,
+        recall=float(is_found[is_asked].float().mean()) if is_asked.any() else 1.0,
+    )
+
+
+class Graph:
+    """An exported file, ready to run.
+
+    Args:
+        path: the ONNX file.
+        num_threads: that one call uses.
+    """
+
+    def __init__(self, path: Path, *, num_threads: int = 1) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = num_threads, 1
+        options.log_severity_level = 3
+        # Threads that spin while they wait take the core from other processes.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        self.session: Any = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        self.names = [each.name for each in self.session.get_inputs()]
+
+    def __call__(self, inputs: Example) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """``ids``, ``log_probabilities`` and ``excluded``, as CompletionGraph says."""
+        given: Mapping[str, Tensor] = {
+            **{name: tensor for name, tensor in zip(INPUTS, inputs, strict=False)},
+            **{context_input(name): tensor for name, tensor in inputs.context.items()},
+        }
+        return cast(Any, tuple(self.session.run(None, {name: given[name].numpy() for name in self.names})))
+
+
+@contextmanager
+def quiet() -> Generator[None]:
+    """Without the exporter's remarks on packages that are not needed here."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

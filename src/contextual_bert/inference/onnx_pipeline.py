@@ -1,0 +1,151 @@
+"""Completion by an exported model: the queries and answers of CompletionPipeline, computed by onnxruntime.
+
+It loads no weight into torch. The folder of ``export_onnx`` is all that is needed.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from contextual_bert.errors import ConfigurationError, RunDirectoryError
+from contextual_bert.inference.completion_graph import Example
+from contextual_bert.inference.export import GRAPH_FILE, RECORD_FILE, Graph, OnnxExport, check_installed
+from contextual_bert.inference.pipeline import MASK, RUN_FILES, CompletionPipeline, Slot
+from contextual_bert.models import (
+    ContextState,
+    ContextualBertConfig,
+    ContextualBertForMaskedLM,
+    ContextualBertProcessor,
+)
+
+FILES = (GRAPH_FILE, RECORD_FILE, *(name for name in RUN_FILES if name != "model.safetensors"))
+
+
+class Completions(NamedTuple):
+    """The best permitted items of each [MASK], set after set.
+
+    Shapes: ids, log_probabilities (blanks, top_k); excluded (blanks,).
+
+    ``log_probabilities`` are renormalised over what is permitted, -inf where nothing is left; ``excluded`` is the
+    probability that the model gives to what is not permitted, reserved ids included.
+    """
+
+    ids: NDArray[np.int64]
+    log_probabilities: NDArray[np.float32]
+    excluded: NDArray[np.float32]
+
+
+class OnnxCompletionPipeline(CompletionPipeline):
+    """Completes sets of items with an exported model.
+
+    Args:
+        directory: what ``export_onnx`` wrote.
+        num_threads: that one call uses.
+
+    Raises:
+        RunDirectoryError: no such folder, or a file of it is missing or damaged.
+        ConfigurationError: the extra ``export`` is not installed.
+
+    Relation to its siblings:
+        The same queries, constraints and answers as ``CompletionPipeline``; ``top_k`` is at most that of the export,
+        and its ``model`` has settings, no weights. A context state cannot be given: it lies inside the graph.
+
+    Example:
+        >>> from contextual_bert.inference.export import export_onnx
+        >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+        >>> model = ContextualBertForMaskedLM(ContextualBertConfig(vocab_size=5, **sizes))
+        >>> trained = CompletionPipeline(model, ContextualBertProcessor.from_items(["coat", "hat"]))
+        >>> _ = export_onnx(trained, "exported", top_k=3)
+        >>> OnnxCompletionPipeline("exported")({"items": ["hat", "[MASK]"]}, top_k=1)["slots"][0]["candidates"]
+        [{'item': 'coat', 'probability': 1.0}]
+    """
+
+    def __init__(self, directory: str | Path, *, num_threads: int = 1) -> None:
+        check_installed()
+        directory = Path(directory)
+        missing = [name for name in FILES if not (directory / name).is_file()]
+        if missing:
+            raise RunDirectoryError(
+                f"{directory} is no complete export: {', '.join(missing)} missing. "
+                "Write it with: contextual-bert export RUN --output DIRECTORY."
+            )
+        try:
+            self.record: OnnxExport = json.loads((directory / RECORD_FILE).read_text("utf-8"))
+            self.graph = Graph(directory / GRAPH_FILE, num_threads=num_threads)
+            config = cast(Any, ContextualBertConfig.from_pretrained(directory))
+            processor = ContextualBertProcessor.from_pretrained(directory)
+        except Exception as error:  # onnxruntime's own classes have no common base but this one
+            raise RunDirectoryError(f"{directory} cannot be loaded: {error} Export the run again.") from error
+        with torch.device("meta"):  # shapes without memory
+            model = ContextualBertForMaskedLM(config)
+        super().__init__(model, processor)
+
+    @classmethod
+    def from_pretrained(cls, directory: str | Path, *, device: str | torch.device | None = None) -> Self:
+        """The pipeline of an export's folder.
+
+        Raises:
+            ConfigurationError: a device other than the CPU.
+        """
+        if torch.device(device or "cpu").type != "cpu":
+            raise ConfigurationError(f"device={device!r}: an exported model runs on the CPU. Leave it out.")
+        return cls(directory)
+
+    def fill(
+        self,
+        sets: Sequence[Sequence[str]],
+        context: Mapping[str, torch.Tensor] | ContextState | None,
+        permitted: NDArray[np.bool_],
+        *,
+        top_k: int,
+    ) -> Iterator[list[Slot]]:
+        """The slots of each set of one batch; ``permitted`` is (sets, vocabulary)."""
+        top_k = min(top_k, self.model.config.vocab_size)
+        if top_k > self.record["top_k"]:
+            raise ConfigurationError(
+                f"top_k={top_k}, and this model was exported with top_k={self.record['top_k']}. Ask for less, or export "
+                "it again with more."
+            )
+        found = self.rank(sets, context, permitted)
+        probabilities = np.exp(found.log_probabilities[:, :top_k]).tolist()
+        ranked = iter(zip(found.ids[:, :top_k].tolist(), probabilities, strict=True))
+        for items, num_permitted in zip(sets, permitted.sum(axis=1).tolist(), strict=True):
+            yield [
+                Slot(position=position, candidates=self.candidates(*next(ranked), num_permitted=num_permitted))
+                for position, item in enumerate(items)
+                if item == MASK
+            ]
+
+    def rank(
+        self,
+        sets: Sequence[Sequence[str]],
+        context: Mapping[str, torch.Tensor] | ContextState | None,
+        permitted: NDArray[np.bool_],
+    ) -> Completions:
+        """As ``fill``, as arrays: a row a [MASK], set after set; the others of the set stay [MASK] in it.
+
+        Raises:
+            ConfigurationError: a context state.
+        """
+        if isinstance(context, ContextState):
+            raise ConfigurationError("An exported model takes the context itself, not a context state.")
+        blanks = [(row, index) for row, items in enumerate(sets) for index, item in enumerate(items) if item == MASK]
+        rows, positions = torch.tensor(blanks, dtype=torch.long).view(-1, 2).unbind(dim=1)
+        encoded = self.processor(items=sets)
+        features = [feature.name for feature in self.model.config.layout]
+        return Completions(
+            *self.graph(
+                Example(
+                    encoded["input_ids"][rows],
+                    encoded["attention_mask"][rows],
+                    positions,
+                    torch.from_numpy(permitted)[rows],
+                    {name: (context or {})[name][rows] for name in features},
+                )
+            )
+        )

@@ -1,0 +1,196 @@
+"""Exported models: the graph computes what the model does for every method, and proposes nothing that is forbidden."""
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from contextual_bert.conditioning import METHODS
+from contextual_bert.errors import ConfigurationError, ContextualBertError, RunDirectoryError
+from contextual_bert.inference import CompletionPipeline, OnnxCompletionPipeline, export_onnx
+from contextual_bert.inference import export as exporting
+from contextual_bert.inference.completion_graph import example
+from contextual_bert.inference.export import Graph
+from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor
+from contextual_bert.testing.miniature import ITEMS, RECORDS, SETS, drawn_anew, miniature_config, miniature_schema
+
+TOP_K = 5
+QUERIES: list[dict[str, Any]] = [
+    {"items": list(items), "context": record} for items, record in zip(SETS, RECORDS, strict=True)
+] + [
+    {"items": ["[MASK]", "item-3", "[MASK]", "nobody knows"], "context": RECORDS[0], "deny": ["item-1", "item-2"]},
+    {"items": ["[MASK]"]},
+    {"items": ["item-1"], "allow": ["item-1"]},
+    {"items": ["item-1"], "allow": ["item-1", "item-4"], "repeats": True},
+]
+
+
+def pipeline_of(method_name: str, **fields: Any) -> CompletionPipeline:
+    model = drawn_anew(ContextualBertForMaskedLM(miniature_config(method_name, **{"num_hidden_layers": 2, **fields})))
+    return CompletionPipeline(model, ContextualBertProcessor.from_items(ITEMS, miniature_schema()))
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[CompletionPipeline, Path]:
+    """One model and its export, for the tests in which the method does not matter."""
+    folder, eager = tmp_path_factory.mktemp("export"), pipeline_of("global_state_update", has_position_embeddings=True)
+    export_onnx(eager, folder, top_k=TOP_K)
+    return eager, folder
+
+
+def logits_of(pipeline: CompletionPipeline, items: list[str], context: dict[str, Any]) -> torch.Tensor:
+    """The model's own logits at the [MASK] of a set, (blanks, vocabulary)."""
+    with torch.no_grad():
+        return pipeline.model(**pipeline.processor(items=[items], context=[context])).logits
+
+
+@pytest.mark.parametrize("method_name", sorted(METHODS))
+def test_the_graph_computes_what_the_model_does(method_name: str, tmp_path: Path) -> None:
+    eager = pipeline_of(method_name)
+    record = export_onnx(eager, tmp_path / "exported", top_k=TOP_K)
+    assert record["parity"]["max_difference_nats"] <= 1e-4
+    assert record["parity"]["recall"] == 1
+    fast = OnnxCompletionPipeline(tmp_path / "exported")
+    for batch_size in (1, 64):
+        answers: Any = fast(QUERIES, top_k=TOP_K, batch_size=batch_size)
+        for answer, expected in zip(answers, eager(QUERIES, top_k=TOP_K), strict=True):
+            assert {**answer, "slots": None} == {**expected, "slots": None}
+            assert [slot["position"] for slot in answer["slots"]] == [slot["position"] for slot in expected["slots"]]
+            for slot, true in zip(answer["slots"], expected["slots"], strict=True):
+                assert [each["item"] for each in slot["candidates"]] == [each["item"] for each in true["candidates"]]
+                found, wanted = (
+                    np.log([each["probability"] for each in side["candidates"]]) for side in (slot, true)
+                )
+                np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nothing_forbidden_is_proposed(exported: tuple[CompletionPipeline, Path], seed: int) -> None:
+    eager, folder = exported
+    generator = np.random.default_rng(seed)
+    inputs = example(eager.model, batch_size=9, length=5, seed=seed)
+    permitted = generator.random((9, len(ITEMS) + 3)) < generator.choice([0.02, 0.1, 0.5, 1.0], (9, 1))
+    permitted[0] = False
+    given = inputs._replace(permitted=torch.from_numpy(permitted))
+    ids, log_probabilities, excluded = Graph(folder / "model.onnx")(given)
+    with torch.no_grad():
+        hidden = eager.model.bert(*inputs[:2], inputs.context).last_hidden_state
+        shares = eager.model.cls(hidden[torch.arange(9), inputs.position]).double().softmax(dim=-1).numpy()
+    for row, allowed in enumerate(permitted):
+        wanted = sorted(np.flatnonzero(allowed), key=lambda index: -shares[row, index])[:TOP_K]
+        proposed = ids[row][log_probabilities[row] > -np.inf]
+        assert proposed.tolist() == wanted
+        np.testing.assert_allclose(
+            log_probabilities[row][: len(wanted)], np.log(shares[row, wanted] / shares[row, allowed].sum()), atol=1e-4
+        )
+        assert excluded[row] == pytest.approx(shares[row, ~allowed].sum(), abs=1e-5)
+    assert not np.isnan(log_probabilities).any()
+
+
+def test_a_permitted_item_of_probability_zero_comes_before_a_forbidden_one(tmp_path: Path) -> None:
+    eager = pipeline_of("none")
+    with torch.no_grad():
+        eager.model.get_output_embeddings().bias[3:] = torch.tensor([-300.0, -200.0, *[500.0] * 18])
+    export_onnx(eager, tmp_path, top_k=3)
+    query: Any = {"items": [], "allow": ["item-0", "item-1"]}
+    answer: Any = OnnxCompletionPipeline(tmp_path)(query, top_k=3)
+    expected: Any = eager(query, top_k=3)
+    assert [each["item"] for each in answer["slots"][0]["candidates"]] == ["item-1", "item-0"]
+    assert answer["slots"][0]["candidates"][0]["probability"] == pytest.approx(1)
+    assert answer == expected
+
+
+def test_the_excluded_mass_and_the_kept_items_are_all(exported: tuple[CompletionPipeline, Path]) -> None:
+    eager, folder = exported
+    fast, permitted = OnnxCompletionPipeline(folder), np.zeros((1, len(ITEMS) + 3), dtype=bool)
+    permitted[0, [4, 7, 9]] = True
+    context = eager.processor.encode_context([RECORDS[0]], num_rows=1)
+    assert context is not None
+    found = fast.rank([SETS[1]], context.tensors, permitted)
+    shares = logits_of(eager, list(SETS[1]), RECORDS[0])[0].softmax(dim=0)
+    assert found.excluded[0] == pytest.approx(1 - float(shares[[4, 7, 9]].sum()), abs=1e-5)
+    assert np.exp(found.log_probabilities[0, :3]).sum() == pytest.approx(1, abs=1e-5)
+    assert found.log_probabilities[0, 3:].tolist() == [-np.inf, -np.inf]
+
+
+def test_int8_finds_the_same_items(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    names = [str(number) for number in range(2000)]
+    model = ContextualBertForMaskedLM(
+        miniature_config("film", vocab_size=2003, hidden_size=64, initializer_range=0.3, num_hidden_layers=1)
+    )
+    eager = CompletionPipeline(model, ContextualBertProcessor.from_items(names, miniature_schema()))
+    record = export_onnx(eager, tmp_path, top_k=10, output_matrix="int8")
+    assert record["output_matrix"] == "int8"
+    assert record["parity"]["recall"] >= 0.99
+    assert record["parity"]["max_difference_nats"] < 0.05
+    fast = OnnxCompletionPipeline(tmp_path)
+    queries = [{"items": [name], "context": RECORDS[int(name) % 4]} for name in names[:40]]
+    both: Any = zip(fast(queries, top_k=10), eager(queries, top_k=10), strict=True)
+    names_of = [[{each["item"] for each in side["slots"][0]["candidates"]} for side in pair] for pair in both]
+    assert np.mean([len(found & wanted) / 10 for found, wanted in names_of]) >= 0.99
+    nothing: Any = fast({"items": ["1"], "allow": ["1"]})
+    assert nothing["slots"][0]["candidates"] == []
+    assert {each["item"] for each in fast({"items": [], "allow": ["5", "6"]})["slots"][0]["candidates"]} == {"5", "6"}  # pyright: ignore
+
+
+def test_the_folder_says_what_it_holds(exported: tuple[CompletionPipeline, Path]) -> None:
+    _, folder = exported
+    record = json.loads((folder / "export.json").read_text("utf-8"))
+    assert (record["conditioning"], record["top_k"], record["opset"]) == ("global_state_update", TOP_K, 23)
+    assert record["context_features"] == ["sex", "age", "brands", "style"]
+    assert {"torch", "onnx", "onnxruntime"} <= record["versions"].keys()
+    assert 0 < record["parity"]["max_difference_nats"] <= 1e-4
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "config.json", "export.json", "model.onnx", "processor_config.json", "tokenizer.json", "tokenizer_config.json",
+    ]  # fmt: skip
+
+
+def test_a_graph_that_computes_something_else_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(*_: Any, **__: Any) -> dict[str, float]:
+        return {"num_rows": 1, "max_difference_nats": float("nan"), "recall": 1.0}
+
+    monkeypatch.setattr(exporting, "parity", wrong)
+    with pytest.raises(ContextualBertError, match="nan nats from the model"):
+        export_onnx(pipeline_of("none"), tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_the_parity_sees_another_model(exported: tuple[CompletionPipeline, Path]) -> None:
+    _, folder = exported
+    other = pipeline_of("global_state_update", has_position_embeddings=True).model
+    with torch.no_grad():
+        other.bert.encoder.conditioning.context[2].bias += 1
+    assert exporting.parity(other, folder / "model.onnx", top_k=TOP_K)["max_difference_nats"] > 0.1
+
+
+def test_faults_are_named(exported: tuple[CompletionPipeline, Path], tmp_path: Path) -> None:
+    eager, folder = exported
+    fast = OnnxCompletionPipeline.from_pretrained(folder)
+    with pytest.raises(ConfigurationError, match=r"top_k=6, and this model was exported with top_k=5"):
+        fast({"items": []}, top_k=6)
+    with pytest.raises(ConfigurationError, match="not a context state"):
+        state = eager.model.encode_context(example(eager.model, batch_size=1, length=1).context)
+        fast.rank([["[MASK]"]], state, np.ones((1, len(ITEMS) + 3), dtype=bool))
+    with pytest.raises(ConfigurationError, match="runs on the CPU"):
+        OnnxCompletionPipeline.from_pretrained(folder, device="cuda")
+    with pytest.raises(RunDirectoryError, match=r"no complete export: model.onnx, export.json"):
+        OnnxCompletionPipeline(tmp_path)
+    for name in folder.iterdir():
+        (tmp_path / name.name).write_bytes(name.read_bytes())
+    (tmp_path / "model.onnx").write_bytes(b"damaged")
+    with pytest.raises(RunDirectoryError, match="cannot be loaded"):
+        OnnxCompletionPipeline(tmp_path)
+    for arguments, message in (({"top_k": 0}, "top_k=0"), ({"output_matrix": "int4"}, "output_matrix='int4'")):
+        with pytest.raises(ConfigurationError, match=message):
+            partial(export_onnx, **arguments)(eager, tmp_path / "out")  # pyright: ignore
+
+
+def test_without_the_extra_the_message_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporting, "find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'contextual-bert\[export\]'"):
+        export_onnx(tmp_path, tmp_path / "out")
