@@ -30,6 +30,7 @@ BENCHMARKS: dict[str, tuple[str, dict[str, str]]] = {
     "fine_tuning": ("fine_tuning", {}),
     "precision": ("precision", {}),
     "evaluation_memory": ("evaluation_memory", {}),
+    "inference": ("inference", {}),
     "context_encoding": ("context_encoding", {}),
     "world_generation": ("world_generation", {}),
 }

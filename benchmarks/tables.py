@@ -11,6 +11,8 @@ Speed and memory, against peers, as ratios measured side by side in one run. Thi
 is measured stands in [benchmarks/README.md](../benchmarks/README.md) and in the scripts.
 """
 TARGET_RATIO = 5.0  # examples/s, ours over the peer's
+TARGET_SPEED_UP = 3.0  # eager PyTorch over onnxruntime
+TARGET_OVER_PRODUCT = 3.0  # onnxruntime over the bare output product
 TARGET_OVERHEAD = 1.10  # step of global_state_update over that of none
 
 
@@ -152,6 +154,38 @@ def evaluation_memory(result: Result) -> str:
     )
 
 
+def inference(result: Result) -> str:
+    """One completion: eager, exported, and what the output product alone takes."""
+
+    def spread(ratios: Mapping[str, Any], name: str) -> str:
+        found = ratios.get(name)
+        return f"{found['median']:.2f} ({found['low_quartile']:.2f} to {found['high_quartile']:.2f})" if found else "1"
+
+    rows = [
+        [name, f"{value:.2f}", spread(result["pytorch_over"], name), spread(result["over_product_alone"], name)]
+        for name, value in result["p50_milliseconds"].items()
+    ]
+    speed_up = result["pytorch_over"]["onnxruntime"]["median"]
+    over = result["over_product_alone"]["onnxruntime"]["median"]
+    int8, kept = (result["over_product_alone"][f"onnxruntime, int8{end}"]["median"] for end in ("", ", state reused"))
+    recall = result["int8_recall_at_10"]
+    return (
+        f"## One completion\n\n`{result['conditioning']}` at the paper's sizes, {result['num_items']:,} items, a set of "
+        f"{result['set_size']} with one blank, the {result['top_k']} best permitted items; one thread, batch 1. "
+        f"{result['turns']} turns of {result['calls_per_turn']} calls; ratios are medians over turns, quartiles in "
+        "brackets. The product alone is that of the float32 output matrix and one vector; where the state is reused, "
+        "the customer's context was computed before.\n\n"
+        + table(["", "p50, ms", "PyTorch takes times it", "times the product alone"], rows)
+        + f"\n- PyTorch over onnxruntime: {speed_up:.2f}, aim at least {TARGET_SPEED_UP:g} "
+        f"({reached(speed_up >= TARGET_SPEED_UP)})\n"
+        f"- onnxruntime over the product alone: {over:.2f}, aim at most {TARGET_OVER_PRODUCT:g} "
+        f"({reached(over <= TARGET_OVER_PRODUCT)})\n"
+        f"- with an int8 output matrix: {int8:.2f}, aim below 1 ({reached(int8 < 1)}); with the state reused {kept:.2f} "
+        f"({reached(kept < 1)})\n"
+        f"- it proposes {recall:.2%} of the items that float32 proposes, on {result['num_recalled_sets']:,} sets\n"
+    )
+
+
 def context_encoding(result: Result) -> str:
     """From raw columns to tensors."""
     return (
@@ -196,6 +230,7 @@ SECTIONS = {
     "training_step_keeping_memory": training_step_keeping_memory,
     "precision": precision,
     "evaluation_memory": evaluation_memory,
+    "inference": inference,
     "context_encoding": context_encoding,
     "world_generation": world_generation,
 }

@@ -12,7 +12,8 @@ from contextual_bert.inference.export import OnnxExport, export_onnx
 from contextual_bert.inference.fields import Condition
 from contextual_bert.inference.joint import Completion, JointAnswer, JointSearch
 from contextual_bert.inference.label_scoring import score_labels
-from contextual_bert.inference.onnx_pipeline import Completions, OnnxCompletionPipeline
+from contextual_bert.inference.onnx_model import Completions
+from contextual_bert.inference.onnx_pipeline import OnnxCompletionPipeline
 from contextual_bert.inference.permission import (
     Asked,
     Constraint,
@@ -23,7 +24,7 @@ from contextual_bert.inference.permission import (
     query_model,
     read_settings,
 )
-from contextual_bert.inference.pipeline import Answer, Candidate, CompletionPipeline, Slot
+from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.saved import load_text_model
 from contextual_bert.inference.scoring import ScoredSet, Scorer, score
 from contextual_bert.inference.text_pipeline import LabelledTexts, TextAnswer, TextPipeline

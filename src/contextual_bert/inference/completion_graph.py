@@ -1,4 +1,4 @@
-"""What is exported: from ids, mask, context and what is permitted to the best items, as one graph without choices.
+"""What is exported: one graph from a context to what the model makes of it, and one from there and a set to the items.
 
 Some modules are put in another form that computes the same with fewer nodes, since at batch 1 the number of nodes is
 what a call costs beside the output product. It knows no file, no name of an item and no method.
@@ -12,15 +12,47 @@ import torch
 from torch import Tensor, nn
 from transformers.models.bert.modeling_bert import BertSelfAttention
 
-from contextual_bert.context import ContextEncoder
+from contextual_bert.context import ContextEmbedding, ContextEncoder
 from contextual_bert.context.encoder import MeanEmbedding
 from contextual_bert.context.features import MULTI_PADDING
-from contextual_bert.models import ContextualBertForMaskedLM
+from contextual_bert.models import ContextState, ContextualBertForMaskedLM
 
 OutputMatrix = Literal["float32", "int8"]
 FORBIDDEN = 3e38  # taken from a logit; below the largest float32, so that no difference of two overflows
 MAX_LEAD = 60.0  # nats by which what is forbidden counts above the best permitted item: e^60 items still sum in float32
 SHORTLIST = 4  # times top_k: how many items of the int8 product are scored again in float32
+
+
+class ContextGraph(nn.Module):
+    """What depends on the context and on no item, for ``CompletionGraph``; see ``carried``.
+
+    Args:
+        model: it is copied, not changed.
+    """
+
+    def __init__(self, model: ContextualBertForMaskedLM) -> None:
+        super().__init__()
+        self.model = lean(model)
+
+    def forward(self, context: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        return tuple(carried(self.model, self.model.encode_context(context)).values())
+
+
+def carried(model: ContextualBertForMaskedLM, state: ContextState) -> dict[str, Tensor]:
+    """What goes from one graph to the other: the context vector for an input slot, and the states of the blocks."""
+    vector = {"vector": state.embedding.vector} if model.bert.conditioning is not None and state.embedding else {}
+    return vector | {f"state_{index}": each for index, each in enumerate(state.states)}
+
+
+def state_from(model: ContextualBertForMaskedLM, tensors: Mapping[str, Tensor], *, num_rows: int) -> ContextState | None:
+    """The state that ``carried`` took apart; None for a model without a context."""
+    if not tensors:
+        return None
+    vector = tensors.get("vector")
+    sizes = [feature.embedding_size for feature in model.config.layout]
+    embedding = ContextEmbedding(vector, vector.split(sizes, dim=-1)) if vector is not None else None
+    states = tuple(tensor for name, tensor in tensors.items() if name != "vector")
+    return ContextState(model.config.conditioning, num_rows, embedding, states)
 
 
 class CompletionGraph(nn.Module):
@@ -32,7 +64,8 @@ class CompletionGraph(nn.Module):
 
     Shapes:
         input_ids, attention_mask (batch, length) int64; position (batch,) int64, the [MASK] that is asked; permitted
-        (batch, vocabulary) bool; context: a tensor a feature -> ids, log_probabilities (batch, top_k), excluded
+        (batch, vocabulary) bool; state: what
+        ``carried`` names, (batch, ...) each -> ids, log_probabilities (batch, top_k), excluded
         (batch,). Where fewer than top_k items are permitted, the log-probability of the rest is -inf.
 
     Args:
@@ -60,13 +93,14 @@ class CompletionGraph(nn.Module):
         attention_mask: Tensor,
         position: Tensor,
         permitted: Tensor,
-        context: Mapping[str, Tensor],
+        state: Mapping[str, Tensor],
     ) -> tuple[Tensor, Tensor, Tensor]:
         batch_size, length = input_ids.shape
         rows = torch.arange(batch_size, device=input_ids.device) * length + position
-        hidden = self.model.bert(input_ids, attention_mask, context or None, rows=rows).last_hidden_state
+        context = state_from(self.model, state, num_rows=batch_size)
+        hidden = self.model.bert(input_ids, attention_mask, context, rows=rows).last_hidden_state
         hidden, output = self.model.cls.predictions.transform(hidden), self.model.get_output_embeddings()
-        logits = self.matrix(hidden, output.weight) + output.bias
+        logits = self.matrix(hidden, output)
         # A product and a sum over the vocabulary are faster than a choice.
         is_permitted = permitted.float()
         best = (logits + (is_permitted - 1) * FORBIDDEN).topk(self.num_drawn, dim=-1)
@@ -91,10 +125,10 @@ class CompletionGraph(nn.Module):
 
 
 class Float32Matrix(nn.Module):
-    """The output product as the model does it; the bias comes after."""
+    """The output product as the model does it."""
 
-    def forward(self, hidden: Tensor, weight: Tensor) -> Tensor:
-        return nn.functional.linear(hidden, weight)
+    def forward(self, hidden: Tensor, output: nn.Linear) -> Tensor:
+        return output(hidden)
 
 
 class Int8Matrix(nn.Module):
@@ -115,9 +149,9 @@ class Int8Matrix(nn.Module):
         self.register_buffer("quantised", quantised.to(torch.uint8).contiguous())
         self.register_buffer("scale", scale.flatten().contiguous())
 
-    def forward(self, hidden: Tensor, weight: Tensor) -> Tensor:
+    def forward(self, hidden: Tensor, output: nn.Linear) -> Tensor:
         sizes = {"K": self.width, "N": self.num_items, "bits": 8, "block_size": self.block, "accuracy_level": 4}
-        return torch.onnx.ops.symbolic(
+        product = torch.onnx.ops.symbolic(
             "com.microsoft::MatMulNBits",
             (hidden, self.quantised, self.scale),
             sizes,
@@ -125,6 +159,7 @@ class Int8Matrix(nn.Module):
             shape=(hidden.shape[0], self.num_items),
             version=1,
         )
+        return product + output.bias
 
 
 class JoinedSelfAttention(nn.Module):
@@ -148,15 +183,17 @@ class SummedMeanEmbedding(nn.Module):
 
     def __init__(self, embedding: MeanEmbedding) -> None:
         super().__init__()
-        self.weight = embedding.weight
+        weight = embedding.weight.detach().clone()
+        weight[MULTI_PADDING] = 0
+        self.weight = nn.Parameter(weight, requires_grad=False)
 
     def forward(self, ids: Tensor) -> Tensor:
-        is_value = (ids != MULTI_PADDING).float().unsqueeze(-1)
-        return (nn.functional.embedding(ids, self.weight) * is_value).sum(dim=1) / is_value.sum(dim=1).clamp(min=1)
+        num_values = (ids != MULTI_PADDING).float().sum(dim=1, keepdim=True)
+        return nn.functional.embedding(ids, self.weight).sum(dim=1) / num_values.clamp(min=1)
 
 
 class Example(NamedTuple):
-    """Inputs of a CompletionGraph, in the order of its ``forward``."""
+    """Inputs of a CompletionGraph, in the order of its ``forward``, with the context itself at the end."""
 
     input_ids: Tensor
     attention_mask: Tensor

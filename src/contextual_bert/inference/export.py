@@ -1,4 +1,4 @@
-"""A trained model as an ONNX file: top-k and the permitted items inside the graph, one input a context feature.
+"""A trained model as ONNX files: top-k and the permitted items inside the graph, one input a context feature.
 
 Beside the file lie the processor's and the model's settings, so the folder is all that completion needs, and a record
 of what was exported and how far it is from the model. This module knows no query; onnx, onnxruntime and onnxscript come
@@ -8,27 +8,25 @@ with the extra ``export``.
 import json
 import logging
 import warnings
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypedDict, cast, get_args
+from typing import Any, TypedDict, get_args
 
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from contextual_bert.errors import ConfigurationError, ContextualBertError, did_you_mean
 from contextual_bert.evaluation.whole_files import replacing_directory
-from contextual_bert.inference.completion_graph import CompletionGraph, Example, OutputMatrix, example
+from contextual_bert.inference.completion_graph import CompletionGraph, ContextGraph, OutputMatrix, carried, example
+from contextual_bert.inference.onnx_model import COMPLETION_FILE, CONTEXT_FILE, INPUTS, OUTPUTS, OnnxModel
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.models import ContextualBertForMaskedLM
 
-GRAPH_FILE, RECORD_FILE = "model.onnx", "export.json"
+RECORD_FILE = "export.json"
 OPSET = 23  # the first with attention as one node
-INPUTS = ("input_ids", "attention_mask", "position", "permitted")
-OUTPUTS = ("ids", "log_probabilities", "excluded")
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 MAX_DIFFERENCE_NATS = 1e-3  # of a float32 export: more is no rounding
 NUM_CHECKED = 32
@@ -70,7 +68,8 @@ def export_onnx(
 
     Args:
         run: a run directory, or the pipeline of a model.
-        output: folder to write to: model.onnx, export.json, config.json and the processor's files.
+        output: folder to write to: completion.onnx, context.onnx unless the method takes no context, export.json,
+            config.json and the processor's files.
         top_k: the most proposals that can be asked of the graph.
         output_matrix: "float32", or "int8" for an output product that reads a quarter of the memory.
 
@@ -90,8 +89,7 @@ def export_onnx(
     model = pipeline.model
     graph = CompletionGraph(model, top_k=top_k, output_matrix=output_matrix).eval()
     with replacing_directory(Path(output), last=RECORD_FILE) as folder:
-        program = exported(graph, example(model, batch_size=3, length=4))
-        program.save(folder / GRAPH_FILE)
+        write_graphs(graph, folder)
         model.config.save_pretrained(folder)
         pipeline.processor.save_pretrained(folder)
         record = OnnxExport(
@@ -102,7 +100,7 @@ def export_onnx(
             context_features=[feature.name for feature in model.config.layout],
             opset=OPSET,
             versions={name: version(name) for name in ("contextual-bert", "torch", *PACKAGES) if has_version(name)},
-            parity=parity(model, folder / GRAPH_FILE, top_k=graph.top_k),
+            parity=parity(model, OnnxModel(folder, model.config), top_k=graph.top_k),
         )
         difference = record["parity"]["max_difference_nats"]
         if output_matrix == "float32" and not difference <= MAX_DIFFERENCE_NATS:
@@ -131,42 +129,66 @@ def has_version(name: str) -> bool:
         return False
 
 
-def exported(graph: CompletionGraph, inputs: Example) -> Any:
-    """The ONNX program of a graph, batch, length and the number of values of a feature left open."""
-    batch, length = torch.export.Dim("batch"), torch.export.Dim("length")
-    widths = {
-        name: {1: torch.export.Dim(f"width_{index}")} if tensor.ndim == 2 and not tensor.is_floating_point() else {}
-        for index, (name, tensor) in enumerate(inputs.context.items())
-    }
+def write_graphs(graph: CompletionGraph, folder: Path) -> None:
+    """Both ONNX files, batch, length and the number of values of a feature left open."""
+    inputs, batch = example(graph.model, batch_size=3, length=4), torch.export.Dim("batch")
+    length, state = torch.export.Dim("length"), dict[str, Tensor]()
+    if inputs.context:
+        widths = {
+            name: {1: torch.export.Dim(f"width_{index}")} if tensor.ndim == 2 and not tensor.is_floating_point() else {}
+            for index, (name, tensor) in enumerate(inputs.context.items())
+        }
+        state = carried(graph.model, graph.model.encode_context(inputs.context))
+        write_graph(
+            ContextGraph(graph.model).eval(),
+            {"context": inputs.context},
+            shapes={"context": {name: {0: batch, **width} for name, width in widths.items()}},
+            names=(list(inputs.context), list(state)),
+            path=folder / CONTEXT_FILE,
+        )
+    write_graph(
+        graph,
+        {**{name: getattr(inputs, name) for name in INPUTS}, "state": state},
+        shapes={
+            "input_ids": {0: batch, 1: length},
+            "attention_mask": {0: batch, 1: length},
+            "position": {0: batch},
+            "permitted": {0: batch},
+            "state": {name: {0: batch} for name in state},
+        },
+        names=([*INPUTS, *state], OUTPUTS),
+        path=folder / COMPLETION_FILE,
+    )
+
+
+def write_graph(
+    graph: nn.Module,
+    inputs: Mapping[str, Any],
+    *,
+    shapes: Mapping[str, Any],
+    names: tuple[Sequence[str], Sequence[str]],
+    path: Path,
+) -> None:
+    """One ONNX file; ``names`` are those of its inputs and of its outputs."""
     with quiet(), torch.no_grad():
-        return torch.onnx.export(
+        program: Any = torch.onnx.export(
             graph,
             (),
-            kwargs=inputs._asdict(),
+            kwargs=dict(inputs),
             dynamo=True,
             opset_version=OPSET,
-            input_names=[*INPUTS, *map(context_input, inputs.context)],
-            output_names=list(OUTPUTS),
-            dynamic_shapes={
-                "input_ids": {0: batch, 1: length},
-                "attention_mask": {0: batch, 1: length},
-                "position": {0: batch},
-                "permitted": {0: batch},
-                "context": {name: {0: batch, **width} for name, width in widths.items()},
-            },
+            input_names=list(names[0]),
+            output_names=list(names[1]),
+            dynamic_shapes=dict(shapes),
             verbose=False,
         )
+        program.save(path)
 
 
-def context_input(feature: str) -> str:
-    """The name of a feature's input to the graph."""
-    return f"context.{feature}"
-
-
-def parity(model: ContextualBertForMaskedLM, path: Path, *, top_k: int) -> Parity:
-    """Compare the graph with the model on random inputs, by the model's own path and not the graph's modules."""
-    ids, log_probabilities, _ = Graph(path)(example(model, batch_size=NUM_CHECKED, length=6, seed=1))
+def parity(model: ContextualBertForMaskedLM, exported: OnnxModel, *, top_k: int) -> Parity:
+    """Compare the graphs with the model on random inputs, by the model's own path and not the graphs' modules."""
     inputs = example(model, batch_size=NUM_CHECKED, length=6, seed=1)
+    ids, log_probabilities, _ = exported(inputs, exported.encode_context(inputs.context))
     with torch.inference_mode():
         copied: Any = model.bert
         device = copied.device
@@ -186,34 +208,6 @@ def parity(model: ContextualBertForMaskedLM, path: Path, *, top_k: int) -> Parit
         max_difference_nats=float(differences.max()) if len(differences) else 0.0,
         recall=float(is_found[is_asked].float().mean()) if is_asked.any() else 1.0,
     )
-
-
-class Graph:
-    """An exported file, ready to run.
-
-    Args:
-        path: the ONNX file.
-        num_threads: that one call uses.
-    """
-
-    def __init__(self, path: Path, *, num_threads: int = 1) -> None:
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = num_threads, 1
-        options.log_severity_level = 3
-        # Threads that spin while they wait take the core from other processes.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        self.session: Any = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        self.names = [each.name for each in self.session.get_inputs()]
-
-    def __call__(self, inputs: Example) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """``ids``, ``log_probabilities`` and ``excluded``, as CompletionGraph says."""
-        given: Mapping[str, Tensor] = {
-            **{name: tensor for name, tensor in zip(INPUTS, inputs, strict=False)},
-            **{context_input(name): tensor for name, tensor in inputs.context.items()},
-        }
-        return cast(Any, tuple(self.session.run(None, {name: given[name].numpy() for name in self.names})))
 
 
 @contextmanager

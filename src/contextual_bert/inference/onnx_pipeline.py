@@ -6,7 +6,7 @@ It loads no weight into torch. The folder of ``export_onnx`` is all that is need
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -14,30 +14,12 @@ from numpy.typing import NDArray
 
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.inference.completion_graph import Example
-from contextual_bert.inference.export import GRAPH_FILE, RECORD_FILE, Graph, OnnxExport, check_installed
+from contextual_bert.inference.export import RECORD_FILE, OnnxExport, check_installed
+from contextual_bert.inference.onnx_model import COMPLETION_FILE, Completions, OnnxModel
 from contextual_bert.inference.pipeline import MASK, RUN_FILES, CompletionPipeline, Slot
-from contextual_bert.models import (
-    ContextState,
-    ContextualBertConfig,
-    ContextualBertForMaskedLM,
-    ContextualBertProcessor,
-)
+from contextual_bert.models import ContextState, ContextualBertConfig, ContextualBertProcessor
 
-FILES = (GRAPH_FILE, RECORD_FILE, *(name for name in RUN_FILES if name != "model.safetensors"))
-
-
-class Completions(NamedTuple):
-    """The best permitted items of each [MASK], set after set.
-
-    Shapes: ids, log_probabilities (blanks, top_k); excluded (blanks,).
-
-    ``log_probabilities`` are renormalised over what is permitted, -inf where nothing is left; ``excluded`` is the
-    probability that the model gives to what is not permitted, reserved ids included.
-    """
-
-    ids: NDArray[np.int64]
-    log_probabilities: NDArray[np.float32]
-    excluded: NDArray[np.float32]
+FILES = (COMPLETION_FILE, RECORD_FILE, *(name for name in RUN_FILES if name != "model.safetensors"))
 
 
 class OnnxCompletionPipeline(CompletionPipeline):
@@ -53,10 +35,11 @@ class OnnxCompletionPipeline(CompletionPipeline):
 
     Relation to its siblings:
         The same queries, constraints and answers as ``CompletionPipeline``; ``top_k`` is at most that of the export,
-        and its ``model`` has settings, no weights. A context state cannot be given: it lies inside the graph.
+        and its ``model`` has settings, no weights. ``encode_context`` gives the state of a customer for many sets.
 
     Example:
-        >>> from contextual_bert.inference.export import export_onnx
+        >>> from contextual_bert.inference import export_onnx
+        >>> from contextual_bert.models import ContextualBertForMaskedLM
         >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
         >>> model = ContextualBertForMaskedLM(ContextualBertConfig(vocab_size=5, **sizes))
         >>> trained = CompletionPipeline(model, ContextualBertProcessor.from_items(["coat", "hat"]))
@@ -76,14 +59,12 @@ class OnnxCompletionPipeline(CompletionPipeline):
             )
         try:
             self.record: OnnxExport = json.loads((directory / RECORD_FILE).read_text("utf-8"))
-            self.graph = Graph(directory / GRAPH_FILE, num_threads=num_threads)
             config = cast(Any, ContextualBertConfig.from_pretrained(directory))
+            self.exported = OnnxModel(directory, config, num_threads=num_threads)
             processor = ContextualBertProcessor.from_pretrained(directory)
         except Exception as error:  # onnxruntime's own classes have no common base but this one
             raise RunDirectoryError(f"{directory} cannot be loaded: {error} Export the run again.") from error
-        with torch.device("meta"):  # shapes without memory
-            model = ContextualBertForMaskedLM(config)
-        super().__init__(model, processor)
+        super().__init__(self.exported.model, processor)
 
     @classmethod
     def from_pretrained(cls, directory: str | Path, *, device: str | torch.device | None = None) -> Self:
@@ -127,25 +108,20 @@ class OnnxCompletionPipeline(CompletionPipeline):
         context: Mapping[str, torch.Tensor] | ContextState | None,
         permitted: NDArray[np.bool_],
     ) -> Completions:
-        """As ``fill``, as arrays: a row a [MASK], set after set; the others of the set stay [MASK] in it.
-
-        Raises:
-            ConfigurationError: a context state.
-        """
-        if isinstance(context, ContextState):
-            raise ConfigurationError("An exported model takes the context itself, not a context state.")
+        """As ``fill``, as arrays: a row a [MASK], set after set; the others of the set stay [MASK] in it."""
+        state = context if isinstance(context, ContextState) else self.encode_context(context or {})
         blanks = [(row, index) for row, items in enumerate(sets) for index, item in enumerate(items) if item == MASK]
         rows, positions = torch.tensor(blanks, dtype=torch.long).view(-1, 2).unbind(dim=1)
         encoded = self.processor(items=sets)
+        if len(blanks) != len(sets) and state is not None:
+            state = state.for_sets(len(sets), conditioning=self.model.config.conditioning).rows(rows)
+        ids, mask = encoded["input_ids"][rows], encoded["attention_mask"][rows]
+        return self.exported(Example(ids, mask, positions, torch.from_numpy(permitted)[rows], {}), state)
+
+    def encode_context(self, context: Mapping[str, torch.Tensor]) -> ContextState | None:
+        """What the model makes of an encoded context before it sees any item, given to ``fill`` in its place.
+
+        None for a model without a context.
+        """
         features = [feature.name for feature in self.model.config.layout]
-        return Completions(
-            *self.graph(
-                Example(
-                    encoded["input_ids"][rows],
-                    encoded["attention_mask"][rows],
-                    positions,
-                    torch.from_numpy(permitted)[rows],
-                    {name: (context or {})[name][rows] for name in features},
-                )
-            )
-        )
+        return self.exported.encode_context({name: context[name] for name in features})

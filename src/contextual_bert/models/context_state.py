@@ -60,7 +60,7 @@ class ContextState:
                 f"This context state was made with conditioning={self.conditioning!r}, and the model has "
                 f"{conditioning!r}. Call encode_context of the model that reads it."
             )
-        if self.embedding is None or self.num_rows == num_sets:
+        if self.num_rows == num_sets or (self.embedding is None and not self.states):
             return self
         if self.num_rows != 1:
             raise ConfigurationError(
@@ -68,6 +68,10 @@ class ContextState:
                 "one customer for all."
             )
         return self._map(lambda tensor: tensor.expand(num_sets, *tensor.shape[1:]), num_rows=num_sets)
+
+    def rows(self, index: Tensor) -> Self:
+        """The chosen rows, by number."""
+        return self._map(lambda tensor: tensor[index], num_rows=len(index))
 
     def _map(self, change: Callable[[Tensor], Tensor], **fields: int) -> Self:
         embedding = self.embedding

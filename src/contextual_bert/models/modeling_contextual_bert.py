@@ -113,7 +113,7 @@ class ContextualBertLayer(BertLayer):
             attended, _ = self.attention.self(read, attention_mask=mask, **kwargs)
         if rows is not None:
             # What follows treats each position by itself: each asked position is a sequence of length 1 from here on.
-            sets = rows // hidden.shape[1]
+            sets = rows.div(hidden.shape[1], rounding_mode="trunc")  # one node when exported; // makes ten
             state = state.index_select(0, sets) if state is not None else None
             attended, hidden = (each.flatten(0, 1).index_select(0, rows).unsqueeze(1) for each in (attended, hidden))
         hidden = self.attention.output(attended, hidden)
@@ -221,7 +221,7 @@ class ContextualBertPreTrainedModel(BertPreTrainedModel):
             torch.Size([2, 2, 8])
         """
         model = cast(ContextualBertModel, self.base_model)
-        num_rows = len(next(iter(context.values()))) if context else 1
+        num_rows = next(iter(context.values())).shape[0] if context else 1
         embedding = model.embed_context(context, batch_size=num_rows)
         return ContextState(
             self.config.conditioning, num_rows, embedding, model.encoder.states(embedding, is_ahead=True)
