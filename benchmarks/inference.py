@@ -4,8 +4,10 @@
 
 Contenders, all on the same sets and all giving the ten best permitted items with their probabilities: the model eagerly
 in PyTorch; the exported graphs under onnxruntime with the output matrix in float32 and in int8; each of these also with
-the customer's context computed before (``encode_context``), as where one customer asks about many sets. The floor is the bare product of the output matrix (float32)
-and one vector: nothing that looks at every item in float32 can be faster.
+the customer's context computed before (``encode_context``), as where one customer asks about many sets.
+
+The floor is the bare product of the output matrix (float32) and one vector: nothing that looks at every item in float32
+can be faster.
 
 Each contender is called a few times in a row, the first of which are not counted, then the next one: each finds in the
 caches what its own last call left there, as in serving. They take turns many times; a ratio is the median over the

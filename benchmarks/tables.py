@@ -170,8 +170,8 @@ def inference(result: Result) -> str:
     int8, kept = (result["over_product_alone"][f"onnxruntime, int8{end}"]["median"] for end in ("", ", state reused"))
     recall = result["int8_recall_at_10"]
     return (
-        f"## One completion\n\n`{result['conditioning']}` at the paper's sizes, {result['num_items']:,} items, a set of "
-        f"{result['set_size']} with one blank, the {result['top_k']} best permitted items; one thread, batch 1. "
+        f"## One completion\n\n`{result['conditioning']}` at the paper's sizes, {result['num_items']:,} items, a "
+        f"set of {result['set_size']} with one blank, the {result['top_k']} best permitted items; one thread, batch 1. "
         f"{result['turns']} turns of {result['calls_per_turn']} calls; ratios are medians over turns, quartiles in "
         "brackets. The product alone is that of the float32 output matrix and one vector; where the state is reused, "
         "the customer's context was computed before.\n\n"
@@ -180,8 +180,8 @@ def inference(result: Result) -> str:
         f"({reached(speed_up >= TARGET_SPEED_UP)})\n"
         f"- onnxruntime over the product alone: {over:.2f}, aim at most {TARGET_OVER_PRODUCT:g} "
         f"({reached(over <= TARGET_OVER_PRODUCT)})\n"
-        f"- with an int8 output matrix: {int8:.2f}, aim below 1 ({reached(int8 < 1)}); with the state reused {kept:.2f} "
-        f"({reached(kept < 1)})\n"
+        f"- with an int8 output matrix: {int8:.2f}, aim below 1 ({reached(int8 < 1)}); with the state reused "
+        f"{kept:.2f} ({reached(kept < 1)})\n"
         f"- it proposes {recall:.2%} of the items that float32 proposes, on {result['num_recalled_sets']:,} sets\n"
     )
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from contextual_bert import CompletionPipeline, ContextSchema, Explanation
+from contextual_bert import CompletionPipeline, ContextSchema, Explanation, OnnxCompletionPipeline
 from contextual_bert.data import Split
 from contextual_bert.evaluation import Comparison, FeatureImportances, Report
 
@@ -333,6 +333,21 @@ def test_explain_refuses_what_it_would_have_to_invent(command: Any, finished: Pa
         result = command("explain", told_less, *query, *options)
         assert result.exit_code == 2
         assert message in result.stderr
+def test_export_writes_a_model_that_completes(command: Any, finished: Path, tmp_path: Path) -> None:
+    result = command("export", finished, "--output", tmp_path / "onnx", "--top", 3)
+    assert result.exit_code == 0, result.output
+    assert "nats from the model, 100.0% of its 3 best items found" in result.stderr
+    query = {"items": ["coat-1", "[MASK]"], "context": {"age": 34}}
+    both = (OnnxCompletionPipeline(tmp_path / "onnx"), CompletionPipeline.from_pretrained(finished))
+    exported, eager = ([each["item"] for each in made(query, top_k=3)["slots"][0]["candidates"]] for made in both)  # pyright: ignore
+    assert exported == eager
+
+
+def test_export_refuses_what_it_does_not_know(command: Any, finished: Path, tmp_path: Path) -> None:
+    result = command("export", finished, "--format", "torchscript", "--output", tmp_path / "out")
+    assert result.exit_code != 0
+    assert "onnx" in str(result.exception or result.output)
+    assert not (tmp_path / "out").exists()
 
 
 def test_complete_answers_a_file_line_by_line(command: Any, finished: Path, tmp_path: Path) -> None:

@@ -44,7 +44,9 @@ def carried(model: ContextualBertForMaskedLM, state: ContextState) -> dict[str, 
     return vector | {f"state_{index}": each for index, each in enumerate(state.states)}
 
 
-def state_from(model: ContextualBertForMaskedLM, tensors: Mapping[str, Tensor], *, num_rows: int) -> ContextState | None:
+def state_from(
+    model: ContextualBertForMaskedLM, tensors: Mapping[str, Tensor], *, num_rows: int
+) -> ContextState | None:
     """The state that ``carried`` took apart; None for a model without a context."""
     if not tensors:
         return None
@@ -134,9 +136,12 @@ class Float32Matrix(nn.Module):
 class Int8Matrix(nn.Module):
     """The output product with 8 bits a weight: W_wj = scale_wb (q_wj - 128), one scale for each block b of a row.
 
-    onnxruntime's MatMulNBits also rounds the input to 8 bits. It is not an operator of the ONNX standard: the standard's
-    MatMulInteger saturates on processors without VNNI.
+    onnxruntime's MatMulNBits also rounds the input to 8 bits. It is no operator of the ONNX standard, whose MatMulInteger
+    saturates on processors without VNNI.
     """
+
+    quantised: Tensor
+    scale: Tensor
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__()
@@ -150,11 +155,17 @@ class Int8Matrix(nn.Module):
         self.register_buffer("scale", scale.flatten().contiguous())
 
     def forward(self, hidden: Tensor, output: nn.Linear) -> Tensor:
-        sizes = {"K": self.width, "N": self.num_items, "bits": 8, "block_size": self.block, "accuracy_level": 4}
+        attributes: dict[str, Any] = {
+            "K": self.width,
+            "N": self.num_items,
+            "bits": 8,
+            "block_size": self.block,
+            "accuracy_level": 4,
+        }
         product = torch.onnx.ops.symbolic(
             "com.microsoft::MatMulNBits",
             (hidden, self.quantised, self.scale),
-            sizes,
+            attributes,
             dtype=torch.float32,
             shape=(hidden.shape[0], self.num_items),
             version=1,
@@ -203,7 +214,7 @@ class Example(NamedTuple):
 
 
 def example(model: ContextualBertForMaskedLM, *, batch_size: int, length: int, seed: int = 0) -> Example:
-    """Random sets, contexts and permitted items; the blank, the padding and the number of values differ from row to row.
+    """Random sets, contexts and permitted items; the blank, the padding and the numbers of values differ by row.
 
     Example:
         >>> from contextual_bert.models import ContextualBertConfig

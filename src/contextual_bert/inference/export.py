@@ -84,7 +84,9 @@ def export_onnx(
     if top_k < 1:
         raise ConfigurationError(f"top_k={top_k}: give 1 or more.")
     if output_matrix not in get_args(OutputMatrix):
-        raise ConfigurationError(f"output_matrix={output_matrix!r}. {did_you_mean(output_matrix, get_args(OutputMatrix))}")
+        raise ConfigurationError(
+            f"output_matrix={output_matrix!r}. {did_you_mean(output_matrix, get_args(OutputMatrix))}"
+        )
     pipeline = run if isinstance(run, CompletionPipeline) else CompletionPipeline.from_pretrained(run, device="cpu")
     model = pipeline.model
     graph = CompletionGraph(model, top_k=top_k, output_matrix=output_matrix).eval()
@@ -105,8 +107,8 @@ def export_onnx(
         difference = record["parity"]["max_difference_nats"]
         if output_matrix == "float32" and not difference <= MAX_DIFFERENCE_NATS:
             raise ContextualBertError(
-                f"The exported graph is {difference:.2g} nats from the model, more than {MAX_DIFFERENCE_NATS:g}: nothing "
-                f"was written to {output}. Does conditioning={model.config.conditioning!r} branch on values of tensors?"
+                f"The exported graph is {difference:.2g} nats from the model, more than {MAX_DIFFERENCE_NATS:g}: "
+                f"nothing was written to {output}. Does conditioning={model.config.conditioning!r} branch on values of tensors?"
             )
         (folder / RECORD_FILE).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     return record
@@ -193,7 +195,9 @@ def parity(model: ContextualBertForMaskedLM, exported: OnnxModel, *, top_k: int)
         copied: Any = model.bert
         device = copied.device
         context = {name: tensor.to(device) for name, tensor in inputs.context.items()}
-        hidden = copied(inputs.input_ids.to(device), inputs.attention_mask.to(device), context or None).last_hidden_state
+        hidden = copied(
+            inputs.input_ids.to(device), inputs.attention_mask.to(device), context or None
+        ).last_hidden_state
         asked = hidden[torch.arange(NUM_CHECKED), inputs.position.to(device)]
         logits: Tensor = model.cls(asked).float().cpu().masked_fill(~inputs.permitted, -torch.inf)
     expected = logits.log_softmax(dim=-1)

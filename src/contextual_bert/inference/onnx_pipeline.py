@@ -89,8 +89,8 @@ class OnnxCompletionPipeline(CompletionPipeline):
         top_k = min(top_k, self.model.config.vocab_size)
         if top_k > self.record["top_k"]:
             raise ConfigurationError(
-                f"top_k={top_k}, and this model was exported with top_k={self.record['top_k']}. Ask for less, or export "
-                "it again with more."
+                f"top_k={top_k}, and this model was exported with top_k={self.record['top_k']}. Ask for less, or "
+                "export it again with more."
             )
         found = self.rank(sets, context, permitted)
         probabilities = np.exp(found.log_probabilities[:, :top_k]).tolist()

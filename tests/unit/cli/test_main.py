@@ -21,6 +21,7 @@ COMMANDS = (
     "attribute",
     "complete",
     "explain",
+    "export",
     "compare",
     "predict",
     "sample",

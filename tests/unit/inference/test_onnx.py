@@ -66,9 +66,7 @@ def test_the_graph_computes_what_the_model_does(
             assert [slot["position"] for slot in answer["slots"]] == [slot["position"] for slot in expected["slots"]]
             for slot, true in zip(answer["slots"], expected["slots"], strict=True):
                 assert [each["item"] for each in slot["candidates"]] == [each["item"] for each in true["candidates"]]
-                found, wanted = (
-                    np.log([each["probability"] for each in side["candidates"]]) for side in (slot, true)
-                )
+                found, wanted = (np.log([each["probability"] for each in side["candidates"]]) for side in (slot, true))
                 np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4)
 
 
