@@ -136,8 +136,8 @@ class Float32Matrix(nn.Module):
 class Int8Matrix(nn.Module):
     """The output product with 8 bits a weight: W_wj = scale_wb (q_wj - 128), one scale for each block b of a row.
 
-    onnxruntime's MatMulNBits also rounds the input to 8 bits. It is no operator of the ONNX standard, whose MatMulInteger
-    saturates on processors without VNNI.
+    onnxruntime's MatMulNBits also rounds the input to 8 bits. It is no operator of the ONNX standard, whose
+    MatMulInteger saturates on processors without VNNI.
     """
 
     quantised: Tensor

@@ -108,7 +108,8 @@ def export_onnx(
         if output_matrix == "float32" and not difference <= MAX_DIFFERENCE_NATS:
             raise ContextualBertError(
                 f"The exported graph is {difference:.2g} nats from the model, more than {MAX_DIFFERENCE_NATS:g}: "
-                f"nothing was written to {output}. Does conditioning={model.config.conditioning!r} branch on values of tensors?"
+                f"nothing was written to {output}. Does conditioning={model.config.conditioning!r} branch on "
+                "the values of tensors?"
             )
         (folder / RECORD_FILE).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     return record
