@@ -50,9 +50,10 @@ def state_from(
     """The state that ``carried`` took apart; None for a model without a context."""
     if not tensors:
         return None
-    vector = tensors.get("vector")
-    sizes = [feature.embedding_size for feature in model.config.layout]
-    embedding = ContextEmbedding(vector, vector.split(sizes, dim=-1)) if vector is not None else None
+    vector, embedding = tensors.get("vector"), None
+    if vector is not None:
+        sizes = [feature.embedding_size for feature in model.config.layout]
+        embedding = ContextEmbedding(vector, vector.split(sizes, dim=-1))
     states = tuple(tensor for name, tensor in tensors.items() if name != "vector")
     return ContextState(model.config.conditioning, num_rows, embedding, states)
 

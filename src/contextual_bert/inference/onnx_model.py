@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.inference.completion_graph import Example, carried, state_from
+from contextual_bert.inference.completion_graph import Example, state_from
 from contextual_bert.models import ContextState, ContextualBertConfig, ContextualBertForMaskedLM
 
 CONTEXT_FILE, COMPLETION_FILE = "context.onnx", "completion.onnx"
@@ -50,6 +50,8 @@ class OnnxModel:
         self.completion = session(directory / COMPLETION_FILE, num_threads=num_threads)
         self.context = session(directory / CONTEXT_FILE, num_threads=num_threads) if config.layout else None
         self.state_names = [each.name for each in self.context.get_outputs()] if self.context is not None else []
+        # Read once: a call takes half a millisecond, and the settings of a model are slow to ask.
+        self.conditioning, self.has_vector = config.conditioning, "vector" in self.state_names
 
     def encode_context(self, context: Mapping[str, Tensor]) -> ContextState | None:
         """As the model's own ``encode_context``, but holding only what goes into the other graph; None without one."""
@@ -70,8 +72,12 @@ class OnnxModel:
         if self.context is not None:
             if state is None:
                 raise ConfigurationError("This model takes a context. Give what encode_context makes of it.")
-            state = state.for_sets(len(inputs.input_ids), conditioning=self.model.config.conditioning)
-            given |= {name: tensor.detach().numpy() for name, tensor in carried(self.model, state).items()}
+            state = state.for_sets(inputs.input_ids.shape[0], conditioning=self.conditioning)
+            tensors = state.states
+            if self.has_vector and state.embedding is not None:
+                tensors = (state.embedding.vector, *tensors)
+            for name, tensor in zip(self.state_names, tensors, strict=True):
+                given[name] = tensor.numpy(force=True)
         return Completions(*self.completion.run(None, given))
 
 
