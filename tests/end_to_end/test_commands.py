@@ -333,6 +333,8 @@ def test_explain_refuses_what_it_would_have_to_invent(command: Any, finished: Pa
         result = command("explain", told_less, *query, *options)
         assert result.exit_code == 2
         assert message in result.stderr
+
+
 def test_export_writes_a_model_that_completes(command: Any, finished: Path, tmp_path: Path) -> None:
     result = command("export", finished, "--output", tmp_path / "onnx", "--top", 3)
     assert result.exit_code == 0, result.output

@@ -63,7 +63,7 @@ class CompletionGraph(nn.Module):
 
     Formula:
         log Pr(w | w_-i, c, permitted) = logit_w - log sum over permitted v of exp(logit_v);
-        excluded = sum over forbidden v of Pr(v | w_-i, c)
+        excluded = sum over forbidden items v of Pr(v | w_-i, c) / sum over all items of the same
 
     Shapes:
         input_ids, attention_mask (batch, length) int64; position (batch,) int64, the [MASK] that is asked; permitted
@@ -78,7 +78,7 @@ class CompletionGraph(nn.Module):
             are then scored again with the float32 matrix. Only onnxruntime computes that graph, not torch.
 
     Relation to its siblings:
-        ``CompletionPipeline.fill`` does the same eagerly, with several [MASK] a row and without ``excluded``.
+        ``CompletionPipeline.fill`` does the same eagerly, with several [MASK] a row.
     """
 
     def __init__(
@@ -110,7 +110,9 @@ class CompletionGraph(nn.Module):
         largest = best.values[:, :1]
         shares = (logits - largest).clamp(max=MAX_LEAD).exp()
         kept = (shares * is_permitted).sum(dim=-1, keepdim=True)
-        excluded = 1 - kept / shares.sum(dim=-1, keepdim=True)
+        num_reserved = len(self.model.config.reserved_token_ids)  # the first ids, which are no items
+        real = shares.sum(dim=-1, keepdim=True) - shares[:, :num_reserved].sum(dim=-1, keepdim=True)
+        excluded = (1 - kept / real).clamp(min=0)
         ids, values = best.indices, best.values
         if isinstance(self.matrix, Int8Matrix):
             exact = (output.weight[ids] * hidden.unsqueeze(1)).sum(dim=-1) + output.bias[ids]

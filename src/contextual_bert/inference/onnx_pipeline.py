@@ -9,14 +9,19 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
+import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
+from contextual_bert.inference.answers import Slot
+from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.completion_graph import Example
 from contextual_bert.inference.export import RECORD_FILE, OnnxExport, check_installed
 from contextual_bert.inference.onnx_model import COMPLETION_FILE, Completions, OnnxModel
-from contextual_bert.inference.pipeline import MASK, RUN_FILES, CompletionPipeline, Slot
+from contextual_bert.inference.permission import Permitted
+from contextual_bert.inference.pipeline import RUN_FILES, CompletionPipeline
+from contextual_bert.inference.queries import MASK
 from contextual_bert.models import ContextState, ContextualBertConfig, ContextualBertProcessor
 
 FILES = (COMPLETION_FILE, RECORD_FILE, *(name for name in RUN_FILES if name != "model.safetensors"))
@@ -28,6 +33,7 @@ class OnnxCompletionPipeline(CompletionPipeline):
     Args:
         directory: what ``export_onnx`` wrote.
         num_threads: that one call uses.
+        catalogue: of the shop, a file or a table.
 
     Raises:
         RunDirectoryError: no such folder, or a file of it is missing or damaged.
@@ -48,7 +54,9 @@ class OnnxCompletionPipeline(CompletionPipeline):
         [{'item': 'coat', 'probability': 1.0}]
     """
 
-    def __init__(self, directory: str | Path, *, num_threads: int = 1) -> None:
+    def __init__(
+        self, directory: str | Path, *, num_threads: int = 1, catalogue: str | Path | pa.Table | None = None
+    ) -> None:
         check_installed()
         directory = Path(directory)
         missing = [name for name in FILES if not (directory / name).is_file()]
@@ -64,43 +72,63 @@ class OnnxCompletionPipeline(CompletionPipeline):
             processor = ContextualBertProcessor.from_pretrained(directory)
         except Exception as error:  # onnxruntime's own classes have no common base but this one
             raise RunDirectoryError(f"{directory} cannot be loaded: {error} Export the run again.") from error
-        super().__init__(self.exported.model, processor)
+        shop = Catalogue(catalogue, processor.items) if catalogue is not None else None
+        super().__init__(self.exported.model, processor, catalogue=shop)
 
     @classmethod
-    def from_pretrained(cls, directory: str | Path, *, device: str | torch.device | None = None) -> Self:
-        """The pipeline of an export's folder.
+    def from_pretrained(
+        cls,
+        directory: str | Path,
+        *,
+        device: str | torch.device | None = None,
+        catalogue: str | Path | pa.Table | None = None,
+    ) -> Self:
+        """The pipeline of an export's folder, and a catalogue if there is one.
 
         Raises:
             ConfigurationError: a device other than the CPU.
         """
         if torch.device(device or "cpu").type != "cpu":
             raise ConfigurationError(f"device={device!r}: an exported model runs on the CPU. Leave it out.")
-        return cls(directory)
+        return cls(directory, catalogue=catalogue)
 
     def fill(
         self,
         sets: Sequence[Sequence[str]],
         context: Mapping[str, torch.Tensor] | ContextState | None,
-        permitted: NDArray[np.bool_],
+        permitted: Sequence[Permitted],
         *,
         top_k: int,
+        guidance: Sequence[float] | float = 1.0,
     ) -> Iterator[list[Slot]]:
-        """The slots of each set of one batch; ``permitted`` is (sets, vocabulary)."""
+        """The slots of each set of one batch.
+
+        Raises:
+            ConfigurationError: more proposals than were exported, or a guidance, which needs the logits.
+        """
+        if any(each != 1 for each in (guidance if isinstance(guidance, Sequence) else [guidance])):
+            raise ConfigurationError("An exported model gives no logits: take the run itself for guidance.")
         top_k = min(top_k, self.model.config.vocab_size)
         if top_k > self.record["top_k"]:
             raise ConfigurationError(
                 f"top_k={top_k}, and this model was exported with top_k={self.record['top_k']}. Ask for less, or "
                 "export it again with more."
             )
-        found = self.rank(sets, context, permitted)
+        found = self.rank(sets, context, np.concatenate([each.items for each in permitted]))
         probabilities = np.exp(found.log_probabilities[:, :top_k]).tolist()
-        ranked = iter(zip(found.ids[:, :top_k].tolist(), probabilities, strict=True))
-        for items, num_permitted in zip(sets, permitted.sum(axis=1).tolist(), strict=True):
-            yield [
-                Slot(position=position, candidates=self.candidates(*next(ranked), num_permitted=num_permitted))
-                for position, item in enumerate(items)
-                if item == MASK
-            ]
+        ranked = zip(found.ids[:, :top_k].tolist(), probabilities, found.excluded.tolist(), strict=True)
+        return self.slots(sets, permitted, ranked)
+
+    def logits(self, inputs: Mapping[str, Any], *, guidance: Sequence[float] | float = 1.0) -> torch.Tensor:
+        """An exported model has none.
+
+        Raises:
+            ConfigurationError: always.
+        """
+        raise ConfigurationError(
+            "An exported model gives the best items and no logits: take the run itself for whole sets, guidance and "
+            "explanations."
+        )
 
     def rank(
         self,
@@ -108,7 +136,11 @@ class OnnxCompletionPipeline(CompletionPipeline):
         context: Mapping[str, torch.Tensor] | ContextState | None,
         permitted: NDArray[np.bool_],
     ) -> Completions:
-        """As ``fill``, as arrays: a row a [MASK], set after set; the others of the set stay [MASK] in it."""
+        """As ``fill``, as arrays: a row a [MASK], set after set; the others of the set stay [MASK] in it.
+
+        Shapes:
+            permitted (blanks, vocabulary).
+        """
         state = context if isinstance(context, ContextState) else self.encode_context(context or {})
         blanks = [(row, index) for row, items in enumerate(sets) for index, item in enumerate(items) if item == MASK]
         rows, positions = torch.tensor(blanks, dtype=torch.long).view(-1, 2).unbind(dim=1)
@@ -116,7 +148,7 @@ class OnnxCompletionPipeline(CompletionPipeline):
         if len(blanks) != len(sets) and state is not None:
             state = state.for_sets(len(sets), conditioning=self.model.config.conditioning).rows(rows)
         ids, mask = encoded["input_ids"][rows], encoded["attention_mask"][rows]
-        return self.exported(Example(ids, mask, positions, torch.from_numpy(permitted)[rows], {}), state)
+        return self.exported(Example(ids, mask, positions, torch.from_numpy(permitted), {}), state)
 
     def encode_context(self, context: Mapping[str, torch.Tensor]) -> ContextState | None:
         """What the model makes of an encoded context before it sees any item, given to ``fill`` in its place.

@@ -240,6 +240,15 @@ class CompletionPipeline:
         excluded = 1 - (of_permitted - of_all)[:, 0].clamp(max=0).exp()
         probabilities = (best.values - of_permitted).exp().cpu().tolist()
         ranked = zip(best.indices.cpu().tolist(), probabilities, excluded.cpu().tolist(), strict=True)
+        return self.slots(sets, permitted, ranked)
+
+    def slots(
+        self,
+        sets: Sequence[Sequence[str]],
+        permitted: Sequence[Permitted],
+        ranked: Iterator[tuple[list[int], list[float], float]],
+    ) -> Iterator[list[Slot]]:
+        """The slots of each set from the best ids of each blank, their probabilities and what is excluded."""
         for items, each in zip(sets, permitted, strict=True):
             slots: list[Slot] = []
             for blank, position in enumerate(index for index, item in enumerate(items) if item == MASK):

@@ -68,6 +68,7 @@ def test_the_graph_computes_what_the_model_does(
                 assert [each["item"] for each in slot["candidates"]] == [each["item"] for each in true["candidates"]]
                 found, wanted = (np.log([each["probability"] for each in side["candidates"]]) for side in (slot, true))
                 np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4)
+                assert slot["excluded_probability"] == pytest.approx(true["excluded_probability"], abs=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -77,6 +78,7 @@ def test_nothing_forbidden_is_proposed(exported: tuple[CompletionPipeline, Path]
     inputs = example(eager.model, batch_size=9, length=5, seed=seed)
     permitted = generator.random((9, len(ITEMS) + 3)) < generator.choice([0.02, 0.1, 0.5, 1.0], (9, 1))
     permitted[0] = False
+    permitted[:, :3] = False  # reserved ids never are
     given = inputs._replace(permitted=torch.from_numpy(permitted))
     exported_model = OnnxModel(folder, eager.model.config)
     ids, log_probabilities, excluded = exported_model(given, exported_model.encode_context(given.context))
@@ -90,7 +92,8 @@ def test_nothing_forbidden_is_proposed(exported: tuple[CompletionPipeline, Path]
         np.testing.assert_allclose(
             log_probabilities[row][: len(wanted)], np.log(shares[row, wanted] / shares[row, allowed].sum()), atol=1e-4
         )
-        assert excluded[row] == pytest.approx(shares[row, ~allowed].sum(), abs=1e-5)
+        real = shares[row, 3:] / shares[row, 3:].sum()
+        assert excluded[row] == pytest.approx(real[~allowed[3:]].sum(), abs=1e-5)
     assert not np.isnan(log_probabilities).any()
 
 
@@ -104,7 +107,9 @@ def test_a_permitted_item_of_probability_zero_comes_before_a_forbidden_one(tmp_p
     expected: Any = eager(query, top_k=3)
     assert [each["item"] for each in answer["slots"][0]["candidates"]] == ["item-1", "item-0"]
     assert answer["slots"][0]["candidates"][0]["probability"] == pytest.approx(1)
-    assert answer == expected
+    slot, true = answer["slots"][0], expected["slots"][0]
+    assert {**slot, "excluded_probability": 0} == {**true, "excluded_probability": 0}
+    assert slot["excluded_probability"] == pytest.approx(true["excluded_probability"])
 
 
 def test_the_excluded_mass_and_the_kept_items_are_all(exported: tuple[CompletionPipeline, Path]) -> None:
@@ -115,7 +120,7 @@ def test_the_excluded_mass_and_the_kept_items_are_all(exported: tuple[Completion
     assert context is not None
     found = fast.rank([SETS[1]], context.tensors, permitted)
     shares = logits_of(eager, list(SETS[1]), RECORDS[0])[0].softmax(dim=0)
-    assert found.excluded[0] == pytest.approx(1 - float(shares[[4, 7, 9]].sum()), abs=1e-5)
+    assert found.excluded[0] == pytest.approx(1 - float(shares[[4, 7, 9]].sum() / shares[3:].sum()), abs=1e-5)
     assert np.exp(found.log_probabilities[0, :3]).sum() == pytest.approx(1, abs=1e-5)
     assert found.log_probabilities[0, 3:].tolist() == [-np.inf, -np.inf]
 
@@ -123,7 +128,8 @@ def test_the_excluded_mass_and_the_kept_items_are_all(exported: tuple[Completion
 def test_the_state_of_one_customer_serves_many_sets(exported: tuple[CompletionPipeline, Path]) -> None:
     eager, folder = exported
     fast, sets = OnnxCompletionPipeline(folder), [*SETS, ("[MASK]", "item-2", "[MASK]")]
-    permitted = np.ones((len(sets), len(ITEMS) + 3), dtype=bool)
+    num_blanks = sum(items.count("[MASK]") for items in sets)
+    permitted = np.ones((num_blanks, len(ITEMS) + 3), dtype=bool)
     context = eager.processor.encode_context([RECORDS[1]] * len(sets), num_rows=len(sets))
     assert context is not None
     one = context.rows(slice(0, 1))
@@ -217,3 +223,11 @@ def test_without_the_extra_the_message_says_what_to_install(tmp_path: Path, monk
     monkeypatch.setattr(exporting, "find_spec", lambda name: None)
     with pytest.raises(ConfigurationError, match=r"pip install 'contextual-bert\[export\]'"):
         export_onnx(tmp_path, tmp_path / "out")
+
+
+def test_what_needs_logits_is_refused(exported: tuple[CompletionPipeline, Path]) -> None:
+    fast = OnnxCompletionPipeline(exported[1])
+    with pytest.raises(ConfigurationError, match="no logits"):
+        fast({"items": ["item-1"], "guidance": 2}, top_k=1)
+    with pytest.raises(ConfigurationError, match="no logits"):
+        fast.complete_jointly({"items": ["item-1", "[MASK]", "[MASK]"]}, num_completions=1)
