@@ -16,6 +16,7 @@ FILES = sorted(path for path in SOURCE.rglob("*.py") if path.read_text("utf-8").
 LIBRARY = [path for path in FILES if path.relative_to(SOURCE).parts[0] == "contextual_bert"]
 IMPORT_NAMES = {"scikit_learn": "sklearn"}  # where they differ from the names of distributions
 OWN_PACKAGES = {"contextual_bert", "contextual_bert_cli"}
+EXTRA_OF = {"server": "serve"}  # what needs its extra as a whole, and is imported by nobody else but in a function
 
 MEDIAN_LINES = 150
 MAX_LINES = 300
@@ -132,6 +133,8 @@ def test_imports_at_the_top_are_declared_dependencies(path: Path) -> None:
     tree = ast.parse(path.read_text("utf-8"))
     inside = {id(node) for function, _ in functions(tree) for node in ast.walk(function)}
     declared = required_packages(project()["dependencies"]) | OWN_PACKAGES | sys.stdlib_module_names
+    if (extra := EXTRA_OF.get(path.parent.name)) is not None:
+        declared |= required_packages(project()["optional-dependencies"][extra])
     found = {
         f"{place(path, node)} {', '.join(sorted(missing))}"
         for node in ast.walk(tree)

@@ -57,13 +57,14 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-Names = Annotated[list[str], BeforeValidator(_names)]
+Single = str | float | bool  # what `canonical` takes of JSON
+Names = Annotated[list[str], BeforeValidator(_names, json_schema_input_type=list[Single])]
 Flag = Annotated[bool, BeforeValidator(_true_or_false)]
-Value = Annotated[str, BeforeValidator(canonical)]
+Value = Annotated[str, BeforeValidator(canonical, json_schema_input_type=Single)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Weight = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)]
 Price = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)]
-Attributes = Annotated[list[str], BeforeValidator(_as_list)]
+Attributes = Annotated[list[str], BeforeValidator(_as_list, json_schema_input_type=str | list[str])]
 
 
 class Condition(BaseModel):
@@ -101,7 +102,11 @@ class Condition(BaseModel):
         return self
 
 
-Conditions = Annotated[list[Condition], BeforeValidator(_conditions)]
+Test = Single | list[Single] | dict[str, Any]
+Conditions = Annotated[
+    list[Condition],
+    BeforeValidator(_conditions, json_schema_input_type=list[Condition] | Condition | dict[str, Test]),
+]
 
 
 def fault(error: ValidationError, given: Mapping[str, Any], *, row: int) -> DataError | UnknownNameError:

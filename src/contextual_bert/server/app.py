@@ -1,0 +1,161 @@
+"""The app: routes, problems, metrics and lifetime of a server, put together. It starts no socket."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import Response
+from pydantic import BaseModel
+
+from contextual_bert.server.batching import Batcher
+from contextual_bert.server.completion import COMPLETE, completion_routes
+from contextual_bert.server.description import description_routes
+from contextual_bert.server.keys import key_check
+from contextual_bert.server.logs import EVENTS
+from contextual_bert.server.metrics import Metrics
+from contextual_bert.server.middleware import RECORD, RequestGuard
+from contextual_bert.server.operation import admin_routes, health_routes
+from contextual_bert.server.problems import KINDS, MEDIA_TYPE, Fault, ProblemError, shown
+from contextual_bert.server.protocol import complete_schemas
+from contextual_bert.server.settings import ServerSettings
+from contextual_bert.server.state import Pipeline, Serving
+
+_HTTP_KINDS = {404: "not-found", 405: "method-not-allowed"}
+
+
+class FaultAnswer(BaseModel):
+    """One thing that is wrong in a request."""
+
+    field: str
+    value: str | None
+    problem: str
+    allowed: str
+
+
+class ProblemAnswer(BaseModel):
+    """A problem document after RFC 9457."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    request_id: str
+    errors: list[FaultAnswer] | None = None
+
+
+def create_app(
+    pipeline: Pipeline, *, load: Callable[[], Pipeline] | None = None, settings: ServerSettings | None = None
+) -> FastAPI:
+    """An ASGI app that completes sets over HTTP.
+
+    Args:
+        pipeline: a CompletionPipeline, or what has its interface.
+        load: gives the pipeline of the next version, catalogue included, whenever a reload is asked for.
+        settings: limits, batches and the key.
+
+    Example:
+        >>> from contextual_bert.inference import CompletionPipeline
+        >>> from contextual_bert.models import (
+        ...     ContextualBertConfig,
+        ...     ContextualBertForMaskedLM,
+        ...     ContextualBertProcessor,
+        ... )
+        >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+        >>> model = ContextualBertForMaskedLM(ContextualBertConfig(vocab_size=5, **sizes))
+        >>> app = create_app(CompletionPipeline(model, ContextualBertProcessor.from_items(["coat", "hat"])))
+        >>> sorted(app.openapi()["paths"])[:3]
+        ['/healthz', '/metrics', '/readyz']
+    """
+    settings = settings if settings is not None else ServerSettings()
+    metrics = Metrics()
+    serving = Serving(pipeline, load=load, metrics=metrics)
+    batcher = Batcher(settings, metrics)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
+        batcher.start()
+        EVENTS.info("started", extra={"details": {"items": len(pipeline.processor.items.values)}})
+        yield
+        await asyncio.to_thread(batcher.close)
+        EVENTS.info("stopped")
+
+    # Its pages of documentation load scripts from elsewhere: /openapi.json is enough.
+    app = _App(title="contextual-bert", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.serving, app.settings = serving, settings
+    app.add_middleware(cast(Any, RequestGuard), settings=settings, metrics=metrics)
+    app.add_exception_handler(HTTPException, _http_problem)
+    app.add_exception_handler(cast(Any, HTTPException.__mro__[1]), _http_problem)
+    app.add_exception_handler(RequestValidationError, _validation_problem)
+    guarded = [Depends(key_check(settings))] if settings.api_key is not None else []
+    app.include_router(completion_routes(serving, batcher, settings), dependencies=guarded)
+    app.include_router(description_routes(serving, settings), dependencies=guarded)
+    app.include_router(health_routes(batcher, metrics))
+    app.include_router(admin_routes(serving, settings))
+    return app
+
+
+class _App(FastAPI):
+    """A FastAPI whose documentation follows the version that is served."""
+
+    serving: Serving
+    settings: ServerSettings
+    _documented: tuple[int, dict[str, Any]] | None = None
+
+    def openapi(self) -> dict[str, Any]:
+        version = self.serving.current
+        if self._documented is None or self._documented[0] != version.number:
+            document = get_openapi(title=self.title, version=self.version, routes=self.routes)
+            body, schemas = complete_schemas(version, self.settings)
+            components = document["components"]["schemas"]
+            for name in ("HTTPValidationError", "ValidationError"):
+                components.pop(name, None)
+            components |= schemas
+            components["ProblemAnswer"] = ProblemAnswer.model_json_schema(ref_template="#/components/schemas/{model}")
+            components |= components["ProblemAnswer"].pop("$defs")
+            content = {"application/json": {"schema": body}}
+            document["paths"][COMPLETE]["post"]["requestBody"] = {"required": True, "content": content}
+            for operations in document["paths"].values():
+                for operation in operations.values():
+                    operation["responses"] = _responses(operation["responses"])
+            self._documented = version.number, document
+        return self._documented[1]
+
+
+def _responses(present: Mapping[str, Any]) -> dict[str, Any]:
+    """The answers of an operation, with those problems that any may have."""
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemAnswer"}}}
+    statuses: dict[int, list[str]] = {}
+    for status, title in KINDS.values():
+        statuses.setdefault(status, []).append(title)
+    problems = {str(s): {"description": "; or: ".join(titles), "content": content} for s, titles in statuses.items()}
+    return {"200": present["200"], **problems}
+
+
+async def _http_problem(request: Request, error: Exception) -> Response:
+    """What the framework found: no such address, or not that method."""
+    status = getattr(error, "status_code", 500)
+    kind = _HTTP_KINDS.get(status, "malformed-request" if status < 500 else "internal-error")
+    allowed = (getattr(error, "headers", None) or {}).get("Allow")
+    detail = f"Allowed: {allowed}." if allowed else "The addresses are in /openapi.json."
+    headers = {"Allow": allowed} if allowed else {}
+    return ProblemError(kind, detail, headers=headers).response(request.scope[RECORD].request_id)
+
+
+async def _validation_problem(request: Request, error: Exception) -> Response:
+    """What the framework found in the parameters of the address."""
+    found = cast(RequestValidationError, error).errors()
+    faults = [
+        Fault(
+            field=".".join(str(step) for step in each["loc"]),
+            value=shown(each.get("input")),
+            problem=each["msg"][:1].lower() + each["msg"][1:],
+            allowed="See /openapi.json.",
+        )
+        for each in found
+    ]
+    detail = "; ".join(f"{each['field']}: {each['problem']}" for each in faults)
+    return ProblemError("invalid-query", f"{detail}.", faults=faults).response(request.scope[RECORD].request_id)

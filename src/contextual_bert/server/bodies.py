@@ -1,0 +1,80 @@
+"""The body of a request as JSON, within the limits of the server; what is too much is refused before it is computed.
+
+What a query may say is for the pipeline to check; here are only shape and size.
+"""
+
+import asyncio
+import json
+from typing import Any, NoReturn, cast
+
+from fastapi import Request
+
+from contextual_bert.inference.queries import MASK, QUERY
+from contextual_bert.server.problems import ProblemError, invalid
+from contextual_bert.server.settings import ServerSettings
+
+
+async def read_json(request: Request, *, timeout_seconds: float) -> Any:
+    """The body of a request.
+
+    Raises:
+        ProblemError: it is no JSON, or does not arrive in time.
+    """
+    media_type = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise ProblemError("not-json", f"The body has the type {media_type!r:.80}. Send application/json.")
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            body = await request.body()
+    except TimeoutError:
+        raise ProblemError(
+            "slow-body", f"The body was not there after {timeout_seconds:g} seconds. Try again."
+        ) from None
+    try:
+        text = body.decode("utf-8")
+        content = json.loads(text, parse_constant=_refuse)
+        if "\\ud" in text or "\\uD" in text:
+            json.dumps(content, ensure_ascii=False).encode("utf-8")  # half a pair of surrogates is no character
+    except RecursionError:
+        raise ProblemError("malformed-request", "The JSON is nested too deeply.") from None
+    except UnicodeError:
+        raise ProblemError(
+            "malformed-request", "The body is not UTF-8, or names a character that does not exist."
+        ) from None
+    except ValueError as error:
+        place = f" at line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise ProblemError("malformed-request", f"The body is not valid JSON{place}. {QUERY}") from None
+    return content
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)
+
+
+def queries_of(content: Any, settings: ServerSettings) -> tuple[list[dict[str, Any]], bool]:
+    """The queries of a body, and whether it was a list of them.
+
+    Raises:
+        ProblemError: something else, or more than the limits allow.
+    """
+    is_list = isinstance(content, list)
+    queries = cast("list[Any]", content if is_list else [content])
+    if len(queries) > settings.max_queries:
+        limit = f"Send at most {settings.max_queries} queries at once."
+        raise ProblemError("invalid-query", f"The list has {len(queries)} queries. {limit}")
+    for row, query in enumerate(queries):
+        place = f"[{row}]" if is_list else ""
+        if not isinstance(query, dict):
+            raise invalid(place or "body", query, "it is not a query", allowed=QUERY)
+        items: Any = cast("dict[str, Any]", query).get("items", [])
+        if not isinstance(items, list):
+            continue  # the pipeline says what is wrong
+        field = f"{place}.items" if place else "items"
+        num_items, num_blanks = len(cast("list[Any]", items)), cast("list[Any]", items).count(MASK)
+        if num_items > settings.max_set_length:
+            allowed = f"Give at most {settings.max_set_length}."
+            raise invalid(field, items, f"the set has {num_items} items", allowed=allowed)
+        if num_blanks > settings.max_blanks:
+            allowed = f"Give at most {settings.max_blanks}."
+            raise invalid(field, items, f"the set has {num_blanks} {MASK}", allowed=allowed)
+    return queries, is_list

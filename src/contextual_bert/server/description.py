@@ -1,0 +1,130 @@
+"""``/v1/schema`` and ``/v1/items``: what can be asked, and about which items. Neither needs the model."""
+
+import inspect
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel
+
+from contextual_bert.context import Categorical, Feature, MultiCategorical, Numerical, Vector
+from contextual_bert.inference import CONSTRAINTS, query_model
+from contextual_bert.server.items import find_items
+from contextual_bert.server.protocol import feature_schema
+from contextual_bert.server.settings import ServerSettings
+from contextual_bert.server.state import Serving
+
+
+class FeatureAnswer(BaseModel):
+    """A feature of the context: what it reads, the values it knows, where its bins begin and end."""
+
+    name: str
+    kind: str
+    reads: str
+    values: list[str] | None = None
+    edges: list[float] | None = None
+    size: int | None = None
+    json_schema: dict[str, Any]
+
+
+class ConstraintAnswer(BaseModel):
+    """A constraint: its keys in a query, and what their values look like."""
+
+    name: str
+    keys: list[str]
+    description: str
+    json_schema: dict[str, Any]
+
+
+class VersionAnswer(BaseModel):
+    """Which version answers, and since when."""
+
+    number: int
+    loaded_at: str
+
+
+class SchemaAnswer(BaseModel):
+    """What can be asked of this server."""
+
+    version: VersionAnswer
+    features: list[FeatureAnswer]
+    constraints: list[ConstraintAnswer]
+    attributes: list[str]
+    counts: dict[str, int]
+    limits: dict[str, float]
+
+
+class ItemAnswer(BaseModel):
+    """An item; ``in_stock`` is null where the server has no catalogue."""
+
+    item: str
+    in_stock: bool | None
+    attributes: dict[str, Any]
+
+
+class ItemsAnswer(BaseModel):
+    """A page of the items that were found, and how many there are in all."""
+
+    total: int
+    offset: int
+    items: list[ItemAnswer]
+
+
+def description_routes(serving: Serving, settings: ServerSettings) -> APIRouter:
+    """The routes that describe what is served."""
+    router = APIRouter(tags=["description"])
+
+    @router.get("/v1/schema", response_model=SchemaAnswer, summary="What can be asked")
+    def schema() -> SchemaAnswer:
+        """The features of the context, the constraints, the attributes of the catalogue, counts and limits."""
+        version = serving.current
+        found = version.pipeline.processor.schema
+        catalogue = version.pipeline.catalogue
+        counts = {"items": len(version.pipeline.processor.items.values)}
+        if catalogue is not None:
+            counts |= {"items_in_catalogue": int(catalogue.is_known.sum()), "in_stock": int(catalogue.in_stock.sum())}
+        limits = {name: value for name, value in vars(settings).items() if name.startswith(("max_", "deadline"))}
+        return SchemaAnswer(
+            version=VersionAnswer(number=version.number, loaded_at=version.loaded_at),
+            features=[_feature(each) for each in found.features] if found is not None else [],
+            constraints=_constraints(),
+            attributes=list(catalogue.table.column_names) if catalogue is not None else [],
+            counts=counts,
+            limits=limits,
+        )
+
+    @router.get("/v1/items", response_model=ItemsAnswer, summary="Find items by name")
+    def items(
+        text: Annotated[str, Query(max_length=200, description="A piece of the name, whatever its case.")] = "",
+        match: Annotated[Literal["substring", "prefix"], Query(description="Where the text stands.")] = "substring",
+        offset: Annotated[int, Query(ge=0, le=1 << 31, description="How many to pass over.")] = 0,
+        limit: Annotated[int, Query(ge=1, le=settings.max_page)] = min(20, settings.max_page),
+    ) -> ItemsAnswer:
+        """Items in the order of the model's vocabulary, with what the catalogue says of them."""
+        total, page = find_items(serving.current, text, is_prefix=match == "prefix", offset=offset, limit=limit)
+        return ItemsAnswer(total=total, offset=offset, items=[ItemAnswer(**each) for each in page])
+
+    return router
+
+
+def _feature(feature: Feature) -> FeatureAnswer:
+    return FeatureAnswer(
+        name=feature.name,
+        kind=feature.kind,
+        reads=feature.column,
+        values=list(feature.values) if isinstance(feature, Categorical | MultiCategorical) else None,
+        edges=list(feature.edges) if isinstance(feature, Numerical) else None,
+        size=feature.size if isinstance(feature, Vector) else None,
+        json_schema=feature_schema(feature),
+    )
+
+
+def _constraints() -> list[ConstraintAnswer]:
+    whole = query_model().model_json_schema()
+    definitions = whole.get("$defs", {})
+    found: list[ConstraintAnswer] = []
+    for each in CONSTRAINTS.values():
+        properties = {key: whole["properties"][key] for key in each.keys}
+        schema = {"type": "object", "properties": properties} | ({"$defs": definitions} if definitions else {})
+        about = (inspect.getdoc(each.function) or "").partition("\n\n")[0]
+        found.append(ConstraintAnswer(name=each.name, keys=list(each.keys), description=about, json_schema=schema))
+    return found

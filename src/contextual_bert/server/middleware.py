@@ -1,0 +1,109 @@
+"""Around every request: its id, its size, its time, its line in the log, and a problem document for whatever escapes.
+
+Plain ASGI, so that a body is counted while it arrives. It knows no route.
+"""
+
+import re
+import uuid
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from contextual_bert.server.logs import EVENTS, REQUESTS, RequestRecord
+from contextual_bert.server.metrics import Metrics
+from contextual_bert.server.problems import ProblemError
+from contextual_bert.server.settings import ServerSettings
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+RECORD = "contextual_bert.record"
+UNMATCHED = "unmatched"
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9_.:-]{1,64}")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class RequestGuard:
+    """The outermost layer of the app.
+
+    Args:
+        app: what is inside.
+        settings: the largest body.
+        metrics: told about every request.
+    """
+
+    def __init__(self, app: Callable[..., Awaitable[None]], *, settings: ServerSettings, metrics: Metrics) -> None:
+        self.app, self.settings, self.metrics = app, settings, metrics
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        given = headers.get(b"x-request-id", b"")
+        record = RequestRecord(given.decode() if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex)
+        scope[RECORD] = record
+        status: list[int] = []
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                status.append(message["status"])
+                message["headers"] = [*message.get("headers", []), (b"x-request-id", record.request_id.encode())]
+            await send(message)
+
+        try:
+            await self._run(scope, self._counted(headers, receive), answer, status)
+        finally:
+            self._note(scope, record, status[0] if status else 499)
+
+    async def _run(self, scope: Message, receive: Receive, answer: Send, status: list[int]) -> None:
+        record: RequestRecord = scope[RECORD]
+        try:
+            await self.app(scope, receive, answer)
+        except Exception as error:
+            problem = (
+                error
+                if isinstance(error, ProblemError)
+                else ProblemError("internal-error", "The server's log says more.")
+            )
+            if problem is not error:
+                EVENTS.exception("a request failed", extra={"details": {"request_id": record.request_id}})
+            if not status:
+                await problem.response(record.request_id)(scope, receive, answer)
+
+    def _counted(self, headers: dict[bytes, bytes], receive: Receive) -> Receive:
+        """``receive``, which raises as soon as a body is too large; at once where its length says so."""
+        limit, seen = self.settings.max_body_bytes, 0
+        length = headers.get(b"content-length", b"0")
+        announced = int(length[:20]) if length.isdigit() else 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            too_large = ProblemError(
+                "body-too-large", f"A request has at most {limit:,} bytes. Send fewer queries at once."
+            )
+            if announced > limit:
+                raise too_large
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > limit:
+                raise too_large
+            return message
+
+        return counted
+
+    def _note(self, scope: Message, record: RequestRecord, status: int) -> None:
+        seconds = record.seconds
+        route = getattr(scope.get("route"), "path", UNMATCHED)
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        self.metrics.requests.labels(route, method, str(status)).inc()
+        self.metrics.request_seconds.labels(route).observe(seconds)
+        details = {
+            "request_id": record.request_id,
+            "method": method,
+            "route": route,
+            "status": status,
+            "milliseconds": round(1000 * seconds, 3),
+            **record.details,
+        }
+        REQUESTS.info("request", extra={"details": details})

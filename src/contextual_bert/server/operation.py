@@ -1,0 +1,133 @@
+"""What an operator asks: is it alive, is it ready, how is it doing; load the new version, this is sold out."""
+
+import asyncio
+from typing import Any, cast
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel
+
+from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
+from contextual_bert.inference.fields import names_of
+from contextual_bert.server.batching import Batcher
+from contextual_bert.server.bodies import read_json
+from contextual_bert.server.description import VersionAnswer
+from contextual_bert.server.keys import key_check
+from contextual_bert.server.logs import EVENTS
+from contextual_bert.server.metrics import Metrics
+from contextual_bert.server.problems import ProblemError, invalid, problem_of
+from contextual_bert.server.settings import ServerSettings
+from contextual_bert.server.state import ReloadingError, Serving
+
+STOCK_KEYS = ("in_stock", "out_of_stock")
+STOCK_BODY = {
+    "type": "object",
+    "properties": {key: {"type": "array", "items": {"type": ["string", "number", "boolean"]}} for key in STOCK_KEYS},
+    "additionalProperties": False,
+}
+
+
+class StatusAnswer(BaseModel):
+    """How the server is."""
+
+    status: str
+
+
+class StockAnswer(BaseModel):
+    """``changed``: items whose stock was set; ``unknown_items``: those that the model does not know."""
+
+    changed: int
+    unknown_items: list[str]
+
+
+def health_routes(batcher: Batcher, metrics: Metrics) -> APIRouter:
+    """The routes for whoever starts, stops and watches the server."""
+    router = APIRouter(tags=["operation"])
+
+    @router.get("/healthz", response_model=StatusAnswer, summary="Is the process alive")
+    async def healthz() -> StatusAnswer:
+        """Fails if the thread of the model has died: start the server again."""
+        if not batcher.is_alive:
+            raise ProblemError("not-ready", "The thread of the model is not running.")
+        return StatusAnswer(status="alive")
+
+    @router.get("/readyz", response_model=StatusAnswer, summary="Does it take queries")
+    async def readyz() -> StatusAnswer:
+        """Fails while the server starts and while it stops."""
+        if not batcher.is_taking:
+            raise ProblemError("not-ready", "The server is starting or stopping.")
+        return StatusAnswer(status="ready")
+
+    @router.get("/metrics", response_class=Response, summary="Metrics for Prometheus")
+    def read_metrics() -> Response:
+        """In Prometheus' text format."""
+        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    return router
+
+
+def admin_routes(serving: Serving, settings: ServerSettings) -> APIRouter:
+    """The routes that change what is served; only with the key."""
+    router = APIRouter(prefix="/v1/admin", tags=["operation"], dependencies=[Depends(key_check(settings))])
+
+    @router.post("/reload", response_model=VersionAnswer, summary="Load the run and the catalogue again")
+    async def reload() -> VersionAnswer:
+        """Read the run and the catalogue anew; queries that came in before are answered by the version before.
+
+        If they cannot be loaded, the present version goes on. Stock that was posted stays as it was posted.
+        """
+        return await asyncio.to_thread(reload_now, serving)
+
+    body = {"requestBody": {"required": True, "content": {"application/json": {"schema": STOCK_BODY}}}}
+
+    @router.post("/stock", response_model=StockAnswer, summary="Say what is in stock", openapi_extra=body)
+    async def stock(request: Request) -> StockAnswer:
+        """Set single items to be in stock or not; all others stay as they are."""
+        changes = _changes(await read_json(request, timeout_seconds=settings.deadline_seconds))
+        try:
+            unknown = serving.set_stock(changes)
+        except ConfigurationError as error:
+            raise ProblemError("conflict", str(error)) from None
+        return StockAnswer(changed=len(changes) - len(unknown), unknown_items=list(unknown))
+
+    return router
+
+
+def reload_now(serving: Serving) -> VersionAnswer:
+    """Replace the version that answers.
+
+    Raises:
+        ProblemError: there is none to replace it with, it is being replaced, or the new one does not load.
+    """
+    if not serving.can_reload:
+        raise ProblemError("conflict", "This server was made from a pipeline and has nothing to reload from.")
+    try:
+        version = serving.reload()
+    except ReloadingError:
+        raise ProblemError("conflict", "Another reload has not ended yet. Try again then.") from None
+    except Exception as error:
+        EVENTS.exception("reload failed")
+        raise ProblemError("reload-failed", "The version before goes on. The server's log says why.") from error
+    EVENTS.info("reloaded", extra={"details": {"version": version.number}})
+    return VersionAnswer(number=version.number, loaded_at=version.loaded_at)
+
+
+def _changes(content: Any) -> dict[str, bool]:
+    """Item -> whether it is in stock from now on."""
+    if not isinstance(content, dict):
+        raise invalid("body", content, "it is no record", allowed=f"Give lists of items: {', '.join(STOCK_KEYS)}.")
+    given = cast("dict[str, Any]", content)
+    changes: dict[str, bool] = {}
+    for key, value in given.items():
+        if key not in STOCK_KEYS:
+            raise invalid(key, value, "the key is unknown", allowed=did_you_mean(key, STOCK_KEYS))
+        try:
+            names = names_of(value, key=key)
+        except DataError as error:
+            raise problem_of(error, [given], is_list=False) from None
+        twice = [name for name in names if changes.get(name, key == "in_stock") != (key == "in_stock")]
+        if twice:
+            raise invalid(key, twice[0], "the item is in both lists", allowed="Name every item once.")
+        changes |= dict.fromkeys(names, key == "in_stock")
+    return changes

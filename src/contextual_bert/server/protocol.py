@@ -1,0 +1,137 @@
+"""What requests and answers look like, as pydantic models made from the run that is served, for OpenAPI.
+
+A context has the run's own features with their values, a query the constraints that are registered, an answer what
+``answers.py`` says. They describe; what a query may hold is checked by the pipeline itself, so that the server and the
+library say the same. It knows no HTTP.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, get_args, get_origin, get_type_hints, is_typeddict
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema, create_model
+
+from contextual_bert.context import Categorical, ContextSchema, Feature, MultiCategorical, Numerical
+from contextual_bert.inference import Answer, query_model
+from contextual_bert.server.settings import ServerSettings
+from contextual_bert.server.state import Version
+
+MOST_ENUMERATED, NUM_EXAMPLES = 50, 10
+SINGLE: dict[str, Any] = {"type": ["string", "number", "boolean"]}
+REFERENCE = "#/components/schemas/{model}"
+_NUMBER_TEXT = r"^[+-]?([0-9]{1,15}(\.[0-9]{0,15})?|\.[0-9]{1,15})$"
+_DAY = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])([T ].*)?$"
+
+
+def feature_schema(feature: Feature) -> dict[str, Any]:
+    """The JSON schema of a feature's value: what it knows, and what else it takes.
+
+    Example:
+        >>> feature_schema(Numerical(name="age", edges=(30, 60)))["description"]
+        'A number; bins begin at 30 and end at 60, what lies beyond falls into the first or the last. null: missing.'
+    """
+    if isinstance(feature, Categorical):
+        known, examples = _values(feature.values)
+        about = f"One of {len(feature.values):,} values; another one counts as unknown. null: missing."
+        return {"anyOf": [known, SINGLE, {"type": "null"}], "examples": examples, "description": about}
+    if isinstance(feature, MultiCategorical):
+        known, examples = _values(feature.values)
+        cells = {"anyOf": [known, SINGLE, {"type": "null"}]}
+        about = f"Any of {len(feature.values):,} values; others count as unknown. [] is known to have none."
+        kinds: list[dict[str, Any]] = [{"type": "array", "items": cells}, {"type": "null"}]
+        if feature.separator is not None:
+            kinds.append({"type": "string"})
+            about += f" Also text with {feature.separator!r} between values."
+        return {"anyOf": kinds, "examples": [examples[:2]], "description": f"{about} null: missing."}
+    if isinstance(feature, Numerical):
+        kinds = [{"type": "number"}, {"type": "string", "pattern": _NUMBER_TEXT}, {"type": "null"}]
+        about = "A number."
+        if edges := feature.edges:
+            about = f"A number; bins begin at {edges[0]:g} and end at {edges[-1]:g}, what lies beyond falls into the "
+            about += "first or the last."
+        return {"anyOf": kinds, "examples": [*edges[:1], *edges[-1:]], "description": f"{about} null: missing."}
+    vector = {"type": "array", "items": {"type": "number"}, "minItems": feature.size, "maxItems": feature.size}
+    return {"anyOf": [vector, {"type": "null"}], "description": f"{feature.size} numbers. null: missing."}
+
+
+def _values(values: tuple[str, ...]) -> tuple[dict[str, Any], list[str]]:
+    """The known values as an enumeration, as examples where there are many; and some of them."""
+    examples = list(values[:NUM_EXAMPLES])
+    if len(values) <= MOST_ENUMERATED:
+        return {"type": "string", "enum": list(values), "title": "known values"}, examples
+    return {"type": "string", "examples": examples, "title": "known values, all of them in /v1/schema"}, examples
+
+
+def context_model(schema: ContextSchema | None) -> type[BaseModel]:
+    """The model of a context: a field a feature, and one a raw column that features read in part.
+
+    Example:
+        >>> schema = ContextSchema(features=(Categorical(name="sex", values=("f", "m")),))
+        >>> list(context_model(schema).model_json_schema()["properties"])
+        ['sex']
+    """
+    if schema is None:
+        return create_model("Context", __config__=ConfigDict(extra="allow"), __doc__="Not used by this model.")
+    described: dict[str, dict[str, Any]] = {each.name: feature_schema(each) for each in schema.features}
+    for each in schema.features:
+        if each.column not in described:
+            part = each.part if isinstance(each, Categorical | Numerical) else None
+            described[each.column] = _date_schema() if part else feature_schema(each)
+    # Any text can be the name of a feature; that of a pydantic field cannot.
+    fields: dict[str, Any] = {
+        f"feature_{number}": (Annotated[Any, WithJsonSchema(value)], Field(default=None, alias=name))
+        for number, (name, value) in enumerate(described.items())
+    }
+    about = "Who asks. A feature that is left out is missing."
+    return create_model("Context", __config__=ConfigDict(extra="forbid"), __doc__=about, **fields)
+
+
+def _date_schema() -> dict[str, Any]:
+    day = {"type": "string", "pattern": _DAY}
+    return {
+        "anyOf": [day, {"type": "null"}],
+        "examples": ["2016-03-05"],
+        "description": "A day in ISO 8601, from which features of the context are taken. null: missing.",
+    }
+
+
+def query_for(schema: ContextSchema | None, settings: ServerSettings) -> type[BaseModel]:
+    """The model of a query: items, the run's context, and the constraints that are registered now."""
+    limits: dict[str, Any] = {"type": "array", "items": SINGLE, "maxItems": settings.max_set_length}
+    about = (
+        f"The set, with [MASK] where an item is missing (at most {settings.max_blanks}); without one, one more item is "
+        "proposed. Items that the model does not know are listed in the answer."
+    )
+    fields: dict[str, Any] = {
+        "items": (Annotated[list[str], WithJsonSchema(limits)], Field(default=[], description=about)),
+        "context": (context_model(schema) | None, None),
+    }
+    return create_model("Query", __base__=query_model(), __doc__="A set to complete.", **fields)
+
+
+@cache
+def answer_model() -> type[BaseModel]:
+    """The model of an answer, made from the record that the pipeline gives."""
+    return _model_of(Answer)
+
+
+def _model_of(record: Any) -> type[BaseModel]:
+    about = (record.__doc__ or "").split("\n\n")[0]
+    fields: dict[str, Any] = {name: (_plain(kind), ...) for name, kind in get_type_hints(record).items()}
+    return create_model(record.__name__, __doc__=about, **fields)
+
+
+def _plain(kind: Any) -> Any:
+    """The annotation with models where it has typed dictionaries, which pydantic takes from Python 3.12 on only."""
+    if is_typeddict(kind):
+        return _model_of(kind)
+    arguments = tuple(_plain(each) for each in get_args(kind))
+    return get_origin(kind)[arguments] if arguments and get_origin(kind) in (list, dict) else kind
+
+
+def complete_schemas(version: Version, settings: ServerSettings) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The schema of the body of a completion, and the schemas that it refers to by name."""
+    query: Any = query_for(version.pipeline.processor.schema, settings)
+    many: Any = Annotated[list[query], Field(max_length=settings.max_queries)]
+    schema = TypeAdapter(query | many).json_schema(ref_template=REFERENCE)
+    return schema, schema.pop("$defs", {})

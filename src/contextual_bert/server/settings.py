@@ -1,0 +1,66 @@
+"""What an operator decides about a server: its limits, its batches, its key. It knows no request and no model."""
+
+from dataclasses import dataclass, field, fields
+
+from contextual_bert.errors import ConfigurationError
+
+SHORTEST_KEY = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerSettings:
+    """Limits of requests and batches.
+
+    Args:
+        max_batch: queries that are computed together.
+        max_wait_milliseconds: how long the first query of a batch waits for others while the model is idle.
+        max_queue: queries that wait; more are refused with 429.
+        deadline_seconds: from the arrival of a request to its answer; a request may ask for less.
+        max_body_bytes: of a request.
+        max_queries: of a request.
+        max_set_length: items of a set, blanks included.
+        max_blanks: [MASK] of a set.
+        max_top_k: proposals a slot.
+        max_page: items that a search answers at once.
+        api_key: what the header X-API-Key has to say, printable ASCII; None: everybody may ask, nobody may administer.
+        has_contexts_in_logs: whether contexts are written to the log; they may be personal.
+
+    Raises:
+        ConfigurationError: a limit below 1, a queue that a single request may overfill, a key that can be guessed.
+
+    Example:
+        >>> ServerSettings(max_batch=32).max_queue
+        1024
+    """
+
+    max_batch: int = 64
+    max_wait_milliseconds: float = 2.0
+    max_queue: int = 1024
+    deadline_seconds: float = 5.0
+    max_body_bytes: int = 1 << 20
+    max_queries: int = 64
+    max_set_length: int = 64
+    max_blanks: int = 8
+    max_top_k: int = 100
+    max_page: int = 100
+    api_key: str | None = field(default=None, repr=False)
+    has_contexts_in_logs: bool = False
+
+    def __post_init__(self) -> None:
+        for name in (each.name for each in fields(self) if each.name.startswith("max_")):
+            lowest = 0 if name == "max_wait_milliseconds" else 1
+            if getattr(self, name) < lowest:
+                raise ConfigurationError(f"{name}={getattr(self, name)}: give {lowest} or more.")
+        if not 0 < self.deadline_seconds < float("inf"):
+            raise ConfigurationError(f"deadline_seconds={self.deadline_seconds}: give a number of seconds above 0.")
+        if self.max_queue < self.max_queries:
+            raise ConfigurationError(
+                f"max_queue={self.max_queue} is less than the {self.max_queries} queries that a request may have, "
+                "which could then never be answered. Give a longer queue or a lower max_queries."
+            )
+        key = self.api_key
+        if key is not None and (len(key) < SHORTEST_KEY or not (key.isascii() and key.isprintable()) or " " in key):
+            raise ConfigurationError(
+                f"The API key needs at least {SHORTEST_KEY} printable ASCII characters without spaces. Make one with "
+                "python -c 'import secrets; print(secrets.token_urlsafe(32))'."
+            )

@@ -1,0 +1,145 @@
+"""What answers at this moment: one run and its catalogue, immutable as a whole and replaced in one step.
+
+A request keeps the version it came in under, so that a reload drops nothing and no answer mixes two models. It knows
+no HTTP.
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.inference import Answer, Catalogue
+from contextual_bert.inference.queries import read_request
+from contextual_bert.models import ContextualBertProcessor
+from contextual_bert.server.metrics import Metrics
+
+Queries = Sequence[Mapping[str, Any]]
+
+
+class Pipeline(Protocol):
+    """What a server needs of a CompletionPipeline, so that another one can stand in its place."""
+
+    @property
+    def processor(self) -> ContextualBertProcessor: ...
+
+    @property
+    def catalogue(self) -> Catalogue | None: ...
+
+    def permitted(self, request: Any, *, row: int) -> Any: ...
+
+    def __call__(self, queries: Any, *, top_k: int, batch_size: int) -> Any: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Version:
+    """One loaded run: ``number`` counts the versions of this process from 1."""
+
+    pipeline: Pipeline
+    number: int
+    loaded_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    @property
+    def feature_names(self) -> frozenset[str]:
+        """The names that a context may have."""
+        schema = self.pipeline.processor.schema
+        return frozenset((*schema.names, *schema.columns)) if schema is not None else frozenset()
+
+    def answers(self, queries: Queries, *, top_k: int, batch_size: int) -> list[Answer]:
+        """One answer a query, in order."""
+        return self.pipeline(list(queries), top_k=top_k, batch_size=batch_size)
+
+    def check(self, queries: Queries) -> None:
+        """Raise what ``answers`` would raise about these queries, without computing them."""
+        requests = [read_request(query, row=row) for row, query in enumerate(queries)]
+        self.pipeline.processor.encode_context([each.context for each in requests], num_rows=len(requests))
+        for row, request in enumerate(requests):
+            self.pipeline.permitted(request, row=row)
+
+
+class ReloadingError(RuntimeError):
+    """Another reload has not ended yet."""
+
+
+class Serving:
+    """The version that answers, and how it is replaced.
+
+    Args:
+        pipeline: the first version's.
+        load: gives the pipeline of the next version, catalogue included; None: there is no reload.
+        metrics: told about reloads.
+
+    Relation to its siblings:
+        ``batching.py`` computes each request with the ``Version`` that was ``current`` when it came in.
+    """
+
+    def __init__(
+        self, pipeline: Pipeline, *, load: Callable[[], Pipeline] | None = None, metrics: Metrics | None = None
+    ) -> None:
+        self.current = Version(pipeline, 1)
+        self._load = load
+        self._metrics = metrics if metrics is not None else Metrics()
+        self._metrics.version.set(1)
+        self._posted_stock: dict[str, bool] = {}
+        self._stock_lock = threading.Lock()
+        self._reload_lock = threading.Lock()
+
+    @property
+    def can_reload(self) -> bool:
+        """Whether there is a way to load a new version."""
+        return self._load is not None
+
+    def reload(self) -> Version:
+        """Load the next version, try it, and let it answer; if that fails, the present one goes on.
+
+        Raises:
+            ReloadingError: another reload has not ended yet.
+            ConfigurationError: there is no way to load one.
+            Exception: whatever loading raises.
+        """
+        if self._load is None:
+            raise ConfigurationError("This server was made without load=..., so there is nothing to reload from.")
+        if not self._reload_lock.acquire(blocking=False):
+            raise ReloadingError
+        try:
+            pipeline = self._load()
+            # The first call is the slow one, and it shows whether the run answers at all.
+            pipeline([{"items": []}], top_k=1, batch_size=1)
+            with self._stock_lock:
+                self._post(pipeline.catalogue, self._posted_stock)
+                self.current = Version(pipeline, self.current.number + 1)
+        except BaseException:
+            self._metrics.reloads.labels("failed").inc()
+            raise
+        finally:
+            self._reload_lock.release()
+        self._metrics.reloads.labels("succeeded").inc()
+        self._metrics.version.set(self.current.number)
+        return self.current
+
+    def set_stock(self, changes: Mapping[str, bool]) -> tuple[str, ...]:
+        """Say what is in stock from now on; it outlives a reload.
+
+        Returns:
+            The items that the model does not know, for which nothing changes.
+
+        Raises:
+            ConfigurationError: there is no catalogue.
+        """
+        with self._stock_lock:
+            catalogue = self.current.pipeline.catalogue
+            if catalogue is None:
+                raise ConfigurationError("The server was started without a catalogue, so it knows no stock.")
+            self._posted_stock |= {item: stock for item, stock in changes.items() if item in catalogue.vocabulary}
+            return self._post(catalogue, changes)
+
+    @staticmethod
+    def _post(catalogue: Catalogue | None, changes: Mapping[str, bool]) -> tuple[str, ...]:
+        strangers: tuple[str, ...] = ()
+        for stock in (True, False):
+            items = [item for item, is_in_stock in changes.items() if is_in_stock is stock]
+            if items and catalogue is not None:
+                strangers += catalogue.set_stock(items, stock)
+        return strangers

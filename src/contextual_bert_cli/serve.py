@@ -1,0 +1,117 @@
+"""``contextual-bert serve``: a run over HTTP."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from contextual_bert_cli import options
+from contextual_bert_cli.failures import Interrupted
+from contextual_bert_cli.output import calm_transformers, remark, working
+
+if TYPE_CHECKING:
+    from contextual_bert import CompletionPipeline
+
+EXAMPLE = """\b
+Example:
+  contextual-bert serve runs/gsu --catalogue items.parquet
+  curl localhost:8000/v1/complete -H 'Content-Type: application/json' -d '{"items": ["coat-1"], "context": {"age": 34}}'
+"""
+KEY_VARIABLE = "CONTEXTUAL_BERT_API_KEY"
+_EXTRA = ("fastapi", "starlette", "uvicorn", "prometheus_client")
+
+
+def command(
+    directory: options.RunDirectory,
+    *,
+    catalogue: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help=f"The shop's table, one row an item: {options.DATA_FORMATS}."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all of this machine.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+    api_key_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help=f"File with the API key; left out, {KEY_VARIABLE} is read."),
+    ] = None,
+    max_batch: Annotated[int, typer.Option(min=1, help="Queries that are computed together.")] = 64,
+    max_wait: Annotated[
+        float, typer.Option(min=0, metavar="MILLISECONDS", help="How long an idle model waits for more queries.")
+    ] = 2.0,
+    max_queue: Annotated[int, typer.Option(min=1, help="Queries that wait; more are refused with 429.")] = 1024,
+    deadline: Annotated[float, typer.Option(metavar="SECONDS", help="Most time from request to answer.")] = 5.0,
+    max_body: Annotated[int, typer.Option(min=1, metavar="BYTES", help="Largest request.")] = 1 << 20,
+    max_queries: Annotated[int, typer.Option(min=1, help="Queries of a request.")] = 64,
+    max_set: Annotated[int, typer.Option(min=1, help="Items of a set.")] = 64,
+    max_blanks: Annotated[int, typer.Option(min=1, help="[MASK] of a set.")] = 8,
+    max_top: Annotated[int, typer.Option(min=1, help="Proposals a [MASK].")] = 100,
+    log_contexts: Annotated[
+        bool, typer.Option("--log-contexts", help="Write the contexts of queries to the log; they may be personal.")
+    ] = False,
+    device: options.Device = "auto",
+) -> None:
+    """Answer queries over HTTP until Ctrl-C or SIGTERM; SIGHUP loads run and catalogue again."""
+    try:
+        from contextual_bert.server import ServerSettings, create_app, serve
+    except ModuleNotFoundError as error:
+        raise _missing(error) from None
+    from contextual_bert import CompletionPipeline
+    from contextual_bert.benchmark.checks import load_recipe
+    from contextual_bert.training import chosen_device
+
+    calm_transformers()
+    settings = ServerSettings(
+        max_batch=max_batch,
+        max_wait_milliseconds=max_wait,
+        max_queue=max_queue,
+        deadline_seconds=deadline,
+        max_body_bytes=max_body,
+        max_queries=max_queries,
+        max_set_length=max_set,
+        max_blanks=max_blanks,
+        max_top_k=max_top,
+        api_key=read_key(api_key_file),
+        has_contexts_in_logs=log_contexts,
+    )
+    place = chosen_device(device)
+
+    def load() -> "CompletionPipeline":
+        load_recipe(directory)
+        return CompletionPipeline.from_pretrained(directory, device=place, catalogue=catalogue)
+
+    with working(f"loading {directory}"):
+        pipeline = load()
+    remark(*(pipeline.catalogue.findings() if pipeline.catalogue is not None else ()))
+    try:
+        serve(create_app(pipeline, load=load, settings=settings), host=host, port=port)
+    except KeyboardInterrupt:
+        raise Interrupted("Stopped. What was accepted has been answered.") from None
+
+
+def read_key(path: Path | None) -> str | None:
+    """The API key of the file, or of the environment; None where there is none.
+
+    Raises:
+        ConfigurationError: no such file, or nothing in it.
+    """
+    from contextual_bert.errors import ConfigurationError
+
+    if path is None:
+        return os.environ.get(KEY_VARIABLE) or None
+    try:
+        key = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"--api-key-file {path} cannot be read: {error}. Give a text file.") from error
+    if not key:
+        raise ConfigurationError(f"--api-key-file {path} is empty. Write the key into it.")
+    return key
+
+
+def _missing(error: ModuleNotFoundError) -> Exception:
+    """What to do about a package of the extra that is not installed; the error itself if it is another one."""
+    from contextual_bert.errors import ConfigurationError
+
+    if (error.name or "").partition(".")[0] not in _EXTRA:
+        return error
+    return ConfigurationError(f"serve needs {error.name}. Install it: pip install 'contextual-bert[serve]'")
