@@ -83,8 +83,10 @@ def command(
     with working(f"loading {directory}"):
         pipeline = load()
     remark(*(pipeline.catalogue.findings() if pipeline.catalogue is not None else ()))
+    app = create_app(pipeline, load=load, settings=settings)
+    del pipeline  # after a reload nobody needs it
     try:
-        serve(create_app(pipeline, load=load, settings=settings), host=host, port=port)
+        serve(app, host=host, port=port)
     except KeyboardInterrupt:
         raise Interrupted("Stopped. What was accepted has been answered.") from None
 

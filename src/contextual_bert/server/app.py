@@ -78,7 +78,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         batcher.start()
-        EVENTS.info("started", extra={"details": {"items": len(pipeline.processor.items.values)}})
+        EVENTS.info("started", extra={"details": {"version": serving.current.number}})
         yield
         await asyncio.to_thread(batcher.close)
         EVENTS.info("stopped")

@@ -165,6 +165,7 @@ class Batcher:
         while (batch := self._next_batch()) is not None:
             if batch:
                 self._compute(batch)
+                batch.clear()  # a version that was replaced is not kept while nothing comes
 
     def _next_batch(self) -> list[Job] | None:
         """The requests to compute together, none where nobody waits for them any more; None at the end."""

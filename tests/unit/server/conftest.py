@@ -1,0 +1,140 @@
+"""A small model with a catalogue, pipelines that can be held up, and clients of an app in this process."""
+
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+import torch
+from fastapi import FastAPI
+
+from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical
+from contextual_bert.inference import Catalogue, CompletionPipeline
+from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
+from contextual_bert.server import create_app
+
+ITEMS = ("coat", "hat", "bag", "belt", "shoes", "17", "scarf", "tie")
+SCHEMA = ContextSchema(
+    features=(
+        Categorical(name="gender", values=("female", "male")),
+        Numerical(name="age", edges=(30, 60)),
+        MultiCategorical(name="brands", values=("acme", "hooli")),
+        Categorical(name="month", values=tuple(str(number) for number in range(1, 13)), source="date", part="month"),
+    )
+)
+SHOP = pa.table(
+    {
+        "id": [*ITEMS[:7], "kilt"],
+        "category": ["coat", "hat", "bag", "belt", "shoes", None, "scarf", "skirt"],
+        "price": [90.0, 20.0, 60.0, 15.0, 80.0, 5.0, None, 40.0],
+        "in_stock": [True, True, False, True, True, True, True, True],
+    }
+)
+KEY = "a-key-that-nobody-guesses"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def make_pipeline(
+    seed: int = 0, *, has_catalogue: bool = True, schema: ContextSchema = SCHEMA
+) -> CompletionPipeline:
+    torch.manual_seed(seed)
+    config = ContextualBertConfig.from_schema(
+        schema,
+        conditioning="global_state_update",
+        vocab_size=len(ITEMS) + 3,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        initializer_range=0.5,
+    )
+    processor = ContextualBertProcessor.from_items(ITEMS, schema)
+    catalogue = Catalogue(SHOP, processor.items) if has_catalogue else None
+    return CompletionPipeline(ContextualBertForMaskedLM(config), processor, catalogue=catalogue)
+
+
+class HeldPipeline:
+    """A pipeline that waits until ``gate`` is set, and remembers what it computed."""
+
+    def __init__(self, pipeline: CompletionPipeline) -> None:
+        self.inner, self.gate, self.is_computing = pipeline, threading.Event(), threading.Event()
+        self.computed: list[list[Any]] = []
+
+    @property
+    def processor(self) -> ContextualBertProcessor:
+        return self.inner.processor
+
+    @property
+    def catalogue(self) -> Catalogue | None:
+        return self.inner.catalogue
+
+    def permitted(self, request: Any, *, row: int) -> Any:
+        return self.inner.permitted(request, row=row)
+
+    def __call__(self, queries: Any, *, top_k: int, batch_size: int) -> Any:
+        self.is_computing.set()
+        assert self.gate.wait(30)
+        self.computed.append([query["items"] for query in queries])
+        return self.inner(queries, top_k=top_k, batch_size=batch_size)
+
+
+@asynccontextmanager
+async def served(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a started app."""
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
+            yield client
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two answers say the same; a probability depends on its batch by rounding alone."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(same(*pair) for pair in zip(left, right, strict=True))
+    return left == (pytest.approx(right, rel=1e-3, abs=1e-6) if isinstance(right, float) else right)
+
+
+class Tools:
+    """What the tests of this folder share."""
+
+    key, items, app, served, same = KEY, ITEMS, staticmethod(create_app), staticmethod(served), staticmethod(same)
+    make_pipeline, held = staticmethod(make_pipeline), HeldPipeline
+
+
+@pytest.fixture(scope="session")
+def tools() -> type[Tools]:
+    return Tools
+
+
+@pytest.fixture(scope="session")
+def pipeline() -> CompletionPipeline:
+    return make_pipeline()
+
+
+@pytest.fixture
+def held() -> HeldPipeline:
+    return HeldPipeline(make_pipeline())
+
+
+@pytest.fixture(scope="session")
+def metric() -> Callable[[str, str], float]:
+    """The value of a line of /metrics."""
+
+    def value(text: str, name: str) -> float:
+        found = [line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(f"contextual_bert_{name} ")]
+        assert len(found) == 1, name
+        return float(found[0])
+
+    return value

@@ -1,0 +1,203 @@
+"""What is wrong is said as a problem document: field, value, what is allowed, and nothing of the server's inside."""
+
+import asyncio
+import gc
+import json
+import random
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextual_bert.inference import CompletionPipeline
+from contextual_bert.server import ServerSettings
+from contextual_bert.server.problems import KINDS
+
+SMALL = ServerSettings(max_body_bytes=2000, max_queries=3, max_set_length=4, max_blanks=2, max_top_k=7)
+FAULTS: list[tuple[Any, int, str | None]] = [
+    ({"items": "hat"}, 422, "items"),
+    ({"items": [["hat"]]}, 422, "items"),
+    ({"itmes": []}, 422, "itmes"),
+    ([{"items": []}, {"items": [], "max_price": -1}], 422, "[1].max_price"),
+    ([{"items": []}, {"items": [], "context": {"age": "old"}}], 422, "[1].context.age"),
+    ({"context": {"agee": 3}}, 422, "context.agee"),
+    ({"context": {"date": "yesterday"}}, 422, "context.date"),
+    ({"context": {"brands": 3}}, 422, "context.brands"),
+    ({"context": []}, 200, None),
+    ({"context": [1]}, 422, "context"),
+    ({"where": [{"attribute": "price", "at_most": "cheap"}]}, 422, "where[0].at_most"),
+    ({"where": [{"attribute": "colour", "equals": "red"}]}, 422, "where[0].attribute"),
+    ({"where": [{"attribute": "category", "equals": "hat", "blank": 3}]}, 422, "where[0].blank"),
+    ({"at_most_one_per": "colour"}, 422, None),
+    ({"budget_includes_visible": True}, 422, "budget_includes_visible"),
+    (7, 422, "body"),
+    ("hat", 422, "body"),
+    ([[]], 422, "[0]"),
+    ([{}] * 4, 422, None),
+    ({"items": ["hat"] * 5}, 422, "items"),
+    ([{"items": ["[MASK]"] * 3}], 422, "[0].items"),
+]
+
+
+def check_document(response: Any) -> dict[str, Any]:
+    assert response.headers["content-type"] == "application/problem+json"
+    document = response.json()
+    kind = document["type"].rpartition(":")[2]
+    assert document["status"] == response.status_code == KINDS[kind][0]
+    assert document["title"] and document["detail"]
+    assert document["request_id"] == response.headers["x-request-id"]
+    for word in ("Traceback", 'File "', ".py", str(Path.home()), "site-packages", "/src/"):
+        assert word not in response.text
+    return document
+
+
+async def post(tools: Any, pipeline: Any, requests: list[dict[str, Any]], **settings: Any) -> list[Any]:
+    async with tools.served(tools.app(pipeline, **settings)) as client:
+        return [await client.request(**{"method": "POST", "url": "/v1/complete", **each}) for each in requests]
+
+
+def test_every_fault_of_a_query_is_named(tools: Any, pipeline: CompletionPipeline) -> None:
+    responses = asyncio.run(post(tools, pipeline, [{"json": body} for body, _, _ in FAULTS], settings=SMALL))
+    for (body, status, field), response in zip(FAULTS, responses, strict=True):
+        assert response.status_code == status, body
+        if status == 200:
+            continue
+        document = check_document(response)
+        if field is not None:
+            assert [each["field"] for each in document["errors"]] == [field], body
+            assert field in document["detail"]
+
+
+def test_the_value_and_what_is_allowed_are_said(tools: Any, pipeline: CompletionPipeline) -> None:
+    (response,) = asyncio.run(post(tools, pipeline, [{"json": {"context": {"age": "old"}}}]))
+    (fault,) = response.json()["errors"]
+    assert fault["value"] == '"old"'
+    assert "finite number" in fault["allowed"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "kind"),
+    [
+        ({"content": b"{"}, 400, "malformed-request"),
+        ({"content": b""}, 400, "malformed-request"),
+        ({"content": b'{"items": [NaN]}'}, 400, "malformed-request"),
+        ({"content": b'{"items": ["\xff"]}'}, 400, "malformed-request"),
+        ({"content": b'{"items": ["\\ud800"]}'}, 400, "malformed-request"),
+        ({"content": b"[" * 1900}, 400, "malformed-request"),
+        ({"content": b'{"max_price": ' + b"9" * 1900 + b"}"}, 422, "invalid-query"),
+        ({"content": b'{"context": {"age": 1e999}}'}, 422, "invalid-query"),
+        ({"content": b"items=hat", "headers": {"content-type": "text/plain"}}, 415, "not-json"),
+        ({"content": b" " * 2001}, 413, "body-too-large"),
+        ({"json": {}, "params": {"top_k": 8}}, 422, "invalid-query"),
+        ({"json": {}, "params": {"top_k": "many"}}, 422, "invalid-query"),
+        ({"json": {}, "params": {"deadline_milliseconds": 5001}}, 422, "invalid-query"),
+        ({"method": "GET"}, 405, "method-not-allowed"),
+        ({"url": "/v2/complete"}, 404, "not-found"),
+        ({"method": "GET", "url": "/v1/items?limit=0"}, 422, "invalid-query"),
+        ({"url": "/v1/admin/reload"}, 403, "not-administered"),
+    ],
+)
+def test_requests_that_are_refused(
+    tools: Any, pipeline: CompletionPipeline, request_: dict[str, Any], status: int, kind: str
+) -> None:
+    (response,) = asyncio.run(post(tools, pipeline, [request_], settings=SMALL))
+    assert response.status_code == status, response.text
+    assert check_document(response)["type"].endswith(kind)
+
+
+def test_a_body_without_a_length_is_counted_while_it_arrives(tools: Any, pipeline: CompletionPipeline) -> None:
+    sent = 0
+
+    async def body() -> Any:
+        nonlocal sent
+        for _ in range(100):
+            sent += 1
+            yield b" " * 500
+
+    (response,) = asyncio.run(post(tools, pipeline, [{"content": body()}], settings=SMALL))
+    assert check_document(response)["type"].endswith("body-too-large")
+    assert "content-length" not in response.request.headers
+
+
+def test_a_body_that_does_not_arrive_ends(tools: Any, pipeline: CompletionPipeline) -> None:
+    async def run() -> Any:
+        app = tools.app(pipeline, settings=ServerSettings(deadline_seconds=0.1))
+        messages: list[Any] = []
+
+        async def receive() -> Any:
+            await asyncio.sleep(30)
+
+        async def send(message: Any) -> None:
+            messages.append(message)
+
+        async with app.router.lifespan_context(app):
+            scope = {"type": "http", "method": "POST", "path": "/v1/complete", "headers": [], "query_string": b""}
+            await app(scope | {"raw_path": b"/v1/complete", "root_path": "", "scheme": "http"}, receive, send)
+        return messages
+
+    messages = asyncio.run(run())
+    assert messages[0]["status"] == 408
+    assert json.loads(messages[1]["body"])["type"].endswith("slow-body")
+
+
+def test_a_mistake_of_the_server_tells_nothing(
+    tools: Any, pipeline: CompletionPipeline, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(tools.held):
+        def __call__(self, queries: Any, *, top_k: int, batch_size: int) -> Any:
+            raise RuntimeError("/secret/place")
+
+    (response,) = asyncio.run(post(tools, Broken(pipeline), [{"json": {"items": ["hat"]}}]))
+    assert response.status_code == 500
+    assert "secret" not in json.dumps(check_document(response))
+    assert any(record.exc_info and "secret" in str(record.exc_info[1]) for record in caplog.records)
+
+
+def malformed(number: int) -> bytes:
+    """A request that is wrong in one of many ways."""
+    draw = random.Random(number)
+    good = json.dumps({"items": ["hat", "[MASK]"], "context": {"age": 34}, "where": {"price": {"at_most": 50}}})
+    junk = [None, True, -1, 1e300, "", "x" * 50, [], {}, [[]], {"a": {}}, "\x00", "1e5", ["hat", None]]
+    kind = number % 4
+    if kind == 0:
+        return good[: draw.randrange(1, len(good) - 1)].encode()
+    if kind == 1:
+        text = bytearray(good.encode())
+        for _ in range(3):
+            text[draw.randrange(len(text))] = draw.randrange(256)
+        return bytes(text)
+    keys = ["items", "context", "where", "allow", "budget", "in_stock", "at_most_one_per", "repeats", "nothing"]
+    query = {draw.choice(keys): draw.choice(junk) for _ in range(3)}
+    if kind == 3:
+        query["context"] = {draw.choice(["gender", "age", "brands", "date", "month", "x"]): draw.choice(junk)}
+    return json.dumps(draw.choice([query, [query], [query, draw.choice(junk)]])).encode()
+
+
+def test_malformed_requests_leave_nothing_behind(tools: Any, pipeline: CompletionPipeline) -> None:
+    async def run() -> tuple[set[int], int]:
+        async with tools.served(tools.app(pipeline)) as client:
+
+            async def send(numbers: range) -> set[int]:
+                found: set[int] = set()
+                for number in numbers:
+                    response = await client.post("/v1/complete", content=malformed(number))
+                    found.add(response.status_code)
+                    if response.status_code != 200:
+                        check_document(response)
+                return found
+
+            statuses = await send(range(250))
+            tracemalloc.start()
+            statuses |= await send(range(250))  # the same again: caches are full
+            before = tracemalloc.get_traced_memory()[0]
+            statuses |= await send(range(250))
+            grown = tracemalloc.get_traced_memory()[0] - before
+            tracemalloc.stop()
+            assert (await client.post("/v1/complete", json={"items": ["hat"]})).status_code == 200
+            return statuses, grown
+
+    statuses, grown = asyncio.run(run())
+    assert statuses <= {200, 400, 422}
+    assert {400, 422} <= statuses
+    assert grown < 200_000

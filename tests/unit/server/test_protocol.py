@@ -1,0 +1,116 @@
+"""OpenAPI says what this run takes and what comes back, and keeps its word."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import schemathesis
+from fastapi.testclient import TestClient
+from hypothesis import HealthCheck, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+from schemathesis.checks import CHECKS, load_all_checks
+
+from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector
+from contextual_bert.inference import CompletionPipeline
+from contextual_bert.server import ServerSettings, create_app
+from contextual_bert.server.protocol import context_model, query_for
+
+
+def document(pipeline: Any) -> dict[str, Any]:
+    return create_app(pipeline, settings=ServerSettings(max_set_length=9)).openapi()
+
+
+def test_the_features_of_the_run_stand_in_the_document(pipeline: CompletionPipeline) -> None:
+    schemas = document(pipeline)["components"]["schemas"]
+    context = schemas["Context"]
+    assert set(context["properties"]) == {"gender", "age", "brands", "month", "date"}
+    assert context["additionalProperties"] is False
+    known = context["properties"]["gender"]["anyOf"][0]
+    assert known["enum"] == ["female", "male"]
+    assert context["properties"]["age"]["examples"] == [30.0, 60.0]
+    assert schemas["Query"]["properties"]["items"]["maxItems"] == 9
+    assert {"in_stock", "where", "budget", "at_most_one_per"} <= set(schemas["Query"]["properties"])
+    assert set(schemas["Answer"]["required"]) == {"items", "slots", "unknown_items", "unknown_context", "notes"}
+    assert schemas["Slot"]["properties"]["candidates"]["items"]["$ref"].endswith("/Candidate")
+
+
+def test_kinds_of_features() -> None:
+    many = tuple(f"city {number}" for number in range(80))
+    schema = ContextSchema(
+        features=(
+            Categorical(name="city", values=many),
+            MultiCategorical(name="class", values=("a",), source="raw class", separator=","),
+            Vector(name="photo", size=3),
+            Numerical(name="_year", edges=(2010, 2020), source="day", part="year"),
+            Numerical(name="income", edges=()),
+        )
+    )
+    described = context_model(schema).model_json_schema()["properties"]
+    assert set(described) == {"city", "class", "raw class", "photo", "_year", "day", "income"}
+    city = described["city"]["anyOf"][0]
+    assert "enum" not in city
+    assert city["examples"] == list(many[:10])
+    assert {"type": "string"} in described["class"]["anyOf"]
+    assert (described["photo"]["anyOf"][0]["minItems"], described["photo"]["anyOf"][0]["maxItems"]) == (3, 3)
+    assert "pattern" in described["day"]["anyOf"][0]
+
+
+def test_a_model_without_a_context_takes_any() -> None:
+    properties = query_for(None, ServerSettings()).model_json_schema()
+    assert properties["$defs"]["Context"]["additionalProperties"] is True
+
+
+def test_the_document_follows_the_version(tools: Any) -> None:
+    schema = ContextSchema(features=(Categorical(name="shoe_size", values=("40", "41")),))
+    app = create_app(tools.make_pipeline(), load=lambda: tools.make_pipeline(schema=schema))
+    assert "age" in app.openapi()["components"]["schemas"]["Context"]["properties"]
+    app.serving.reload()
+    assert set(app.openapi()["components"]["schemas"]["Context"]["properties"]) == {"shoe_size"}
+
+
+# What a constraint finds in the catalogue, or one key without another, no schema can foretell: 422 may answer any query.
+LEFT_OUT = {"positive_data_acceptance", "negative_data_rejection"}
+
+
+def test_the_server_keeps_to_its_document(tools: Any) -> None:
+    load_all_checks()
+    kept = [check for check in CHECKS.get_all() if check.__name__ not in LEFT_OUT]
+    app = tools.app(tools.make_pipeline())
+    statuses: set[tuple[str, int]] = set()
+    with TestClient(app) as client:
+        operations = [each.ok() for each in schemathesis.openapi.from_asgi("/openapi.json", app).get_all_operations()]
+        for operation in operations:
+            for mode in GenerationMode:
+
+                @settings(max_examples=8, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+                @given(case=operation.as_strategy(generation_mode=mode))
+                def keeps_its_word(case: Any) -> None:
+                    response = case.call(session=client)
+                    statuses.add((case.operation.path, response.status_code))
+                    case.validate_response(response, checks=kept)
+
+                with suppress(Unsatisfiable):  # nothing can be wrong in a request without parameters
+                    keeps_its_word()
+    assert len(operations) == 8
+    assert {("/v1/complete", 200), ("/v1/complete", 422), ("/v1/items", 200)} <= statuses
+
+
+def test_schema_and_items(tools: Any, pipeline: CompletionPipeline) -> None:
+    async def run() -> list[Any]:
+        async with tools.served(tools.app(pipeline)) as client:
+            urls = ("/v1/schema", "/v1/items?text=A&limit=2", "/v1/items?text=sc&match=prefix", "/v1/items?offset=99")
+            return [(await client.get(url)).json() for url in urls]
+
+    schema, page, prefix, beyond = asyncio.run(run())
+    assert [each["name"] for each in schema["features"]] == ["gender", "age", "brands", "month"]
+    assert schema["features"][3]["reads"] == "date"
+    assert schema["counts"] == {"items": 8, "items_in_catalogue": 7, "in_stock": 6}
+    assert {"budget", "budget_includes_visible"} <= {key for each in schema["constraints"] for key in each["keys"]}
+    assert schema["limits"]["max_queries"] == 64
+    assert page["total"] == 4  # coat, hat, bag, scarf
+    assert [each["item"] for each in page["items"]] == ["coat", "hat"]
+    assert page["items"][0] == {"item": "coat", "in_stock": True, "attributes": {"category": "coat", "price": 90.0}}
+    assert [each["item"] for each in prefix["items"]] == ["scarf"]
+    assert prefix["items"][0]["attributes"]["price"] is None
+    assert beyond == {"total": 8, "offset": 99, "items": []}
