@@ -105,7 +105,13 @@ class Batcher:
         return self.is_alive and not self._is_closing
 
     def start(self) -> None:
-        """Start the model's thread."""
+        """Start the model's thread.
+
+        Raises:
+            RuntimeError: it runs already: two servers share this app.
+        """
+        if self.is_alive:
+            raise RuntimeError("The app is served already. Make another one with create_app.")
         self._is_closing = False
         self._thread = threading.Thread(target=self._work, name="contextual-bert-model", daemon=True)
         self._thread.start()
