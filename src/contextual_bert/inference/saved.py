@@ -51,7 +51,17 @@ def load_saved(directory: str | Path, model_class: type[Model]) -> tuple[Model, 
             f"The weights in {directory} lack {', '.join(lacking[:3])} ({len(lacking)} in all): its files do not "
             "belong together or are from another version. Train again."
         )
+    _detach_from_file(model)
     return model, processor
+
+
+def _detach_from_file(model: PreTrainedModel) -> None:
+    """Give the weights memory of their own.
+
+    They are loaded as a view of the file: whoever writes a new run over it would end the process that uses the old one.
+    """
+    for tensor in (*model.parameters(), *model.buffers()):
+        tensor.data = tensor.data.clone()
 
 
 def load_text_model(directory: str | Path, *allowed: type[Model]) -> tuple[Model, ContextualBertProcessor]:

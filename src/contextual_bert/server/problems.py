@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 from fastapi.responses import Response
 
 from contextual_bert.errors import ContextualBertError, DataError, SchemaError, UnknownNameError
+from contextual_bert.inference.catalogue import PRICE
 
 MEDIA_TYPE = "application/problem+json"
 # Kind -> status, title. The kinds stand in docs/guides/serve.md.
@@ -148,7 +149,9 @@ def _full_path(column: str, query: Any) -> str:
 
 
 def _stranger(error: Exception, query: Any, known: frozenset[str]) -> str | None:
-    """The unknown key that an error is about."""
+    """The key that an error without a path is about."""
+    if isinstance(query, Mapping) and (attribute := re.search(r"attribute '(.*?)'", str(error))):
+        return _naming(attribute[1], query)
     named = re.search(r"(?:unknown key|no feature) '(?P<key>.*?)'\.? ", f"{error} ", flags=re.DOTALL)
     if named is None or not isinstance(query, Mapping):
         return None
@@ -156,6 +159,13 @@ def _stranger(error: Exception, query: Any, known: frozenset[str]) -> str | None
     if "no feature" in str(error) and isinstance(context, Mapping):
         return next((f"context.{key}" for key in context if key not in known), None)
     return named["key"]
+
+
+def _naming(attribute: str, query: Mapping[str, Any]) -> str | None:
+    """The key of a query that needs this attribute of the catalogue."""
+    implied = [key for key in ("max_price", "budget") if attribute == PRICE and query.get(key) is not None]
+    named = [key for key, value in query.items() if attribute == value or isinstance(value, list) and attribute in value]
+    return next(iter([*named, *implied]), None)
 
 
 def _value_at(path: str | None, query: Any) -> str | None:

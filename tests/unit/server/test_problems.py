@@ -29,7 +29,7 @@ FAULTS: list[tuple[Any, int, str | None]] = [
     ({"where": [{"attribute": "price", "at_most": "cheap"}]}, 422, "where[0].at_most"),
     ({"where": [{"attribute": "colour", "equals": "red"}]}, 422, "where[0].attribute"),
     ({"where": [{"attribute": "category", "equals": "hat", "blank": 3}]}, 422, "where[0].blank"),
-    ({"at_most_one_per": "colour"}, 422, None),
+    ({"at_most_one_per": ["category", "colour"]}, 422, "at_most_one_per"),
     ({"budget_includes_visible": True}, 422, "budget_includes_visible"),
     (7, 422, "body"),
     ("hat", 422, "body"),

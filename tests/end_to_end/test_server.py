@@ -1,0 +1,156 @@
+"""``contextual-bert serve`` in a real process: sockets, signals, the log, and what it says when it cannot start."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from contextual_bert import CompletionPipeline
+
+KEY = "a-key-that-nobody-guesses"
+
+
+class Server:
+    """A process that serves a run, its address and its log."""
+
+    def __init__(self, *arguments: object) -> None:
+        settings = {"OMP_NUM_THREADS": "1", "CONTEXTUAL_BERT_API_KEY": KEY, "COLUMNS": "120"}
+        line = [sys.executable, "-m", "contextual_bert_cli.main", "serve", *map(str, arguments), "--port", "0"]
+        self.process = subprocess.Popen(line, env=os.environ | settings, stderr=subprocess.PIPE, text=True)
+        self.log: list[dict[str, Any]] = []
+        self.other_lines: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.url = self.wait_for("listening")["url"]
+        self.wait_for("started")
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            (self.log if line.startswith("{") else self.other_lines).append(
+                json.loads(line) if line.startswith("{") else line  # pyright: ignore[reportArgumentType]
+            )
+
+    def wait_for(self, event: str, *, seconds: float = 90) -> dict[str, Any]:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if found := [line for line in list(self.log) if line["event"] == event]:
+                return found[0]
+            assert self.process.poll() is None, "".join(self.other_lines)
+            time.sleep(0.02)
+        raise AssertionError(f"no {event!r} in {self.log}")
+
+    def client(self) -> httpx.Client:
+        return httpx.Client(base_url=self.url, headers={"X-API-Key": KEY}, timeout=60)
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        code = self.process.wait(60)
+        self._reader.join(10)
+        return code
+
+
+@pytest.fixture
+def run_directory(finished: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(finished, tmp_path / "run")
+
+
+@pytest.fixture
+def shop(run_directory: Path, tmp_path: Path) -> Path:
+    items = CompletionPipeline.from_pretrained(run_directory).processor.items.values
+    path = tmp_path / "shop.parquet"
+    pq.write_table(pa.table({"id": items, "price": [float(n) for n in range(len(items))]}), path)
+    return path
+
+
+@pytest.fixture
+def server(run_directory: Path, shop: Path) -> Iterator[Server]:
+    started = Server(run_directory, "--catalogue", shop, "--max-wait", 20)
+    yield started
+    if started.process.poll() is None:
+        started.process.kill()
+        started.process.wait()
+
+
+def test_a_run_is_served(server: Server, run_directory: Path, shop: Path) -> None:
+    pipeline = CompletionPipeline.from_pretrained(run_directory, catalogue=shop)
+    item = pipeline.processor.items.values[0]
+    query = {"items": [item, "[MASK]"], "max_price": 30}
+    with server.client() as client:
+        answer = client.post("/v1/complete?top_k=3", json=query)
+        expected: Any = pipeline(query, top_k=3)
+        found = answer.json()["slots"][0]["candidates"]
+        assert [each["item"] for each in found] == [each["item"] for each in expected["slots"][0]["candidates"]]
+        assert found[0]["probability"] == pytest.approx(expected["slots"][0]["candidates"][0]["probability"], rel=1e-3)
+        assert client.get("/openapi.json").json()["paths"].keys() >= {"/v1/complete", "/v1/schema", "/v1/items"}
+        assert "server" not in answer.headers
+
+        # SIGHUP and the address load it again; a run that is damaged meanwhile does not.
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_for("reloaded")
+        assert client.post("/v1/complete", json=query).headers["x-model-version"] == "2"
+        (run_directory / "model.safetensors").write_bytes(b"damaged")
+        failed = client.post("/v1/admin/reload")
+        assert failed.status_code == 500
+        assert str(run_directory) not in failed.text
+        assert client.post("/v1/complete", json=query).headers["x-model-version"] == "2"
+    assert server.end() == 0
+    requests = [line for line in server.log if line["event"] == "request"]
+    assert [line["status"] for line in requests if line["route"] == "/v1/complete"] == [200, 200, 200]
+    assert server.wait_for("reload failed")["traceback"]
+    assert not [line for line in server.other_lines if "Traceback" in line]
+
+
+def test_sigterm_finishes_what_was_accepted(run_directory: Path) -> None:
+    # The model waits a second for more queries: all are accepted, and none is computed, when the signal comes.
+    server = Server(run_directory, "--max-wait", 1500, "--deadline", 60)
+    with server.client() as client, ThreadPoolExecutor(12) as pool:
+        asked = [pool.submit(client.post, "/v1/complete", json={"items": []}) for _ in range(12)]
+        deadline = time.monotonic() + 30
+        while "contextual_bert_queue_queries 12.0" not in client.get("/metrics").text:
+            assert time.monotonic() < deadline
+        server.process.send_signal(signal.SIGTERM)
+        assert [each.result(60).status_code for each in asked] == [200] * 12
+    assert server.end() == 0
+    assert server.log[-1]["event"] in ("stopped", "Application shutdown complete.") or "Finished" in str(server.log[-1])
+
+
+def test_faults_of_the_start_are_sentences(
+    command: Any, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = command("serve", finished, "--port", port)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"127.0.0.1:{port} cannot be listened on" in result.stderr
+    result = command("serve", finished, "--api-key-file", tmp_path / "none")
+    assert result.exit_code == 2
+    assert "--api-key-file" in result.stderr
+    (tmp_path / "key").write_text("too-short\n")
+    result = command("serve", finished, "--api-key-file", tmp_path / "key")
+    assert result.exit_code == 2
+    assert "at least 16" in result.stderr
+    assert "too-short" not in result.stderr
+    result = command("serve", tmp_path)
+    assert result.exit_code == 2
+    for name in [name for name in sys.modules if name.startswith("contextual_bert.server")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    result = command("serve", finished)
+    assert result.exit_code == 2
+    assert "pip install 'contextual-bert[serve]'" in " ".join(result.stderr.split())

@@ -1,0 +1,203 @@
+"""Keys, stock, reloads, health and the log: what an operator relies on."""
+
+import asyncio
+import gc
+import json
+import logging
+import weakref
+from typing import Any
+
+import httpx
+import pytest
+
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.inference import CompletionPipeline
+from contextual_bert.server import ServerSettings
+from contextual_bert.server.logs import JsonLines
+from contextual_bert.server.state import Serving
+
+QUERY = {"items": ["hat"], "context": {"age": 34}, "in_stock": True}
+
+
+def candidates(answer: Any) -> set[str]:
+    return {each["item"] for each in answer["slots"][0]["candidates"]}
+
+
+def test_with_a_key_nothing_but_health_is_open(tools: Any, pipeline: CompletionPipeline) -> None:
+    async def run() -> list[tuple[int, int, int]]:
+        app = tools.app(pipeline, settings=ServerSettings(api_key=tools.key))
+        found: list[tuple[int, int, int]] = []
+        async with tools.served(app) as client:
+            for method, url in (
+                ("POST", "/v1/complete"), ("GET", "/v1/schema"), ("GET", "/v1/items"), ("POST", "/v1/admin/stock"),
+                ("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/openapi.json"),
+            ):  # fmt: skip
+                statuses = [
+                    (await client.request(method, url, headers=headers, json={})).status_code
+                    for headers in ({}, {"X-API-Key": "wröng".encode()}, {"X-API-Key": tools.key})
+                ]
+                found.append((statuses[0], statuses[1], statuses[2]))
+            refused = await client.post("/v1/complete", json={})
+            assert refused.headers["www-authenticate"].startswith("ApiKey")
+            assert tools.key not in (await client.get("/openapi.json")).text
+        return found
+
+    assert asyncio.run(run()) == [(401, 401, 200)] * 4 + [(200, 200, 200)] * 4
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"api_key": "short"}, {"api_key": "with a space in it"}, {"max_batch": 0}, {"max_queue": 3}, {"deadline_seconds": 0}],
+)
+def test_settings_that_cannot_work(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        ServerSettings(**wrong)
+    assert "short" not in str(raised.value)
+
+
+def test_a_key_is_not_shown() -> None:
+    assert "kkk" not in repr(ServerSettings(api_key="k" * 20))
+
+
+def test_stock_and_reload(tools: Any) -> None:
+    async def run() -> None:
+        settings = ServerSettings(api_key=tools.key)
+        app = tools.app(tools.make_pipeline(0), load=lambda: tools.make_pipeline(1), settings=settings)
+        async with tools.served(app) as client:
+            client.headers["X-API-Key"] = tools.key
+
+            async def ask() -> Any:
+                return await client.post("/v1/complete?top_k=9", json=QUERY)
+
+            first = await ask()
+            assert candidates(first.json()) == {"coat", "belt", "shoes", "17", "scarf"}
+            posted = await client.post("/v1/admin/stock", json={"out_of_stock": ["coat", "kilt"], "in_stock": ["bag"]})
+            assert posted.json() == {"changed": 2, "unknown_items": ["kilt"]}
+            second = await ask()
+            assert candidates(second.json()) == {"bag", "belt", "shoes", "17", "scarf"}
+            reloaded = await client.post("/v1/admin/reload")
+            assert reloaded.json()["number"] == 2
+            third = await ask()
+            assert third.headers["x-model-version"] == "2"
+            assert candidates(third.json()) == candidates(second.json())  # what was posted outlives the reload
+            expected = tools.make_pipeline(1)
+            expected.catalogue.set_stock(["coat"], False)
+            expected.catalogue.set_stock(["bag"], True)
+            assert tools.same(third.json(), expected(QUERY, top_k=9))
+            for body in ([], {"sold_out": []}, {"in_stock": "bag"}, {"in_stock": ["bag"], "out_of_stock": ["bag"]}):
+                assert (await client.post("/v1/admin/stock", json=body)).status_code == 422
+
+    asyncio.run(run())
+
+
+def test_without_a_catalogue_there_is_no_stock(tools: Any) -> None:
+    async def run() -> Any:
+        app = tools.app(tools.make_pipeline(has_catalogue=False), settings=ServerSettings(api_key=tools.key))
+        async with tools.served(app) as client:
+            headers = {"X-API-Key": tools.key}
+            return [
+                await client.post("/v1/admin/stock", json={"in_stock": ["hat"]}, headers=headers),
+                await client.post("/v1/admin/reload", headers=headers),
+            ]
+
+    assert [each.status_code for each in asyncio.run(run())] == [409, 409]
+
+
+def test_a_failed_reload_changes_nothing(tools: Any, metric: Any, caplog: pytest.LogCaptureFixture) -> None:
+    def load() -> Any:
+        raise OSError("/secret/run is damaged")
+
+    async def run() -> None:
+        app = tools.app(tools.make_pipeline(), load=load, settings=ServerSettings(api_key=tools.key))
+        async with tools.served(app) as client:
+            client.headers["X-API-Key"] = tools.key
+            failed = await client.post("/v1/admin/reload")
+            assert (failed.status_code, failed.json()["type"][-13:]) == (500, "reload-failed")
+            assert "secret" not in failed.text
+            assert (await client.post("/v1/complete", json=QUERY)).headers["x-model-version"] == "1"
+            text = (await client.get("/metrics")).text
+            assert 'contextual_bert_reloads_total{outcome="failed"} 1.0' in text
+            assert metric(text, "model_version") == 1
+
+    asyncio.run(run())
+    assert any("secret" in str(record.exc_info) for record in caplog.records)
+
+
+def test_reloads_under_load_lose_no_request_and_mix_no_models(tools: Any) -> None:
+    versions = [tools.make_pipeline(seed) for seed in range(6)]
+    queries = [{"items": [name], "context": {"age": 20 + 10 * row}} for row, name in enumerate(tools.items)]
+    expected = [[pipeline(query, top_k=3) for query in queries] for pipeline in versions]
+    rest = iter(versions[1:])
+
+    async def run() -> list[tuple[int, Any]]:
+        app = tools.app(versions[0], load=lambda: next(rest), settings=ServerSettings(max_batch=4))
+        is_over = asyncio.Event()
+        answers: list[tuple[int, Any]] = []
+        async with tools.served(app) as client:
+
+            async def ask(row: int) -> None:
+                while not is_over.is_set():
+                    answers.append((row, await client.post("/v1/complete?top_k=3", json=queries[row])))
+
+            askers = [asyncio.create_task(ask(row)) for row in range(len(queries))]
+            for _ in range(5):
+                await asyncio.sleep(0.15)
+                await asyncio.to_thread(app.serving.reload)
+            await asyncio.sleep(0.15)
+            is_over.set()
+            await asyncio.gather(*askers)
+        return answers
+
+    answers = asyncio.run(run())
+    seen = {int(response.headers["x-model-version"]) for _, response in answers}
+    assert seen == {1, 2, 3, 4, 5, 6}
+    for row, response in answers:
+        assert response.status_code == 200
+        assert tools.same(response.json(), expected[int(response.headers["x-model-version"]) - 1][row])
+
+
+def test_a_replaced_model_is_freed(tools: Any) -> None:
+    first = tools.make_pipeline()
+    serving = Serving(first, load=tools.make_pipeline)
+    model = weakref.ref(first.model)
+    del first
+    serving.reload()
+    gc.collect()
+    assert model() is None
+
+
+def test_health_follows_the_life_of_the_server(tools: Any, pipeline: CompletionPipeline) -> None:
+    async def run() -> None:
+        app = tools.app(pipeline)
+        async with tools.served(app) as client:
+            assert [(await client.get(url)).status_code for url in ("/healthz", "/readyz")] == [200, 200]
+            with pytest.raises(RuntimeError, match="served already"):
+                async with tools.served(app):
+                    pass
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://server") as client:
+            assert [(await client.get(url)).status_code for url in ("/healthz", "/readyz")] == [503, 503]
+            assert (await client.post("/v1/complete", json=QUERY)).json()["type"].endswith("not-ready")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("has_contexts", [False, True])
+def test_a_request_is_one_line_of_the_log(
+    tools: Any, pipeline: CompletionPipeline, caplog: pytest.LogCaptureFixture, has_contexts: bool
+) -> None:
+    async def run() -> None:
+        settings = ServerSettings(has_contexts_in_logs=has_contexts)
+        async with tools.served(tools.app(pipeline, settings=settings)) as client:
+            given = await client.post("/v1/complete", json=QUERY, headers={"X-Request-ID": "mine-1"})
+            assert given.headers["x-request-id"] == "mine-1"
+            await client.post("/v1/complete", json={"context": {"age": "34 or so"}}, headers={"X-Request-ID": "a b"})
+
+    with caplog.at_level(logging.INFO, logger="contextual_bert.server.requests"):
+        asyncio.run(run())
+    lines = [json.loads(JsonLines().format(each)) for each in caplog.records if each.getMessage() == "request"]
+    assert [(line["route"], line["status"]) for line in lines] == [("/v1/complete", 200), ("/v1/complete", 422)]
+    assert {"milliseconds", "batch", "queue_milliseconds", "model_milliseconds", "version"} <= set(lines[0])
+    assert (lines[0]["request_id"], lines[1]["request_id"] == "a b") == ("mine-1", False)
+    assert ("34" in json.dumps([line.get("contexts") for line in lines])) is has_contexts
+    assert all("contexts" in line for line in lines) is has_contexts
+    assert ("34 or so" in caplog.text) is False
