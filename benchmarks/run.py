@@ -33,6 +33,7 @@ BENCHMARKS: dict[str, tuple[str, dict[str, str]]] = {
     "inference": ("inference", {}),
     "context_encoding": ("context_encoding", {}),
     "world_generation": ("world_generation", {}),
+    "serving": ("serving", {}),
 }
 
 

@@ -224,6 +224,44 @@ def fine_tuning(result: Result) -> str:
     )
 
 
+def serving(result: Result) -> str:
+    """Queries a second and waiting times, with and without batches, and where the time goes."""
+    ways = result["ways"]
+    rates = {way: each["queries_per_second"] for way, each in ways.items()}
+    rows = [
+        [way, f"{rates[way]:,.0f}", *[f"{rates[way] / rates[other]:.2f}" for other in ("one by one", "empty")],
+         f"{each['p50_milliseconds']:.1f}", f"{each['p99_milliseconds']:.1f}"]
+        for way, each in ways.items()
+    ]  # fmt: skip
+    header = ["", "queries/s", "times one by one", "times empty", "p50, ms", "p99, ms"]
+    parts = list(ways["batched"]["mean_milliseconds"])
+    split = [
+        [way, *[f"{ways[way]['mean_milliseconds'][part]:.1f}" for part in parts]] for way in ("batched", "one by one")
+    ]
+    text = (
+        f"## Serving\n\n{result['num_items']:,} items, the paper's sizes, `global_state_update`, float32; "
+        f"{result['num_clients']} clients in a closed loop on the same machine, one query a request, "
+        f"{result['rounds']} rounds of {result['seconds_per_round']:g} s in turn. `empty` is an endpoint of the same "
+        "framework that does nothing. In batches of "
+        f"{ways['batched']['mean_batch_queries']:.1f} in the mean.\n\n"
+        + table(header, rows)
+        + "\nWhere the time of a request goes (means, ms):\n\n"
+        + table(["", *parts], split)
+    )
+    if (soak := result.get("soak")) is not None:
+        text += (
+            f"\n{soak['seconds']:,.0f} s of load with {soak['num_reloads']} reloads: {soak['num_requests']:,} "
+            f"requests; answers by status {soak['statuses']}, p99 {soak['p99_milliseconds']:.1f} ms, memory from "
+            f"{soak['resident_mib'][0]:,.0f} to {soak['resident_mib'][-1]:,.0f} MiB.\n"
+        )
+    if (refused := result.get("malformed")) is not None:
+        text += (
+            f"\n{refused['num_requests']:,} malformed requests: answers by status {refused['statuses']}, memory grew "
+            f"by {refused['grown_mib']:.1f} MiB.\n"
+        )
+    return text
+
+
 SECTIONS = {
     "fine_tuning": fine_tuning,
     "training_step": training_step,
@@ -233,4 +271,5 @@ SECTIONS = {
     "inference": inference,
     "context_encoding": context_encoding,
     "world_generation": world_generation,
+    "serving": serving,
 }

@@ -164,7 +164,9 @@ def _stranger(error: Exception, query: Any, known: frozenset[str]) -> str | None
 def _naming(attribute: str, query: Mapping[str, Any]) -> str | None:
     """The key of a query that needs this attribute of the catalogue."""
     implied = [key for key in ("max_price", "budget") if attribute == PRICE and query.get(key) is not None]
-    named = [key for key, value in query.items() if attribute == value or isinstance(value, list) and attribute in value]
+    named = [
+        key for key, value in query.items() if attribute == value or (isinstance(value, list) and attribute in value)
+    ]
     return next(iter([*named, *implied]), None)
 
 

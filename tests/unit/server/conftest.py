@@ -44,9 +44,7 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def make_pipeline(
-    seed: int = 0, *, has_catalogue: bool = True, schema: ContextSchema = SCHEMA
-) -> CompletionPipeline:
+def make_pipeline(seed: int = 0, *, has_catalogue: bool = True, schema: ContextSchema = SCHEMA) -> CompletionPipeline:
     torch.manual_seed(seed)
     config = ContextualBertConfig.from_schema(
         schema,

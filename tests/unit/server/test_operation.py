@@ -47,7 +47,13 @@ def test_with_a_key_nothing_but_health_is_open(tools: Any, pipeline: CompletionP
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"api_key": "short"}, {"api_key": "with a space in it"}, {"max_batch": 0}, {"max_queue": 3}, {"deadline_seconds": 0}],
+    [
+        {"api_key": "short"},
+        {"api_key": "with a space in it"},
+        {"max_batch": 0},
+        {"max_queue": 3},
+        {"deadline_seconds": 0},
+    ],
 )
 def test_settings_that_cannot_work(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError) as raised:

@@ -1,7 +1,6 @@
 """What is wrong is said as a problem document: field, value, what is allowed, and nothing of the server's inside."""
 
 import asyncio
-import gc
 import json
 import random
 import tracemalloc

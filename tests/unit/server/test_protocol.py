@@ -69,7 +69,7 @@ def test_the_document_follows_the_version(tools: Any) -> None:
     assert set(app.openapi()["components"]["schemas"]["Context"]["properties"]) == {"shoe_size"}
 
 
-# What a constraint finds in the catalogue, or one key without another, no schema can foretell: 422 may answer any query.
+# What the catalogue holds, or that a key needs another, no schema can say: 422 may answer any query.
 LEFT_OUT = {"positive_data_acceptance"}
 
 
