@@ -104,16 +104,41 @@ def test_a_run_is_served(server: Server, run_directory: Path, shop: Path) -> Non
         server.process.send_signal(signal.SIGHUP)
         server.wait_for("reloaded")
         assert client.post("/v1/complete", json=query).headers["x-model-version"] == "2"
+        reload_under_load(server, query, found)
         (run_directory / "model.safetensors").write_bytes(b"damaged")
         failed = client.post("/v1/admin/reload")
         assert failed.status_code == 500
         assert str(run_directory) not in failed.text
-        assert client.post("/v1/complete", json=query).headers["x-model-version"] == "2"
+        assert client.post("/v1/complete", json=query).headers["x-model-version"] == "5"
     assert server.end() == 0
     requests = [line for line in server.log if line["event"] == "request"]
-    assert [line["status"] for line in requests if line["route"] == "/v1/complete"] == [200, 200, 200]
+    assert {line["status"] for line in requests if line["route"] == "/v1/complete"} == {200}
     assert server.wait_for("reload failed")["traceback"]
     assert not [line for line in server.other_lines if "Traceback" in line]
+
+
+def reload_under_load(server: Server, query: Any, expected: Any) -> None:
+    """The run is read three times from its folder while four clients ask: every answer is right."""
+    is_over, answers = threading.Event(), list[httpx.Response]()
+
+    def ask() -> None:
+        with server.client() as client:
+            while not is_over.is_set():
+                answers.append(client.post("/v1/complete?top_k=3", json=query))
+
+    with ThreadPoolExecutor(4) as pool, server.client() as client:
+        asking = [pool.submit(ask) for _ in range(4)]
+        numbers = [client.post("/v1/admin/reload").json()["number"] for _ in range(3)]
+        is_over.set()
+        for each in asking:
+            each.result(60)
+    assert numbers == [3, 4, 5]
+    assert {each.status_code for each in answers} == {200}
+    assert len({each.headers["x-model-version"] for each in answers}) >= 2
+    for each in answers:
+        found = each.json()["slots"][0]["candidates"]
+        assert [one["item"] for one in found] == [one["item"] for one in expected]
+        assert found[0]["probability"] == pytest.approx(expected[0]["probability"], rel=1e-3)
 
 
 def test_sigterm_finishes_what_was_accepted(run_directory: Path) -> None:

@@ -17,9 +17,13 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 RECORD = "contextual_bert.record"
-UNMATCHED = "unmatched"
+UNMATCHED, GONE = "unmatched", 499
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.:-]{1,64}")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class DisconnectedError(Exception):
+    """The client went away before its request was complete: nobody is there to answer."""
 
 
 class RequestGuard:
@@ -54,12 +58,14 @@ class RequestGuard:
         try:
             await self._run(scope, self._counted(headers, receive), answer, status)
         finally:
-            self._note(scope, record, status[0] if status else 499)
+            self._note(scope, record, status[0] if status else GONE)
 
     async def _run(self, scope: Message, receive: Receive, answer: Send, status: list[int]) -> None:
         record: RequestRecord = scope[RECORD]
         try:
             await self.app(scope, receive, answer)
+        except DisconnectedError:
+            return
         except Exception as error:
             problem = (
                 error
@@ -76,15 +82,19 @@ class RequestGuard:
         limit, seen = self.settings.max_body_bytes, 0
         length = headers.get(b"content-length", b"0")
         announced = int(length[:20]) if length.isdigit() else 0
+        is_whole = False
 
         async def counted() -> Message:
-            nonlocal seen
+            nonlocal seen, is_whole
             too_large = ProblemError(
                 "body-too-large", f"A request has at most {limit:,} bytes. Send fewer queries at once."
             )
             if announced > limit:
                 raise too_large
             message = await receive()
+            if message["type"] == "http.disconnect" and not is_whole:
+                raise DisconnectedError
+            is_whole = not message.get("more_body", False)
             seen += len(message.get("body", b""))
             if seen > limit:
                 raise too_large

@@ -119,25 +119,38 @@ def test_a_body_without_a_length_is_counted_while_it_arrives(tools: Any, pipelin
     assert "content-length" not in response.request.headers
 
 
-def test_a_body_that_does_not_arrive_ends(tools: Any, pipeline: CompletionPipeline) -> None:
-    async def run() -> Any:
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_body_that_does_not_arrive_ends(
+    tools: Any, pipeline: CompletionPipeline, caplog: pytest.LogCaptureFixture, is_gone: bool
+) -> None:
+    async def run() -> tuple[list[Any], bytes]:
         app = tools.app(pipeline, settings=ServerSettings(deadline_seconds=0.1))
         messages: list[Any] = []
+        parts = [{"type": "http.request", "body": b"{", "more_body": True}]
 
         async def receive() -> Any:
-            await asyncio.sleep(30)
+            if parts:
+                return parts.pop()
+            if is_gone:
+                return {"type": "http.disconnect"}
+            return await asyncio.sleep(30)
 
         async def send(message: Any) -> None:
             messages.append(message)
 
-        async with app.router.lifespan_context(app):
+        async with tools.served(app) as client:
             scope = {"type": "http", "method": "POST", "path": "/v1/complete", "headers": [], "query_string": b""}
             await app(scope | {"raw_path": b"/v1/complete", "root_path": "", "scheme": "http"}, receive, send)
-        return messages
+            return messages, (await client.get("/metrics")).content
 
-    messages = asyncio.run(run())
-    assert messages[0]["status"] == 408
-    assert json.loads(messages[1]["body"])["type"].endswith("slow-body")
+    messages, metrics = asyncio.run(run())
+    assert not [record for record in caplog.records if record.exc_info]
+    if is_gone:
+        assert messages == []
+        assert b'route="/v1/complete",status="499"} 1.0' in metrics
+    else:
+        assert messages[0]["status"] == 408
+        assert json.loads(messages[1]["body"])["type"].endswith("slow-body")
 
 
 def test_a_mistake_of_the_server_tells_nothing(
