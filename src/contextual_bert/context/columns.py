@@ -26,7 +26,7 @@ from contextual_bert.context.features import (
 from contextual_bert.context.vocabulary import NULL, UNKNOWN, canonical_array, require_finite
 from contextual_bert.errors import DataError, SchemaError
 
-_CATEGORICAL_UNKNOWN = 1
+CATEGORICAL_UNKNOWN = 1
 _NUMBER_FIX = "Allowed: a finite number; leave it empty if it is missing."
 
 
@@ -101,7 +101,7 @@ def is_list(kind: pa.DataType) -> bool:
 def _encode_categorical(feature: Categorical, array: pa.Array, file: str | None) -> EncodedColumn:
     strings = canonical_array(array, file=file, column=feature.column)
     ids = feature.vocabulary.lookup(strings)
-    return EncodedColumn(*_missing_and_unknown(strings, ids, missing=MISSING, unknown=_CATEGORICAL_UNKNOWN))
+    return EncodedColumn(*_missing_and_unknown(strings, ids, missing=MISSING, unknown=CATEGORICAL_UNKNOWN))
 
 
 def _encode_multi(feature: MultiCategorical, array: pa.Array, file: str | None) -> EncodedColumn:

@@ -12,9 +12,9 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from contextual_bert.context.columns import EncodedColumn, encode_column
+from contextual_bert.context.columns import CATEGORICAL_UNKNOWN, EncodedColumn, encode_column
 from contextual_bert.context.dates import date_part, to_dates
-from contextual_bert.context.features import MULTI_MISSING, Categorical, Numerical
+from contextual_bert.context.features import MULTI_MISSING, MULTI_UNKNOWN, Categorical, MultiCategorical, Numerical
 from contextual_bert.context.records import record_columns
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.errors import SchemaError, did_you_mean
@@ -50,6 +50,15 @@ class EncodedContext:
         if isinstance(index, np.ndarray):
             index = torch.from_numpy(index)
         return {name: tensor[index] for name, tensor in self.tensors.items()}
+
+    def has_unknown(self, schema: ContextSchema) -> list[bool]:
+        """For each row whether one of its values is unknown to the schema, which made it."""
+        found = torch.zeros(self.num_rows, dtype=torch.bool)
+        for name in self.unknown:
+            is_list = isinstance(schema.feature(name), MultiCategorical)
+            ids = self.tensors[name].view(self.num_rows, -1)
+            found |= (ids == (MULTI_UNKNOWN if is_list else CATEGORICAL_UNKNOWN)).any(dim=1)
+        return found.tolist()
 
 
 def encode_table(schema: ContextSchema, table: pa.Table, *, file: str | None = None) -> EncodedContext:

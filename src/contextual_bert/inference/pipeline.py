@@ -141,14 +141,18 @@ class CompletionPipeline:
         """The answers, in order; everything but what the catalogue knows is checked before the first one."""
         requests = [read_request(query, row=row) for row, query in enumerate(queries)]
         context = self.processor.encode_context([each.context for each in requests], num_rows=len(requests))
+        schema = self.processor.schema
+        has_unknown = (
+            context.has_unknown(schema) if context is not None and schema is not None else [True] * len(requests)
+        )
         for start in range(0, len(requests), batch_size):
             batch = requests[start : start + batch_size]
             encoded = context.rows(slice(start, start + batch_size)) if context is not None else None
             permitted = [self.permitted(request, row=row) for row, request in enumerate(batch, start)]
             guidance = [each.guidance for each in batch]
             filled = self.fill([each.items for each in batch], encoded, permitted, top_k=top_k, guidance=guidance)
-            for request, slots in zip(batch, filled, strict=True):
-                yield self.answer(request, slots)
+            for row, (request, slots) in enumerate(zip(batch, filled, strict=True), start):
+                yield self.answer(request, slots, has_unknown=has_unknown[row])
 
     def complete_jointly(
         self,
@@ -259,8 +263,14 @@ class CompletionPipeline:
                 slots.append(slot_of(position, proposals, each, blank=blank, excluded_probability=outside))
             yield slots
 
-    def answer(self, request: Request, slots: list[Slot]) -> Answer:
-        """The answer with what the reader should know about it."""
+    def answer(self, request: Request, slots: list[Slot], *, has_unknown: bool = True) -> Answer:
+        """The answer with what the reader should know about it.
+
+        Args:
+            request: the query as it was read.
+            slots: what was found.
+            has_unknown: False where all values of the context are known, so that nobody needs to look for others.
+        """
         notes = [f"Item {slot['position'] + 1}: {slot['reason']}" for slot in slots if slot["reason"]]
         apart = [name for name in ("budget", "at_most_one_per") if name in request.settings]
         if apart and len(slots) > 1:
@@ -268,14 +278,14 @@ class CompletionPipeline:
                 f"Each blank is filled by itself: a choice of proposals for all {len(slots)} may break "
                 f"{' and '.join(apart)}. complete_jointly (--joint) proposes whole sets."
             )
-        return Answer(items=request.items, slots=slots, **self.remarks(request, notes))
+        return Answer(items=request.items, slots=slots, **self.remarks(request, notes, has_unknown=has_unknown))
 
-    def remarks(self, request: Request, notes: Sequence[str]) -> Remarks:
+    def remarks(self, request: Request, notes: Sequence[str], *, has_unknown: bool = True) -> Remarks:
         """What the model does not know of a query, and notes on it after these."""
         vocabulary, schema = self.processor.items, self.processor.schema
         return Remarks(
             unknown_items=[item for item in request.items if item not in vocabulary],
-            unknown_context=unknown_values(schema, request.context) if schema is not None else {},
+            unknown_context=unknown_values(schema, request.context) if schema is not None and has_unknown else {},
             notes=[
                 *notes,
                 *notes_on(request, vocabulary, has_context=bool(self.model.config.layout)),

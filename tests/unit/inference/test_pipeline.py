@@ -99,6 +99,20 @@ def test_answers_do_not_depend_on_the_batch(pipeline: CompletionPipeline) -> Non
             assert candidates(right)[item] == pytest.approx(probability, rel=1e-4)
 
 
+def test_only_who_said_something_unknown_is_told_so(pipeline: CompletionPipeline) -> None:
+    contexts: list[dict[str, Any]] = [
+        {"gender": "female", "age": 3},
+        {"gender": "x"},
+        {},
+        {"brands": ["acme", "y"]},
+        {"brands": []},
+        {"brands": ["z"]},
+    ]
+    answers: Any = pipeline([{"items": ["hat"], "context": context} for context in contexts], batch_size=4)
+    expected = [{}, {"gender": ["x"]}, {}, {"brands": ["y"]}, {}, {"brands": ["z"]}]
+    assert [answer["unknown_context"] for answer in answers] == expected
+
+
 def test_the_context_matters(pipeline: CompletionPipeline) -> None:
     young, old = (candidates(pipeline({"items": ["hat"], "context": {"age": age}}, top_k=9)) for age in (20, 70))
     assert max(abs(young[item] - old[item]) for item in young) > 0.01
