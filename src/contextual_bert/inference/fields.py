@@ -62,7 +62,8 @@ Names = Annotated[list[str], BeforeValidator(_names, json_schema_input_type=list
 Flag = Annotated[bool, BeforeValidator(_true_or_false)]
 Value = Annotated[str, BeforeValidator(canonical, json_schema_input_type=Single)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Weight = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)]
+MAX_WEIGHT = 100.0  # far beyond what changes an answer, and far from where logits overflow
+Weight = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=MAX_WEIGHT)]
 Price = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)]
 Attributes = Annotated[list[str], BeforeValidator(_as_list, json_schema_input_type=str | list[str])]
 

@@ -4,7 +4,6 @@ It knows logits with and without the context, no items and no labels. Paper: not
 (2021), "Classifier-free diffusion guidance", equation 6, with w = 1 + their w.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from contextual_bert.context import missing_like
 from contextual_bert.errors import DataError
+from contextual_bert.inference.fields import MAX_WEIGHT
 from contextual_bert.inference.permission import GUIDANCE
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.models import ContextualBertPreTrainedModel
@@ -22,7 +22,7 @@ def read_guidance(query: Mapping[str, Any], *, row: int) -> float:
     """The guidance that a query asks for; 1, which is the model as it is, where it says nothing.
 
     Raises:
-        DataError: no number of 0 or more.
+        DataError: no number between 0 and 100.
 
     Example:
         >>> read_guidance({"items": ["hat"], "guidance": 1.5}, row=0), read_guidance({}, row=0)
@@ -30,9 +30,9 @@ def read_guidance(query: Mapping[str, Any], *, row: int) -> float:
     """
     value = query.get(GUIDANCE, 1)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value < math.inf:
+    if not is_number or not 0 <= value <= MAX_WEIGHT:
         raise DataError(
-            f"{value!r} is no number of 0 or more",
+            f"{value!r} is no number between 0 and {MAX_WEIGHT:g}",
             row=row,
             column=GUIDANCE,
             fix="Give 0 for what anybody would get, 1 for the model as it is, more for a more personal answer.",
