@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from contextual_bert.context import missing_like
-from contextual_bert.errors import DataError
+from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.fields import MAX_WEIGHT
 from contextual_bert.inference.permission import GUIDANCE
 from contextual_bert.inference.scoring import to_device
@@ -56,6 +56,9 @@ def guided_logits(
 
     Returns:
         float32 logits, on the model's device.
+
+    Raises:
+        ConfigurationError: a guidance with what was made of a context, which cannot be left out any more.
     """
     inputs = to_device(inputs, model.device)
     weights = torch.tensor(guidance, device=model.device)
@@ -64,6 +67,8 @@ def guided_logits(
         asked = (weights != 1).nonzero()[:, 0]
         if not len(asked) or "context" not in inputs:
             return logits
+        if not isinstance(inputs["context"], Mapping):
+            raise ConfigurationError("guidance asks for an answer without the context: give the context itself.")
         chosen = {name: value[asked] for name, value in inputs.items() if name != "context"}
         chosen["context"] = {name: missing_like(value[asked]) for name, value in inputs["context"].items()}
         without: Tensor = model(**chosen).logits.float()

@@ -10,6 +10,7 @@ from contextual_bert.conditioning.global_state import GlobalStateSlot
 from contextual_bert.conditioning.state_flow import FlowingStateSlot
 from contextual_bert.errors import ConfigurationError, SchemaError
 from contextual_bert.inference import CompletionPipeline
+from contextual_bert.inference.queries import read_request
 from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor
 from contextual_bert.testing.miniature import ITEMS, RECORDS, SETS, drawn_anew, miniature_config, miniature_schema
 
@@ -81,12 +82,15 @@ def test_fill_takes_a_state_in_place_of_a_context() -> None:
     pipeline = CompletionPipeline(model_of("global_state_update"), processor())
     context = pipeline.processor.encode_context([RECORDS[1]], num_rows=1)
     assert context is not None
-    permitted = torch.ones(2, len(ITEMS) + 3, dtype=torch.bool).numpy()
+    requests = [read_request({"items": list(items), "repeats": True}, row=0) for items in SETS[:2]]
+    permitted = [pipeline.permitted(request, row=0) for request in requests]
     state = pipeline.model.encode_context(context.tensors)
     both = list(pipeline.fill(SETS[:2], state, permitted, top_k=3))
-    for items, slots in zip(SETS[:2], both, strict=True):
-        (alone,) = pipeline.fill([items], context.tensors, permitted[:1], top_k=3)
+    for items, slots, each_permitted in zip(SETS[:2], both, permitted, strict=True):
+        (alone,) = pipeline.fill([items], context.tensors, [each_permitted], top_k=3)
         assert [each["item"] for each in slots[0]["candidates"]] == [each["item"] for each in alone[0]["candidates"]]
+    with pytest.raises(ConfigurationError, match="give the context itself"):
+        list(pipeline.fill(SETS[:2], state, permitted, top_k=3, guidance=2.0))
 
 
 def test_without_a_context_there_is_nothing_to_keep() -> None:
