@@ -146,6 +146,6 @@ def _write(found: "Study", output: Path) -> None:
     write_study(found, output)
     show(found.comparison.to_rich())
     if found.labels is not None:
-        show(found.labels.to_rich())
+        show(found.labels.to_rich(has_groups=False))
     remark("", *found.texts, *(f"{each.name}: {each} when training ended" for each in found.convergences()))
     remark(f"wrote {output / 'report.html'}, report.md with its pictures and study.json; runs in {output}/runs")

@@ -46,6 +46,7 @@ from contextual_bert.training.recipe import Recipe
 # Two models whose counted parameters differ by no more than this share are of one size. PROTOCOL, point 9.
 SAME_SIZE = 0.01
 DEFAULT_REFERENCE = "none"
+WIDE_SUFFIX = "_wide"  # of controls that differ in size alone
 
 
 def study(
@@ -185,7 +186,8 @@ def findings(
         elif recipe.is_control:
             others = dict.fromkeys(other for other in (recipe.conditioning, methods[0]) if other in rows)
             gaps = (f"{_interval(difference(name, other))} nats to `{other}`" for other in others)
-            found.append(f"Size alone: `{name}` {means[name]:.3f}, {', '.join(gaps)}.")
+            what = "Size alone" if name.endswith(WIDE_SUFFIX) else "Control"
+            found.append(f"{what}: `{name}` {means[name]:.3f}, {', '.join(gaps)}.")
     oracles = [name for name, row in rows.items() if row.role == "oracle"]
     if oracles:
         gap = means[methods[0]] - means[oracles[0]]

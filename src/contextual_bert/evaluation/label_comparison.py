@@ -108,8 +108,10 @@ class LabelComparison(JsonText):
     def to_markdown(self) -> str:
         return render_markdown(self.heading(), self.tables(), self.notes())
 
-    def to_rich(self) -> Group:
-        return render_rich(self.heading(), self.tables(), self.notes())
+    def to_rich(self, *, has_groups: bool = True) -> Group:
+        """For a terminal; without the tables of the groups, which may be many."""
+        shown = self.tables() if has_groups else [each for each in self.tables() if " by " not in each.title]
+        return render_rich(self.heading(), shown, self.notes())
 
     def heading(self) -> str:
         return f"Comparison on {size_line(self.num_rows, self.num_texts, self.num_clusters, self.settings)}"
