@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from contextual_bert_cli import options
-from contextual_bert_cli.failures import Interrupted
+from contextual_bert_cli.failures import resumable
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, working
 from contextual_bert_cli.recipes import listed
 
@@ -60,7 +60,7 @@ def outfit_completion(
     from contextual_bert.benchmark.tasks.outfit_completion import CARD, prepare_study, run_study
 
     calm_transformers()
-    try:
+    with resumable(output):
         with working("drawing and reading the outfits"):
             data = prepare_study(output / "world", size=size, world=world, device=device)
         remark(*CARD.lines(), *data.preparation.lines())
@@ -74,10 +74,6 @@ def outfit_completion(
             is_report_only=report_only,
             say=remark,
         )
-    except KeyboardInterrupt:
-        raise Interrupted(
-            f"Interrupted. Complete runs and checkpoints below {output} are whole: the same command goes on there."
-        ) from None
     _write(found, output)
     next_commands(
         ["attribute", str(output / "runs" / (found.best_method() or found.comparison.rows[0].name) / "seed-0")]
@@ -115,7 +111,7 @@ def text(
 
     calm_transformers()
     chosen = TEXT_TASKS[checked(task, tuple(TEXT_TASKS), option="TASK")]
-    try:
+    with resumable(output):
         with working("reading the texts"):
             ready = prepare_text_study(
                 chosen, data, output / DATA_FOLDER, checkpoint=checkpoint, size=size, device=device
@@ -130,10 +126,6 @@ def text(
             is_report_only=report_only,
             say=remark,
         )
-    except KeyboardInterrupt:
-        raise Interrupted(
-            f"Interrupted. Complete runs and checkpoints below {output} are whole: the same command goes on there."
-        ) from None
     _write(found, output)
     best = output / "runs" / (found.best_method() or found.comparison.rows[0].name) / "seed-0"
     next_commands(["evaluate", str(best)])

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from contextual_bert_cli import options
-from contextual_bert_cli.failures import Interrupted
+from contextual_bert_cli.failures import resumable
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, working
 from contextual_bert_cli.recipes import listed, recipe_of
 
@@ -92,7 +92,7 @@ def command(
     base = recipe_of({**choices, "conditioning": names[0]})
     recipes = [replace(base, conditioning=name, seed=seed + number) for name in names for number in range(seeds)]
     check_study(recipes, reference=reference)
-    try:
+    with resumable(output):
         with working(f"reading {data}"):
             ready = prepare_for(recipes[0])
         remark(*ready.lines())
@@ -100,10 +100,6 @@ def command(
             for recipe in recipes:
                 clear_run(run_directory(output, recipe))
         found = compare(recipes, output, reference=reference, preparation=ready, say=remark)
-    except KeyboardInterrupt:
-        raise Interrupted(
-            f"Interrupted. Complete runs and checkpoints below {output} are whole: the same command goes on there."
-        ) from None
     labels = compare_labelled(recipes, output, ready, reference=reference)
     written = write_comparison(found, output, labels=labels)
     show(found.to_rich())

@@ -7,6 +7,8 @@ import contextlib
 import errno
 import os
 import sys
+from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -47,6 +49,17 @@ class InWords(TyperGroup):
             say(sentence)
             raise typer.Exit(MISTAKE) from None
         return result
+
+
+@contextlib.contextmanager
+def resumable(output: Path) -> Generator[None]:
+    """Says after Ctrl-C that a study goes on where it was."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"Interrupted. Complete runs and checkpoints below {output} are whole: the same command goes on there."
+        ) from None
 
 
 def is_debugging() -> bool:

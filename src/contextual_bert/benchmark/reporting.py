@@ -13,6 +13,7 @@ from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.run_files import commit, hardware
 from contextual_bert.evaluation import LabelReport, LabelSettings, Provenance, Report, evaluate_labels, evaluate_scores
 from contextual_bert.inference import ScoredSet, segment_labels, set_index
+from contextual_bert.models import ContextualBertProcessor
 
 MAX_GROUPS = 20
 
@@ -55,6 +56,11 @@ def label_groups(part: str, index: NDArray[np.int64], ready: Prepared) -> dict[s
     found = segment_labels(ready.datasets[part], ready.processor)
     few = {name: labels for name, labels in found.items() if not isinstance(labels, list)}
     return {name: labels[index] for name, labels in few.items() if len(np.unique(labels)) <= MAX_GROUPS}
+
+
+def segments_of(dataset: Any, processor: ContextualBertProcessor, index: NDArray[np.int64]) -> dict[str, Any]:
+    """Feature of the context -> its label for each of these sets or texts, in that order."""
+    return {name: take(labels, index) for name, labels in segment_labels(dataset, processor).items()}
 
 
 def take(labels: NDArray[np.str_] | list[list[str]], index: NDArray[np.int64]) -> NDArray[np.str_] | list[list[str]]:

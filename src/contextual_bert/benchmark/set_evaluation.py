@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from contextual_bert.benchmark.checks import load_recipe
 from contextual_bert.benchmark.evaluated import Evaluation, provenance_of, split_for
 from contextual_bert.benchmark.preparation import customers_of
-from contextual_bert.benchmark.reporting import take
+from contextual_bert.benchmark.reporting import segments_of
 from contextual_bert.data import SetDataset, SetTable, Split, read_sets, read_table
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import Provenance, Scores, evaluate_scores
-from contextual_bert.inference import CompletionPipeline, ScoredSet, encode_sets, score, segment_labels, set_index
+from contextual_bert.inference import CompletionPipeline, ScoredSet, encode_sets, score, set_index
 from contextual_bert.training import ContextualTrainingArguments, chosen_device, chosen_dtype
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
@@ -172,11 +172,10 @@ def evaluate_sets(
     data = load_evaluation(directory, overrides=overrides, part=part, source=source, batch_size=batch_size)
     result = data.score(data.dataset, progress=progress)
     index = set_index(data.dataset, result.scores.example_id)
-    labels = segment_labels(data.dataset, data.pipeline.processor)
     report = evaluate_scores(
         result.scores,
         clusters=data.customers(result.scores),
-        segments={name: take(values, index) for name, values in labels.items()},
+        segments=segments_of(data.dataset, data.pipeline.processor, index),
         num_items=data.num_items,
         provenance=data.provenance(),
     )

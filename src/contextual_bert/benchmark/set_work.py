@@ -10,9 +10,9 @@ from transformers import TrainerCallback
 
 from contextual_bert.benchmark.building import build_model, count_counted
 from contextual_bert.benchmark.preparation import Preparation
-from contextual_bert.benchmark.reporting import take
+from contextual_bert.benchmark.reporting import segments_of
 from contextual_bert.data import SetDataset, ShuffledContext
-from contextual_bert.inference import ScoredSet, bin_names, score, segment_labels, set_index
+from contextual_bert.inference import ScoredSet, bin_names, score, set_index
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
 from contextual_bert.training.recipe import Recipe
 
@@ -88,7 +88,7 @@ class SetWork:
         dataset = self.ready.datasets[part]
         index = set_index(dataset, scored.scores.example_id)
         return {
-            **{name: take(labels, index) for name, labels in segment_labels(dataset, self.ready.processor).items()},
+            **segments_of(dataset, self.ready.processor, index),
             FREQUENCY_FEATURE: self._item_frequencies(dataset, index, scored.scores.position),
         }
 

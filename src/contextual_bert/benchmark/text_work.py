@@ -10,11 +10,11 @@ from transformers import Trainer, TrainerCallback
 from contextual_bert.baselines import BiLSTM, BiLSTMTagger, ConcatText, ConcatWord, LabelShares, NgramBag, TextCNN
 from contextual_bert.benchmark.building import has_context
 from contextual_bert.benchmark.checks import TEXT_BASELINES, check_kind
-from contextual_bert.benchmark.reporting import take
+from contextual_bert.benchmark.reporting import segments_of
 from contextual_bert.benchmark.text_preparation import TextPreparation
 from contextual_bert.data import SetDataset, ShuffledContext, ShuffledTexts, TextDataset, TextMaskingCollator
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.inference import ScoredSet, score, score_labels, segment_labels, set_index
+from contextual_bert.inference import ScoredSet, score, score_labels, set_index
 from contextual_bert.models import (
     ContextualBertForMaskedLM,
     ContextualBertForSequenceClassification,
@@ -141,7 +141,7 @@ class TextWork:
         """The context's features; of texts with labels the true label, too."""
         dataset: Any = self.ready.datasets[part]
         index = set_index(dataset, scored.scores.example_id)
-        found = {name: take(labels, index) for name, labels in segment_labels(dataset, self.ready.processor).items()}
+        found = segments_of(dataset, self.ready.processor, index)
         if scored.labelled is not None:
             found["true label"] = [scored.labelled.names[number] for number in scored.labelled.true.tolist()]
         return found

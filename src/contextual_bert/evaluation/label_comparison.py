@@ -110,16 +110,15 @@ class LabelComparison(JsonText):
 
     def to_rich(self, *, has_groups: bool = True) -> Group:
         """For a terminal; without the tables of the groups, which may be many."""
-        shown = self.tables() if has_groups else [each for each in self.tables() if " by " not in each.title]
-        return render_rich(self.heading(), shown, self.notes())
+        return render_rich(self.heading(), self.tables(has_groups=has_groups), self.notes())
 
     def heading(self) -> str:
         return f"Comparison on {size_line(self.num_rows, self.num_texts, self.num_clusters, self.settings)}"
 
-    def tables(self) -> list[Table]:
+    def tables(self, *, has_groups: bool = True) -> list[Table]:
         """Methods, differences, one table a feature of the groups, cost: where there is something in them."""
         differences = difference_table(self.rows, reference=self.reference, num_resamples=self.settings.num_resamples)
-        features = dict.fromkeys(group.feature for group in self.groups)
+        features = dict.fromkeys(group.feature for group in self.groups if has_groups)
         groups = [self.group_table(feature) for feature in features]
         return [
             table for table in (methods_table(self.rows), differences, *groups, cost_table(self.rows)) if table.rows

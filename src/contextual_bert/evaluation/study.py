@@ -163,7 +163,7 @@ class Study(JsonText):
     def _labels(self) -> Section:
         if self.labels is None:
             return Section("Labels")
-        tables = tuple(table for table in self.labels.tables() if not table.title.startswith("Cost"))
+        tables = tuple(self.labels.tables())  # without costs: they stand with the comparison
         return Section("Labels", (f"{self.labels.heading()}.",), tables, notes=tuple(self.labels.notes()))
 
     def _paper(self) -> Section:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as parquet
 import torch
 
 from contextual_bert.context import encode_table
@@ -21,7 +22,7 @@ from contextual_bert.data import read_table, table_digest, write_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError
 from contextual_bert.evaluation.whole_files import replacing_directory
-from contextual_bert.inference.permission import CONSTRAINTS
+from contextual_bert.inference.permission import constraint_keys
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.queries import read_request
 
@@ -137,7 +138,7 @@ class TableCompleter:
         settings, schema = self.settings, self.pipeline.processor.schema
         numbers = table.column(ROW).to_pylist() if ROW in table.column_names else list(range(table.num_rows))
         sets = item_lists(table, settings.items, settings.separator).to_pylist()
-        given = [name for name in known_constraints() if name in table.column_names]
+        given = [name for name in constraint_keys() if name in table.column_names]
         own = table.select(given).to_pylist() if given else [{}] * table.num_rows
         rows = enumerate(zip(sets, own, strict=True))
         requests = [
@@ -222,7 +223,7 @@ def complete_table(
         if progress is not None:
             progress(min(start + shard_size, table.num_rows), table.num_rows)
     (output / DONE).touch()
-    permitted = [read_table(shard).column("num_permitted") for shard in shards]
+    permitted = [parquet.read_table(shard, columns=["num_permitted"]).column(0) for shard in shards]
     num_empty = sum(pc.sum(pc.equal(column, 0)).as_py() or 0 for column in permitted)
     return BulkReport(
         table.num_rows, sum(len(column) for column in permitted), num_empty, len(shards), num_kept, tuple(unknown)
@@ -255,11 +256,6 @@ def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
     for feature, values in (encode_table(schema, table).unknown if schema is not None else {}).items():
         lines.append(f"context {feature!r}: {sum(values.values()):,} rows have values never seen in training")
     return lines
-
-
-def known_constraints() -> list[str]:
-    """The keys that a column may have."""
-    return [key for each in CONSTRAINTS.values() for key in each.keys]
 
 
 def manifest_of(

@@ -66,8 +66,8 @@ def score_labels(
         labels = inputs.pop("labels")
         with torch.no_grad(), autocast:
             logits = model(**to_device(inputs, device))["logits"].float().cpu()
-        places = (labels.view(len(chosen), -1) != IGNORED_LABEL).nonzero()
         asked = labels != IGNORED_LABEL
+        places = asked.view(len(chosen), -1).nonzero()
         true, logits = labels[asked], logits[asked]
         columns = (dataset.example_ids[chosen[places[:, 0]]], places[:, 1], true, logits.argmax(dim=-1))
         ranks = rank_labels(logits, true)

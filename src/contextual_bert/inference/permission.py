@@ -185,7 +185,12 @@ def _register(function: Function, *, across_blanks: bool) -> Function:
 
 def known_keys() -> list[str]:
     """The keys of a query that mean something."""
-    return ["items", "locked", "context", GUIDANCE, *(key for each in CONSTRAINTS.values() for key in each.keys)]
+    return ["items", "locked", "context", GUIDANCE, *constraint_keys()]
+
+
+def constraint_keys() -> list[str]:
+    """Those of them that are constraints'."""
+    return [key for each in CONSTRAINTS.values() for key in each.keys]
 
 
 def query_model() -> type[BaseModel]:

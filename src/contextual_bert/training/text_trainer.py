@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Dataset, Sampler
 from transformers import EarlyStoppingCallback, EvalPrediction, TrainerCallback
 
-from contextual_bert.data import DroppedContext, LengthBucketSampler, TextDataset
+from contextual_bert.data import TextDataset
 from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor, rank_labels
 from contextual_bert.training.arguments import ContextualTrainingArguments
 from contextual_bert.training.context_dropout import with_context_dropout
@@ -65,13 +64,6 @@ class TextTrainer(NewWeightsTrainer):
             compute_metrics=summarise_labels,
             callbacks=[*changing, *early, *(callbacks or [])],
         )
-
-    def _get_train_sampler(self, train_dataset: Dataset[Any] | None = None) -> Sampler[int] | None:
-        dataset = train_dataset if train_dataset is not None else self.train_dataset
-        if not isinstance(dataset, TextDataset | DroppedContext) or self.args.train_sampling_strategy != "random":
-            return super()._get_train_sampler(train_dataset)
-        seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
-        return LengthBucketSampler(dataset.sizes, batch_size=self.args.train_batch_size, seed=seed)
 
     def prediction_step(
         self, model: nn.Module, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: list[str] | None = None

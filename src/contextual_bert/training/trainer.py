@@ -22,9 +22,7 @@ from transformers import (
 )
 
 from contextual_bert.data import (
-    DroppedContext,
     EveryPosition,
-    LengthBucketSampler,
     MaskingCollator,
     SetDataset,
     TextMaskingCollator,
@@ -117,13 +115,6 @@ class ContextualBertTrainer(NewWeightsTrainer):
             compute_metrics=partial(summarise_prediction, reserved=tuple(reserved)),
             callbacks=[MaskEpoch(masking, *changing), *early, *(callbacks or [])],
         )
-
-    def _get_train_sampler(self, train_dataset: Dataset[Any] | None = None) -> Sampler[int] | None:
-        dataset = train_dataset if train_dataset is not None else self.train_dataset
-        if not isinstance(dataset, SetDataset | DroppedContext) or self.args.train_sampling_strategy != "random":
-            return super()._get_train_sampler(train_dataset)
-        seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
-        return LengthBucketSampler(dataset.sizes, batch_size=self.args.train_batch_size, seed=seed)
 
     def _get_eval_sampler(self, eval_dataset: Dataset[Any]) -> Sampler[int] | None:
         if not isinstance(eval_dataset, EveryPosition):
