@@ -98,18 +98,25 @@ def explain(
 
 def check_explainable(pipeline: CompletionPipeline) -> None:
     """Raise ConfigurationError unless the model has learned what it would say with fewer fields."""
+    if (reason := why_no_explanation(pipeline)) is not None:
+        raise ConfigurationError(reason)
+
+
+def why_no_explanation(pipeline: CompletionPipeline) -> str | None:
+    """Why nothing can be explained; None where it can."""
     config = pipeline.model.config
     if not config.layout:
-        raise ConfigurationError(
+        return (
             f"This model was trained with conditioning={config.conditioning!r} and reads no context: there is no field "
             "that could explain anything. Name the run of another method."
         )
     if not pipeline.model.has_learned_absent_fields:
-        raise ConfigurationError(
+        return (
             "This model was trained without field_dropout: it has never been shown a context with a field absent, so "
             "what it says without a field means nothing, and an explanation would be invented. Train it with "
             "--set field_dropout=0.1 --set context_dropout=0.1."
         )
+    return pipeline.no_logits
 
 
 def contributions_of_items(asked: Question, chosen: int, *, full: float) -> Iterator[ItemContribution]:

@@ -81,13 +81,17 @@ def guided_logits(
 
 def guidance_notes(model: ContextualBertPreTrainedModel, guidance: float) -> list[str]:
     """What the reader of a guided answer should know."""
-    if guidance == 1:
-        return []
+    reason = why_no_guidance(model, asked=f"{GUIDANCE}={guidance:g}") if guidance != 1 else None
+    return [reason] if reason is not None else []
+
+
+def why_no_guidance(model: ContextualBertPreTrainedModel, *, asked: str = GUIDANCE) -> str | None:
+    """Why a guidance, written as it was asked for, means nothing to this model; None where it does mean something."""
     if not model.config.layout:
-        return [f"{GUIDANCE}={guidance:g} changed nothing: this model was trained with conditioning='none'."]
+        return f"{asked} changes nothing: this model was trained with conditioning={model.config.conditioning!r}."
     if not model.has_learned_anonymous:
-        return [
-            f"{GUIDANCE}={guidance:g} starts from what the model says when nothing is known of a person, and it was "
-            "trained without context_dropout: this state was never learned. Train with context_dropout=0.1."
-        ]
-    return []
+        return (
+            f"{asked} starts from what the model says when nothing is known of a person, and it was trained without "
+            "context_dropout: this state was never learned. Train with context_dropout=0.1."
+        )
+    return None

@@ -144,8 +144,8 @@ class JointSearch:
         if needed[method] > self.max_forward_passes:
             raise ConfigurationError(
                 f"method={method!r} over {num_blanks} blanks takes up to {needed[method]:,} forward passes, and "
-                f"max_forward_passes={self.max_forward_passes:,}. Raise it, narrow the blanks with constraints, or "
-                "choose method='auto'."
+                f"max_forward_passes={self.max_forward_passes:,}. Choose method='auto', narrow the blanks with "
+                "constraints, or have more passes allowed."
             )
         return method
 

@@ -54,6 +54,11 @@ class OnnxCompletionPipeline(CompletionPipeline):
         [{'item': 'coat', 'probability': 1.0}]
     """
 
+    no_logits = (
+        "An exported model gives the best items and no logits: take the run itself for whole sets, guidance and "
+        "explanations."
+    )
+
     def __init__(
         self, directory: str | Path, *, num_threads: int = 1, catalogue: str | Path | pa.Table | None = None
     ) -> None:
@@ -107,7 +112,7 @@ class OnnxCompletionPipeline(CompletionPipeline):
             ConfigurationError: more proposals than were exported, or a guidance, which needs the logits.
         """
         if any(each != 1 for each in (guidance if isinstance(guidance, Sequence) else [guidance])):
-            raise ConfigurationError("An exported model gives no logits: take the run itself for guidance.")
+            raise ConfigurationError(self.no_logits)
         top_k = min(top_k, self.model.config.vocab_size)
         if top_k > self.record["top_k"]:
             raise ConfigurationError(
@@ -125,10 +130,7 @@ class OnnxCompletionPipeline(CompletionPipeline):
         Raises:
             ConfigurationError: always.
         """
-        raise ConfigurationError(
-            "An exported model gives the best items and no logits: take the run itself for whole sets, guidance and "
-            "explanations."
-        )
+        raise ConfigurationError(self.no_logits)
 
     def rank(
         self,

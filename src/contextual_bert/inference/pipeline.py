@@ -65,6 +65,8 @@ class CompletionPipeline:
         [{'item': 'coat', 'probability': 1.0}]
     """
 
+    no_logits: str | None = None  # why there are none, in a pipeline that ranks without them
+
     def __init__(
         self,
         model: ContextualBertForMaskedLM,

@@ -37,7 +37,8 @@ class Question:
         self.positions = [position for position, item in enumerate(self.items) if item == MASK]
         if not 0 <= slot < len(self.positions):
             raise ConfigurationError(
-                f"slot={slot}: the set has {len(self.positions)} [MASK], the first is 0 (--slot 1)."
+                f"slot={slot} asks for [MASK] number {slot + 1}, and the set has {len(self.positions)}. Ask for an "
+                "earlier one, or add a [MASK]."
             )
         vocabulary = pipeline.processor.items
         self.permitted = torch.from_numpy(np.flatnonzero(pipeline.permitted(self.request, row=0).items[slot]))
@@ -63,9 +64,10 @@ class Question:
         if name not in values:
             close = difflib.get_close_matches(name, values, n=1)
             hint = f"Did you mean {close[0]!r}?" if close else "Name one of its vocabulary."
-            raise UnknownNameError(f"The model does not know the item {name!r}. {hint}")
+            raise UnknownNameError(f"item: The model does not know the item {name!r}. {hint}")
         raise DataError(
             f"{name!r} is not permitted by the query: it is in the set already, or a constraint forbids it",
+            column="item",
             fix="Loosen the constraints, or give repeats.",
         )
 

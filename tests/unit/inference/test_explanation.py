@@ -219,7 +219,7 @@ def test_a_slot_of_several(pipeline: CompletionPipeline) -> None:
         explanation = explain(pipeline, query, item="item-8", slot=slot)
         assert explanation.position == position
         assert explanation.full_log_odds == pytest.approx(log_odds(pipeline, query, "item-8", slot), abs=1e-4)
-    with pytest.raises(ConfigurationError, match="slot=2: the set has 2"):
+    with pytest.raises(ConfigurationError, match=r"slot=2 asks for \[MASK\] number 3, and the set has 2"):
         explain(pipeline, query, slot=2)
 
 

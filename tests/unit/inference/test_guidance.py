@@ -104,7 +104,7 @@ def test_an_answer_says_what_was_never_learned(pipeline: CompletionPipeline) -> 
     assert untrained({**query, "guidance": 1})["notes"] == untrained(query)["notes"] == []  # pyright: ignore
     blind = pipeline_for("none")
     notes = blind({**query, "guidance": 2})["notes"]  # pyright: ignore
-    assert notes[1] == "guidance=2 changed nothing: this model was trained with conditioning='none'."
+    assert notes[1] == "guidance=2 changes nothing: this model was trained with conditioning='none'."
     assert found_in(blind({**query, "guidance": 2}, top_k=9)) == pytest.approx(found_in(blind(query, top_k=9)))
 
 
