@@ -1,17 +1,20 @@
 """``/v1/schema`` and ``/v1/items``: what can be asked, and about which items. Neither needs the model."""
 
 import inspect
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
 from contextual_bert.context import Categorical, Feature, MultiCategorical, Numerical, Vector
 from contextual_bert.inference import CONSTRAINTS, query_model
-from contextual_bert.server.items import find_items
+from contextual_bert.server.items import find_items, named_items
+from contextual_bert.server.problems import invalid
 from contextual_bert.server.protocol import feature_schema
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Serving
+
+PAGE_SIZE = 20
 
 
 class FeatureAnswer(BaseModel):
@@ -35,6 +38,27 @@ class ConstraintAnswer(BaseModel):
     json_schema: dict[str, Any]
 
 
+class AttributeAnswer(BaseModel):
+    """A column of the catalogue.
+
+    ``values``: of words and lists of words, where there are few; ``lowest`` and ``highest``: of numbers.
+    """
+
+    name: str
+    kind: Literal["text", "number", "flag", "list", "other"]
+    values: list[str] | None
+    lowest: float | None
+    highest: float | None
+
+
+class AbilityAnswer(BaseModel):
+    """What this run can be asked for beside completions, and the reason where it cannot."""
+
+    name: Literal["complete_jointly", "explain", "guidance", "context"]
+    is_available: bool
+    reason: str | None
+
+
 class VersionAnswer(BaseModel):
     """Which version answers, and since when."""
 
@@ -48,7 +72,8 @@ class SchemaAnswer(BaseModel):
     version: VersionAnswer
     features: list[FeatureAnswer]
     constraints: list[ConstraintAnswer]
-    attributes: list[str]
+    attributes: list[AttributeAnswer]
+    abilities: list[AbilityAnswer]
     counts: dict[str, int]
     limits: dict[str, float]
 
@@ -72,36 +97,51 @@ class ItemsAnswer(BaseModel):
 def description_routes(serving: Serving, settings: ServerSettings) -> APIRouter:
     """The routes that describe what is served."""
     router = APIRouter(tags=["description"])
+    page_size = min(PAGE_SIZE, settings.max_page)
+    limit_about = f"Items a page; left out, {page_size}, and with item all of them."
+    item_about = "An exact id; again for each further one. Answered in this order, unknown ones left out."
 
     @router.get("/v1/schema", response_model=SchemaAnswer, summary="What can be asked")
     def schema() -> SchemaAnswer:
-        """The features of the context, the constraints, the attributes of the catalogue, counts and limits."""
+        """The features of the context, constraints, attributes of the catalogue, abilities, counts and limits."""
         version = serving.current
         found = version.pipeline.processor.schema
         catalogue = version.pipeline.catalogue
         counts = {"items": len(version.pipeline.processor.items.values)}
         if catalogue is not None:
             counts |= {"items_in_catalogue": int(catalogue.is_known.sum()), "in_stock": int(catalogue.in_stock.sum())}
-        limits = {name: value for name, value in vars(settings).items() if name.startswith(("max_", "deadline"))}
+        is_limit = ("max_", "deadline", "study_deadline")
+        limits = {name: value for name, value in vars(settings).items() if name.startswith(is_limit)}
         return SchemaAnswer(
             version=VersionAnswer(number=version.number, loaded_at=version.loaded_at),
             features=[_feature(each) for each in found.features] if found is not None else [],
             constraints=_constraints(),
-            attributes=list(catalogue.table.column_names) if catalogue is not None else [],
+            attributes=[AttributeAnswer(**each) for each in version.attributes],
+            abilities=[
+                AbilityAnswer(name=cast(Any, name), is_available=reason is None, reason=reason)
+                for name, reason in version.inabilities.items()
+            ],
             counts=counts,
             limits=limits,
         )
 
     @router.get("/v1/items", response_model=ItemsAnswer, summary="Find items by name")
     def items(
-        text: Annotated[str, Query(max_length=200, description="A piece of the name, whatever its case.")] = "",
+        item: Annotated[list[str], Query(default_factory=list, max_length=settings.max_page, description=item_about)],
+        text: Annotated[str, Query(max_length=200, description="A piece of the id or name, whatever its case.")] = "",
         match: Annotated[Literal["substring", "prefix"], Query(description="Where the text stands.")] = "substring",
         offset: Annotated[int, Query(ge=0, le=1 << 31, description="How many to pass over.")] = 0,
-        limit: Annotated[int, Query(ge=1, le=settings.max_page)] = min(20, settings.max_page),
+        limit: Annotated[int | None, Query(ge=1, le=settings.max_page, description=limit_about)] = None,
     ) -> ItemsAnswer:
-        """Items in the order of the model's vocabulary, with what the catalogue says of them."""
-        total, page = find_items(serving.current, text, is_prefix=match == "prefix", offset=offset, limit=limit)
-        return ItemsAnswer(total=total, offset=offset, items=[ItemAnswer(**each) for each in page])
+        """Items with what the catalogue says of them: by text in the order of the model's vocabulary, or by id."""
+        if item and text:
+            raise invalid("item", item, "text searches, item names what is known", allowed="Give one of them.")
+        if item:
+            page = named_items(serving.current, item, offset=offset, limit=limit or settings.max_page)
+        else:
+            is_prefix = match == "prefix"
+            page = find_items(serving.current, text, is_prefix=is_prefix, offset=offset, limit=limit or page_size)
+        return ItemsAnswer(total=page.total, offset=offset, items=[ItemAnswer(**each) for each in page.items])
 
     return router
 

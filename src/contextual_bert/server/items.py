@@ -1,25 +1,48 @@
-"""The items of a version for a person who looks for one: by a piece of its name, page by page. It knows no HTTP."""
+"""The items of a version for a person who looks for some: by a piece of the name, or by id. It knows no HTTP."""
 
 import datetime
 import math
+from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from contextual_bert.inference.catalogue import ID_COLUMNS, STOCK
+from contextual_bert.server.attributes import words_of
 from contextual_bert.server.state import Version
 
+NAME = "name"  # the column of what people call an item
 
-def find_items(version: Version, text: str, *, is_prefix: bool, offset: int, limit: int) -> tuple[int, list[Any]]:
-    """How many items have this text in their name, or begin with it, whatever the case; and a page of them."""
-    vocabulary = version.pipeline.processor.items
-    names = pa.array(vocabulary.values, pa.string())
+
+class Page(NamedTuple):
+    """How many items were found, and some of them, described."""
+
+    total: int
+    items: list[dict[str, Any]]
+
+
+def find_items(version: Version, text: str, *, is_prefix: bool, offset: int, limit: int) -> Page:
+    """The items that have this text in their id or their name, or begin with it, whatever the case."""
+    vocabulary, catalogue = version.pipeline.processor.items, version.pipeline.catalogue
+    ids = pa.array(vocabulary.values, pa.string())
     if text:
         match = pc.starts_with if is_prefix else pc.match_substring
-        names = names.filter(match(names, text, ignore_case=True))
-    return len(names), [describe(version, name) for name in names.slice(offset, limit).to_pylist()]
+        is_found = match(ids, text, ignore_case=True)
+        if catalogue is not None and NAME in catalogue.table.column_names:
+            names = words_of(catalogue.table.column(NAME).slice(len(vocabulary.reserved)))
+            if names is not None:
+                is_found = pc.or_(is_found, pc.fill_null(match(names, text, ignore_case=True), False))
+        ids = ids.filter(is_found)
+    return Page(len(ids), [describe(version, item) for item in ids.slice(offset, limit).to_pylist()])
+
+
+def named_items(version: Version, items: Sequence[str], *, offset: int, limit: int) -> Page:
+    """The items of these ids, in this order; those that the model does not know are left out."""
+    reserved = version.pipeline.processor.items.reserved
+    known = [item for item in items if item in version.pipeline.processor.items and item not in reserved]
+    return Page(len(known), [describe(version, item) for item in known[offset : offset + limit]])
 
 
 def describe(version: Version, item: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 from fastapi.responses import Response
 
-from contextual_bert.errors import ContextualBertError, DataError, SchemaError, UnknownNameError
+from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError, UnknownNameError
 from contextual_bert.inference.catalogue import PRICE
 
 MEDIA_TYPE = "application/problem+json"
@@ -35,6 +35,7 @@ KINDS: dict[str, tuple[int, str]] = {
 }
 _PLACE = re.compile(r"^(?:[Qq]uery|row) (?P<row>\d+): ")
 _FIELD = re.compile(r"^(?P<field>[\w.\[\]]+): (?=The )")
+_PARAMETER = re.compile(r"^(?P<name>\w+)(?:: (?=The )|=)")
 
 
 class Fault(TypedDict):
@@ -101,6 +102,31 @@ def invalid(field: str, value: object, problem: str, *, allowed: str) -> Problem
 def is_clients_fault(error: BaseException) -> bool:
     """Whether a query is to blame for an error of the pipeline."""
     return isinstance(error, DataError | UnknownNameError | SchemaError)
+
+
+def parameter_problem(error: Exception, parameters: Mapping[str, Any]) -> ProblemError | None:
+    """What the pipeline found wrong with a parameter of the address; None where it found something else.
+
+    Args:
+        error: of the pipeline.
+        parameters: by the names that the pipeline has for them, with their values.
+
+    Example:
+        >>> error = ConfigurationError("slot=2 asks for [MASK] number 3, and the set has 1. Ask for that.")
+        >>> parameter_problem(error, {"slot": 2}).faults[0]["field"]
+        'slot'
+    """
+    if isinstance(error, DataError):
+        name, problem, allowed = error.column if error.row is None else None, error.problem, error.fix
+    elif isinstance(error, ConfigurationError | UnknownNameError):
+        problem, _, allowed = str(error).partition(". ")
+        found = _PARAMETER.match(problem)
+        name = found["name"] if found else None
+    else:
+        return None
+    if name is None or name not in parameters:
+        return None
+    return invalid(name, parameters[name], problem.removeprefix(f"{name}: "), allowed=allowed)
 
 
 def problem_of(

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, fields
 
 from contextual_bert.errors import ConfigurationError
+from contextual_bert.inference.explanation import MAX_EXACT_FIELDS
 
 SHORTEST_KEY = 16
 
@@ -22,11 +23,17 @@ class ServerSettings:
         max_blanks: [MASK] of a set.
         max_top_k: proposals a slot.
         max_page: items that a search answers at once.
+        max_completions: whole sets that ``/v1/complete-jointly`` proposes.
+        max_forward_passes: partial sets that it may put through the model.
+        max_exact_fields: with so many given fields or fewer, an explanation asks for all their subsets; with more, for
+            a sample of them.
+        max_studies: whole sets and explanations that wait to be computed, one by one; more are refused with 429.
+        study_deadline_seconds: as ``deadline_seconds``, for these.
         api_key: what the header X-API-Key has to say, printable ASCII; None: everybody may ask, nobody may administer.
         has_contexts_in_logs: whether contexts are written to the log; they may be personal.
 
     Raises:
-        ConfigurationError: a limit below 1, a queue that a single request may overfill, a key that can be guessed.
+        ConfigurationError: a limit below 1 or one that forbids what another permits; a key that can be guessed.
 
     Example:
         >>> ServerSettings(max_batch=32).max_queue
@@ -43,6 +50,11 @@ class ServerSettings:
     max_blanks: int = 8
     max_top_k: int = 100
     max_page: int = 100
+    max_completions: int = 20
+    max_forward_passes: int = 1000
+    max_exact_fields: int = 10
+    max_studies: int = 16
+    study_deadline_seconds: float = 30.0
     api_key: str | None = field(default=None, repr=False)
     has_contexts_in_logs: bool = False
 
@@ -51,12 +63,23 @@ class ServerSettings:
             lowest = 0 if name == "max_wait_milliseconds" else 1
             if getattr(self, name) < lowest:
                 raise ConfigurationError(f"{name}={getattr(self, name)}: give {lowest} or more.")
-        if not 0 < self.deadline_seconds < float("inf"):
-            raise ConfigurationError(f"deadline_seconds={self.deadline_seconds}: give a number of seconds above 0.")
+        for name in ("deadline_seconds", "study_deadline_seconds"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ConfigurationError(f"{name}={getattr(self, name)}: give a number of seconds above 0.")
         if self.max_queue < self.max_queries:
             raise ConfigurationError(
                 f"max_queue={self.max_queue} is less than the {self.max_queries} queries that a request may have, "
                 "which could then never be answered. Give a longer queue or a lower max_queries."
+            )
+        if self.max_forward_passes < self.max_blanks:
+            raise ConfigurationError(
+                f"max_forward_passes={self.max_forward_passes} is less than the {self.max_blanks} blanks that a set "
+                "may have, which no search could fill then. Allow more passes or fewer blanks."
+            )
+        if self.max_exact_fields > MAX_EXACT_FIELDS:
+            raise ConfigurationError(
+                f"max_exact_fields={self.max_exact_fields}: give {MAX_EXACT_FIELDS} or less; every field more doubles "
+                "the subsets, and beyond it they are sampled."
             )
         key = self.api_key
         if key is not None and (len(key) < SHORTEST_KEY or not (key.isascii() and key.isprintable()) or " " in key):

@@ -8,25 +8,38 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any, Protocol, cast
 
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.inference import Answer, Catalogue
+from contextual_bert.inference import Answer, Catalogue, CompletionPipeline
+from contextual_bert.inference.abilities import inabilities
 from contextual_bert.inference.queries import read_request
 from contextual_bert.models import ContextualBertProcessor
+from contextual_bert.server.attributes import attributes_of
 from contextual_bert.server.metrics import Metrics
 
 Queries = Sequence[Mapping[str, Any]]
 
 
 class Pipeline(Protocol):
-    """What a server needs of a CompletionPipeline, so that another one can stand in its place."""
+    """What a server needs of a CompletionPipeline, so that another one can stand in its place.
+
+    Where ``no_logits`` is None, it is also asked for whole sets and explanations: for ``complete_jointly``, and for
+    what ``explain`` takes of it.
+    """
 
     @property
     def processor(self) -> ContextualBertProcessor: ...
 
     @property
     def catalogue(self) -> Catalogue | None: ...
+
+    @property
+    def model(self) -> Any: ...
+
+    @property
+    def no_logits(self) -> str | None: ...
 
     def permitted(self, request: Any, *, row: int) -> Any: ...
 
@@ -46,6 +59,17 @@ class Version:
         """The names that a context may have."""
         schema = self.pipeline.processor.schema
         return frozenset((*schema.names, *schema.columns)) if schema is not None else frozenset()
+
+    @cached_property
+    def inabilities(self) -> Mapping[str, str | None]:
+        """What this run may be asked for beside completions, with the reason where it cannot."""
+        return inabilities(cast(CompletionPipeline, self.pipeline))
+
+    @cached_property
+    def attributes(self) -> list[dict[str, Any]]:
+        """The columns of the catalogue with what they hold."""
+        catalogue = self.pipeline.catalogue
+        return attributes_of(catalogue.table) if catalogue is not None else []
 
     def answers(self, queries: Queries, *, top_k: int, batch_size: int) -> list[Answer]:
         """One answer a query, in order."""

@@ -44,29 +44,39 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def make_pipeline(seed: int = 0, *, has_catalogue: bool = True, schema: ContextSchema = SCHEMA) -> CompletionPipeline:
+def make_pipeline(
+    seed: int = 0, *, has_catalogue: bool = True, schema: ContextSchema = SCHEMA, **fields: Any
+) -> CompletionPipeline:
     torch.manual_seed(seed)
-    config = ContextualBertConfig.from_schema(
-        schema,
-        conditioning="global_state_update",
-        vocab_size=len(ITEMS) + 3,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        initializer_range=0.5,
-    )
+    sizes: dict[str, Any] = {
+        "conditioning": "global_state_update",
+        "vocab_size": len(ITEMS) + 3,
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+        "initializer_range": 0.5,
+        "context_dropout": 0.1,
+        "field_dropout": 0.2,
+    }
+    config = ContextualBertConfig.from_schema(schema, **{**sizes, **fields})
     processor = ContextualBertProcessor.from_items(ITEMS, schema)
     catalogue = Catalogue(SHOP, processor.items) if has_catalogue else None
     return CompletionPipeline(ContextualBertForMaskedLM(config), processor, catalogue=catalogue)
 
 
 class HeldPipeline:
-    """A pipeline that waits until ``gate`` is set, and remembers what it computed."""
+    """A pipeline that waits until ``gate`` is set, and remembers what it computed.
+
+    Whole sets and explanations wait for ``study_gate``.
+    """
 
     def __init__(self, pipeline: CompletionPipeline) -> None:
         self.inner, self.gate, self.is_computing = pipeline, threading.Event(), threading.Event()
+        self.study_gate, self.is_studying = threading.Event(), threading.Event()
         self.computed: list[list[Any]] = []
+        self.studied: list[Any] = []
+        self.num_studying, self.most_studying = 0, 0
 
     @property
     def processor(self) -> ContextualBertProcessor:
@@ -76,8 +86,34 @@ class HeldPipeline:
     def catalogue(self) -> Catalogue | None:
         return self.inner.catalogue
 
+    @property
+    def model(self) -> Any:
+        return self.inner.model
+
+    @property
+    def no_logits(self) -> str | None:
+        return self.inner.no_logits
+
     def permitted(self, request: Any, *, row: int) -> Any:
         return self.inner.permitted(request, row=row)
+
+    def complete_jointly(self, query: Any, **how: Any) -> Any:
+        self.num_studying += 1
+        self.most_studying = max(self.most_studying, self.num_studying)
+        self.studied.append(query["items"])
+        self.is_studying.set()
+        assert self.study_gate.wait(30)
+        found = self.inner.complete_jointly(query, **how)
+        self.num_studying -= 1
+        return found
+
+    def logits(self, inputs: Any, *, guidance: Any = 1.0) -> Any:
+        self.is_studying.set()
+        assert self.study_gate.wait(30)
+        return self.inner.logits(inputs, guidance=guidance)
+
+    def answer(self, *given: Any) -> Any:
+        return self.inner.answer(*given)
 
     def __call__(self, queries: Any, *, top_k: int, batch_size: int) -> Any:
         self.is_computing.set()
