@@ -20,9 +20,10 @@ from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.middleware import RECORD, RequestGuard
 from contextual_bert.server.operation import admin_routes, health_routes
 from contextual_bert.server.problems import KINDS, MEDIA_TYPE, Fault, ProblemError, shown
-from contextual_bert.server.protocol import complete_schemas
+from contextual_bert.server.protocol import body_schemas
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Pipeline, Serving
+from contextual_bert.server.studies import EXPLAIN, JOINTLY, Studies, study_routes
 
 _HTTP_KINDS = {404: "not-found", 405: "method-not-allowed"}
 
@@ -73,14 +74,16 @@ def create_app(
     settings = settings if settings is not None else ServerSettings()
     metrics = Metrics()
     serving = Serving(pipeline, load=load, metrics=metrics)
-    batcher = Batcher(settings, metrics)
+    batcher, studies = Batcher(settings, metrics), Studies(settings, metrics)
+    queues = (batcher.queue, studies.queue)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
-        batcher.start()
+        for queue in queues:
+            queue.start()
         EVENTS.info("started", extra={"details": {"version": serving.current.number}})
         yield
-        await asyncio.to_thread(batcher.close)
+        await asyncio.gather(*(asyncio.to_thread(queue.close) for queue in queues))
         EVENTS.info("stopped")
 
     # Its pages of documentation load scripts from elsewhere: /openapi.json is enough.
@@ -92,8 +95,9 @@ def create_app(
     app.add_exception_handler(RequestValidationError, _validation_problem)
     guarded = [Depends(key_check(settings))] if settings.api_key is not None else []
     app.include_router(completion_routes(serving, batcher, settings), dependencies=guarded)
+    app.include_router(study_routes(serving, studies, settings), dependencies=guarded)
     app.include_router(description_routes(serving, settings), dependencies=guarded)
-    app.include_router(health_routes(batcher, metrics))
+    app.include_router(health_routes(queues, metrics))
     app.include_router(admin_routes(serving, settings))
     return app
 
@@ -109,15 +113,16 @@ class _App(FastAPI):
         version = self.serving.current
         if self._documented is None or self._documented[0] != version.number:
             document = get_openapi(title=self.title, version=self.version, routes=self.routes)
-            body, schemas = complete_schemas(version, self.settings)
+            bodies = body_schemas(version, self.settings)
             components = document["components"]["schemas"]
             for name in ("HTTPValidationError", "ValidationError"):
                 components.pop(name, None)
-            components |= schemas
+            components |= bodies.definitions
             components["ProblemAnswer"] = ProblemAnswer.model_json_schema(ref_template="#/components/schemas/{model}")
             components |= components["ProblemAnswer"].pop("$defs")
-            content = {"application/json": {"schema": body}}
-            document["paths"][COMPLETE]["post"]["requestBody"] = {"required": True, "content": content}
+            for path, body in ((COMPLETE, bodies.many), (JOINTLY, bodies.single), (EXPLAIN, bodies.single)):
+                content = {"application/json": {"schema": body}}
+                document["paths"][path]["post"]["requestBody"] = {"required": True, "content": content}
             for operations in document["paths"].values():
                 for operation in operations.values():
                     operation["responses"] = _responses(operation["responses"])
@@ -150,7 +155,7 @@ async def _validation_problem(request: Request, error: Exception) -> Response:
     found = cast(RequestValidationError, error).errors()
     faults = [
         Fault(
-            field=".".join(str(step) for step in each["loc"]),
+            field=".".join(str(step) for step in each["loc"][1:] or each["loc"]),  # the first says: in the address
             value=shown(each.get("input")),
             problem=each["msg"][:1].lower() + each["msg"][1:],
             allowed="See /openapi.json.",

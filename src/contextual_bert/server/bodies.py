@@ -10,8 +10,12 @@ from typing import Any, NoReturn, cast
 from fastapi import Request
 
 from contextual_bert.inference.queries import MASK, QUERY
+from contextual_bert.inference.queries import Request as ReadQuery
 from contextual_bert.server.problems import ProblemError, invalid
 from contextual_bert.server.settings import ServerSettings
+
+SEE = "What it may be is in /openapi.json."
+ONE_QUERY = 'Give {"items": [...], "context": {...}}, one query.'
 
 
 async def read_json(request: Request, *, timeout_seconds: float) -> Any:
@@ -43,7 +47,7 @@ async def read_json(request: Request, *, timeout_seconds: float) -> Any:
         ) from None
     except ValueError as error:
         place = f" at line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise ProblemError("malformed-request", f"The body is not valid JSON{place}. {QUERY}") from None
+        raise ProblemError("malformed-request", f"The body is not valid JSON{place}. {SEE}") from None
     return content
 
 
@@ -70,11 +74,35 @@ def queries_of(content: Any, settings: ServerSettings) -> tuple[list[dict[str, A
         if not isinstance(items, list):
             continue  # the pipeline says what is wrong
         field = f"{place}.items" if place else "items"
-        num_items, num_blanks = len(cast("list[Any]", items)), cast("list[Any]", items).count(MASK)
-        if num_items > settings.max_set_length:
+        if (num_items := len(cast("list[Any]", items))) > settings.max_set_length:
             allowed = f"Give at most {settings.max_set_length}."
             raise invalid(field, items, f"the set has {num_items} items", allowed=allowed)
-        if num_blanks > settings.max_blanks:
-            allowed = f"Give at most {settings.max_blanks}."
-            raise invalid(field, items, f"the set has {num_blanks} {MASK}", allowed=allowed)
     return queries, is_list
+
+
+def query_of(content: Any) -> Any:
+    """The body itself if it may be a query.
+
+    Raises:
+        ProblemError: it is a list of them, or something else.
+    """
+    if not isinstance(content, dict):
+        problem = "it is a list of queries" if isinstance(content, list) else "it is not a query"
+        raise invalid("body", content, problem, allowed=ONE_QUERY)
+    return content
+
+
+def check_blanks(query: ReadQuery, settings: ServerSettings, *, place: str = "") -> None:
+    """Raise ProblemError unless a query has few [MASK]; an item that is not locked counts as one.
+
+    Args:
+        query: as it was read.
+        settings: how many it may have.
+        place: of the query in the body.
+    """
+    if (num_blanks := query.items.count(MASK)) <= settings.max_blanks:
+        return
+    key = "locked" if query.replaced else "items"
+    field = f"{place}.{key}" if place else key
+    problem = f"the set has {num_blanks} {MASK}" + (" with the items that are not locked" if query.replaced else "")
+    raise invalid(field, query.items, problem, allowed=f"Give at most {settings.max_blanks}.")

@@ -1,10 +1,9 @@
 """What a server counts and times, for Prometheus. It knows no request: others tell it what happened."""
 
-from collections.abc import Callable
-
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+LONG_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
@@ -25,14 +24,13 @@ class Metrics:
         self.queue_seconds = self._histogram("queue_seconds", "How long a request waited for its batch.", SECONDS)
         self.batch_seconds = self._histogram("batch_seconds", "How long the model took for a batch.", SECONDS)
         self.batch_queries = self._histogram("batch_queries", "Queries of a batch.", SIZES)
+        self.study_queue_seconds = self._histogram("study_queue_seconds", "How long a study waited.", LONG_SECONDS)
+        self.study_seconds = self._histogram("study_seconds", "How long the model took for it.", LONG_SECONDS, "kind")
         self.dropped = self._counter("dropped", "Requests that waited too long and were not computed.")
         self.reloads = self._counter("reloads", "Attempts to load a new version.", "outcome")
         self.version = self._gauge("model_version", "Number of the version that answers, from 1.")
         self.queue = self._gauge("queue_queries", "Queries that wait.")
-
-    def watch_queue(self, length: Callable[[], int]) -> None:
-        """Ask this function for the length of the queue whenever the metrics are read."""
-        self.queue.set_function(length)
+        self.study_queue = self._gauge("queue_studies", "Studies that wait: whole sets and explanations.")
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""

@@ -1,6 +1,7 @@
 """What an operator asks: is it alive, is it ready, how is it doing; load the new version, this is sold out."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, cast
 
 from fastapi import APIRouter, Depends, Request
@@ -10,13 +11,13 @@ from pydantic import BaseModel
 
 from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
 from contextual_bert.inference.fields import names_of
-from contextual_bert.server.batching import Batcher
 from contextual_bert.server.bodies import read_json
 from contextual_bert.server.description import VersionAnswer
 from contextual_bert.server.keys import key_check
 from contextual_bert.server.logs import EVENTS
 from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.problems import ProblemError, invalid, problem_of
+from contextual_bert.server.queueing import WorkQueue
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import ReloadingError, Serving
 
@@ -41,21 +42,21 @@ class StockAnswer(BaseModel):
     unknown_items: list[str]
 
 
-def health_routes(batcher: Batcher, metrics: Metrics) -> APIRouter:
+def health_routes(queues: Sequence[WorkQueue[Any]], metrics: Metrics) -> APIRouter:
     """The routes for whoever starts, stops and watches the server."""
     router = APIRouter(tags=["operation"])
 
     @router.get("/healthz", response_model=StatusAnswer, summary="Is the process alive")
     async def healthz() -> StatusAnswer:
-        """Fails if the thread of the model has died: start the server again."""
-        if not batcher.is_alive:
-            raise ProblemError("not-ready", "The thread of the model is not running.")
+        """Fails if a thread that computes has died: start the server again."""
+        if not all(queue.is_alive for queue in queues):
+            raise ProblemError("not-ready", "A thread that computes is not running.")
         return StatusAnswer(status="alive")
 
     @router.get("/readyz", response_model=StatusAnswer, summary="Does it take queries")
     async def readyz() -> StatusAnswer:
         """Fails while the server starts and while it stops."""
-        if not batcher.is_taking:
+        if not all(queue.is_taking for queue in queues):
             raise ProblemError("not-ready", "The server is starting or stopping.")
         return StatusAnswer(status="ready")
 

@@ -6,13 +6,14 @@ library say the same. It knows no HTTP.
 """
 
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from functools import cache
-from typing import Annotated, Any, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints, is_typeddict
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema, create_model
 
 from contextual_bert.context import Categorical, ContextSchema, Feature, MultiCategorical, Numerical
-from contextual_bert.inference import Answer, query_model
+from contextual_bert.inference import query_model
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Version
 
@@ -110,9 +111,9 @@ def query_for(schema: ContextSchema | None, settings: ServerSettings) -> type[Ba
 
 
 @cache
-def answer_model() -> type[BaseModel]:
-    """The model of an answer, made from the record that the pipeline gives."""
-    return _model_of(Answer)
+def answer_model(record: type) -> type[BaseModel]:
+    """The model of an answer, made from the record that the library gives: a typed dictionary or a dataclass."""
+    return _model_of(record)
 
 
 def _model_of(record: Any) -> type[BaseModel]:
@@ -122,16 +123,30 @@ def _model_of(record: Any) -> type[BaseModel]:
 
 
 def _plain(kind: Any) -> Any:
-    """The annotation with models where it has typed dictionaries, which pydantic takes from Python 3.12 on only."""
-    if is_typeddict(kind):
+    """The annotation as JSON has it: models where it has records, lists where it has tuples.
+
+    Of typed dictionaries pydantic makes models from Python 3.12 on only.
+    """
+    if is_typeddict(kind) or is_dataclass(kind):
         return _model_of(kind)
     arguments = tuple(_plain(each) for each in get_args(kind))
+    if get_origin(kind) is tuple:  # of one kind, however many
+        return list[arguments[0]]
     return get_origin(kind)[arguments] if arguments and get_origin(kind) in (list, dict) else kind
 
 
-def complete_schemas(version: Version, settings: ServerSettings) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """The schema of the body of a completion, and the schemas that it refers to by name."""
+class BodySchemas(NamedTuple):
+    """Schemas of the body of a request: ``single``, a query; ``many``, a query or a list; ``definitions`` by name."""
+
+    single: Mapping[str, Any]
+    many: Mapping[str, Any]
+    definitions: Mapping[str, Any]
+
+
+def body_schemas(version: Version, settings: ServerSettings) -> BodySchemas:
+    """The schemas of the bodies that this version takes."""
     query: Any = query_for(version.pipeline.processor.schema, settings)
     many: Any = Annotated[list[query], Field(max_length=settings.max_queries)]
     schema = TypeAdapter(query | many).json_schema(ref_template=REFERENCE)
-    return schema, schema.pop("$defs", {})
+    definitions = schema.pop("$defs")
+    return BodySchemas({"$ref": REFERENCE.format(model=query.__name__)}, schema, definitions)

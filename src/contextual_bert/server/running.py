@@ -3,6 +3,7 @@
 SIGTERM and Ctrl-C stop taking connections, answer what was taken, and end; SIGHUP loads the run again.
 """
 
+import math
 import signal
 import socket
 import threading
@@ -16,6 +17,7 @@ from contextual_bert.errors import ConfigurationError
 from contextual_bert.server.logs import EVENTS, configure_logging
 from contextual_bert.server.operation import reload_now
 from contextual_bert.server.problems import ProblemError
+from contextual_bert.server.settings import ServerSettings
 
 _SECONDS_TO_FINISH = 30
 _BACKLOG = 2048
@@ -40,7 +42,7 @@ def serve(app: FastAPI, *, host: str, port: int) -> None:
             log_config=None,
             access_log=False,
             server_header=False,
-            timeout_graceful_shutdown=_SECONDS_TO_FINISH,
+            timeout_graceful_shutdown=_seconds_to_finish(getattr(app, "settings", None)),
         )
     )
     address = listener.getsockname()
@@ -48,6 +50,12 @@ def serve(app: FastAPI, *, host: str, port: int) -> None:
     EVENTS.info("listening", extra={"details": {"url": f"http://{shown}:{address[1]}"}})
     with _handling(signal.SIGHUP, _reloader(app)), _handling(signal.SIGTERM, lambda: None), listener:
         server.run(sockets=[listener])
+
+
+def _seconds_to_finish(settings: ServerSettings | None) -> int:
+    """What was taken just before the signal has its whole deadline."""
+    longest = max(settings.deadline_seconds, settings.study_deadline_seconds) if settings is not None else 0
+    return max(_SECONDS_TO_FINISH, math.ceil(longest))
 
 
 def _reloader(app: FastAPI) -> Callable[[], None]:

@@ -29,7 +29,8 @@ def test_with_a_key_nothing_but_health_is_open(tools: Any, pipeline: CompletionP
         found: list[tuple[int, int, int]] = []
         async with tools.served(app) as client:
             for method, url in (
-                ("POST", "/v1/complete"), ("GET", "/v1/schema"), ("GET", "/v1/items"), ("POST", "/v1/admin/stock"),
+                ("POST", "/v1/complete"), ("POST", "/v1/complete-jointly"), ("POST", "/v1/explain"),
+                ("GET", "/v1/schema"), ("GET", "/v1/items"), ("POST", "/v1/admin/stock"),
                 ("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/openapi.json"),
             ):  # fmt: skip
                 statuses = [
@@ -42,7 +43,7 @@ def test_with_a_key_nothing_but_health_is_open(tools: Any, pipeline: CompletionP
             assert tools.key not in (await client.get("/openapi.json")).text
         return found
 
-    assert asyncio.run(run()) == [(401, 401, 200)] * 4 + [(200, 200, 200)] * 4
+    assert asyncio.run(run()) == [(401, 401, 200)] * 6 + [(200, 200, 200)] * 4
 
 
 @pytest.mark.parametrize(
@@ -53,6 +54,11 @@ def test_with_a_key_nothing_but_health_is_open(tools: Any, pipeline: CompletionP
         {"max_batch": 0},
         {"max_queue": 3},
         {"deadline_seconds": 0},
+        {"study_deadline_seconds": float("inf")},
+        {"max_forward_passes": 7},
+        {"max_exact_fields": 13},
+        {"max_studies": 0},
+        {"max_completions": 0},
     ],
 )
 def test_settings_that_cannot_work(wrong: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import suppress
-from typing import Any
+from typing import Any, get_type_hints
 
 import schemathesis
 from fastapi.testclient import TestClient
@@ -12,7 +12,7 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector
-from contextual_bert.inference import CompletionPipeline
+from contextual_bert.inference import CompletionPipeline, Explanation, JointAnswer
 from contextual_bert.server import ServerSettings, create_app
 from contextual_bert.server.protocol import context_model, query_for
 
@@ -33,6 +33,32 @@ def test_the_features_of_the_run_stand_in_the_document(pipeline: CompletionPipel
     assert {"in_stock", "where", "budget", "at_most_one_per"} <= set(schemas["Query"]["properties"])
     assert set(schemas["Answer"]["required"]) == {"items", "slots", "unknown_items", "unknown_context", "notes"}
     assert schemas["Slot"]["properties"]["candidates"]["items"]["$ref"].endswith("/Candidate")
+
+
+def test_studies_take_one_query_and_say_what_comes_back(pipeline: CompletionPipeline) -> None:
+    found = document(pipeline)
+    schemas = found["components"]["schemas"]
+    for path, record in (("/v1/complete-jointly", JointAnswer), ("/v1/explain", Explanation)):
+        operation = found["paths"][path]["post"]
+        body = operation["requestBody"]["content"]["application/json"]["schema"]
+        assert body == {"$ref": "#/components/schemas/Query"}
+        answer = operation["responses"]["200"]["content"]["application/json"]["schema"]
+        assert answer == {"$ref": f"#/components/schemas/{record.__name__}"}
+        assert set(schemas[record.__name__]["required"]) == set(get_type_hints(record))
+        assert {"409", "422", "429", "503", "504"} <= set(operation["responses"])
+    taken = {
+        path: [each["name"] for each in found["paths"][path]["post"]["parameters"]]
+        for path in ("/v1/complete-jointly", "/v1/explain")
+    }
+    assert taken == {
+        "/v1/complete-jointly": ["num_completions", "diversity", "method", "seed", "deadline_milliseconds"],
+        "/v1/explain": ["item", "slot", "deadline_milliseconds"],
+    }
+    for name, of_it in (
+        ("fields", "FieldContribution"), ("other_items", "ItemContribution"), ("counterfactuals", "Counterfactual")
+    ):  # fmt: skip
+        described = schemas["Explanation"]["properties"][name]
+        assert (described["type"], described["items"]["$ref"].rpartition("/")[2]) == ("array", of_it)
 
 
 def test_kinds_of_features() -> None:
@@ -89,14 +115,19 @@ def test_the_server_keeps_to_its_document(tools: Any) -> None:
                     request = case.as_transport_kwargs(base_url="http://testserver")
                     names = ("method", "url", "headers", "params", "json")
                     known = {name: request[name] for name in names if name in request}
+                    deadline = known.get("params", {}).get("deadline_milliseconds")
+                    if isinstance(deadline, int) and 0 < deadline < 5000:  # allowed, and this is no test of speed
+                        known["params"]["deadline_milliseconds"] = 5000
                     response = client.request(**known, content=request.get("data"))
                     statuses.add((case.operation.path, response.status_code))
                     case.validate_response(response, checks=kept)
 
                 with suppress(Unsatisfiable):  # nothing can be wrong in a request without parameters
                     keeps_its_word()
-    assert len(operations) == 8
-    assert {("/v1/complete", 200), ("/v1/complete", 422), ("/v1/items", 200)} <= statuses
+    assert len(operations) == 10
+    paths = ("/v1/complete", "/v1/complete-jointly", "/v1/explain", "/v1/items")
+    assert {(path, status) for path in paths for status in (200, 422)} <= statuses
+    assert not [each for each in statuses if each[1] >= 500]
 
 
 def test_schema_and_items(tools: Any, pipeline: CompletionPipeline) -> None:

@@ -1,0 +1,105 @@
+"""What the routes that ask the model have in common: queries in, an answer out, and what went wrong in between.
+
+Which question is asked, and who computes it, is for the routes to say.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from fastapi import Request
+from fastapi.responses import Response
+
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.inference.queries import read_request
+from contextual_bert.server.bodies import check_blanks, queries_of, query_of, read_json
+from contextual_bert.server.logs import RequestRecord
+from contextual_bert.server.middleware import RECORD
+from contextual_bert.server.problems import ProblemError, is_clients_fault, parameter_problem, problem_of
+from contextual_bert.server.queueing import DeadlineError, DrainingError, QueueFullError
+from contextual_bert.server.settings import ServerSettings
+from contextual_bert.server.state import Serving, Version
+
+VERSION_HEADER = "X-Model-Version"
+DEADLINE_ABOUT = "Answer within this, or not at all; the server's own limit is the default and the most."
+
+
+class Inquiry(NamedTuple):
+    """The queries of a request, and the version under which they came in."""
+
+    version: Version
+    queries: list[dict[str, Any]]
+    is_list: bool
+    record: RequestRecord
+
+    def seconds_left(self, deadline_milliseconds: int) -> float:
+        """Until the deadline, which runs from the arrival of the request."""
+        return deadline_milliseconds / 1000 - self.record.seconds
+
+    def problem(self, error: Exception, parameters: Mapping[str, Any]) -> Exception:
+        """What to tell the client about an error; the error itself if it is no news for the client.
+
+        Args:
+            error: of the queue or the pipeline.
+            parameters: of the address, by the names that the pipeline has for them.
+        """
+        if (problem := _of_the_queue(error) or parameter_problem(error, parameters)) is not None:
+            return problem
+        if is_clients_fault(error):
+            known = self.version.feature_names
+            return problem_of(error, self.queries, is_list=self.is_list, known=known)  # pyright: ignore[reportArgumentType]
+        # What this model cannot do, in the library's words.
+        return ProblemError("conflict", str(error)) if isinstance(error, ConfigurationError) else error
+
+    def answer(self, content: Any, *, queue_seconds: float, model_seconds: float) -> Response:
+        """The answer; the log is told how long it took."""
+        self.record.details |= {
+            "queue_milliseconds": round(1000 * queue_seconds, 3),
+            "model_milliseconds": round(1000 * model_seconds, 3),
+        }
+        body = json.dumps(content, ensure_ascii=False)
+        return Response(body, media_type="application/json", headers={VERSION_HEADER: str(self.version.number)})
+
+
+async def read_inquiry(
+    request: Request, serving: Serving, settings: ServerSettings, *, is_single: bool = False
+) -> Inquiry:
+    """The queries of a request, or its only one, within the limits; the log is told about them.
+
+    Raises:
+        ProblemError: they are no queries, or too much.
+    """
+    record: RequestRecord = request.scope[RECORD]
+    version = serving.current
+    content = await read_json(request, timeout_seconds=settings.deadline_seconds)
+    queries, is_list = queries_of(query_of(content) if is_single else content, settings)
+    record.details |= {"queries": len(queries), "version": version.number}
+    if settings.has_contexts_in_logs:
+        record.details["contexts"] = [query.get("context") for query in queries]
+    inquiry = Inquiry(version, queries, is_list, record)
+    try:
+        for row, query in enumerate(queries):
+            # What is clearly wrong shall disturb nobody else.
+            check_blanks(read_request(query, row=row), settings, place=f"[{row}]" if is_list else "")
+    except ProblemError:
+        raise
+    except Exception as error:
+        raise inquiry.problem(error, {}) from error
+    return inquiry
+
+
+def _of_the_queue(error: Exception) -> ProblemError | None:
+    if isinstance(error, QueueFullError):
+        seconds = str(error.retry_after_seconds)
+        detail = f"The queue is full; it should be empty in {seconds} s. Try again then."
+        return ProblemError("queue-full", detail, headers={"Retry-After": seconds})
+    if isinstance(error, DrainingError):
+        return ProblemError("not-ready", "The server is stopping. Ask another one.", headers={"Retry-After": "1"})
+    if isinstance(error, DeadlineError):
+        if error.was_computed:
+            return ProblemError(
+                "too-slow", "The model did not answer within the deadline. Ask for less, or wait longer."
+            )
+        detail = "The deadline passed before it was the query's turn. Try again, or wait longer."
+        return ProblemError("deadline-exceeded", detail, headers={"Retry-After": "1"})
+    return None

@@ -1,0 +1,209 @@
+"""A bounded queue, and one thread that computes what waits in it, several pieces of work together where they may be.
+
+It knows no HTTP, no query and no model.
+"""
+
+import asyncio
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+_WEIGHT_OF_THE_LAST_BATCH = 0.2
+Work = TypeVar("Work")
+
+
+class QueueFullError(Exception):
+    """More waits than may; ``retry_after_seconds``: when it should be done."""
+
+    def __init__(self, retry_after_seconds: int) -> None:
+        super().__init__(f"{retry_after_seconds} s")
+        self.retry_after_seconds = retry_after_seconds
+
+
+class DrainingError(Exception):
+    """The server stops and takes no more."""
+
+
+class DeadlineError(Exception):
+    """Too late; ``was_computed``: the model had begun with it."""
+
+    def __init__(self, *, was_computed: bool) -> None:
+        super().__init__()
+        self.was_computed = was_computed
+
+
+@dataclass(frozen=True, eq=False)
+class Job(Generic[Work]):
+    """Work that waits; ``size``: its share of the queue; times are those of ``time.monotonic``."""
+
+    work: Work
+    size: int
+    queued_at: float
+    deadline: float
+    future: "Future[Any]"
+
+    def is_wanted(self, now: float) -> bool:
+        """Whether somebody still waits for it; if not, its future is told so."""
+        if self.future.cancelled():
+            return False
+        if now < self.deadline:
+            return True
+        if self.future.set_running_or_notify_cancel():
+            self.future.set_exception(DeadlineError(was_computed=False))
+        return False
+
+
+class WorkQueue(Generic[Work]):
+    """A thread, and what waits for it.
+
+    Args:
+        compute: called in the thread with the jobs of a batch; it gives each of their futures a result or an error.
+        name: of the thread.
+        max_size: how much may wait.
+        max_batch: how much is computed together; a job that is larger is computed by itself.
+        wait_seconds: how long the first job of a batch waits for others while the thread is idle.
+        may_join: whether a piece of work can be computed together with the first of a batch.
+        on_dropped: told how many jobs were given up because nobody waits for them any more.
+
+    Relation to its siblings:
+        ``batching.py`` computes completions with one, ``studies.py`` whatever takes long with another, so that
+        neither waits for the other.
+    """
+
+    def __init__(
+        self,
+        compute: Callable[[list[Job[Work]]], None],
+        *,
+        name: str,
+        max_size: int,
+        max_batch: int = 1,
+        wait_seconds: float = 0.0,
+        may_join: Callable[[Work, Work], bool] = lambda *_: True,
+        on_dropped: Callable[[int], object] = lambda _: None,
+    ) -> None:
+        self.size = 0
+        self._compute, self._name, self._may_join, self._on_dropped = compute, name, may_join, on_dropped
+        self._max_size, self._max_batch, self._wait_seconds = max_size, max_batch, wait_seconds
+        self._jobs: deque[Job[Work]] = deque()
+        self._seconds_per_unit = 0.0
+        self._changed = threading.Condition()
+        self._is_closing = False
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def is_taking(self) -> bool:
+        """Whether new work is taken."""
+        return self.is_alive and not self._is_closing
+
+    def start(self) -> None:
+        """Start the thread.
+
+        Raises:
+            RuntimeError: it runs already: two servers share this app.
+        """
+        if self.is_alive:
+            raise RuntimeError("The app is served already. Make another one with create_app.")
+        self._is_closing = False
+        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        self._thread.start()
+
+    def close(self, *, timeout_seconds: float | None = None) -> None:
+        """Take no more, compute what was taken, and stop."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(timeout_seconds)
+
+    async def ask(self, work: Work, *, size: int = 1, deadline_seconds: float) -> Any:
+        """What ``compute`` finds.
+
+        Raises:
+            QueueFullError, DrainingError, DeadlineError: it was not computed, or too late.
+            Exception: what ``compute`` gave in its place.
+        """
+        if deadline_seconds <= 0:
+            raise DeadlineError(was_computed=False)
+        future = self.submit(work, size=size, deadline_seconds=deadline_seconds)
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(future), deadline_seconds)
+        except TimeoutError:
+            raise DeadlineError(was_computed=not future.cancel()) from None
+
+    def submit(self, work: Work, *, size: int = 1, deadline_seconds: float) -> "Future[Any]":
+        """Put work into the queue; what ``compute`` finds will be in the future.
+
+        Raises:
+            QueueFullError, DrainingError: it was not taken.
+        """
+        now = time.monotonic()
+        job = Job(work, size, now, now + deadline_seconds, Future[Any]())
+        with self._changed:
+            if not self.is_taking:
+                raise DrainingError
+            if self.size + size > self._max_size:
+                self._keep_wanted(now)
+            if self.size + size > self._max_size:
+                raise QueueFullError(max(1, math.ceil(self.size * self._seconds_per_unit)))
+            self._jobs.append(job)
+            self.size += size
+            self._changed.notify()
+        return job.future
+
+    def _keep_wanted(self, now: float) -> None:
+        kept = [job for job in self._jobs if job.is_wanted(now)]
+        self._on_dropped(len(self._jobs) - len(kept))
+        self._jobs = deque(kept)
+        self.size = sum(job.size for job in kept)
+
+    def _run(self) -> None:
+        while (batch := self._next_batch()) is not None:
+            if batch:
+                started = time.monotonic()
+                self._compute(batch)
+                self._note(sum(job.size for job in batch), time.monotonic() - started)
+                batch.clear()  # a version that was replaced is not kept while nothing comes
+
+    def _next_batch(self) -> list[Job[Work]] | None:
+        """The jobs to compute together, none where nobody waits for them any more; None at the end."""
+        with self._changed:
+            while not self._jobs:
+                if self._is_closing:
+                    return None
+                self._changed.wait()
+            ready_at = self._jobs[0].queued_at + self._wait_seconds
+            while self.size < self._max_batch and not self._is_closing:
+                if (seconds := ready_at - time.monotonic()) <= 0:
+                    break
+                self._changed.wait(seconds)
+            return self._take(time.monotonic())
+
+    def _take(self, now: float) -> list[Job[Work]]:
+        batch: list[Job[Work]] = []
+        room = self._max_batch
+        while self._jobs:
+            job = self._jobs[0]
+            if batch and (job.size > room or not self._may_join(job.work, batch[0].work)):
+                break
+            self._jobs.popleft()
+            self.size -= job.size
+            if job.is_wanted(now) and job.future.set_running_or_notify_cancel():
+                batch.append(job)
+                room -= job.size
+            else:
+                self._on_dropped(1)
+        return batch
+
+    def _note(self, size: int, seconds: float) -> None:
+        weight = _WEIGHT_OF_THE_LAST_BATCH if self._seconds_per_unit else 1.0
+        self._seconds_per_unit += weight * (seconds / size - self._seconds_per_unit)

@@ -1,0 +1,175 @@
+"""``/v1/complete-jointly`` and ``/v1/explain``: what takes the model seconds, one at a time beside the batches.
+
+They have a thread and a queue of their own, so that no completion waits for them.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Annotated, Any, NamedTuple
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from contextual_bert.inference import Explanation, JointAnswer, explain
+from contextual_bert.inference.joint import Method
+from contextual_bert.server.asking import DEADLINE_ABOUT, read_inquiry
+from contextual_bert.server.metrics import Metrics
+from contextual_bert.server.problems import ProblemError
+from contextual_bert.server.protocol import answer_model
+from contextual_bert.server.queueing import Job, WorkQueue
+from contextual_bert.server.settings import ServerSettings
+from contextual_bert.server.state import Serving
+
+JOINTLY, EXPLAIN = "/v1/complete-jointly", "/v1/explain"
+LONGEST_NAME, LARGEST_SEED = 200, (1 << 32) - 1
+_JointAnswer: Any = answer_model(JointAnswer)
+_Explanation: Any = answer_model(Explanation)
+
+
+class Study(NamedTuple):
+    """Something to compute; ``kind``: which clock of the metrics it is for."""
+
+    kind: str
+    compute: Callable[[], Any]
+
+
+class Studied(NamedTuple):
+    """What was found, and how long it took."""
+
+    found: Any
+    queue_seconds: float
+    model_seconds: float
+
+
+class Studies:
+    """Computes studies, one after the other.
+
+    Args:
+        settings: how many may wait.
+        metrics: told about studies.
+    """
+
+    def __init__(self, settings: ServerSettings, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self.queue = WorkQueue[Study](
+            self._compute,
+            name="contextual-bert-studies",
+            max_size=settings.max_studies,
+            on_dropped=metrics.dropped.inc,
+        )
+        metrics.study_queue.set_function(lambda: self.queue.size)
+
+    async def find(self, kind: str, compute: Callable[[], Any], *, deadline_seconds: float) -> Studied:
+        """What ``compute`` finds.
+
+        Raises:
+            QueueFullError, DrainingError, DeadlineError: it was not computed, or too late.
+            Exception: what ``compute`` raised.
+        """
+        return await self.queue.ask(Study(kind, compute), deadline_seconds=deadline_seconds)
+
+    def _compute(self, batch: list[Job[Study]]) -> None:
+        [job] = batch
+        started = time.monotonic()
+        try:
+            found = job.work.compute()
+        except Exception as error:
+            job.future.set_exception(error)
+            return
+        seconds, waited = time.monotonic() - started, started - job.queued_at
+        self._metrics.study_seconds.labels(job.work.kind).observe(seconds)
+        self._metrics.study_queue_seconds.observe(waited)
+        job.future.set_result(Studied(found, waited, seconds))
+
+
+def study_routes(serving: Serving, studies: Studies, settings: ServerSettings) -> APIRouter:
+    """The routes of the long questions, each about one query."""
+    router = APIRouter(tags=["studies"])
+    longest = round(1000 * settings.study_deadline_seconds)
+    deadline = Query(ge=1, le=longest, description=DEADLINE_ABOUT)
+    most = settings.max_completions
+
+    async def answered(
+        request: Request,
+        ability: str,
+        compute: Callable[[Any, Mapping[str, Any]], Any],
+        *,
+        parameters: Mapping[str, Any],
+        deadline_milliseconds: int,
+    ) -> Response:
+        """What ``compute`` finds about the pipeline and the query of a request; ``parameters`` are of its address."""
+        inquiry = await read_inquiry(request, serving, settings, is_single=True)
+        if (reason := inquiry.version.inabilities[ability]) is not None:
+            raise ProblemError("conflict", reason)
+        pipeline, [query] = inquiry.version.pipeline, inquiry.queries
+        seconds = inquiry.seconds_left(deadline_milliseconds)
+        try:
+            studied = await studies.find(ability, lambda: compute(pipeline, query), deadline_seconds=seconds)
+        except Exception as error:
+            raise inquiry.problem(error, parameters) from error
+        return inquiry.answer(studied.found, queue_seconds=studied.queue_seconds, model_seconds=studied.model_seconds)
+
+    @router.post(JOINTLY, response_model=_JointAnswer, summary="Fill all blanks of a set together")
+    async def complete_jointly(
+        request: Request,
+        num_completions: Annotated[int, Query(ge=1, le=most, description="Whole sets, best first.")] = min(5, most),
+        diversity: Annotated[
+            int, Query(ge=1, le=settings.max_blanks, description="So many items differ between any two sets.")
+        ] = 1,
+        method: Annotated[
+            Method, Query(description="How to search; auto is exact where the server's forward passes suffice.")
+        ] = "auto",
+        seed: Annotated[int, Query(ge=0, le=LARGEST_SEED, description="Of the draws of gibbs.")] = 0,
+        deadline_milliseconds: Annotated[int, deadline] = longest,
+    ) -> Response:
+        """Propose whole sets, in which the items of the blanks belong together. The body is one query.
+
+        A budget and at_most_one_per hold for every set as a whole. A set without a [MASK] gets one item more.
+        """
+        parameters: dict[str, Any] = {
+            "num_completions": num_completions,
+            "diversity": diversity,
+            "method": method,
+            "seed": seed,
+        }
+
+        def compute(pipeline: Any, query: Mapping[str, Any]) -> Any:
+            limits = {"max_forward_passes": settings.max_forward_passes, "batch_size": settings.max_batch}
+            return pipeline.complete_jointly(query, **parameters, **limits)
+
+        return await answered(
+            request,
+            "complete_jointly",
+            compute,
+            parameters=parameters,
+            deadline_milliseconds=deadline_milliseconds,
+        )
+
+    @router.post(EXPLAIN, response_model=_Explanation, summary="Why this item")
+    async def explain_one(
+        request: Request,
+        item: Annotated[
+            str | None, Query(max_length=LONGEST_NAME, description="What to explain; left out, the best item.")
+        ] = None,
+        slot: Annotated[int, Query(ge=0, lt=settings.max_blanks, description="Which [MASK], counted from 0.")] = 0,
+        deadline_milliseconds: Annotated[int, deadline] = longest,
+    ) -> Response:
+        """Say what each field of the context and each item of the set did, and what others would get.
+
+        The body is one query. Only models that were trained with field_dropout can be explained.
+        """
+
+        def compute(pipeline: Any, query: Mapping[str, Any]) -> Any:
+            most, batch_size = settings.max_exact_fields, settings.max_batch
+            return asdict(explain(pipeline, query, item=item, slot=slot, max_exact_fields=most, batch_size=batch_size))
+
+        return await answered(
+            request,
+            "explain",
+            compute,
+            parameters={"item": item, "slot": slot},
+            deadline_milliseconds=deadline_milliseconds,
+        )
+
+    return router
