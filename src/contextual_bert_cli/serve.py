@@ -46,6 +46,20 @@ def command(
     max_set: Annotated[int, typer.Option(min=1, help="Items of a set.")] = 64,
     max_blanks: Annotated[int, typer.Option(min=1, help="[MASK] of a set.")] = 8,
     max_top: Annotated[int, typer.Option(min=1, help="Proposals a [MASK].")] = 100,
+    max_completions: Annotated[int, typer.Option(min=1, help="Whole sets that a request may ask for.")] = 20,
+    max_forward_passes: Annotated[
+        int, typer.Option(min=1, help="Partial sets that the search for whole sets may put through the model.")
+    ] = 1000,
+    max_exact_fields: Annotated[
+        int,
+        typer.Option(min=1, max=12, help="Explanations ask for all subsets of so many given fields; beyond, a sample."),
+    ] = 10,
+    max_studies: Annotated[
+        int, typer.Option(min=1, help="Whole sets and explanations that wait; more are refused with 429.")
+    ] = 16,
+    study_deadline: Annotated[
+        float, typer.Option(metavar="SECONDS", help="As --deadline, for whole sets and explanations.")
+    ] = 30.0,
     log_contexts: Annotated[
         bool, typer.Option("--log-contexts", help="Write the contexts of queries to the log; they may be personal.")
     ] = False,
@@ -71,6 +85,11 @@ def command(
         max_set_length=max_set,
         max_blanks=max_blanks,
         max_top_k=max_top,
+        max_completions=max_completions,
+        max_forward_passes=max_forward_passes,
+        max_exact_fields=max_exact_fields,
+        max_studies=max_studies,
+        study_deadline_seconds=study_deadline,
         api_key=read_key(api_key_file),
         has_contexts_in_logs=log_contexts,
     )

@@ -80,7 +80,8 @@ def shop(run_directory: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(run_directory: Path, shop: Path) -> Iterator[Server]:
-    started = Server(run_directory, "--catalogue", shop, "--max-wait", 20)
+    studies = ("--max-forward-passes", 50, "--max-completions", 4, "--max-studies", 3, "--max-exact-fields", 2)
+    started = Server(run_directory, "--catalogue", shop, "--max-wait", 20, *studies, "--study-deadline", 45)
     yield started
     if started.process.poll() is None:
         started.process.kill()
@@ -99,6 +100,17 @@ def test_a_run_is_served(server: Server, run_directory: Path, shop: Path) -> Non
         assert found[0]["probability"] == pytest.approx(expected["slots"][0]["candidates"][0]["probability"], rel=1e-3)
         assert client.get("/openapi.json").json()["paths"].keys() >= {"/v1/complete", "/v1/schema", "/v1/items"}
         assert "server" not in answer.headers
+
+        limits = client.get("/v1/schema").json()["limits"]
+        assert [limits[name] for name in ("max_forward_passes", "max_completions", "max_studies")] == [50, 4, 3]
+        assert (limits["max_exact_fields"], limits["study_deadline_seconds"]) == (2, 45)
+        blanks = {"items": [item, "[MASK]", "[MASK]"], "budget": 40}
+        joint = client.post("/v1/complete-jointly?num_completions=4", json=blanks).json()
+        whole: Any = pipeline.complete_jointly(blanks, num_completions=4, max_forward_passes=50)
+        assert [each["items"] for each in joint["completions"]] == [each["items"] for each in whole["completions"]]
+        assert (joint["method"], joint["num_forward_passes"]) == (whole["method"], whole["num_forward_passes"])
+        refused = client.post("/v1/explain", json=blanks)
+        assert (refused.status_code, "without field_dropout" in refused.json()["detail"]) == (409, True)
 
         # SIGHUP and the address load it again; a run that is damaged meanwhile does not.
         server.process.send_signal(signal.SIGHUP)
