@@ -2,6 +2,8 @@
 # Another interpreter: make test PYTHON=python3.12
 
 PYTHON ?= python3
+# The tests of a file stay together, because they share what is trained for them.
+WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -44,7 +46,7 @@ demo: $(INSTALLED) ## train none and global_state_update on a small stylist worl
 	@$(BIN)/python recipes/demo.py
 
 test: $(INSTALLED) $(CHECKPOINT) ## run the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
 
 lint: $(INSTALLED) ## check style, import directions and types
 	$(BIN)/ruff check

@@ -28,7 +28,8 @@ CONSOLE = Console()
 
 
 def recipe(conditioning: str, folder: Path) -> Recipe:
-    """One row of the demo's table."""
+    """One row of the demo's table; a model with a context also learns what to say when it is told less."""
+    dropped = {} if conditioning == "none" else {"context_dropout": 0.1, "field_dropout": 0.1}
     return Recipe(
         data=str(folder / "world" / "outfits.parquet"),
         items="items",
@@ -36,7 +37,7 @@ def recipe(conditioning: str, folder: Path) -> Recipe:
         conditioning=conditioning,
         dtype="bfloat16",
         model={"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
-        training={"num_train_epochs": 10, "per_device_train_batch_size": 128},
+        training={"num_train_epochs": 10, "per_device_train_batch_size": 128} | dropped,
         seed=SEED,
     )
 
@@ -84,10 +85,14 @@ def main(folder: Path = Path("demo")) -> None:
         f"contextual-bert inspect {folder}/world/outfits.parquet {columns} --output {folder}/schema.json",
         f"contextual-bert evaluate {run} --part test --output {folder}/evaluation",
         f"""contextual-bert complete {run} --set 'coat-1,[MASK]' --context '{{"age": 34, "occasion": "work"}}'""",
+        f"""contextual-bert explain {run} --set 'coat-1,[MASK]' --context '{{"age": 34, "occasion": "work"}}'""",
         f"contextual-bert world oracle {folder}/world",
         f"contextual-bert train YOUR.parquet {columns} --output runs/mine",
     ):
         CONSOLE.print(f"  .venv/bin/{command}", highlight=False, soft_wrap=True)
+    CONSOLE.print("Or play with it in a browser: start this, then open http://127.0.0.1:8000")
+    shop = folder / "world" / "articles.parquet"
+    CONSOLE.print(f"  .venv/bin/contextual-bert serve {run} --catalogue {shop}", highlight=False, soft_wrap=True)
 
 
 def summary(comparison: Comparison) -> Table:

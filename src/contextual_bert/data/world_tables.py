@@ -31,6 +31,9 @@ COLOURS = (
 )  # fmt: skip
 TARGET_GROUPS = ("women", "men", "unisex")
 PRICE_TIERS = ("low", "middle", "high", "luxury")
+# Euros of an article of the middle tier, one a category, and by what the tiers multiply them.
+PRICES = (22.0, 45.0, 55.0, 120.0, 160.0, 65.0, 75.0, 85.0, 90.0, 95.0, 30.0, 28.0)
+TIER_FACTORS = (0.5, 1.0, 1.9, 4.5)
 CLOTHING_SIZES = ("XS", "S", "M", "L", "XL", "XXL")
 OCCASIONS = ("everyday", "work", "party", "wedding", "sport", "travel")
 COUNTRIES = ("Austria", "Denmark", "France", "Germany", "Italy", "Norway", "Poland", "Spain")
@@ -107,8 +110,17 @@ class Articles:
         """'brand-000' and so on: as many as `num_brands` says for this number of items."""
         return tuple(f"brand-{index:03d}" for index in range(num_brands(len(self.category))))
 
+    @property
+    def prices(self) -> Floats:
+        """Euros, by category and price tier, and up to a fifth more or less from article to article.
+
+        Outfits depend on the tier alone: prices are there for budgets.
+        """
+        spread = 1 + 0.2 * np.sin(np.arange(len(self.category)))
+        return np.round(np.array(PRICES)[self.category] * np.array(TIER_FACTORS)[self.price_tier] * spread) - 0.1
+
     def to_table(self) -> pa.Table:
-        """A table for people: names where the arrays hold indices, and no style vectors."""
+        """A table for people, and a catalogue: names where the arrays hold indices, and no style vectors."""
         worded = {
             "category": (CATEGORIES, self.category), "brand": (self.brand_names, self.brand),
             "colour": (COLOURS, self.colour), "price_tier": (PRICE_TIERS, self.price_tier),
@@ -116,7 +128,9 @@ class Articles:
             "style": (STYLES, self.style),
         }  # fmt: skip
         columns = {name: pa.array(words).take(pa.array(index)) for name, (words, index) in worded.items()}
-        return pa.table({"item": pa.array(self.names), **columns, "popularity": self.popularity})
+        return pa.table(
+            {"item": pa.array(self.names), **columns, "price": self.prices, "popularity": self.popularity}
+        )
 
     def to_arrays(self) -> dict[str, NDArray[np.generic]]:
         """The arrays under 'article_<field>', as they are saved."""

@@ -19,6 +19,7 @@ from contextual_bert.server.logs import EVENTS
 from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.middleware import RECORD, RequestGuard
 from contextual_bert.server.operation import admin_routes, health_routes
+from contextual_bert.server.page import add_page
 from contextual_bert.server.problems import KINDS, MEDIA_TYPE, Fault, ProblemError, shown
 from contextual_bert.server.protocol import body_schemas
 from contextual_bert.server.settings import ServerSettings
@@ -99,6 +100,7 @@ def create_app(
     app.include_router(description_routes(serving, settings), dependencies=guarded)
     app.include_router(health_routes(queues, metrics))
     app.include_router(admin_routes(serving, settings))
+    add_page(app)
     return app
 
 

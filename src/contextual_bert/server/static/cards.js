@@ -1,0 +1,29 @@
+// Cards of items: a picture, a name, what the catalogue says. They look the same in the set and among the proposals.
+
+import { itemOf } from "./api.js";
+import { make, money, spoken } from "./dom.js";
+import { picture } from "./pictures.js";
+
+const SHOWN = ["category", "colour", "color", "brand", "style"]; // as much as fits under a picture
+
+export const nameOf = (item) => itemOf(item).attributes.name ?? item;
+
+export function itemCard(item, { tag = "div", label, ...properties } = {}, ...below) {
+  const found = itemOf(item);
+  const price = found.attributes.price;
+  const facts = SHOWN.map((name) => found.attributes[name]).filter((value) => typeof value === "string");
+  return make(
+    tag,
+    { class: "card", "aria-label": label, ...properties },
+    make("div", { class: "studio" }, picture(found)),
+    make(
+      "div",
+      { class: "facts" },
+      make("strong", {}, nameOf(item)),
+      facts.length ? make("span", { class: "quiet" }, facts.map(spoken).join(" · ")) : null,
+      price === null || price === undefined ? null : make("span", { class: "price" }, money(price)),
+      found.in_stock === false ? make("span", { class: "badge" }, "out of stock") : null,
+    ),
+    ...below,
+  );
+}

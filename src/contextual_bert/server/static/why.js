@@ -1,0 +1,105 @@
+// Why this item: a dialog with the contributions of fields and items as bars, and what others would get.
+
+import { explain } from "./api.js";
+import { nameOf } from "./cards.js";
+import { button, find, make, percent, spoken } from "./dom.js";
+
+let asked = null;
+
+export async function showWhy(query, item, slot, customer) {
+  const dialog = find("why");
+  asked?.abort();
+  asked = new AbortController();
+  const title = make("h2", { id: "why-title" }, `Why ${nameOf(item)} for customer ${customer}?`);
+  const shut = button("Close", () => dialog.close(), { class: "plain" });
+  const head = make("div", { class: "row head" }, title, shut);
+  const frame = (...content) => dialog.replaceChildren(head, ...content);
+  frame(make("p", { role: "status" }, "Asking the model with every part of what is known …"));
+  dialog.addEventListener("close", () => asked.abort(), { once: true });
+  if (!dialog.open) dialog.showModal();
+  try {
+    frame(...report(await explain(query, { item, slot }, asked.signal)));
+  } catch (error) {
+    if (error.name !== "AbortError") frame(make("p", { class: "trouble", role: "alert" }, error.message));
+  }
+}
+
+function report(found) {
+  return [
+    make(
+      "p",
+      {},
+      make("strong", {}, percent(found.probability)),
+      " for this customer, ",
+      make("strong", {}, percent(found.anonymous_probability)),
+      " for somebody of whom nothing is known.",
+      found.item === found.best_item ? null : ` The best here is ${nameOf(found.best_item)}.`,
+    ),
+    found.fields.length
+      ? bars("What is known of the customer", ["field", "value"], found.fields.map((each) => [[spoken(each.field), each.value], each]))
+      : make("p", {}, "Nothing is known of this customer, so nothing of it can be a reason."),
+    found.other_items.length
+      ? bars("What the other items do", ["item"], found.other_items.map((each) => [[nameOf(each.item)], each]))
+      : null,
+    others(found),
+    make("p", { class: "quiet" }, footer(found)),
+    ...found.notes.map((note) => make("p", { class: "quiet" }, note)),
+  ].filter(Boolean);
+}
+
+function bars(title, labels, rows) {
+  const largest = Math.max(...rows.map(([, each]) => Math.abs(each.log_odds)), 1e-9);
+  const head = (text, kind) => make("th", { scope: "col", class: kind }, text);
+  return make(
+    "table",
+    { class: "bars" },
+    make("caption", {}, title),
+    make("thead", {}, make("tr", {}, ...labels.map((each) => head(each)), head("less likely · more likely", "wide"), head("odds", "number"))),
+    make(
+      "tbody",
+      {},
+      rows.map(([[name, ...values], { log_odds, standard_error }]) => {
+        const bar = make("span", { class: log_odds < 0 ? "bar less" : "bar more" });
+        bar.style.setProperty("--share", `${(50 * Math.abs(log_odds)) / largest}%`);
+        return make(
+          "tr",
+          {},
+          make("th", { scope: "row" }, name),
+          ...values.map((value) => make("td", {}, value)),
+          make("td", { class: "lane", "aria-hidden": "true" }, bar),
+          make("td", { class: "number" }, factor(log_odds), standard_error ? make("small", {}, ` ± ${standard_error.toFixed(2)}`) : null),
+        );
+      }),
+    ),
+  );
+}
+
+// By what the odds are multiplied.
+function factor(logOdds) {
+  const value = Math.exp(Math.min(logOdds, 700));
+  if (value >= 1000) return `× ${Math.round(value).toLocaleString("en")}`;
+  return `× ${value >= 0.1 && value < 100 ? value.toFixed(2) : value.toPrecision(3)}`;
+}
+
+function others(found) {
+  if (!found.counterfactuals.length) return null;
+  const grouped = new Map();
+  for (const { field, value, item } of found.counterfactuals) {
+    const key = JSON.stringify([field, item]);
+    grouped.set(key, [...(grouped.get(key) ?? []), value]);
+  }
+  const lines = [...grouped].map(([key, values]) => {
+    const [field, item] = JSON.parse(key);
+    return make("li", {}, `If ${spoken(field)} were ${or(values.map(spoken))}: `, make("strong", {}, nameOf(item)));
+  });
+  return make("section", {}, make("h3", {}, "What others would get"), make("ul", {}, ...lines));
+}
+
+const or = (values) => (values.length < 2 ? values.join("") : `${values.slice(0, -1).join(", ")} or ${values.at(-1)}`);
+
+function footer(found) {
+  const how = found.is_exact
+    ? `all ${found.num_subsets.toLocaleString("en")} subsets of the known fields`
+    : `${found.num_subsets.toLocaleString("en")} sampled subsets of the known fields; ± is one standard error of the log-odds`;
+  return `Shapley values of the log-odds from ${how}: together they make the difference between the two percentages. They say what this model does, not what causes a choice.`;
+}

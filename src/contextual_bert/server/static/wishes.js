@@ -1,0 +1,171 @@
+// What is allowed: constraints as a form, and as the keys of a query.
+
+import { nameOf } from "./cards.js";
+import { button, choice, field, find, make, spoken } from "./dom.js";
+
+export const noWishes = () => ({ in_stock: false, max_price: "", at_most_one_per: "", conditions: [], owned: [], deny: [] });
+
+// The keys that these wishes have in a query; blanks: the places of the set that are open.
+export function constraintsOf(wishes, blanks) {
+  const where = [];
+  blanks.forEach((place, blank) => {
+    if (place.category) where.push({ attribute: "category", equals: place.category, blank });
+  });
+  for (const { attribute, relation, values } of wishes.conditions) {
+    if (!values.length) continue;
+    const value = relation === "at_most" || relation === "at_least" ? Number(values[0]) : values;
+    where.push({ attribute, [relation]: value });
+  }
+  const asked = {};
+  if (where.length) asked.where = where;
+  if (wishes.in_stock) asked.in_stock = true;
+  if (wishes.max_price !== "") asked.max_price = Number(wishes.max_price);
+  if (wishes.at_most_one_per) asked.at_most_one_per = wishes.at_most_one_per;
+  for (const key of ["owned", "deny"]) if (wishes[key].length) asked[key] = [...wishes[key]];
+  return asked;
+}
+
+export function showWishes(schema, wishes, change) {
+  const attributes = schema.attributes;
+  const redraw = (focus) => {
+    showWishes(schema, wishes, change);
+    if (focus) find(focus)?.focus();
+    change();
+  };
+  const controls = [];
+  if (attributes.length) {
+    const stock = make("input", {
+      type: "checkbox",
+      checked: wishes.in_stock,
+      onchange: (event) => {
+        wishes.in_stock = event.target.checked;
+        change();
+      },
+    });
+    controls.push(make("label", { class: "switch field" }, stock, " Only what is in stock"));
+  }
+  if (attributes.some((each) => each.name === "price")) {
+    const price = make("input", {
+      type: "number",
+      min: 0,
+      step: "any",
+      value: wishes.max_price,
+      placeholder: "any",
+      oninput: (event) => {
+        wishes.max_price = event.target.value;
+        change();
+      },
+    });
+    controls.push(field("max-price", "Price of an item, at most", price));
+  }
+  const grouping = attributes.filter((each) => each.values).map((each) => each.name);
+  if (grouping.length) {
+    const onchange = (event) => {
+      wishes.at_most_one_per = event.target.value;
+      change();
+    };
+    const one = choice(grouping, { selected: wishes.at_most_one_per, empty: "no limit", onchange });
+    controls.push(field("one-per", "At most one item per", one));
+  }
+  const usable = attributes.filter((each) => each.values || each.kind === "number");
+  const rows = wishes.conditions.map((condition, index) => conditionRow(condition, index, usable, wishes, redraw, change));
+  const add = () => {
+    wishes.conditions.push(newCondition(usable[0]));
+    redraw(`condition-${wishes.conditions.length - 1}`);
+  };
+  find("wishes").replaceChildren(
+    controls.length
+      ? make("div", { class: "fields" }, ...controls)
+      : make("p", { class: "quiet" }, "Started with a catalogue (--catalogue items.parquet), this server also knows prices, stock and attributes."),
+    ...rows,
+    make("div", { class: "row" }, usable.length ? button("Add a condition", add) : null),
+    ...list(wishes, "owned", "She owns", redraw),
+    ...list(wishes, "deny", "Never", redraw),
+  );
+}
+
+const newCondition = (attribute) => ({
+  attribute: attribute.name,
+  relation: attribute.values ? "in" : "at_most",
+  values: [],
+});
+
+function conditionRow(condition, index, attributes, wishes, redraw, change) {
+  const attribute = attributes.find((each) => each.name === condition.attribute);
+  const which = choice(attributes.map((each) => each.name), {
+    selected: condition.attribute,
+    onchange: (event) => {
+      wishes.conditions[index] = newCondition(attributes.find((each) => each.name === event.target.value));
+      redraw(`condition-${index}`);
+    },
+  });
+  which.id = `condition-${index}`;
+  which.setAttribute("aria-label", `Attribute of condition ${index + 1}`);
+  const relations = attribute.values ? { in: "is one of", not_in: "is none of" } : { at_most: "is at most", at_least: "is at least" };
+  const how = make(
+    "select",
+    {
+      "aria-label": `Relation of condition ${index + 1}`,
+      onchange: (event) => {
+        condition.relation = event.target.value;
+        change();
+      },
+    },
+    Object.entries(relations).map(([value, text]) => make("option", { value, selected: value === condition.relation }, text)),
+  );
+  const drop = () => {
+    wishes.conditions.splice(index, 1);
+    redraw("wishes-title");
+  };
+  return make(
+    "fieldset",
+    { class: "condition" },
+    make("legend", {}, `Condition ${index + 1}`),
+    make("div", { class: "row" }, which, how, button("Remove", drop, { class: "plain", "aria-label": `Remove condition ${index + 1}` })),
+    attribute.values ? valueChips(condition, attribute, change) : valueBox(condition, attribute, index, change),
+  );
+}
+
+function valueChips(condition, attribute, change) {
+  const chip = (value) => {
+    const input = make("input", {
+      type: "checkbox",
+      checked: condition.values.includes(value),
+      onchange: () => {
+        condition.values = input.checked ? [...condition.values, value] : condition.values.filter((each) => each !== value);
+        change();
+      },
+    });
+    return make("label", { class: "chip" }, input, spoken(value));
+  };
+  return make("div", { class: "chips" }, ...attribute.values.map(chip));
+}
+
+function valueBox(condition, attribute, index, change) {
+  return make("input", {
+    type: "number",
+    step: "any",
+    "aria-label": `Value of condition ${index + 1}`,
+    placeholder: attribute.lowest === null ? "" : `${attribute.lowest} to ${attribute.highest}`,
+    value: condition.values[0] ?? "",
+    oninput: (event) => {
+      condition.values = event.target.value === "" ? [] : [event.target.value];
+      change();
+    },
+  });
+}
+
+function list(wishes, key, title, redraw) {
+  if (!wishes[key].length) return [];
+  const chips = wishes[key].map((item) =>
+    button(
+      `${nameOf(item)} ×`,
+      () => {
+        wishes[key] = wishes[key].filter((each) => each !== item);
+        redraw("wishes-title");
+      },
+      { class: "chip removable", "aria-label": `${title} no longer: ${nameOf(item)}` },
+    ),
+  );
+  return [make("div", { class: "row list" }, make("span", {}, `${title}:`), make("span", { class: "chips" }, ...chips))];
+}
