@@ -209,8 +209,8 @@ def test_a_blank_takes_a_category_and_what_is_refused_stays_away(page: Page, sho
 
 def test_the_wishes_become_constraints(page: Page) -> None:
     page.get_by_label("Only what is in stock").check()
-    page.get_by_label("Price of an item, at most").fill("60")
-    page.get_by_label("At most one item per").select_option("category")
+    page.get_by_label("Price, at most").fill("60")
+    page.get_by_label("At most one per").select_option("category")
     page.get_by_role("button", name="Add a condition").click()
     page.get_by_label("Attribute of condition 1").select_option("colour")
     page.get_by_label("Relation of condition 1").select_option("not_in")
@@ -222,7 +222,7 @@ def test_the_wishes_become_constraints(page: Page) -> None:
     prices = [float(each) for each in page.locator(".proposals .price").all_inner_texts()]
     assert prices
     assert max(prices) <= 60
-    page.get_by_label("Price of an item, at most").fill("1")
+    page.get_by_label("Price, at most").fill("1")
     settled(page)
     assert proposals(page) == []
     expect(page.locator(".empty")).to_contain_text("max_price")
@@ -245,8 +245,8 @@ def test_whole_sets_keep_a_budget(page: Page, shop: Shop) -> None:
     page.get_by_role("button", name="Add a blank").click()
     page.get_by_label("together", exact=True).check()
     page.get_by_label("Ways to show").fill("4")
-    page.get_by_label("Items that differ between ways").fill("2")
-    query = asked(page, "complete-jointly", lambda: page.get_by_label("Budget for all blanks").fill("70"))
+    page.get_by_label("Items that differ").fill("2")
+    query = asked(page, "complete-jointly", lambda: page.get_by_label("Budget").fill("70"))
     assert query["budget"] == 70
     answer: Any = shop.pipeline.complete_jointly(query, num_completions=4, diversity=2)
     expected = [[f"The {name}" for name in each["filled"]] for each in answer["completions"]]

@@ -128,9 +128,7 @@ class Articles:
             "style": (STYLES, self.style),
         }  # fmt: skip
         columns = {name: pa.array(words).take(pa.array(index)) for name, (words, index) in worded.items()}
-        return pa.table(
-            {"item": pa.array(self.names), **columns, "price": self.prices, "popularity": self.popularity}
-        )
+        return pa.table({"item": pa.array(self.names), **columns, "price": self.prices, "popularity": self.popularity})
 
     def to_arrays(self) -> dict[str, NDArray[np.generic]]:
         """The arrays under 'article_<field>', as they are saved."""

@@ -1,11 +1,12 @@
 """The page that people can play with: static files that call the routes of this server. It computes nothing."""
 
+from collections.abc import MutableMapping
 from pathlib import Path
+from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
-from starlette.types import Scope
 
 STATIC = Path(__file__).parent / "static"
 # Scripts and styles of this server alone; pictures may lie where the catalogue says.
@@ -23,7 +24,7 @@ POLICY = {
 class _Files(StaticFiles):
     """Static files with the page's headers."""
 
-    async def get_response(self, path: str, scope: Scope) -> Response:
+    async def get_response(self, path: str, scope: MutableMapping[str, Any]) -> Response:
         response = await super().get_response(path, scope)
         response.headers.update(POLICY)
         return response

@@ -204,9 +204,9 @@ function drawTogether() {
   const hasPrices = schema.attributes.some((each) => each.name === "price");
   find("together").replaceChildren(
     ...[
-      hasPrices ? box("budget", "Budget for all blanks", "budget", { min: 0, step: "any", placeholder: "any" }) : null,
+      hasPrices ? box("budget", "Budget", "budget", { min: 0, step: "any", placeholder: "any" }) : null,
       box("ways", "Ways to show", "num_completions", { min: 1, max: schema.limits.max_completions }),
-      box("diversity", "Items that differ between ways", "diversity", { min: 1, max: schema.limits.max_blanks }),
+      box("diversity", "Items that differ", "diversity", { min: 1, max: schema.limits.max_blanks }),
     ].filter(Boolean),
   );
 }

@@ -56,7 +56,7 @@ export function showWishes(schema, wishes, change) {
         change();
       },
     });
-    controls.push(field("max-price", "Price of an item, at most", price));
+    controls.push(field("max-price", "Price, at most", price));
   }
   const grouping = attributes.filter((each) => each.values).map((each) => each.name);
   if (grouping.length) {
@@ -65,7 +65,7 @@ export function showWishes(schema, wishes, change) {
       change();
     };
     const one = choice(grouping, { selected: wishes.at_most_one_per, empty: "no limit", onchange });
-    controls.push(field("one-per", "At most one item per", one));
+    controls.push(field("one-per", "At most one per", one));
   }
   const usable = attributes.filter((each) => each.values || each.kind === "number");
   const rows = wishes.conditions.map((condition, index) => conditionRow(condition, index, usable, wishes, redraw, change));
