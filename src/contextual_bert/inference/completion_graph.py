@@ -101,7 +101,12 @@ class CompletionGraph(nn.Module):
         batch_size, length = input_ids.shape
         rows = torch.arange(batch_size, device=input_ids.device) * length + position
         context = state_from(self.model, state, num_rows=batch_size)
-        hidden = self.model.bert(input_ids, attention_mask, context, rows=rows).last_hidden_state
+        mask = attention_mask
+        if self.model.bert.conditioning is None:
+            # A mask of four dimensions is taken as it is; made from two it would be fifteen nodes. What padding itself
+            # attends to is read by nobody. An input slot takes two dimensions, which it may lengthen.
+            mask = attention_mask[:, None, None, :] > attention_mask[:, None, :, None] - 1
+        hidden = self.model.bert(input_ids, mask, context, rows=rows).last_hidden_state
         hidden, output = self.model.cls.predictions.transform(hidden), self.model.get_output_embeddings()
         logits = self.matrix(hidden, output)
         # A product and a sum over the vocabulary are faster than a choice.
@@ -165,15 +170,14 @@ class Int8Matrix(nn.Module):
             "block_size": self.block,
             "accuracy_level": 4,
         }
-        product = torch.onnx.ops.symbolic(
+        return torch.onnx.ops.symbolic(
             "com.microsoft::MatMulNBits",
-            (hidden, self.quantised, self.scale),
+            (hidden, self.quantised, self.scale, None, None, output.bias),
             attributes,
             dtype=torch.float32,
             shape=(hidden.shape[0], self.num_items),
             version=1,
         )
-        return product + output.bias
 
 
 class JoinedSelfAttention(nn.Module):
