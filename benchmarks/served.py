@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
@@ -18,12 +19,12 @@ from typing import Any
 import torch
 from workload import Workload
 
-from contextual_bert.inference import CompletionPipeline
+from contextual_bert.inference import CompletionPipeline, OnnxCompletionPipeline, export_onnx
 from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor
 from contextual_bert.server import ServerSettings, create_app, serve
 
 KEY = "a-key-for-benchmarks"
-WAYS = {"batched": 64, "one by one": 1, "empty": None}  # way -> queries of a batch
+WAYS = {"batched": 64, "one by one": 1, "exported": 64, "empty": None}  # way -> queries of a batch
 
 
 def pipeline_of(num_items: int, *, seed: int) -> CompletionPipeline:
@@ -55,6 +56,10 @@ def run(way: str, *, num_items: int) -> None:
         torch.manual_seed(next(seeds))
         return CompletionPipeline(ContextualBertForMaskedLM(first.model.config), first.processor)
 
+    if way == "exported":
+        with tempfile.TemporaryDirectory() as folder:
+            export_onnx(first, f"{folder}/onnx")
+            first = OnnxCompletionPipeline(f"{folder}/onnx")
     settings = ServerSettings(max_batch=WAYS[way] or 1, api_key=KEY, deadline_seconds=60)
     serve(create_app(first, load=load, settings=settings), host="127.0.0.1", port=0)
 

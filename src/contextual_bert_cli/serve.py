@@ -18,6 +18,7 @@ Example:
   contextual-bert serve runs/gsu --catalogue items.parquet
   curl localhost:8000/v1/complete -H 'Content-Type: application/json' -d '{"items": ["coat-1"], "context": {"age": 34}}'
 """
+EXPORT_FILE = "export.json"  # as in contextual_bert.inference.export
 KEY_VARIABLE = "CONTEXTUAL_BERT_API_KEY"
 _EXTRA = ("fastapi", "starlette", "uvicorn", "prometheus_client")
 
@@ -65,12 +66,12 @@ def command(
     ] = False,
     device: options.Device = "auto",
 ) -> None:
-    """Answer queries over HTTP until Ctrl-C or SIGTERM; SIGHUP loads run and catalogue again."""
+    """Answer queries over HTTP until Ctrl-C or SIGTERM; SIGHUP loads run, or export, and catalogue again."""
     try:
         from contextual_bert.server import ServerSettings, create_app, serve
     except ModuleNotFoundError as error:
         raise _missing(error) from None
-    from contextual_bert import CompletionPipeline
+    from contextual_bert import CompletionPipeline, OnnxCompletionPipeline
     from contextual_bert.benchmark.checks import load_recipe
     from contextual_bert.training import chosen_device
 
@@ -93,11 +94,14 @@ def command(
         api_key=read_key(api_key_file),
         has_contexts_in_logs=log_contexts,
     )
-    place = chosen_device(device)
+    is_exported = (directory / EXPORT_FILE).is_file()
 
     def load() -> "CompletionPipeline":
+        if is_exported:
+            place = None if device == "auto" else device
+            return OnnxCompletionPipeline.from_pretrained(directory, device=place, catalogue=catalogue)
         load_recipe(directory)
-        return CompletionPipeline.from_pretrained(directory, device=place, catalogue=catalogue)
+        return CompletionPipeline.from_pretrained(directory, device=chosen_device(device), catalogue=catalogue)
 
     with working(f"loading {directory}"):
         pipeline = load()

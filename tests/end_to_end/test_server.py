@@ -153,6 +153,24 @@ def reload_under_load(server: Server, query: Any, expected: Any) -> None:
         assert found[0]["probability"] == pytest.approx(expected[0]["probability"], rel=1e-3)
 
 
+def test_an_export_is_served(command: Any, run_directory: Path, shop: Path, tmp_path: Path) -> None:
+    assert command("export", run_directory, "--output", tmp_path / "onnx", "--top", 4).exit_code == 0
+    refused = command("serve", tmp_path / "onnx", "--device", "meta")
+    assert (refused.exit_code, "runs on the CPU" in refused.stderr) == (2, True)
+    query = {"items": ["coat-1", "[MASK]"], "context": {"age": 34}, "max_price": 30}
+    expected: Any = CompletionPipeline.from_pretrained(run_directory, catalogue=shop)(query, top_k=4)
+    server = Server(tmp_path / "onnx", "--catalogue", shop)
+    with server.client() as client:
+        found = client.post("/v1/complete?top_k=4", json=query).json()["slots"][0]["candidates"]
+        assert [each["item"] for each in found] == [each["item"] for each in expected["slots"][0]["candidates"]]
+        too_many = client.post("/v1/complete?top_k=5", json=query)
+        assert (too_many.status_code, "top_k=4" in too_many.json()["detail"]) == (422, True)
+        assert client.post("/v1/complete-jointly", json=query).status_code == 409
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_for("reloaded")
+    assert server.end() == 0
+
+
 def test_sigterm_finishes_what_was_accepted(run_directory: Path) -> None:
     # The model waits a second for more queries: all are accepted, and none is computed, when the signal comes.
     server = Server(run_directory, "--max-wait", 1500, "--deadline", 60)

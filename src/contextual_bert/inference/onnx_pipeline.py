@@ -146,7 +146,7 @@ class OnnxCompletionPipeline(CompletionPipeline):
         state = context if isinstance(context, ContextState) else self.encode_context(context or {})
         blanks = [(row, index) for row, items in enumerate(sets) for index, item in enumerate(items) if item == MASK]
         rows, positions = torch.tensor(blanks, dtype=torch.long).view(-1, 2).unbind(dim=1)
-        encoded = self.processor(items=sets)
+        encoded = self.processor.encode_items(sets)
         if len(blanks) != len(sets) and state is not None:
             state = state.for_sets(len(sets), conditioning=self.model.config.conditioning).rows(rows)
         ids, mask = encoded["input_ids"][rows], encoded["attention_mask"][rows]

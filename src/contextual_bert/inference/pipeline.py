@@ -186,7 +186,7 @@ class CompletionPipeline:
         context = self.processor.encode_context([each.context for each in requests], num_rows=len(requests))
         answers: list[JointAnswer] = []
         for row, request in enumerate(requests):
-            inputs: dict[str, Any] = dict(self.processor(items=[request.items]))
+            inputs: dict[str, Any] = self.processor.encode_items([request.items])
             if context is not None:
                 inputs["context"] = context.rows(slice(row, row + 1))
             asked = Asked(self.processor.items, request.items, self.catalogue)
@@ -233,7 +233,7 @@ class CompletionPipeline:
         guidance: Sequence[float] | float = 1.0,
     ) -> Iterator[list[Slot]]:
         """The slots of each set of one batch; ``guidance`` is one number a set, or one for all."""
-        inputs: dict[str, Any] = dict(self.processor(items=sets))
+        inputs: dict[str, Any] = self.processor.encode_items(sets)
         if context is not None:
             inputs["context"] = context
         logits = self.logits(inputs, guidance=guidance)

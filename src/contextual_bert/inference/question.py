@@ -105,7 +105,7 @@ class Question:
             count = rows.stop - start
             asked = sets[rows] if sets is not None else [self.items] * count
             part = {name: values[rows] for name, values in context.items()}
-            inputs = {**self.pipeline.processor(items=asked), "context": part}
+            inputs = {**self.pipeline.processor.encode_items(asked), "context": part}
             logits = self.pipeline.logits(inputs, guidance=self.request.guidance)
             yield logits.view(count, len(self.positions), -1)[:, self.slot, self.permitted].cpu().double()
 

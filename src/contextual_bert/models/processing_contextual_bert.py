@@ -173,7 +173,7 @@ class ContextualBertProcessor(ProcessorMixin):
             if settings or text_pair is not None:
                 names = sorted({**settings, **({"text_pair": text_pair} if text_pair is not None else {})})
                 raise ConfigurationError(f"With items the processor takes a context and nothing else, not {names}.")
-            features = self._encode_items(items)
+            features = self.encode_items(items)
         else:
             features = self._encode_text(cast(Any, text), text_pair, settings)
         encoded = self.encode_context(context, num_rows=len(features["input_ids"]))
@@ -181,7 +181,8 @@ class ContextualBertProcessor(ProcessorMixin):
             features["context"] = encoded.tensors
         return BatchFeature(features)
 
-    def _encode_items(self, items: Sequence[Sequence[str]]) -> dict[str, Any]:
+    def encode_items(self, items: Sequence[Sequence[str]]) -> dict[str, Any]:
+        """input_ids and attention_mask (batch, length) of sets, without a context."""
         unknown = self.items.id_of(UNKNOWN)
         rows = [[self.items.id_of(item) or (0 if item == PAD else unknown) for item in row] for row in items]
         length = max((len(row) for row in rows), default=0)

@@ -3,8 +3,8 @@
 Plain ASGI, so that a body is counted while it arrives. It knows no route.
 """
 
+import random
 import re
-import uuid
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -45,7 +45,7 @@ class RequestGuard:
             return
         headers = dict(scope["headers"])
         given = headers.get(b"x-request-id", b"")
-        record = RequestRecord(given.decode() if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex)
+        record = RequestRecord(given.decode() if _REQUEST_ID.fullmatch(given) else f"{random.getrandbits(128):032x}")
         scope[RECORD] = record
         status: list[int] = []
 
