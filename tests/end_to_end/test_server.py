@@ -116,7 +116,7 @@ def test_a_run_is_served(server: Server, run_directory: Path, shop: Path) -> Non
         server.process.send_signal(signal.SIGHUP)
         server.wait_for("reloaded")
         assert client.post("/v1/complete", json=query).headers["x-model-version"] == "2"
-        reload_under_load(server, query, found)
+        assert reload_under_load(server, query, found) == 5
         (run_directory / "model.safetensors").write_bytes(b"damaged")
         failed = client.post("/v1/admin/reload")
         assert failed.status_code == 500
@@ -129,28 +129,44 @@ def test_a_run_is_served(server: Server, run_directory: Path, shop: Path) -> Non
     assert not [line for line in server.other_lines if "Traceback" in line]
 
 
-def reload_under_load(server: Server, query: Any, expected: Any) -> None:
-    """The run is read three times from its folder while four clients ask: every answer is right."""
-    is_over, answers = threading.Event(), list[httpx.Response]()
+def reload_under_load(server: Server, query: dict[str, Any], expected: Any) -> int:
+    """The run is read three times from its folder while eight clients ask for twenty seconds; the last version.
 
-    def ask() -> None:
+    Each request is answered once, with its own answer: it has an id of its own, and as many proposals as it asked for.
+    """
+    is_over, answers = threading.Event(), list[tuple[str, int, httpx.Response]]()
+
+    def ask(number: int) -> list[str]:
+        sent: list[str] = []
         with server.client() as client:
             while not is_over.is_set():
-                answers.append(client.post("/v1/complete?top_k=3", json=query))
+                sent.append(f"client-{number}-{len(sent)}")
+                top_k = 1 + len(sent) % 3
+                headers = {"X-Request-ID": sent[-1]}
+                answers.append(
+                    (sent[-1], top_k, client.post(f"/v1/complete?top_k={top_k}", json=query, headers=headers))
+                )
+        return sent
 
-    with ThreadPoolExecutor(4) as pool, server.client() as client:
-        asking = [pool.submit(ask) for _ in range(4)]
-        numbers = [client.post("/v1/admin/reload").json()["number"] for _ in range(3)]
+    with ThreadPoolExecutor(8) as pool, server.client() as client:
+        asking = [pool.submit(ask, number) for number in range(8)]
+        numbers: list[int] = []
+        for _ in range(3):
+            time.sleep(5)
+            numbers.append(client.post("/v1/admin/reload").json()["number"])
+        time.sleep(5)
         is_over.set()
-        for each in asking:
-            each.result(60)
-    assert numbers == [3, 4, 5]
-    assert {each.status_code for each in answers} == {200}
-    assert len({each.headers["x-model-version"] for each in answers}) >= 2
-    for each in answers:
+        sent = [request for each in asking for request in each.result(60)]
+    assert sorted(request for request, _, _ in answers) == sorted(sent)
+    assert {each.headers["x-model-version"] for _, _, each in answers} == {"2", *map(str, numbers)}
+    for request, top_k, each in answers:
+        assert (each.status_code, each.headers["x-request-id"]) == (200, request)
         found = each.json()["slots"][0]["candidates"]
-        assert [one["item"] for one in found] == [one["item"] for one in expected]
+        assert [one["item"] for one in found] == [one["item"] for one in expected[:top_k]]
         assert found[0]["probability"] == pytest.approx(expected[0]["probability"], rel=1e-3)
+    logged = [line["request_id"] for line in list(server.log) if line.get("request_id", "").startswith("client-")]
+    assert len(logged) == len(set(logged)) >= len(sent) - 8  # the last lines may still be on their way
+    return numbers[-1]
 
 
 def test_an_export_is_served(command: Any, run_directory: Path, shop: Path, tmp_path: Path) -> None:

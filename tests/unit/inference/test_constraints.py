@@ -11,7 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
-from contextual_bert.inference import CONSTRAINTS, Asked, Catalogue, CompletionPipeline, constraint, query_model
+from contextual_bert.inference import (
+    CONSTRAINTS,
+    Asked,
+    Catalogue,
+    CompletionPipeline,
+    OnnxCompletionPipeline,
+    constraint,
+    export_onnx,
+    query_model,
+)
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
 
 SHOP: list[dict[str, Any]] = [
@@ -324,11 +333,22 @@ def brute_force(query: Mapping[str, Any], num_blanks: int) -> list[set[str]]:
     return kept
 
 
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> CompletionPipeline:
+    """The same pipeline, computed by onnxruntime."""
+    folder = tmp_path_factory.mktemp("exported")
+    export_onnx(PIPELINE, folder / "onnx", top_k=len(ITEMS) + 3)
+    return OnnxCompletionPipeline(folder / "onnx", catalogue=pa.Table.from_pylist(SHOP))
+
+
+@pytest.mark.parametrize("is_exported", [False, True], ids=["torch", "onnx"])
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(query=QUERIES)
-def test_proposals_are_those_of_brute_force(query: dict[str, Any]) -> None:
+def test_proposals_are_those_of_brute_force(
+    exported: CompletionPipeline, is_exported: bool, query: dict[str, Any]
+) -> None:
     """The same items and probabilities as looking at one item after the other: so no constraint is ever violated."""
-    answer = answered(query)
+    answer = answered(query, exported if is_exported else PIPELINE)
     free = answered({"items": answer["items"], "repeats": True})
     expected = brute_force(query, len(answer["slots"]))
     for slot, whole, items in zip(answer["slots"], free["slots"], expected, strict=True):
