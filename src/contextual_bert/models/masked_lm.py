@@ -57,6 +57,23 @@ class MaskedScores(NamedTuple):
     confidence: Tensor
 
 
+def rank_targets(logits: Tensor, targets: Tensor, reserved: Tensor) -> MaskedScores:
+    """Where the true item of each row stands among all items; ``logits`` are changed.
+
+    Shapes: logits (rows, vocabulary); targets (rows,); reserved: the ids that are no items.
+    """
+    true = targets[:, None]
+    normaliser = logits.logsumexp(dim=-1)
+    own = logits.gather(1, true)
+    logits[:, reserved] = -torch.inf
+    return MaskedScores(
+        own.squeeze(1) - normaliser,
+        (logits > own).sum(dim=-1),
+        (logits == own).sum(dim=-1) + torch.isin(true, reserved).squeeze(1),
+        (logits.amax(dim=-1) - normaliser).exp(),
+    )
+
+
 class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
     """Fills masked positions, given the other items and the context.
 
@@ -204,18 +221,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         reserved = torch.as_tensor(self.config.reserved_token_ids, dtype=torch.long, device=rows.device)
         parts: list[MaskedScores] = []
         for start, logits in blocks:
-            true = targets[start : start + logits.shape[0], None]
-            normaliser = logits.logsumexp(dim=-1)
-            own = logits.gather(1, true)
-            logits[:, reserved] = -torch.inf
-            parts.append(
-                MaskedScores(
-                    own.squeeze(1) - normaliser,
-                    (logits > own).sum(dim=-1),
-                    (logits == own).sum(dim=-1) + torch.isin(true, reserved).squeeze(1),
-                    (logits.amax(dim=-1) - normaliser).exp(),
-                )
-            )
+            parts.append(rank_targets(logits, targets[start : start + logits.shape[0]], reserved))
         return MaskedScores(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
 
     def logit_blocks(self, hidden: Tensor) -> Iterator[tuple[int, Tensor]]:
