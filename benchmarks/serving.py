@@ -1,11 +1,11 @@
 """How many queries a second a server answers, how long one waits, and where a request's time goes.
 
-    python benchmarks/serving.py                                  # 64 clients in a closed loop, three servers in turn
-    python benchmarks/serving.py --soak 300                       # and 5 minutes with a reload every 10 seconds
-    python benchmarks/serving.py --malformed 10000                # and requests that are wrong in many ways
+    python benchmarks/serving.py               # everything: ten minutes
+    python benchmarks/serving.py --soak 20     # a shorter load with reloads
 
-The model computes queries together (batched) or one by one; the same framework's endpoint that does nothing stands
-beside them, as the most that can be reached. Clients and servers share the machine.
+64 clients in a closed loop, four servers in turn: the model computes queries together (batched), one by one, or
+together by onnxruntime (exported); the same framework's endpoint that does nothing stands beside them, as the most that
+can be reached. Clients and servers share the machine. Then load with a reload every 10 seconds, and malformed requests.
 """
 
 import argparse
@@ -198,14 +198,15 @@ def measure(
 def main() -> None:
     """Measure and print, and write the result where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--soak", type=float, default=0, metavar="SECONDS", help="load with reloads for so long")
-    parser.add_argument("--malformed", type=int, default=0, metavar="COUNT", help="so many malformed requests")
+    parser.add_argument("--soak", type=float, metavar="SECONDS", help="load with reloads for so long (default: 300)")
+    parser.add_argument("--malformed", type=int, metavar="COUNT", help="malformed requests (default: 10000)")
     parser.add_argument("--quick", action="store_true", help="a small vocabulary and a few seconds")
     parser.add_argument("--output", type=Path, help="write the result there as JSON")
     arguments = parser.parse_args()
     sizes: dict[str, Any] = {"num_items": 500, "rounds": 1, "seconds": 1.0} if arguments.quick else {}
-    extra = {"soak_seconds": arguments.soak, "num_malformed": arguments.malformed}
-    write_result(measure(**sizes, **extra), arguments.output)
+    soak_seconds = arguments.soak if arguments.soak is not None else 0 if arguments.quick else 300
+    num_malformed = arguments.malformed if arguments.malformed is not None else 0 if arguments.quick else 10_000
+    write_result(measure(**sizes, soak_seconds=soak_seconds, num_malformed=num_malformed), arguments.output)
 
 
 if __name__ == "__main__":

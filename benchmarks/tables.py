@@ -236,7 +236,7 @@ def serving(result: Result) -> str:
     header = ["", "queries/s", "times one by one", "times empty", "p50, ms", "p99, ms"]
     parts = list(ways["batched"]["mean_milliseconds"])
     split = [
-        [way, *[f"{ways[way]['mean_milliseconds'][part]:.1f}" for part in parts]] for way in ("batched", "one by one")
+        [way, *[f"{ways[way]['mean_milliseconds'][part]:.1f}" for part in parts]] for way in ways if way != "empty"
     ]
     text = (
         f"## Serving\n\n{result['num_items']:,} items, the paper's sizes, `global_state_update`, float32; "

@@ -61,7 +61,7 @@ def slot_of(
         position=position,
         candidates=candidates,
         normalised_over=PERMITTED,
-        num_permitted=int(permitted.items[blank].sum()),
+        num_permitted=permitted.num_items(blank),
         excluded_probability=excluded_probability,
         removed={name: counts[blank] for name, counts in permitted.removed.items() if counts[blank]},
         reason=permitted.reason(blank),

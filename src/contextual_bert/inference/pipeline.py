@@ -86,6 +86,7 @@ class CompletionPipeline:
         place: Any = device if device is not None else model.device
         self.model = model.to(place).eval()
         self.processor = processor
+        self._has_context = bool(model.config.layout)  # the settings of a model are slow to ask, once a query
         self.catalogue = catalogue
 
     @classmethod
@@ -260,7 +261,7 @@ class CompletionPipeline:
             for blank, position in enumerate(index for index, item in enumerate(items) if item == MASK):
                 ids, values, outside = next(ranked)
                 # Of fewer than top_k permitted items, the rest of the best are forbidden ones.
-                pairs = list(zip(ids, values, strict=True))[: int(each.items[blank].sum())]
+                pairs = list(zip(ids, values, strict=True))[: each.num_items(blank)]
                 proposals = [Candidate(item=self.processor.items.value_of(key), probability=p) for key, p in pairs]
                 slots.append(slot_of(position, proposals, each, blank=blank, excluded_probability=outside))
             yield slots
@@ -290,7 +291,7 @@ class CompletionPipeline:
             unknown_context=unknown_values(schema, request.context) if schema is not None and has_unknown else {},
             notes=[
                 *notes,
-                *notes_on(request, vocabulary, has_context=bool(self.model.config.layout)),
+                *notes_on(request, vocabulary, has_context=self._has_context),
                 *guidance_notes(self.model, request.guidance),
             ],
         )

@@ -25,8 +25,10 @@ export function constraintsOf(wishes, blanks) {
   return asked;
 }
 
+const NAMES = new Set(["id", "item", "name", "image_url", "image", "picture"]); // of one item each
+
 export function showWishes(schema, wishes, change) {
-  const attributes = schema.attributes;
+  const attributes = schema.attributes.filter((each) => !NAMES.has(each.name));
   const redraw = (focus) => {
     showWishes(schema, wishes, change);
     if (focus) find(focus)?.focus();
