@@ -1,7 +1,7 @@
 """Using a trained model: completion of raw sets, labels of texts, scoring of data sets."""
 
 from contextual_bert.inference.answers import Answer, Candidate, Slot
-from contextual_bert.inference.bulk import BulkReport, BulkSettings, TableCompleter, complete_table
+from contextual_bert.inference.bulk import BulkSettings, TableCompleter
 from contextual_bert.inference.catalogue import Attribute, Catalogue
 from contextual_bert.inference.constraints import CONSTRAINTS
 from contextual_bert.inference.encode import bin_names, encode_sets, placed, segment_labels, set_index
@@ -27,6 +27,7 @@ from contextual_bert.inference.permission import (
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.saved import load_text_model
 from contextual_bert.inference.scoring import ScoredSet, Scorer, score
+from contextual_bert.inference.shards import BulkReport, complete_table
 from contextual_bert.inference.text_pipeline import LabelledTexts, TextAnswer, TextPipeline
 from contextual_bert.inference.text_sampling import sample_texts
 

@@ -1,0 +1,254 @@
+"""Completes all rows of a table into a folder of files: what is finished is kept when it is started again.
+
+Which files there are, what makes two folders the same, and how one file is computed and written. It does not know on
+which machine that happens.
+"""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as parquet
+import torch
+
+from contextual_bert.context import encode_table
+from contextual_bert.data import read_table, table_digest, write_table
+from contextual_bert.data.columns import checked_column
+from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
+from contextual_bert.evaluation.whole_files import replacing_directory
+from contextual_bert.inference.bulk import COLUMNS, ROW, BulkSettings, TableCompleter, item_lists
+from contextual_bert.inference.pipeline import CompletionPipeline
+
+MANIFEST, DONE = "manifest.json", "_SUCCESS"
+FORMAT = "contextual-bert completions 1"
+
+
+@dataclass(frozen=True)
+class BulkReport:
+    """What was done.
+
+    Args:
+        num_rows: sets.
+        num_blanks: blanks that were filled, now or before.
+        num_empty: blanks without a proposal, since nothing was permitted.
+        num_shards, num_kept: files in all, and how many were there already.
+        unknown: what the model never saw, as sentences.
+        computed_by: who computed, as a sentence, where it was more than this process.
+    """
+
+    num_rows: int
+    num_blanks: int
+    num_empty: int
+    num_shards: int
+    num_kept: int
+    unknown: tuple[str, ...]
+    computed_by: str = ""
+
+    def lines(self) -> list[str]:
+        """For people."""
+        kept = f", {self.num_kept} of them kept from before" if self.num_kept else ""
+        empty = f", {self.num_empty:,} without a proposal: see the column reason" if self.num_empty else ""
+        blanks = f"{self.num_blanks:,} blanks of {self.num_rows:,} sets in {self.num_shards} files{kept}{empty}"
+        return [blanks, *([self.computed_by] if self.computed_by else []), *self.unknown]
+
+
+class ShardCounts(NamedTuple):
+    """What one file holds: its number, rows of the table, blanks, and blanks without a proposal."""
+
+    number: int
+    num_rows: int
+    num_blanks: int
+    num_empty: int
+
+
+class ShardPlan:
+    """The files of a table's completions: which there are in the folder, and which are to be computed.
+
+    Args:
+        pipeline: the model.
+        source: the table: a path or a table.
+        output: folder of the files; finished ones are kept where they are of the same table, model and settings.
+        settings: columns, constraints and sizes.
+        shard_size: rows of the table a file.
+
+    Raises:
+        ConfigurationError: the folder holds the completions of something else.
+        DataError, SchemaError, UnknownNameError: a faulty table, where columns are whole.
+
+    Relation to its siblings:
+        It says what is to be done; ``complete_table`` does it here, ``complete_table_on_ray`` on a cluster's workers.
+    """
+
+    def __init__(
+        self,
+        pipeline: CompletionPipeline,
+        source: str | Path | pa.Table,
+        output: Path,
+        *,
+        settings: BulkSettings,
+        shard_size: int,
+    ) -> None:
+        if shard_size < 1:
+            raise ConfigurationError(f"shard_size={shard_size}: give 1 or more.")
+        table = read_table(source)
+        self.file = str(source) if isinstance(source, str | Path) else None
+        for name in settings.keep:
+            checked_column(table, name, file=self.file)
+        clashing = [name for name in settings.keep if name in COLUMNS.names]
+        if clashing:
+            raise SchemaError(f"keep={clashing[0]!r} is a column of the output, too. Rename the table's.")
+        with naming(self.file):
+            self.unknown = tuple(unknown_lines(table, pipeline, settings))
+        self.manifest = manifest_text(table, pipeline, settings, shard_size)
+        output.mkdir(parents=True, exist_ok=True)
+        check_manifest(output, self.manifest)
+        self.output, self.shard_size = output, shard_size
+        numbered = table.drop_columns([ROW]) if ROW in table.column_names else table
+        self.table = numbered.append_column(ROW, [pa.array(np.arange(table.num_rows))])
+        self.num_shards = -(-table.num_rows // shard_size)
+        self.kept = [number for number in range(self.num_shards) if shard_path(output, number).exists()]
+        self.missing = sorted({*range(self.num_shards)} - {*self.kept})
+
+    def rows(self, number: int) -> pa.Table:
+        """The rows of one file, with their numbers in the column ``row``."""
+        return self.table.slice(number * self.shard_size, self.shard_size)
+
+    def finish(self, computed: Iterable[ShardCounts], progress: Callable[[int, int], None] | None = None) -> BulkReport:
+        """Take the files in as they are done, in any order; ``_SUCCESS`` when all are there.
+
+        Raises:
+            ContextualBertError: a file was not computed; what computing one raises, with the table's file.
+        """
+        found, num_done, num_rows = dict[int, ShardCounts](), 0, self.table.num_rows
+        with naming(self.file):
+            for shard in itertools.chain(map(self.counted, self.kept), computed):
+                found[shard.number] = shard
+                num_done += shard.num_rows
+                if progress is not None:
+                    progress(num_done, num_rows)
+        if len(found) != self.num_shards or num_done != num_rows:
+            raise ContextualBertError(
+                f"Only {len(found)} of {self.num_shards} files of {self.output} were computed. Start the same again."
+            )
+        (self.output / DONE).touch()
+        num_blanks, num_empty = (
+            sum(getattr(each, name) for each in found.values()) for name in ShardCounts._fields[2:]
+        )
+        return BulkReport(num_rows, num_blanks, num_empty, self.num_shards, len(self.kept), self.unknown)
+
+    def counted(self, number: int) -> ShardCounts:
+        """What a file holds that is there already."""
+        completed = parquet.read_table(shard_path(self.output, number), columns=["num_permitted"])
+        return counts_of(completed, number, self.rows(number).num_rows)
+
+
+def complete_table(
+    pipeline: CompletionPipeline,
+    source: str | Path | pa.Table,
+    output: Path,
+    *,
+    settings: BulkSettings,
+    shard_size: int = 20_000,
+    progress: Callable[[int, int], None] | None = None,
+) -> BulkReport:
+    """Complete all rows of a table into ``<output>/part-00000.parquet`` and so on, and ``_SUCCESS`` when all are there.
+
+    Args:
+        pipeline: the model.
+        source: the table: a path or a table.
+        output: folder of the shards; finished ones are kept where they are of the same table, model and settings.
+        settings: columns, constraints and sizes.
+        shard_size: rows of the table a file.
+        progress: called with (rows done, rows in all).
+
+    Raises:
+        ConfigurationError: the folder holds the completions of something else.
+        DataError, SchemaError, UnknownNameError: a faulty table, before anything is computed where columns are whole.
+    """
+    plan = ShardPlan(pipeline, source, output, settings=settings, shard_size=shard_size)
+    complete = TableCompleter(pipeline, settings)
+    computed = (complete_shard(complete, plan.rows(number), number, output) for number in plan.missing)
+    return plan.finish(computed, progress)
+
+
+def complete_shard(complete: TableCompleter, rows: pa.Table, number: int, output: Path) -> ShardCounts:
+    """Compute one file and write it, whole or not at all."""
+    completed = complete(rows)
+    write_table(completed, shard_path(output, number))
+    return counts_of(completed, number, rows.num_rows)
+
+
+def counts_of(completed: pa.Table, number: int, num_rows: int) -> ShardCounts:
+    """What a file with these completions holds."""
+    num_empty = pc.sum(pc.equal(completed.column("num_permitted"), 0)).as_py() or 0
+    return ShardCounts(number, num_rows, completed.num_rows, num_empty)
+
+
+def shard_path(output: Path, number: int) -> Path:
+    """Where a file stands."""
+    return output / f"part-{number:05}.parquet"
+
+
+@contextmanager
+def naming(file: str | None) -> Generator[None]:
+    """A DataError of the block says in which file."""
+    try:
+        yield
+    except DataError as error:
+        file = error.file or file
+        raise DataError(error.problem, file=file, row=error.row, column=error.column, fix=error.fix) from error
+
+
+def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSettings) -> list[str]:
+    """What of the items and contexts the model never saw, whole columns at once."""
+    names = pc.list_flatten(item_lists(table, settings.items, settings.separator)).drop_null()
+    vocabulary = pa.array([*pipeline.processor.items.values, *pipeline.processor.items.reserved])
+    num_strangers = len(names) - (pc.sum(pc.is_in(names, value_set=vocabulary)).as_py() or 0)
+    lines = [f"{num_strangers:,} of {len(names):,} items are unknown to the model"] if num_strangers else []
+    schema = pipeline.processor.schema
+    for feature, values in (encode_table(schema, table).unknown if schema is not None else {}).items():
+        lines.append(f"context {feature!r}: {sum(values.values()):,} rows have values never seen in training")
+    return lines
+
+
+def manifest_text(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSettings, shard_size: int) -> str:
+    """What makes two folders of completions the same, as JSON."""
+    catalogue = table_digest(pipeline.catalogue.table) if pipeline.catalogue is not None else None
+    content = {"table": table_digest(table), "model": model_digest(pipeline), "catalogue": catalogue}
+    manifest = {"format": FORMAT, **content, "settings": asdict(settings), "shard_size": shard_size}
+    return json.dumps(manifest, indent=1, default=list) + "\n"
+
+
+def model_digest(pipeline: CompletionPipeline) -> str:
+    """A hash of the weights, the same on every device."""
+    weights = hashlib.sha256()
+    for name, weight in sorted(pipeline.model.state_dict().items()):
+        weights.update(name.encode())
+        weights.update(weight.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return weights.hexdigest()
+
+
+def check_manifest(output: Path, text: str) -> None:
+    """Write the manifest into a new folder; raise ConfigurationError where another one is there."""
+    path = output / MANIFEST
+    if not path.exists():
+        strangers = sorted(entry.name for entry in output.glob("part-*"))
+        if strangers:
+            raise ConfigurationError(f"{output} holds {strangers[0]} of something else. Give another --output.")
+        with replacing_directory(output) as folder:
+            (folder / MANIFEST).write_text(text, encoding="utf-8")
+        return
+    there, here = json.loads(path.read_text(encoding="utf-8")), json.loads(text)
+    differing = [name for name in here if there.get(name) != here[name]]
+    if differing:
+        raise ConfigurationError(
+            f"{output} holds completions with another {', '.join(differing)}. Give another --output, or the same again."
+        )
