@@ -25,6 +25,7 @@ from contextual_bert.inference.permission import (
     read_settings,
 )
 from contextual_bert.inference.pipeline import CompletionPipeline
+from contextual_bert.inference.ray_cluster import RayCluster, complete_table_on_ray
 from contextual_bert.inference.saved import load_text_model
 from contextual_bert.inference.scoring import ScoredSet, Scorer, score
 from contextual_bert.inference.shards import BulkReport, complete_table
@@ -56,6 +57,7 @@ __all__ = [
     "OnnxCompletionPipeline",
     "OnnxExport",
     "Permitted",
+    "RayCluster",
     "ScoredSet",
     "Scorer",
     "Slot",
@@ -65,6 +67,7 @@ __all__ = [
     "TextReport",
     "bin_names",
     "complete_table",
+    "complete_table_on_ray",
     "constraint",
     "encode_sets",
     "encode_texts",

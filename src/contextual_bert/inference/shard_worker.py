@@ -1,0 +1,164 @@
+"""What one worker of a cluster does: it loads the run once, makes file after file, and tells what went wrong in words.
+
+It does not know who calls it. Machines have in common what they see of a shared file system, which is checked here.
+"""
+
+import json
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import torch
+
+from contextual_bert.errors import (
+    CheckpointError,
+    ConfigurationError,
+    ContextualBertError,
+    DataError,
+    RunDirectoryError,
+    SchemaError,
+    UnknownNameError,
+)
+from contextual_bert.inference.bulk import BulkSettings, TableCompleter
+from contextual_bert.inference.pipeline import CompletionPipeline
+from contextual_bert.inference.shards import MANIFEST, ShardCounts, complete_shard, model_digest
+
+ANSWER = pa.schema(
+    [
+        *((name, pa.int64()) for name in ShardCounts._fields),
+        ("machine", pa.string()),
+        ("process", pa.int64()),
+        ("error", pa.string()),
+    ]
+)
+EXPECTED = (ContextualBertError, OSError, MemoryError, torch.OutOfMemoryError)
+TOLD = {
+    kind.__name__: kind
+    for kind in (
+        CheckpointError, ConfigurationError, RunDirectoryError, SchemaError, UnknownNameError, ContextualBertError,
+    )
+}  # fmt: skip
+SHARE = "Give a folder on a file system that all machines of the cluster share, under the same path."
+
+
+@dataclass(frozen=True)
+class ShardJob:
+    """What a worker has to know.
+
+    Args:
+        run: run directory.
+        output: folder of the files.
+        settings: columns, constraints and sizes.
+        manifest: what stands in the folder, as JSON.
+        catalogue: the shop's table of items.
+        device: "cpu" or "cuda".
+    """
+
+    run: str
+    output: str
+    settings: BulkSettings
+    manifest: str
+    catalogue: pa.Table | None
+    device: str
+
+    def load(self) -> TableCompleter:
+        """The run, if this machine sees the same files as the one that hands out the work.
+
+        Raises:
+            ConfigurationError, RunDirectoryError: what it does not see, and on which machine.
+        """
+        machine, manifest = f"The worker on {socket.gethostname()}", Path(self.output) / MANIFEST
+        if not manifest.is_file() or json.loads(manifest.read_text("utf-8")) != json.loads(self.manifest):
+            what = "another content of" if manifest.is_file() else "no"
+            raise ConfigurationError(f"{machine} sees {what} {manifest}. {SHARE}")
+        if not Path(self.run).is_dir():
+            raise ConfigurationError(f"{machine} sees no folder {self.run}. {SHARE}")
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise ConfigurationError(
+                f"{machine} has a GPU of Ray's, and PyTorch finds none there. Install PyTorch with CUDA, or give 'cpu'."
+            )
+        try:
+            pipeline = CompletionPipeline.from_pretrained(self.run, device=self.device, catalogue=self.catalogue)
+        except RunDirectoryError as error:
+            raise RunDirectoryError(f"{machine}: {error}") from error
+        if model_digest(pipeline) != json.loads(self.manifest)["model"]:
+            raise ConfigurationError(f"{machine} sees another model in {self.run}. {SHARE}")
+        return TableCompleter(pipeline, self.settings)
+
+
+class ShardWorker:
+    """Rows of ``packed`` in, a row each out: what the file holds, or the error.
+
+    Errors come back as words and not as exceptions: a cluster wraps those, and their class and fields are lost.
+    Nothing is loaded before the first file, so that what goes wrong then is told in the same way.
+
+    Args:
+        job: what is to be done.
+    """
+
+    def __init__(self, job: ShardJob) -> None:
+        self.job = job
+        self.complete: TableCompleter | None = None
+
+    def __call__(self, files: pa.Table) -> pa.Table:
+        """Compute and write these files."""
+        answers = [self.answer(file["number"], unpacked(file["rows"])) for file in files.to_pylist()]
+        return pa.Table.from_pylist(answers, schema=ANSWER)
+
+    def answer(self, number: int, rows: pa.Table) -> dict[str, int | str | None]:
+        """Compute and write one file, and say what it holds."""
+        shard, told = ShardCounts(number, 0, 0, 0), None
+        try:
+            if self.complete is None:
+                self.complete = self.job.load()
+            shard = complete_shard(self.complete, rows, number, Path(self.job.output))
+        except EXPECTED as error:
+            told = in_words(error)
+        return {**shard._asdict(), "machine": socket.gethostname(), "process": os.getpid(), "error": told}
+
+
+def packed(number: int, rows: pa.Table) -> pa.Table:
+    """All rows of one file as one row: a table that may be cut and put together anywhere.
+
+    Example:
+        >>> packed(3, pa.table({"row": [6, 7]})).select(["number"]).to_pylist()
+        [{'number': 3}]
+    """
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, rows.schema) as writer:
+        writer.write_table(rows)
+    return pa.table({"number": [number], "rows": pa.array([stream.getvalue().to_pybytes()], pa.large_binary())})
+
+
+def unpacked(rows: bytes) -> pa.Table:
+    """The rows of one file."""
+    return pa.ipc.open_stream(rows).read_all()
+
+
+def in_words(error: BaseException) -> str:
+    """An error as JSON, which ``error_of`` makes one of again."""
+    place = f" (on {socket.gethostname()})"
+    if isinstance(error, DataError):
+        return json.dumps({"kind": "DataError", "fields": vars(error)})
+    if isinstance(error, ContextualBertError):
+        kind = next(each.__name__ for each in type(error).__mro__ if each.__name__ in TOLD)
+        return json.dumps({"kind": kind, "arguments": [str(error)]})
+    if isinstance(error, OSError):
+        file = str(error.filename) if error.filename is not None else None
+        return json.dumps({"kind": "OSError", "arguments": [error.errno, f"{error.strerror or error}{place}", file]})
+    return json.dumps({"kind": "MemoryError", "arguments": [f"{error}{place}"]})
+
+
+def error_of(words: str) -> Exception:
+    """The error that a worker met.
+
+    Example:
+        >>> str(error_of(in_words(DataError("'x' is no number", row=3, column="age", fix="Give a number."))))
+        "row 3, column 'age': 'x' is no number. Give a number."
+    """
+    told = json.loads(words)
+    if told["kind"] == "DataError":
+        return DataError(**told["fields"])
+    return {**TOLD, "OSError": OSError, "MemoryError": MemoryError}[told["kind"]](*told["arguments"])
