@@ -8,6 +8,7 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.answers import show_answer, show_joint_answer
+from contextual_bert_cli.bulk import chosen_cluster, complete_rows
 from contextual_bert_cli.choices import checked_format
 from contextual_bert_cli.conditions import condition_of
 from contextual_bert_cli.output import calm_transformers, remark, show_text, working
@@ -20,6 +21,7 @@ Example:
   contextual-bert complete runs/gsu --set 'coat-17,[MASK]' --catalogue shop.csv --where 'category=hat' --max-price 80
   contextual-bert complete runs/gsu --input queries.jsonl > answers.jsonl
   contextual-bert complete runs/gsu --data sets.parquet --output out --keep customer_id
+  contextual-bert complete runs/gsu --data sets.parquet --output /shared/out --ray --ray-address auto --workers 16
   where a line of queries.jsonl is {"items": ["020101", "[MASK]"], "context": {"age": 34}, "deny": ["010101"]}
 """
 CONSTRAINT_OPTIONS = {  # option -> key of a query
@@ -122,6 +124,20 @@ def command(
         list[str] | None, typer.Option(metavar="A,B", help="Columns of --data to write beside the proposals.")
     ] = None,
     shard_size: Annotated[int, typer.Option(min=1, help="Rows of --data a file of --output.")] = 20_000,
+    ray: Annotated[
+        bool,
+        typer.Option(
+            "--ray", help="Compute the files of --data on a Ray cluster: the one that is there, or a local one."
+        ),
+    ] = False,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(metavar="auto|local|HOST:PORT", help="With --ray: which cluster, as ray.init takes it."),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --ray: processes, each with a CPU, or a GPU (default: what the cluster has)."),
+    ] = None,
     output_format: Annotated[
         str, typer.Option("--format", metavar="table|json", help="How to print the answer to one query.")
     ] = "table",
@@ -132,8 +148,8 @@ def command(
     from contextual_bert import CompletionPipeline
     from contextual_bert.benchmark.checks import load_recipe
     from contextual_bert.errors import ConfigurationError
-    from contextual_bert.inference import BulkSettings, complete_table
-    from contextual_bert.training import chosen_device, counting
+    from contextual_bert.inference import BulkSettings
+    from contextual_bert.training import chosen_device
 
     calm_transformers()
     checked_format(output_format, ("table", "json"))
@@ -145,6 +161,7 @@ def command(
         raise ConfigurationError("--data and --output belong together: a table, and the folder of its completions.")
     if data is not None and joint:
         raise ConfigurationError("--joint belongs to --set and --input. With --data each blank is filled by itself.")
+    cluster = chosen_cluster(ray, address=ray_address, workers=workers, device=device, has_table=data is not None)
     search: dict[str, Any] = {
         "diversity": diversity, "method": method, "max_forward_passes": max_forward_passes, "seed": seed,
     }  # fmt: skip
@@ -177,13 +194,13 @@ def command(
     if data is not None and output is not None:
         settings: dict[str, Any] = {CONSTRAINT_OPTIONS[option]: value for option, value in constraints.items()}
         settings |= {"repeats": True} if repeats else {}
+        settings |= {"guidance": guidance} if guidance is not None else {}
         columns = {"items": item_column or load_recipe(directory).item_column, "separator": separator}
         bulk = BulkSettings(**columns, keep=listed(keep), constraints=settings, top_k=top, batch_size=batch_size)
-        with working(f"loading {directory}"):
-            pipeline = CompletionPipeline.from_pretrained(directory, device=chosen_device(device), catalogue=catalogue)
-        with counting("completing") as progress:
-            report = complete_table(pipeline, data, output, settings=bulk, shard_size=shard_size, progress=progress)
-        remark(*report.lines(), f"wrote {output}")
+        complete_rows(
+            directory, data, output, settings=bulk, catalogue=catalogue, shard_size=shard_size, device=device,
+            cluster=cluster,
+        )  # fmt: skip
         return
     asked: list[dict[str, Any]] = []
     if queries is not None:

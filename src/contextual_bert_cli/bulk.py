@@ -1,0 +1,58 @@
+"""``complete --data``: all rows of a table, in this process or on a Ray cluster."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from contextual_bert_cli.output import remark, working
+
+if TYPE_CHECKING:
+    from contextual_bert.inference import BulkSettings, RayCluster
+
+
+def complete_rows(
+    directory: Path,
+    data: Path,
+    output: Path,
+    *,
+    settings: "BulkSettings",
+    catalogue: Path | None,
+    shard_size: int,
+    device: str,
+    cluster: "RayCluster | None",
+) -> None:
+    """Complete the rows of a table into a folder, and say what was done."""
+    from contextual_bert import CompletionPipeline
+    from contextual_bert.inference import complete_table, complete_table_on_ray
+    from contextual_bert.training import chosen_device, counting
+
+    if cluster is not None:
+        with counting("completing") as progress:
+            report = complete_table_on_ray(
+                directory, data, output, settings=settings, cluster=cluster, catalogue=catalogue,
+                shard_size=shard_size, progress=progress,
+            )  # fmt: skip
+    else:
+        with working(f"loading {directory}"):
+            pipeline = CompletionPipeline.from_pretrained(directory, device=chosen_device(device), catalogue=catalogue)
+        with counting("completing") as progress:
+            report = complete_table(pipeline, data, output, settings=settings, shard_size=shard_size, progress=progress)
+    remark(*report.lines(), f"wrote {output}")
+
+
+def chosen_cluster(
+    is_wanted: bool, *, address: str | None, workers: int | None, device: str, has_table: bool
+) -> "RayCluster | None":
+    """The cluster of --ray, or None.
+
+    Raises:
+        ConfigurationError: an option of --ray without it, --ray without a table, or a cluster that cannot be.
+    """
+    from contextual_bert.errors import ConfigurationError
+    from contextual_bert.inference import RayCluster
+
+    given = [name for name, value in {"--ray-address": address, "--workers": workers}.items() if value is not None]
+    if given and not is_wanted:
+        raise ConfigurationError(f"{given[0]} is for --ray: give that, or leave it out.")
+    if is_wanted and not has_table:
+        raise ConfigurationError("--ray is for --data: what --set and --input ask is answered here. Leave it out.")
+    return RayCluster(address=address, num_workers=workers, device=device) if is_wanted else None
