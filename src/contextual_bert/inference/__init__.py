@@ -25,7 +25,8 @@ from contextual_bert.inference.permission import (
     read_settings,
 )
 from contextual_bert.inference.pipeline import CompletionPipeline
-from contextual_bert.inference.ray_cluster import RayCluster, complete_table_on_ray
+from contextual_bert.inference.ray_cluster import RayCluster
+from contextual_bert.inference.ray_completion import complete_table_on_ray
 from contextual_bert.inference.saved import load_text_model
 from contextual_bert.inference.scoring import ScoredSet, Scorer, score
 from contextual_bert.inference.shards import BulkReport, complete_table

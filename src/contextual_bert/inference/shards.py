@@ -108,7 +108,6 @@ class ShardPlan:
         with naming(self.file):
             self.unknown = tuple(unknown_lines(table, pipeline, settings))
         self.manifest = manifest_text(table, pipeline, settings, shard_size)
-        output.mkdir(parents=True, exist_ok=True)
         check_manifest(output, self.manifest)
         self.output, self.shard_size = output, shard_size
         numbered = table.drop_columns([ROW]) if ROW in table.column_names else table
@@ -121,12 +120,19 @@ class ShardPlan:
         """The rows of one file, with their numbers in the column ``row``."""
         return self.table.slice(number * self.shard_size, self.shard_size)
 
-    def finish(self, computed: Iterable[ShardCounts], progress: Callable[[int, int], None] | None = None) -> BulkReport:
+    def run(self, computed: Iterable[ShardCounts], progress: Callable[[int, int], None] | None = None) -> BulkReport:
         """Take the files in as they are done, in any order; ``_SUCCESS`` when all are there.
+
+        Args:
+            computed: what the missing files hold; the first one is asked for when the manifest stands in the folder.
+            progress: called with (rows done, rows in all).
 
         Raises:
             ContextualBertError: a file was not computed; what computing one raises, with the table's file.
         """
+        if not (self.output / MANIFEST).exists():
+            with replacing_directory(self.output) as folder:
+                (folder / MANIFEST).write_text(self.manifest, encoding="utf-8")
         found, num_done, num_rows = dict[int, ShardCounts](), 0, self.table.num_rows
         with naming(self.file):
             for shard in itertools.chain(map(self.counted, self.kept), computed):
@@ -176,7 +182,7 @@ def complete_table(
     plan = ShardPlan(pipeline, source, output, settings=settings, shard_size=shard_size)
     complete = TableCompleter(pipeline, settings)
     computed = (complete_shard(complete, plan.rows(number), number, output) for number in plan.missing)
-    return plan.finish(computed, progress)
+    return plan.run(computed, progress)
 
 
 def complete_shard(complete: TableCompleter, rows: pa.Table, number: int, output: Path) -> ShardCounts:
@@ -237,14 +243,12 @@ def model_digest(pipeline: CompletionPipeline) -> str:
 
 
 def check_manifest(output: Path, text: str) -> None:
-    """Write the manifest into a new folder; raise ConfigurationError where another one is there."""
+    """Raise ConfigurationError where another manifest stands in the folder, or files without one."""
     path = output / MANIFEST
     if not path.exists():
         strangers = sorted(entry.name for entry in output.glob("part-*"))
         if strangers:
             raise ConfigurationError(f"{output} holds {strangers[0]} of something else. Give another --output.")
-        with replacing_directory(output) as folder:
-            (folder / MANIFEST).write_text(text, encoding="utf-8")
         return
     there, here = json.loads(path.read_text(encoding="utf-8")), json.loads(text)
     differing = [name for name in here if there.get(name) != here[name]]
