@@ -204,6 +204,11 @@ def test_no_file_is_overwritten_unasked(command: Any, table: Path, tmp_path: Pat
         (("--input", "queries.jsonl", "--one-per", "category"), ("--one-per belongs to --set", "at_most_one_per")),
         ((), ("--set", "--input")),
         (("--input", "nowhere.jsonl"), ("nowhere.jsonl", "no such file")),
+        (("--set", "coat-0", "--ray"), ("--ray is for --data",)),
+        (("--data", "a.csv", "--output", "o", "--workers", "2"), ("--workers is for --ray",)),
+        (("--data", "a.csv", "--output", "o", "--ray-address", "auto"), ("--ray-address is for --ray",)),
+        (("--data", "a.csv", "--output", "o", "--ray", "--device", "mps"), ("'mps'", "auto, cpu, cuda")),
+        (("--data", "a.csv", "--output", "o", "--ray", "--ray-address", "ray://h:1"), ("ray://h:1", "Ray client")),
     ],
 )
 def test_faulty_queries(command: Any, finished: Path, query: tuple[str, ...], expected: tuple[str, ...]) -> None:

@@ -297,6 +297,22 @@ def test_complete_is_as_personal_as_it_is_asked_to_be(command: Any, finished: Pa
     assert [len(json.loads(line)["notes"]) for line in result.stdout.splitlines()] == [1, 0]
 
 
+def test_complete_of_a_table_is_as_personal_as_it_is_asked_to_be(
+    command: Any, finished: Path, table: Path, tmp_path: Path
+) -> None:
+    for guidance in (0, 2):
+        output = tmp_path / str(guidance)
+        result = command("complete", finished, "--data", table, "--output", output, "--guidance", guidance)
+        assert result.exit_code == 0, result.output
+        found = pq.read_table(output / "part-00000.parquet").to_pylist()[0]
+        pipeline, row = CompletionPipeline.from_pretrained(finished), pq.read_table(table).to_pylist()[0]
+        context = {name: row[name] for name in pipeline.processor.schema.names}
+        query = {"items": row["items"], "context": context, "guidance": guidance}
+        expected = pipeline(query, top_k=10)["slots"][0]["candidates"]
+        assert found["candidates"] == [each["item"] for each in expected]
+        assert found["probabilities"] == pytest.approx([each["probability"] for each in expected], abs=1e-6)
+
+
 @pytest.fixture(scope="module")
 def told_less(command: Any, table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("runs") / "told-less"

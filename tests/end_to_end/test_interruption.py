@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from contextual_bert.benchmark.run_files import last_checkpoint
 
 
@@ -48,3 +50,32 @@ def test_an_interrupted_training_goes_on_to_the_same_result(command: Any, table:
     parts = [json.loads((run / "metrics.json").read_text("utf-8")) for run in (cut, whole)]
     for part in ("validation", "test"):
         assert parts[0][part]["metrics"] == parts[1][part]["metrics"]
+
+
+@pytest.mark.slow
+def test_an_interrupted_completion_on_ray_goes_on_without_ray(
+    command: Any, finished: Path, table: Path, tmp_path: Path
+) -> None:
+    options = ["--data", str(table), "--shard-size", "1", "--device", "cpu"]
+    cut, whole = tmp_path / "cut", tmp_path / "whole"
+    cluster = ["--ray", "--ray-address", "local", "--workers", "1"]
+    process = start(["complete", str(finished), *options, "--output", str(cut), *cluster])
+    deadline = time.monotonic() + 120
+    while not list(cut.glob("part-*")) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert "Traceback" not in stderr
+    assert stdout == ""
+    assert "Interrupted. Nothing half written was left." in stderr
+    kept = {path.name: path.read_bytes() for path in cut.glob("part-*")}
+    assert len(kept) < 300
+    assert {path.name for path in cut.iterdir()} == {"manifest.json", *kept}
+
+    resumed = command("complete", finished, *options, "--output", cut)
+    assert resumed.exit_code == 0, resumed.output
+    assert f"in 300 files, {len(kept)} of them kept from before" in resumed.stderr
+    assert command("complete", finished, *options, "--output", whole).exit_code == 0
+    made = [{path.name: path.read_bytes() for path in folder.iterdir()} for folder in (cut, whole)]
+    assert made[0] == made[1] == {**made[1], **kept}

@@ -9,38 +9,6 @@ import pytest
 from contextual_bert.data import read_table, write_table
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
 from contextual_bert.inference import BulkSettings, CompletionPipeline, TableCompleter, complete_table
-from contextual_bert.testing import miniature_model, miniature_processor
-
-
-@pytest.fixture(scope="module")
-def pipeline() -> CompletionPipeline:
-    return CompletionPipeline(miniature_model("global_state_update"), miniature_processor())
-
-
-@pytest.fixture(scope="module")
-def names(pipeline: CompletionPipeline) -> list[str]:
-    return list(pipeline.processor.items.values)
-
-
-@pytest.fixture(scope="module")
-def table(pipeline: CompletionPipeline, names: list[str]) -> pa.Table:
-    sets = [[names[0]], [names[1], "[MASK]", "[MASK]"], [], [names[2], "never seen"]] * 5
-    schema = pipeline.processor.schema
-    assert schema is not None
-    columns: dict[str, Any] = {name: pa.nulls(len(sets), pa.string()) for name in schema.names}
-    records = [dict.fromkeys(columns) for _ in sets]
-    types = {feature.name: feature.kind for feature in schema.features}
-    for name, kind in types.items():
-        if kind == "numerical":
-            columns[name] = pa.array([20.0 + row for row in range(len(sets))])
-        elif kind == "categorical":
-            columns[name] = pa.array([["x", None][row % 2] for row in range(len(sets))])
-        elif kind == "multi_categorical":
-            columns[name] = pa.array([None] * len(sets), pa.list_(pa.string()))
-        else:
-            columns[name] = pa.array([None] * len(sets), pa.list_(pa.float64()))
-    assert records
-    return pa.table({"who": [f"customer {row}" for row in range(len(sets))], "items": sets, **columns})
 
 
 def queries_of(table: pa.Table, pipeline: CompletionPipeline) -> list[dict[str, Any]]:
@@ -150,3 +118,27 @@ def test_other_faults_are_named(pipeline: CompletionPipeline, table: pa.Table, t
     write_table(table, tmp_path / "other" / "part-00000.parquet")
     with pytest.raises(ConfigurationError, match="of something else"):
         complete_table(pipeline, table, tmp_path / "other", settings=BulkSettings())
+
+
+def test_progress_counts_what_was_kept_and_what_was_computed(
+    pipeline: CompletionPipeline, table: pa.Table, tmp_path: Path
+) -> None:
+    output, seen = tmp_path / "out", list[tuple[int, int]]()
+    complete_table(pipeline, table, output, settings=BulkSettings(), shard_size=6)
+    (output / "part-00001.parquet").unlink()
+    report = complete_table(
+        pipeline, table, output, settings=BulkSettings(), shard_size=6, progress=lambda *done: seen.append(done)
+    )
+    assert seen == [(6, 20), (12, 20), (14, 20), (20, 20)]  # three of them kept, the last of which holds two rows
+    assert (report.num_blanks, report.num_empty) == (25, 0)
+
+
+def test_a_fault_of_one_row_says_in_which_file(
+    pipeline: CompletionPipeline, table: pa.Table, tmp_path: Path, names: list[str]
+) -> None:
+    denied = pa.array([[names[0]]] * 13 + [[names[0], None]] + [[names[0]]] * 6)
+    write_table(table.append_column("deny", denied), tmp_path / "sets.parquet")
+    with pytest.raises(DataError, match=r"sets\.parquet, row 13, column 'deny': None is"):
+        complete_table(pipeline, tmp_path / "sets.parquet", tmp_path / "out", settings=BulkSettings(), shard_size=6)
+    files = {path.name for path in (tmp_path / "out").iterdir()}
+    assert files == {"manifest.json", "part-00000.parquet", "part-00001.parquet"}
