@@ -58,6 +58,19 @@ def test_a_worker_makes_the_same_files(
         assert (plan.output / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
 
 
+def test_a_worker_knows_the_catalogue(run: Path, table: pa.Table, names: list[str], tmp_path: Path) -> None:
+    shop = pa.table({"item": names, "in_stock": [index % 2 == 0 for index in range(len(names))]})
+    settings = BulkSettings(constraints={"in_stock": True}, top_k=len(names))
+    pipeline = CompletionPipeline.from_pretrained(run, catalogue=shop)
+    complete_table(pipeline, table, tmp_path / "out", settings=settings)
+    whole = (tmp_path / "out" / "part-00000.parquet").read_bytes()
+    (tmp_path / "out" / "part-00000.parquet").unlink()
+    plan = ShardPlan(pipeline, table, tmp_path / "out", settings=settings, shard_size=20_000)
+    (answer,) = answers_of(ShardJob(str(run), str(plan.output), settings, plan.manifest, shop, "cpu"), plan, 0)
+    assert answer["error"] is None
+    assert (tmp_path / "out" / "part-00000.parquet").read_bytes() == whole
+
+
 def test_a_slice_of_a_table_travels_whole_and_alone() -> None:
     columns = {
         "row": range(9),
