@@ -12,6 +12,7 @@ from contextual_bert_cli.bulk import chosen_cluster, complete_rows
 from contextual_bert_cli.choices import checked_format
 from contextual_bert_cli.conditions import condition_of
 from contextual_bert_cli.output import calm_transformers, remark, show_text, working
+from contextual_bert_cli.pipelines import load_pipeline
 from contextual_bert_cli.recipes import listed
 from contextual_bert_cli.records import read_context, record_of
 
@@ -123,7 +124,9 @@ def command(
     keep: Annotated[
         list[str] | None, typer.Option(metavar="A,B", help="Columns of --data to write beside the proposals.")
     ] = None,
-    shard_size: Annotated[int, typer.Option(min=1, help="Rows of --data a file of --output.")] = 20_000,
+    shard_size: Annotated[
+        int | None, typer.Option(min=1, help="Rows of --data a file of --output (default: 20000).")
+    ] = None,
     ray: Annotated[
         bool,
         typer.Option(
@@ -145,11 +148,9 @@ def command(
     device: options.Device = "auto",
 ) -> None:
     """Propose the missing items of a set for the person who asks, with probabilities."""
-    from contextual_bert import CompletionPipeline
     from contextual_bert.benchmark.checks import load_recipe
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.inference import BulkSettings
-    from contextual_bert.training import chosen_device
 
     calm_transformers()
     checked_format(output_format, ("table", "json"))
@@ -159,6 +160,10 @@ def command(
         )
     if (data is None) != (output is None):
         raise ConfigurationError("--data and --output belong together: a table, and the folder of its completions.")
+    of_a_table = {"--items": item_column, "--keep": keep, "--shard-size": shard_size}
+    lost = [option for option, value in of_a_table.items() if value is not None]
+    if data is None and lost:
+        raise ConfigurationError(f"{lost[0]} is for --data: give that, or leave it out.")
     if data is not None and joint:
         raise ConfigurationError("--joint belongs to --set and --input. With --data each blank is filled by itself.")
     cluster = chosen_cluster(ray, address=ray_address, workers=workers, device=device, has_table=data is not None)
@@ -198,8 +203,8 @@ def command(
         columns = {"items": item_column or load_recipe(directory).item_column, "separator": separator}
         bulk = BulkSettings(**columns, keep=listed(keep), constraints=settings, top_k=top, batch_size=batch_size)
         complete_rows(
-            directory, data, output, settings=bulk, catalogue=catalogue, shard_size=shard_size, device=device,
-            cluster=cluster,
+            directory, data, output, settings=bulk, catalogue=catalogue, shard_size=shard_size or 20_000,
+            device=device, cluster=cluster,
         )  # fmt: skip
         return
     asked: list[dict[str, Any]] = []
@@ -213,9 +218,8 @@ def command(
         asked.append({"items": items_of(items or "", separator), "context": read_context(context)})
         asked[0] |= {CONSTRAINT_OPTIONS[option]: value for option, value in constraints.items()}
         asked[0] |= {"repeats": repeats, "guidance": 1 if guidance is None else guidance}
-    load_recipe(directory)
     with working(f"loading {directory}"):
-        pipeline = CompletionPipeline.from_pretrained(directory, device=chosen_device(device), catalogue=catalogue)
+        pipeline = load_pipeline(directory, device=device, catalogue=catalogue)
     remark(*(pipeline.catalogue.findings() if pipeline.catalogue is not None else ()))
     with working(f"completing {len(asked):,} sets"):
         answers: Any

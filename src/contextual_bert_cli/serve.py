@@ -9,6 +9,7 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.failures import Interrupted
 from contextual_bert_cli.output import calm_transformers, remark, working
+from contextual_bert_cli.pipelines import load_pipeline
 
 if TYPE_CHECKING:
     from contextual_bert import CompletionPipeline
@@ -18,7 +19,6 @@ Example:
   contextual-bert serve runs/gsu --catalogue items.parquet
   curl localhost:8000/v1/complete -H 'Content-Type: application/json' -d '{"items": ["coat-1"], "context": {"age": 34}}'
 """
-EXPORT_FILE = "export.json"  # as in contextual_bert.inference.export
 KEY_VARIABLE = "CONTEXTUAL_BERT_API_KEY"
 _EXTRA = ("fastapi", "starlette", "uvicorn", "prometheus_client")
 
@@ -71,9 +71,6 @@ def command(
         from contextual_bert.server import ServerSettings, create_app, serve
     except ModuleNotFoundError as error:
         raise _missing(error) from None
-    from contextual_bert import CompletionPipeline, OnnxCompletionPipeline
-    from contextual_bert.benchmark.checks import load_recipe
-    from contextual_bert.training import chosen_device
 
     calm_transformers()
     settings = ServerSettings(
@@ -94,14 +91,9 @@ def command(
         api_key=read_key(api_key_file),
         has_contexts_in_logs=log_contexts,
     )
-    is_exported = (directory / EXPORT_FILE).is_file()
 
     def load() -> "CompletionPipeline":
-        if is_exported:
-            place = None if device == "auto" else device
-            return OnnxCompletionPipeline.from_pretrained(directory, device=place, catalogue=catalogue)
-        load_recipe(directory)
-        return CompletionPipeline.from_pretrained(directory, device=chosen_device(device), catalogue=catalogue)
+        return load_pipeline(directory, device=device, catalogue=catalogue)
 
     with working(f"loading {directory}"):
         pipeline = load()

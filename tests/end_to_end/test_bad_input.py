@@ -206,6 +206,8 @@ def test_no_file_is_overwritten_unasked(command: Any, table: Path, tmp_path: Pat
         (("--input", "nowhere.jsonl"), ("nowhere.jsonl", "no such file")),
         (("--set", "coat-0", "--ray"), ("--ray is for --data",)),
         (("--data", "a.csv", "--output", "o", "--workers", "2"), ("--workers is for --ray",)),
+        (("--set", "a", "--shard-size", "9"), ("--shard-size is for --data",)),
+        (("--set", "a", "--keep", "b"), ("--keep is for --data",)),
         (("--data", "a.csv", "--output", "o", "--ray-address", "auto"), ("--ray-address is for --ray",)),
         (("--data", "a.csv", "--output", "o", "--ray", "--device", "mps"), ("'mps'", "auto, cpu, cuda")),
         (("--data", "a.csv", "--output", "o", "--ray", "--ray-address", "ray://h:1"), ("ray://h:1", "Ray client")),

@@ -215,7 +215,8 @@ def shop(world: Path, tmp_path: Path) -> Path:
     """The articles with prices: the number in the name, in tens; and one that no outfit holds."""
     articles = pq.read_table(world / "articles.parquet")
     names = articles.column("item").to_pylist()
-    articles = articles.append_column("price", pa.array([10 * int(name.split("-")[1]) for name in names]))
+    prices = pa.array([10 * int(name.split("-")[1]) for name in names])
+    articles = articles.drop_columns("price").append_column("price", prices)
     articles = articles.append_column("in_stock", pa.array([not name.endswith("-1") for name in names]))
     path = tmp_path / "shop.parquet"
     pq.write_table(pa.concat_tables([articles, articles.slice(0, 1).set_column(0, "item", pa.array(["cape-0"]))]), path)
@@ -359,6 +360,10 @@ def test_export_writes_a_model_that_completes(command: Any, finished: Path, tmp_
     both = (OnnxCompletionPipeline(tmp_path / "onnx"), CompletionPipeline.from_pretrained(finished))
     exported, eager = ([each["item"] for each in made(query, top_k=3)["slots"][0]["candidates"]] for made in both)  # pyright: ignore
     assert exported == eager
+    line = ("--set", "coat-1,[MASK]", "--context", '{"age": 34}', "--top", 3, "--format", "json")
+    answers = [json.loads(command("complete", folder, *line).stdout) for folder in (tmp_path / "onnx", finished)]
+    found = [[each["item"] for each in answer["slots"][0]["candidates"]] for answer in answers]
+    assert found == [eager, eager]
 
 
 def test_export_refuses_what_it_does_not_know(command: Any, finished: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ zero, without the header. It does not know which column holds the items, nor wha
 
 import csv
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
@@ -110,16 +110,21 @@ def _read_file(path: Path) -> pa.Table:
 
 
 def _checked(table: pa.Table, file: str | None) -> pa.Table:
-    repeated = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
-    if repeated:
-        raise DataError("the column occurs more than once", file=file, column=repeated[0], fix="Rename one of them.")
+    _check_names(table.column_names, file)
     if table.num_rows == 0:
         raise DataError("the table has no rows", file=file, fix="It needs at least one row besides the column names.")
     return table
 
 
+def _check_names(names: Sequence[str], file: str | None) -> None:
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise DataError("the column occurs more than once", file=file, column=repeated[0], fix="Rename one of them.")
+
+
 def _read_parquet(path: Path, file: str) -> pa.Table:
     try:
+        _check_names(parquet.read_schema(path).names, file)
         return parquet.read_table(path)
     except pa.ArrowInvalid as error:
         raise DataError(f"this is not a whole Parquet file: {error}", file=file, fix="Write the file again.") from error

@@ -112,6 +112,15 @@ def test_a_broken_file_is_named_with_its_place(tmp_path: Path, name: str, conten
     assert error.fix.endswith(".")
 
 
+def test_a_parquet_file_with_a_name_twice_says_so(tmp_path: Path) -> None:
+    parquet.write_table(
+        pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), tmp_path / "twice.parquet"
+    )
+    with pytest.raises(DataError, match="occurs more than once") as caught:
+        read_table(tmp_path / "twice.parquet")
+    assert caught.value.column == "a"
+
+
 def test_an_odd_number_of_quotes_within_cells_is_no_fault(tmp_path: Path) -> None:
     assert read_table(write(tmp_path / "pipe.csv", 'size,age\n5" pipe,3\n')).to_pydict() == {
         "size": ['5" pipe'],

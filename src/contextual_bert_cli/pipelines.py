@@ -1,0 +1,27 @@
+"""The pipeline of a folder: that of a run, or of what ``export`` wrote."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from contextual_bert import CompletionPipeline
+
+EXPORT_FILE = "export.json"  # as in contextual_bert.inference.export
+
+
+def load_pipeline(directory: Path, *, device: str, catalogue: Path | None) -> "CompletionPipeline":
+    """What answers for the folder.
+
+    Raises:
+        RunDirectoryError: it is neither a finished run nor an export.
+        ConfigurationError: a device that is not there, or that an export cannot run on.
+    """
+    from contextual_bert import CompletionPipeline, OnnxCompletionPipeline
+    from contextual_bert.benchmark.checks import load_recipe
+    from contextual_bert.training import chosen_device
+
+    if (directory / EXPORT_FILE).is_file():
+        place = None if device == "auto" else device
+        return OnnxCompletionPipeline.from_pretrained(directory, device=place, catalogue=catalogue)
+    load_recipe(directory)
+    return CompletionPipeline.from_pretrained(directory, device=chosen_device(device), catalogue=catalogue)
