@@ -1,6 +1,9 @@
-"""A size of the outfit study that trains in seconds."""
+"""A size of the outfit study that trains in seconds, and the recipes as modules."""
 
-from collections.abc import Generator
+import importlib.util
+from collections.abc import Callable, Generator
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -26,3 +29,18 @@ def tiny_study(tiny_size: Size) -> Generator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(outfit_completion.SIZES, "tiny", tiny_size)  # pyright: ignore[reportArgumentType]
         yield
+
+
+@pytest.fixture(scope="session")
+def recipe_module() -> Callable[[str], ModuleType]:
+    """A file of recipes/, which is no package, by its name."""
+
+    def load(name: str) -> ModuleType:
+        path = Path(__file__).parents[3] / "recipes" / f"{name}.py"
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load

@@ -1,7 +1,7 @@
 """recipes/table1.py: one function a row of the study, and a report where its results belong."""
 
-import importlib.util
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -10,16 +10,10 @@ import pytest
 from contextual_bert.benchmark.tasks.outfit_completion import prepare_study
 from contextual_bert.evaluation import Study
 
-RECIPE = Path(__file__).parents[3] / "recipes" / "table1.py"
-
 
 @pytest.fixture
-def table1(tiny_study: None) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("table1", RECIPE)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def table1(tiny_study: None, recipe_module: Callable[[str], ModuleType]) -> ModuleType:
+    return recipe_module("table1")
 
 
 def test_a_function_for_each_row_of_the_study(table1: ModuleType, tmp_path: Path) -> None:

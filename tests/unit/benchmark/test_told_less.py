@@ -1,23 +1,17 @@
 """recipes/told_less.py: three runs, scored with more or less of the context known, and a report."""
 
-import importlib.util
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-RECIPE = Path(__file__).parents[3] / "recipes" / "told_less.py"
-
 
 @pytest.fixture
-def told_less(tiny_study: None) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("told_less", RECIPE)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def told_less(tiny_study: None, recipe_module: Callable[[str], ModuleType]) -> ModuleType:
+    return recipe_module("told_less")
 
 
 def test_what_is_known_and_how_personal_it_is(told_less: ModuleType, tmp_path: Path) -> None:
