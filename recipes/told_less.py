@@ -93,7 +93,9 @@ class Guided:
         """As the model's own, from guided logits."""
         assert labels is not None
         is_asked = labels != -100
-        inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "labels": labels, "context": context}
+        inputs: dict[str, Any] = {"input_ids": input_ids, "labels": labels, "context": context}
+        if attention_mask is not None:  # left out where all sets of a batch are of one length
+            inputs["attention_mask"] = attention_mask
         asked_rows = is_asked.nonzero()[:, 0]
         logits = guided_logits(self.model, inputs, [self.weight] * len(labels), rows=asked_rows)
         reserved = torch.as_tensor(self.model.config.reserved_token_ids, device=logits.device)
