@@ -29,6 +29,7 @@ KEY = "a-key-that-nobody-guesses"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 HOSTILE = "<img src=x onerror=\"document.title='taken over'\">"
 PHONE = {"width": 360, "height": 740}
+expect.set_options(timeout=30_000)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser; on Debian and Ubuntu: apt-get install chromium")
 
 
@@ -115,8 +116,7 @@ def page(browser: Browser, shop: Shop, complaints: list[str]) -> Iterator[Page]:
 
 
 def settled(page: Page) -> None:
-    """Wait for the answer to what was done last."""
-    page.wait_for_timeout(200)  # longer than the page waits for more typing
+    """Wait for the answer to what was done last: the page is busy from the change on."""
     expect(page.locator("#results[aria-busy]")).to_have_count(0)
 
 

@@ -52,9 +52,9 @@ async function refresh() {
   if (!blanks().length) {
     find("results").replaceChildren();
     status.textContent = "Add a blank to get proposals.";
+    markBusy(false);
     return;
   }
-  find("results").setAttribute("aria-busy", "true");
   const slow = setTimeout(() => (status.textContent = "The model computes …"), 400);
   const started = performance.now();
   const answers = await Promise.all(
@@ -79,12 +79,23 @@ async function refresh() {
   if (mine.signal.aborted) return;
   const draw = state.mode === "each" ? eachByItself : wholeSets;
   find("results").replaceChildren(...draw(answers, actions));
-  find("results").removeAttribute("aria-busy");
+  markBusy(false);
   const count = answers.reduce((sum, { answer }) => sum + (answer ? proposed(answer).length : 0), 0);
   status.textContent = `${count} proposals in ${Math.round(milliseconds)} ms.`;
 }
 
-const soon = later(refresh, 120);
+const refreshLater = later(refresh, 120);
+
+// From the change on, and not from the request on: what is shown is out of date.
+function soon() {
+  markBusy(true);
+  refreshLater();
+}
+
+function markBusy(isBusy) {
+  if (isBusy) find("results").setAttribute("aria-busy", "true");
+  else find("results").removeAttribute("aria-busy");
+}
 
 const jointly = () => ({
   num_completions: state.together.num_completions,
@@ -213,6 +224,7 @@ function drawTogether() {
 
 // Something to look at: two items that are far apart in the vocabulary, and a blank.
 async function startOver() {
+  markBusy(true);
   const total = schema.counts.items;
   const places = [...new Set([Math.floor(total / 3), Math.floor((2 * total) / 3)])].filter((place) => place < total);
   const pages = await Promise.all(places.map((offset) => api.findItems("", 1, { offset })));
