@@ -29,11 +29,11 @@ from contextual_bert.benchmark.set_evaluation import EvaluationData, load_evalua
 from contextual_bert.benchmark.tasks.outfit_completion import SIZES, StudyData, prepare_study
 from contextual_bert.context import missing_like
 from contextual_bert.data import SetDataset
-from contextual_bert.evaluation import Difference, Interval, bootstrap, metric_of, paired_bootstrap
+from contextual_bert.evaluation import Interval, bootstrap, metric_of, paired_bootstrap
 from contextual_bert.evaluation.tables import Table, interval_cell, render_markdown
 from contextual_bert.inference import score
 from contextual_bert.inference.guidance import guided_logits
-from contextual_bert.models import ContextualBertForMaskedLM
+from contextual_bert.models import IGNORED_LABEL, ContextualBertForMaskedLM
 from contextual_bert.models.masked_lm import MaskedScores, rank_targets
 from contextual_bert.training import Recipe
 
@@ -67,9 +67,7 @@ def with_known(dataset: SetDataset, level: str, *, seed: int = 0) -> SetDataset:
             "nothing": torch.zeros_like(coin),
         }[level]
         context[name] = torch.where(is_known.view(-1, *(1,) * (values.ndim - 1)), values, missing_like(values))
-    return SetDataset(
-        dataset.item_ids, dataset.offsets, context=context, example_ids=dataset.example_ids, pad_id=dataset.pad_id
-    )
+    return dataset.with_context(context)
 
 
 class Guided:
@@ -92,12 +90,11 @@ class Guided:
     ) -> MaskedScores:
         """As the model's own, from guided logits."""
         assert labels is not None
-        is_asked = labels != -100
+        is_asked = labels != IGNORED_LABEL
         inputs: dict[str, Any] = {"input_ids": input_ids, "labels": labels, "context": context}
         if attention_mask is not None:  # left out where all sets of a batch are of one length
             inputs["attention_mask"] = attention_mask
-        asked_rows = is_asked.nonzero()[:, 0]
-        logits = guided_logits(self.model, inputs, [self.weight] * len(labels), rows=asked_rows)
+        logits = guided_logits(self.model, inputs, [self.weight] * len(labels), rows=is_asked.nonzero()[:, 0])
         reserved = torch.as_tensor(self.model.config.reserved_token_ids, device=logits.device)
         return rank_targets(logits.clone(), labels[is_asked], reserved)
 
@@ -157,7 +154,7 @@ def markdown(found: Mapping[str, Any]) -> str:
             (
                 level,
                 *(cell(cells[level, name][CE], CE) for name in names),
-                *(difference(gains[level, other]) for other in (GSU, NONE)),
+                *(cell(gains[level, other]["interval"], CE, is_signed=True) for other in (GSU, NONE)),
             )
             for level in LEVELS
         ),
@@ -181,12 +178,6 @@ def markdown(found: Mapping[str, Any]) -> str:
 def cell(interval: Mapping[str, Any], key: str, *, is_signed: bool = False) -> str:
     """A number with its interval."""
     return interval_cell(Interval(**interval), metric_of(key), is_signed=is_signed)
-
-
-def difference(found: Mapping[str, Any]) -> str:
-    """A paired difference with its interval."""
-    kept = Difference(Interval(**found["interval"]), found["p_value"])
-    return interval_cell(kept.interval, metric_of(CE), is_signed=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

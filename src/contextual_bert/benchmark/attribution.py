@@ -138,7 +138,4 @@ def donor_of(example_ids: NDArray[np.int64], *, feature: str, number: int, seed:
 def with_permuted(dataset: SetDataset, features: Iterable[str], donors: NDArray[np.int64]) -> SetDataset:
     """The same sets, these features of each taken from its donor; the data set given stays as it is."""
     index = torch.from_numpy(donors)
-    context = {**dataset.context, **{name: dataset.context[name][index] for name in features}}
-    return SetDataset(
-        dataset.item_ids, dataset.offsets, context=context, example_ids=dataset.example_ids, pad_id=dataset.pad_id
-    )
+    return dataset.with_context({**dataset.context, **{name: dataset.context[name][index] for name in features}})

@@ -102,6 +102,12 @@ class SetDataset(Dataset[dict[str, Any]]):
         """Number of items of each set: what the sampler needs."""
         return self.offsets.diff().numpy()
 
+    def with_context(self, context: Mapping[str, Tensor]) -> "SetDataset":
+        """The same sets for other people; this data set stays as it is."""
+        return SetDataset(
+            self.item_ids, self.offsets, context=context, example_ids=self.example_ids, pad_id=self.pad_id
+        )
+
     def __getitem__(self, index: int) -> dict[str, Any]:
         if not -len(self) <= index < len(self):
             raise IndexError(f"set {index} of {len(self)}: give a number from 0 to {len(self) - 1}.")

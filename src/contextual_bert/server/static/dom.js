@@ -33,6 +33,16 @@ export function choice(values, { selected = "", empty, onchange } = {}) {
   return make("select", { onchange }, options);
 }
 
+// Values that are ticked one by one; toggle is told which, and whether it is ticked now.
+export function tickChips(values, isTicked, toggle) {
+  const chip = (value) => {
+    const onchange = (event) => toggle(value, event.target.checked);
+    const input = make("input", { type: "checkbox", checked: isTicked(value), onchange });
+    return make("label", { class: "chip" }, input, spoken(value));
+  };
+  return make("div", { class: "chips" }, ...values.map(chip));
+}
+
 // Names from tables for people: preferred_styles, none_of -> preferred styles, none of.
 export const spoken = (name) => String(name).replaceAll("_", " ");
 

@@ -1,6 +1,6 @@
 // Who is it for: a form made from the features of the schema. It reads and writes contexts, and asks nothing.
 
-import { button, choice, field, make, spoken } from "./dom.js";
+import { button, choice, field, make, spoken, tickChips } from "./dom.js";
 
 const MANY = 24; // values that are still ticked one by one
 
@@ -109,19 +109,11 @@ function several(feature, value, id, label, changed) {
 }
 
 function ticks(feature, chosen, say) {
-  const box = (value) => {
-    const input = make("input", {
-      type: "checkbox",
-      checked: chosen.has(value),
-      onchange: () => {
-        if (input.checked) chosen.add(value);
-        else chosen.delete(value);
-        say();
-      },
-    });
-    return make("label", { class: "chip" }, input, spoken(value));
-  };
-  return make("div", { class: "chips" }, ...feature.values.map(box));
+  return tickChips(feature.values, (value) => chosen.has(value), (value, isTicked) => {
+    if (isTicked) chosen.add(value);
+    else chosen.delete(value);
+    say();
+  });
 }
 
 function entry(feature, id, chosen, say) {

@@ -1,7 +1,7 @@
 // What is allowed: constraints as a form, and as the keys of a query.
 
 import { nameOf } from "./cards.js";
-import { button, choice, field, find, make, spoken } from "./dom.js";
+import { button, choice, field, find, make, tickChips } from "./dom.js";
 
 export const noWishes = () => ({ in_stock: false, max_price: "", at_most_one_per: "", conditions: [], owned: [], deny: [] });
 
@@ -129,18 +129,10 @@ function conditionRow(condition, index, attributes, wishes, redraw, change) {
 }
 
 function valueChips(condition, attribute, change) {
-  const chip = (value) => {
-    const input = make("input", {
-      type: "checkbox",
-      checked: condition.values.includes(value),
-      onchange: () => {
-        condition.values = input.checked ? [...condition.values, value] : condition.values.filter((each) => each !== value);
-        change();
-      },
-    });
-    return make("label", { class: "chip" }, input, spoken(value));
-  };
-  return make("div", { class: "chips" }, ...attribute.values.map(chip));
+  return tickChips(attribute.values, (value) => condition.values.includes(value), (value, isTicked) => {
+    condition.values = isTicked ? [...condition.values, value] : condition.values.filter((each) => each !== value);
+    change();
+  });
 }
 
 function valueBox(condition, attribute, index, change) {
