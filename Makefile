@@ -46,7 +46,7 @@ demo: $(INSTALLED) ## train none and global_state_update on a small stylist worl
 	@$(BIN)/python recipes/demo.py
 
 test: $(INSTALLED) $(CHECKPOINT) ## run the tests
-	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
 
 lint: $(INSTALLED) ## check style, import directions and types
 	$(BIN)/ruff check

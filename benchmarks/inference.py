@@ -31,8 +31,8 @@ from results import write_result
 from workload import Workload
 
 from contextual_bert.inference import CompletionPipeline, OnnxCompletionPipeline, export_onnx
-from contextual_bert.inference.completion_graph import Example
-from contextual_bert.inference.onnx_model import Completions, OnnxModel
+from contextual_bert.inference.exported.completion_graph import Example
+from contextual_bert.inference.exported.onnx_model import Completions, OnnxModel
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
 
 CONDITIONING = "global_state_update"

@@ -24,8 +24,9 @@ from torch import Tensor
 from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
 from contextual_bert.benchmark import is_complete, run
+from contextual_bert.benchmark.checks import load_recipe
 from contextual_bert.benchmark.runner import run_directory
-from contextual_bert.benchmark.set_evaluation import EvaluationData, load_evaluation
+from contextual_bert.benchmark.set_evaluation import EvaluatedSets, load_sets
 from contextual_bert.benchmark.tasks.outfit_completion import SIZES, StudyData, prepare_study
 from contextual_bert.context import missing_like
 from contextual_bert.data import SetDataset
@@ -107,7 +108,7 @@ def figures(scores: Any) -> dict[str, NDArray[Any]]:
 
 def measure(runs: Mapping[str, Path]) -> dict[str, Any]:
     """All numbers: by what is known and run, and by the weight of guidance."""
-    loaded = {name: load_evaluation(directory) for name, directory in runs.items()}
+    loaded = {name: load_sets(directory, load_recipe(directory)) for name, directory in runs.items()}
     by_level: dict[str, dict[str, dict[str, NDArray[Any]]]] = {}
     customers: Any = None
     for level in LEVELS:
@@ -137,7 +138,7 @@ def measure(runs: Mapping[str, Path]) -> dict[str, Any]:
     }
 
 
-def scored_with(data: EvaluationData, weight: float) -> Any:
+def scored_with(data: EvaluatedSets, weight: float) -> Any:
     """The scores of a run whose answers are as personal as the weight says."""
     return score(Guided(data.pipeline.model, weight), data.dataset, batch_size=data.batch_size).scores
 

@@ -35,7 +35,7 @@ def command(
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
 ) -> None:
-    """Permute each feature among the sets: how much worse the run gets without it, with intervals."""
+    """Permute each feature among the sets or texts: how much worse the run gets without it, with intervals."""
     from contextual_bert.benchmark.attribution import attribute_run
     from contextual_bert.benchmark.report_files import write_attribution
     from contextual_bert.training import counting

@@ -39,7 +39,11 @@ def command(
     ] = None,
     baselines: Annotated[
         list[str] | None,
-        typer.Option(metavar="A,B", help="Baselines: popularity, context_popularity, bag, bag_context."),
+        typer.Option(
+            metavar="A,B",
+            help="Baselines: popularity, context_popularity, bag, bag_context; for texts ngrams, cnn, bilstm, for tags "
+            "bilstm_crf, and the last four with _context.",
+        ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds a method: --seed and the numbers after it.")] = 3,
     reference: Annotated[str, typer.Option(metavar="METHOD", help="What the others are compared with.")] = "none",
@@ -75,6 +79,7 @@ def command(
     mask_rate: options.MaskRate = None,
     from_scratch: options.FromScratch = False,
     trained_weights: options.TrainedWeights = None,
+    lora: options.Lora = None,
     overwrite: options.Overwrite = False,
 ) -> None:
     """Train several methods with several seeds on the same split and compare them on the same masked positions."""
@@ -82,7 +87,7 @@ def command(
     from dataclasses import replace
 
     from contextual_bert.benchmark import compare, prepare_for
-    from contextual_bert.benchmark.checks import PAPER_METHODS, check_study, clear_run
+    from contextual_bert.benchmark.checks import BASELINES, PAPER_METHODS, check_study, clear_run
     from contextual_bert.benchmark.report_files import write_comparison
     from contextual_bert.benchmark.runner import run_directory
     from contextual_bert.benchmark.study_report import compare_labelled
@@ -90,7 +95,12 @@ def command(
     calm_transformers()
     names = [*dict.fromkeys((*(listed(conditioning) or PAPER_METHODS), *listed(baselines)))]
     base = recipe_of({**choices, "conditioning": names[0]})
-    recipes = [replace(base, conditioning=name, seed=seed + number) for name in names for number in range(seeds)]
+    of_baseline = replace(base, trained_weights="all", lora={})
+    recipes = [
+        replace(of_baseline if name in BASELINES else base, conditioning=name, seed=seed + number)
+        for name in names
+        for number in range(seeds)
+    ]
     check_study(recipes, reference=reference)
     with resumable(output):
         with working(f"reading {data}"):
@@ -104,7 +114,7 @@ def command(
     written = write_comparison(found, output, labels=labels)
     show(found.to_rich())
     if labels is not None:
-        show(labels.to_rich())
+        show(labels.to_rich(has_groups=False))  # they are in the files
     remark("", f"wrote {', '.join(str(path) for path in written)}; runs in {output}/METHOD/seed-N")
     last = run_directory(output, recipes[0])
     next_commands(["evaluate", str(last), "--part", "test", "--output", f"{last}/evaluation"])

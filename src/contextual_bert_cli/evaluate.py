@@ -34,7 +34,7 @@ def command(
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
 ) -> None:
-    """Mask every item once and rank it among all: cross-entropy, recall@k and MRR, with intervals, by segment."""
+    """Rank each item, masked once, or each label among all: cross-entropy, recall, MRR, with intervals, by segment."""
     from contextual_bert.benchmark.evaluation import evaluate_run
     from contextual_bert.benchmark.report_files import write_report
     from contextual_bert.training import Recipe, counting

@@ -10,7 +10,7 @@ from contextual_bert_cli.choices import checked_format
 from contextual_bert_cli.output import calm_transformers, remark, working
 
 if TYPE_CHECKING:
-    from contextual_bert.inference.completion_graph import OutputMatrix
+    from contextual_bert.inference.exported.completion_graph import OutputMatrix
 
 EXAMPLE = """\b
 Example:

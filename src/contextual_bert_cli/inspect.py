@@ -6,20 +6,29 @@ from typing import Annotated
 import typer
 
 from contextual_bert_cli import options
-from contextual_bert_cli.output import next_commands, remark, show, working
-from contextual_bert_cli.recipes import listed, recipe_of
+from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, working
+from contextual_bert_cli.recipes import SET_OPTIONS, listed, recipe_of
 
 EXAMPLE = """\b
 Example:
   contextual-bert inspect days.parquet --items items --customer person_id --drop-prefixes 18 --min-count 20 \\
       --min-size 4 --max-size 8 --override state=categorical --output schema.json
+  contextual-bert inspect reviews.csv --text review --label stars --ordinal --checkpoint bert-base-uncased
 """
+# What the command to run next names where no checkpoint was given.
+CHECKPOINT = "bert-base-uncased"
 
 
 def command(
     data: options.Data,
     *,
-    items: options.Items,
+    items: options.ItemsOrText = None,
+    text: options.Text = None,
+    label: options.Label = None,
+    pair: options.Pair = None,
+    checkpoint: options.Checkpoint = None,
+    max_length: options.MaxLength = None,
+    ordinal: options.Ordinal = False,
     customer: options.Customer = None,
     time: options.Time = None,
     exclude: options.Exclude = None,
@@ -43,19 +52,25 @@ def command(
     output: Annotated[Path, typer.Option(metavar="FILE", help="Where the schema is written.")] = Path("schema.json"),
     overwrite: options.Overwrite = False,
 ) -> None:
-    """Show sizes, features and their kinds, missing values and faults of a table, and write schema.json."""
+    """Show what a table of sets or texts holds, its features and their kinds, its faults, and write schema.json."""
     choices = dict(locals())
     from contextual_bert.benchmark.inspection import inspect_table
+    from contextual_bert.benchmark.text_inspection import inspect_texts
     from contextual_bert.errors import ConfigurationError
 
     if output.exists() and not overwrite:
         raise ConfigurationError(f"{output} exists already. Give --overwrite to replace it, or another --output.")
-    kinds = dict(pair(each) for each in override or ())
+    kinds = dict(kind_of(each) for each in override or ())
+    if text is not None and checkpoint is None:
+        choices["checkpoint"] = CHECKPOINT
     recipe = recipe_of(choices)
+    calm_transformers()
     with working(f"reading {data}"):
-        found = inspect_table(recipe, overrides=kinds)
-    filters = _filters(choices)
-    train = ["train", str(data), "--items", items, *filters]
+        if recipe.texts is None:
+            found = inspect_table(recipe, overrides=kinds)
+        else:
+            found = inspect_texts(recipe, overrides=kinds, has_tokens=checkpoint is not None)
+    train = ["train", str(data), *_same_options(choices)]
     name = "none"
     if found.schema is not None:
         found.schema.save(output)
@@ -64,10 +79,16 @@ def command(
         remark("", f"wrote {output}: edit it as you like, every feature is one entry")
         train += ["--schema", str(output)]
         name = "global_state_update"
+    if choices["checkpoint"] != checkpoint:
+        remark(
+            "", f"without --checkpoint no tokens were counted; the command below names {CHECKPOINT}: put yours there"
+        )
+    if any(fault.startswith("error:") for fault in found.faults):
+        remark("", "mend what is marked as an error first: train stops there")
     next_commands([*train, "--conditioning", name, "--output", f"runs/{name}"])
 
 
-def pair(text: str) -> tuple[str, str]:
+def kind_of(text: str) -> tuple[str, str]:
     """COLUMN and KIND of an override."""
     from contextual_bert.errors import ConfigurationError
 
@@ -77,14 +98,14 @@ def pair(text: str) -> tuple[str, str]:
     return column.strip(), kind.strip()
 
 
-def _filters(choices: dict[str, object]) -> list[str]:
-    """The options that ``train`` must be given too, so that it reads the same sets."""
-    defaults = {"min_count": 1, "min_size": 1, "longer": "drop", "duplicates": "error", "separator": ","}
-    names = ("customer", "time", "exclude", "drop_items", "drop_prefixes", "min_count", "min_size", "max_size")
+def _same_options(choices: dict[str, object]) -> list[str]:
+    """The options that ``train`` must be given too, so that it reads the same sets or texts."""
+    texts = ("items", "text", "label", "pair", "checkpoint", "max_length", "ordinal")
     chosen: list[str] = []
-    for name in (*names, "longer", "duplicates", "separator", "split", "split_by"):
-        value = choices[name]
-        if value is not None and value != defaults.get(name):
-            text = ",".join(listed(value)) if isinstance(value, list) else str(value)
-            chosen += [f"--{name.replace('_', '-')}", text]
+    for name in (*texts, "customer", "time", "exclude", *SET_OPTIONS, "split", "split_by"):
+        value, flag = choices[name], f"--{name.replace('_', '-')}"
+        if value is True:
+            chosen.append(flag)
+        elif value not in (None, False) and value != SET_OPTIONS.get(name):
+            chosen += [flag, ",".join(listed(value)) if isinstance(value, list) else str(value)]
     return chosen

@@ -7,7 +7,7 @@ import typer
 
 DATA_FORMATS = ".parquet, .csv, .jsonl or .ndjson"
 
-Data = Annotated[Path, typer.Argument(metavar="DATA", help=f"Table with one row a set: {DATA_FORMATS}.")]
+Data = Annotated[Path, typer.Argument(metavar="DATA", help=f"Table with one row a set, or text: {DATA_FORMATS}.")]
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory, the --output of train.")]
 TextRun = Annotated[
     Path, typer.Argument(metavar="RUN", help="Folder that a text model and its processor were saved in.")
@@ -25,19 +25,16 @@ RunPart = Annotated[
 ]
 RunItems = Annotated[
     str | None,
-    typer.Option("--items", metavar="COLUMN", help="Column of items; left out, as the run was trained."),
+    typer.Option("--items", metavar="COLUMN", help="Column of items, of a run on sets; left out, as it was trained."),
 ]
 RunCustomer = Annotated[
     str | None,
     typer.Option("--customer", metavar="COLUMN", help="Column of customers; left out, as the run was trained."),
 ]
 RunBatchSize = Annotated[
-    int | None, typer.Option("--batch-size", min=1, help="Masked sets a forward pass; default: the run's.")
+    int | None, typer.Option("--batch-size", min=1, help="Masked sets, or texts, a forward pass; default: the run's.")
 ]
 
-Items = Annotated[
-    str, typer.Option(metavar="COLUMN", help="Column of items: a list a row, or text with --separator between items.")
-]
 ItemsOrText = Annotated[
     str | None,
     typer.Option(
@@ -85,11 +82,19 @@ FromScratch = Annotated[
 ]
 TrainedWeights = Annotated[
     str | None,
-    typer.Option(metavar="all|new", help="With --text: train all weights, or only those the checkpoint lacks."),
+    typer.Option(
+        metavar="all|new|lora",
+        help="With --text: train all weights, only those the checkpoint lacks, or beside those low-rank changes of its "
+        "queries and values. Of methods: a baseline trains all that is its own.",
+    ),
+]
+Lora = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="With --trained-weights lora: rank, alpha or dropout; repeatable."),
 ]
 Customer = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN", help="Column that says whose set it is: the unit of splits and intervals."),
+    typer.Option(metavar="COLUMN", help="Column that says whose set or text it is: the unit of splits and intervals."),
 ]
 Time = Annotated[
     str | None,
@@ -148,7 +153,8 @@ ItemVectors = Annotated[
     ),
 ]
 Patience = Annotated[
-    int | None, typer.Option(help="Stop after so many epochs without a better validation cross-entropy.")
+    int | None,
+    typer.Option(help="Stop after so many epochs without a better validation cross-entropy, of tags accuracy."),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of initialisation, masks, dropout and order.")]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda|mps", help="Where to run; auto takes an accelerator.")]

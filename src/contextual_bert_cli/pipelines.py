@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from contextual_bert import CompletionPipeline
 
-EXPORT_FILE = "export.json"  # as in contextual_bert.inference.export
+EXPORT_FILE = "export.json"  # as in contextual_bert.inference.exported.export
 
 
 def load_pipeline(directory: Path, *, device: str, catalogue: Path | None) -> "CompletionPipeline":

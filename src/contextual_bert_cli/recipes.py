@@ -27,6 +27,19 @@ _TEXT_OPTIONS = {
     "mask_rate": "mask_rate",
     "from_scratch": "is_from_scratch",
 }
+# Option that takes NAME=VALUE -> an example.
+_ASSIGNMENTS = {"--set": "weight_decay=0.1", "--model": "hidden_size=256", "--lora": "rank=4"}
+# Option for sets alone -> what it is where nobody gave it.
+SET_OPTIONS: Mapping[str, Any] = {
+    "drop_items": None,
+    "drop_prefixes": None,
+    "min_count": 1,
+    "min_size": 1,
+    "max_size": None,
+    "longer": "drop",
+    "duplicates": "error",
+    "separator": ",",
+}
 _PLAIN_OPTIONS = (
     *("items", "customer", "time", "split_by", "validation", "test", "split_seed"),
     *("conditioning", "item_vectors", "patience", "device", "dtype", "seed"),
@@ -60,7 +73,8 @@ def assigned(settings: Sequence[str] | None, *, option: str) -> dict[str, Any]:
         name, sign, text = (part.strip() for part in setting.partition("="))
         name = name.replace("-", "_")
         if not sign or not name:
-            raise ConfigurationError(f"{option} {setting!r}: give NAME=VALUE, for instance {option} weight_decay=0.1.")
+            example = _ASSIGNMENTS[option]
+            raise ConfigurationError(f"{option} {setting!r}: give NAME=VALUE, for instance {option} {example}.")
         if name in found:
             raise ConfigurationError(f"{option} names {name!r} twice. Give it once.")
         try:
@@ -83,7 +97,7 @@ def text_task_of(options: Mapping[str, Any]) -> "TextTask | None":
     """What is learned from texts, None where the options name a column of items.
 
     Raises:
-        ConfigurationError: an option for texts without --text; --text without --checkpoint.
+        ConfigurationError: an option for texts without --text, one for sets with it; --text without --checkpoint.
     """
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.training import TextTask
@@ -95,6 +109,11 @@ def text_task_of(options: Mapping[str, Any]) -> "TextTask | None":
             option = next(iter(given)).replace("_", "-")
             raise ConfigurationError(f"--{option} is for texts: name their column with --text, or leave it out.")
         return None
+    for option, default in SET_OPTIONS.items():
+        if options.get(option, default) != default:
+            raise ConfigurationError(
+                f"--{option.replace('_', '-')} is for sets of items, and --text names a column of texts. Leave it out."
+            )
     if "checkpoint" not in given:
         raise ConfigurationError("--text needs --checkpoint: the folder of a BERT, or its name on the Hub.")
     fields = {_TEXT_OPTIONS.get(option, option): value for option, value in given.items()}
@@ -127,6 +146,8 @@ def recipe_of(options: Mapping[str, Any]) -> "Recipe":
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.training import Recipe
 
+    if (options.get("items") is None) == (options.get("text") is None):
+        raise ConfigurationError("Name either the column of items with --items, or one of texts with --text.")
     training = assigned(options.get("settings"), option="--set")
     for option, name in _TRAINING_OPTIONS.items():
         if options.get(option) is not None:
@@ -151,5 +172,6 @@ def recipe_of(options: Mapping[str, Any]) -> "Recipe":
         training=training,
         init_from=str(init_from) if init_from is not None else None,
         trained_weights=options.get("trained_weights") or "all",
+        lora=assigned(options.get("lora"), option="--lora"),
         **{name: options[name] for name in _PLAIN_OPTIONS if name in options},
     )

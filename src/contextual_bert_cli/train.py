@@ -38,7 +38,7 @@ def command(
             metavar="METHOD",
             help="none, concat, new_position, global_state, global_state_update, state_flow, film, or a baseline: "
             "popularity, context_popularity, bag, bag_context; for texts multi_attribute, ngrams, cnn, bilstm, "
-            "and the last three with _context; "
+            "for tags bilstm_crf, and the last four with _context; "
             "default: that of --init-from, else global_state_update.",
         ),
     ] = None,
@@ -78,6 +78,7 @@ def command(
     mask_rate: options.MaskRate = None,
     from_scratch: options.FromScratch = False,
     trained_weights: options.TrainedWeights = None,
+    lora: options.Lora = None,
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
 ) -> None:
@@ -87,6 +88,7 @@ def command(
     from contextual_bert.benchmark.checks import (
         await_clearing,
         check_conditioning,
+        check_kind,
         checkpoint_to_resume,
         clear_run,
         load_recipe,
@@ -102,6 +104,7 @@ def command(
     check_conditioning(conditioning)
     choices["conditioning"] = conditioning
     recipe = recipe_of(choices)
+    check_kind(recipe)
     if not overwrite:
         found = checkpoint_to_resume(output, is_resumed=resume)
         if resume:

@@ -17,7 +17,15 @@ from contextual_bert.benchmark.run_files import last_checkpoint
 def start(arguments: list[str]) -> "subprocess.Popen[str]":
     environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "120"}
     line = [sys.executable, "-m", "contextual_bert_cli.main", *arguments]
-    return subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        line,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A suite that a script runs in the background ignores Ctrl-C, and hands that down to what it starts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
 
 
 def test_an_interrupted_training_goes_on_to_the_same_result(command: Any, table: Path, tmp_path: Path) -> None:

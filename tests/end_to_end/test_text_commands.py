@@ -1,4 +1,4 @@
-"""``predict`` and ``sample`` on miniature text models: what the library says, for people, for programs and as files."""
+"""The commands on tables of texts and miniature text models: for people, for programs and as files."""
 
 import json
 from pathlib import Path
@@ -8,8 +8,15 @@ import pyarrow as pa
 import pytest
 from transformers import BertConfig, BertForSequenceClassification
 
-from contextual_bert import ContextualBertForMaskedLM, ContextualBertProcessor, TextPipeline, sample_texts
-from contextual_bert.data import read_table, write_table
+from contextual_bert import (
+    ContextSchema,
+    ContextualBertForMaskedLM,
+    ContextualBertProcessor,
+    TextPipeline,
+    sample_texts,
+)
+from contextual_bert.data import Split, read_table, write_table
+from contextual_bert.evaluation import FeatureImportances
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 
@@ -183,6 +190,38 @@ def test_from_a_table_to_predictions(command: Any, own_texts: Path) -> None:
     assert "its middle was not read" in ok(command("predict", run, "--text", LONG)).stderr
     next_steps = ok(command("evaluate", run)).stderr
     assert f"contextual-bert predict {run}" in next_steps
+    attribution = ok(command("attribute", run, "--output", own_texts / "attribution", "--format", "json"))
+    assert [row.feature for row in FeatureImportances.from_json(attribution.stdout).rows] == ["all features", "sex"]
+    page = (own_texts / "attribution" / "attribution.md").read_text("utf-8")
+    num_texts = len(evaluated_rows(run))
+    assert page.startswith(f"## What the model takes from each feature: {num_texts} labels of {num_texts} texts\n")
+    refused = command("attribute", run, "--items", "review")
+    assert refused.exit_code == 2
+    assert "is for runs on sets" in refused.stderr
+
+
+def evaluated_rows(run: Path) -> Any:
+    return Split.load(run / "split.json").rows("test")
+
+
+def test_inspect_says_what_to_train(command: Any, own_texts: Path) -> None:
+    schema, columns = own_texts / "schema.json", ("--text", "review", "--label", "verdict", "--max-length", 4)
+    result = ok(command("inspect", own_texts / "reviews.csv", *columns, "--output", schema))
+    assert "90 rows, 35 different texts in 'review'" in result.stdout
+    assert "2 labels: bad (66.7%), good (33.3%)" in result.stdout
+    assert "tokens" not in result.stdout
+    assert "without --checkpoint no tokens were counted" in result.stderr
+    assert ContextSchema.load(schema).names == ("sex",)
+    own = ("--checkpoint", own_texts / "bert", "--overwrite")
+    result = ok(command("inspect", own_texts / "reviews.csv", *columns, *own, "--output", schema))
+    assert "no text is longer than 4 tokens" in result.stdout
+    last = result.stderr.splitlines()[-1].split()
+    assert last[:3] == ["contextual-bert", "train", str(own_texts / "reviews.csv")]
+    named = f"--text review --label verdict --checkpoint {own_texts / 'bert'} --max-length 4 --schema {schema}"
+    assert named in " ".join(last)
+    trained_as_told = [each.replace("runs/", f"{own_texts}/told-") for each in last[1:]]
+    ok(command(*trained_as_told, "--epochs", 1, "--device", "cpu"))
+    assert ContextSchema.load(own_texts / "told-global_state_update" / "schema.json") == ContextSchema.load(schema)
 
 
 def test_from_a_table_to_sampled_texts(command: Any, own_texts: Path) -> None:
@@ -201,9 +240,41 @@ def test_methods_are_compared_on_texts(command: Any, own_texts: Path) -> None:
     assert "accuracy (%)" in result.stdout
 
 
+def test_low_rank_changes_are_trained_compared_and_used(command: Any, own_texts: Path) -> None:
+    pytest.importorskip("peft")
+    lora = ("--trained-weights", "lora", "--lora", "rank=2", "--lora", "dropout=0.1")
+    run = trained(command, own_texts, "--label", "verdict", *lora, output="lora")
+    recipe = json.loads((run / "recipe.json").read_text(encoding="utf-8"))["recipe"]
+    assert (recipe["trained_weights"], recipe["lora"]) == ("lora", {"rank": 2, "dropout": 0.1})
+    assert "accuracy (%)" in ok(command("evaluate", run)).stdout
+    assert "word1" in ok(command("predict", run, "--text", "word1", "--context", '{"sex": "f"}')).stdout
+    texts = ("--text", "review", "--label", "verdict", "--checkpoint", own_texts / "bert", "--epochs", 1)
+    methods = ("--conditioning", "none", "--baselines", "context_popularity", "--seeds", 1, "--device", "cpu")
+    output = own_texts / "compared-lora"
+    ok(command("compare", own_texts / "reviews.csv", *texts, *methods, *lora, "--output", output))
+    weights = {
+        name: json.loads((output / name / "seed-0" / "recipe.json").read_text(encoding="utf-8"))["recipe"]
+        for name in ("none", "context_popularity")
+    }
+    assert {name: each["trained_weights"] for name, each in weights.items()} == {
+        "none": "lora",
+        "context_popularity": "all",
+    }
+
+
+LABELLED = ("--text", "review", "--checkpoint", "bert", "--label", "verdict")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        ((*LABELLED, "--lora", "rank=2"), "needs trained_weights='lora' (--trained-weights lora)"),
+        ((*LABELLED, "--trained-weights", "lora", "--lora", "rnk=2"), "Did you mean 'rank'"),
+        ((*LABELLED, "--trained-weights", "lora", "--lora", "rank"), "for instance --lora rank=4"),
+        ((*LABELLED, "--trained-weights", "lora", "--lora", "dropout=2"), "dropout=2: give a share"),
+        ((*LABELLED, "--trained-weights", "lora", "--conditioning", "cnn"), "'cnn' is a baseline"),
+        ((*LABELLED, "--trained-weights", "lora", "--from-scratch"), "is for texts, where a checkpoint's weights"),
+        (("--items", "review", "--trained-weights", "lora"), "is for texts, where a checkpoint's weights"),
         (("--text", "review"), "--text needs --checkpoint"),
         (("--items", "review", "--label", "verdict"), "--label is for texts"),
         (("--items", "review", "--text", "review", "--checkpoint", "bert"), "either the column of items"),
@@ -219,3 +290,38 @@ def test_options_that_do_not_go_together(command: Any, own_texts: Path, options:
     assert result.exit_code == 2
     assert words in " ".join(result.stderr.split())
     assert not (own_texts / "faulty").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "either the column of items with --items, or one of texts with --text"),
+        (("--items", "review", "--text", "review"), "either the column of items with --items, or one of texts"),
+        (("--items", "review", "--checkpoint", "bert"), "--checkpoint is for texts"),
+        (("--items", "review", "--max-length", 4), "--max-length is for texts"),
+        (("--text", "review", "--min-size", 2), "--min-size is for sets of items, and --text names"),
+        (("--text", "review", "--drop-items", "a"), "--drop-items is for sets"),
+        (("--text", "review", "--separator", ";"), "--separator is for sets"),
+        (("--text", "reviw"), "Did you mean 'review'"),
+        (("--text", "review", "--label", "verdict", "--checkpoint", "absent"), "no such folder"),
+    ],
+)
+def test_what_inspect_refuses(command: Any, own_texts: Path, options: tuple[Any, ...], words: str) -> None:
+    output = own_texts / "refused.json"
+    options = tuple(str(own_texts / option) if option == "absent" else option for option in options)
+    result = command("inspect", own_texts / "reviews.csv", *options, "--output", output)
+    assert result.exit_code == 2, result.output
+    assert words in " ".join(result.stderr.split())
+    assert not output.exists()
+
+
+def test_inspect_names_what_train_would_stop_at(command: Any, tmp_path: Path) -> None:
+    table, columns = tmp_path / "t.parquet", ("--text", "text", "--label", "label")
+    write_table(pa.table({"text": ["a", None, "b"] * 20, "label": ["x", "y"] * 30}), table)
+    result = ok(command("inspect", table, *columns, "--output", tmp_path / "schema.json"))
+    assert "error: 20 cells of 'text' are missing (the first in row 1)" in " ".join(result.stdout.split())
+    assert "mend what is marked as an error first" in result.stderr
+    assert "--conditioning none" in result.stderr
+    stopped = command("train", table, *columns, "--checkpoint", "bert", "--output", tmp_path / "run")
+    assert stopped.exit_code == 2
+    assert "row 1, column 'text': the cell is missing (20 such rows)" in " ".join(stopped.stderr.split())

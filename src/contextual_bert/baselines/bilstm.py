@@ -13,12 +13,11 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from contextual_bert.baselines.bag import IGNORED_LABEL
 from contextual_bert.baselines.crf import LinearChainCRF
 from contextual_bert.baselines.text import (
+    LabelModel,
     TextClassifier,
     TextHead,
     in_front,
-    mean_over_labels,
     real_positions,
-    summed_loss,
 )
 from contextual_bert.context import FeatureLayout
 from contextual_bert.errors import ConfigurationError
@@ -137,7 +136,7 @@ class BiLSTM(TextClassifier):
         return states.masked_fill(~is_read.any(dim=1, keepdim=True), 0.0)
 
 
-class BiLSTMTagger(nn.Module):
+class BiLSTMTagger(LabelModel):
     """A label for each token, by itself or, with a conditional random field, with those of its neighbours.
 
     Formula:
@@ -165,7 +164,7 @@ class BiLSTMTagger(nn.Module):
         ConfigurationError: as ``TextHead``; no layers; a chain of less than two labels.
 
     Relation to its siblings:
-        Takes the batches of ``ContextualBertForTokenClassification``. A chain's loss, too, is a sum over texts divided
+        ``BiLSTM`` labels the text as a whole. A chain's loss, too, is a sum over texts divided
         by the number of labels.
 
     Reference:
@@ -176,8 +175,6 @@ class BiLSTMTagger(nn.Module):
         >>> tagger(input_ids=torch.tensor([[3, 4, 1]]))["logits"].shape
         torch.Size([1, 3, 5])
     """
-
-    accepts_loss_kwargs = True  # transformers' Trainer then hands over the number of labels of the whole batch
 
     def __init__(
         self,
@@ -200,21 +197,11 @@ class BiLSTMTagger(nn.Module):
         )
         self.crf = LinearChainCRF(num_labels) if has_crf else None
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        context: Mapping[str, Tensor] | None = None,
-        token_type_ids: Tensor | None = None,
-        labels: Tensor | None = None,
-        num_items_in_batch: Tensor | int | None = None,
-    ) -> dict[str, Tensor]:
-        """Logits (batch, length, labels) and, with labels, the loss."""
-        logits = self.head(self.states(input_ids, real_positions(input_ids, attention_mask)), context)
-        if labels is None:
-            return {"logits": logits}
-        total = summed_loss(logits, labels) if self.crf is None else -self.crf(logits, labels).sum()
-        return {"loss": mean_over_labels(total, labels, num_items_in_batch), "logits": logits}
+    def logits(self, input_ids: Tensor, is_real: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
+        return self.head(self.states(input_ids, is_real), context)
+
+    def total_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return super().total_loss(logits, labels) if self.crf is None else -self.crf(logits, labels).sum()
 
     @torch.no_grad()
     def predict(

@@ -19,11 +19,13 @@ class LinearChainCRF(nn.Module):
 
     Formula:
         s(y) = a_{y_1} + sum_t e_{t, y_t} + sum_{t > 1} T_{y_{t-1}, y_t} + z_{y_n};
-        log Pr(y) = s(y) - log sum_y' exp s(y')
+        log Pr(y) = s(y) - log sum_y' exp s(y');
+        Pr(y_t = k) proportional to exp(alpha_{t, k} + beta_{t, k})
 
     Symbols:
         e the emissions; a ``start``, T ``transitions``, z ``end``; t counts the positions of the chain, 1 to n, and not
-        those of the text.
+        those of the text. alpha and beta: the logarithms of the sums of exp s over what may stand before a position,
+        its own emission included, and behind it.
 
     Shapes:
         emissions (batch, length, labels); labels (batch, length), -100 where the chain does not pass; log-likelihoods
@@ -39,8 +41,8 @@ class LinearChainCRF(nn.Module):
         Starts with all its weights at 0, where it is a softmax at each position by itself.
 
     Reference:
-        Lafferty et al. (2001), "Conditional Random Fields"; for the forward and the Viterbi recursion Rabiner (1989),
-        "A Tutorial on Hidden Markov Models".
+        Lafferty et al. (2001), "Conditional Random Fields"; for the forward, the backward and the Viterbi recursion
+        Rabiner (1989), "A Tutorial on Hidden Markov Models".
 
     Example:
         >>> crf = LinearChainCRF(2)
@@ -60,8 +62,7 @@ class LinearChainCRF(nn.Module):
 
     def forward(self, emissions: Tensor, labels: Tensor) -> Tensor:
         """The log-likelihood of each row's labels; 0 for a row without any."""
-        places, lengths = in_front(labels != IGNORED_LABEL)
-        is_step = torch.arange(places.shape[1], device=places.device) < lengths[:, None]
+        places, lengths, is_step = _chain(labels != IGNORED_LABEL)
         emissions = _gathered(emissions, places)
         labels = labels.gather(1, places).masked_fill(~is_step, 0)
         difference = self._score(emissions, labels, is_step, lengths) - self._normaliser(emissions, is_step)
@@ -75,18 +76,47 @@ class LinearChainCRF(nn.Module):
         return self.start.float()[labels[:, 0]] + emitted + moved + self.end.float()[last]
 
     def _normaliser(self, emissions: Tensor, is_step: Tensor) -> Tensor:
-        """The logarithm of the sum over all label sequences, by the forward recursion."""
-        total = self.start.float() + emissions[:, 0]
+        """The logarithm of the sum over all label sequences."""
+        return (self._before(emissions, is_step)[-1] + self.end.float()).logsumexp(dim=1)
+
+    def _before(self, emissions: Tensor, is_step: Tensor) -> list[Tensor]:
+        """alpha (batch, labels) of each step, by the forward recursion; behind a chain that of its last step."""
+        totals = [self.start.float() + emissions[:, 0]]
         for step in range(1, emissions.shape[1]):
-            following = (total.unsqueeze(2) + self.transitions.float()).logsumexp(dim=1) + emissions[:, step]
-            total = torch.where(is_step[:, step, None], following, total)
-        return (total + self.end.float()).logsumexp(dim=1)
+            following = (totals[-1].unsqueeze(2) + self.transitions.float()).logsumexp(dim=1) + emissions[:, step]
+            totals.append(torch.where(is_step[:, step, None], following, totals[-1]))
+        return totals
+
+    def _behind(self, emissions: Tensor, is_step: Tensor) -> list[Tensor]:
+        """beta (batch, labels) of each step, by the backward recursion; behind a chain that of its last step."""
+        totals = [self.end.float().expand(emissions.shape[0], -1)]
+        for step in range(emissions.shape[1] - 1, 0, -1):
+            ahead = (emissions[:, step] + totals[-1]).unsqueeze(1)
+            totals.append(
+                torch.where(is_step[:, step, None], (self.transitions.float() + ahead).logsumexp(dim=2), totals[-1])
+            )
+        return totals[::-1]
+
+    @torch.no_grad()
+    def marginals(self, emissions: Tensor, is_in_chain: Tensor) -> Tensor:
+        """The log-probability (batch, length, labels) of each label at each position, whatever the labels of the others
+        are; 0 where the chain does not pass.
+
+        Example:
+            >>> LinearChainCRF(2).marginals(torch.zeros(1, 2, 2), torch.tensor([[True, False]])).exp().tolist()
+            [[[0.5, 0.5], [1.0, 1.0]]]
+        """
+        places, _, is_step = _chain(is_in_chain)
+        gathered = _gathered(emissions, places)
+        both = zip(self._before(gathered, is_step), self._behind(gathered, is_step), strict=True)
+        totals = torch.stack([before + behind for before, behind in both], dim=1)
+        found = totals.log_softmax(dim=2).masked_fill(~is_step.unsqueeze(2), 0.0)
+        return torch.zeros_like(emissions, dtype=found.dtype).scatter(1, places.unsqueeze(2).expand_as(found), found)
 
     @torch.no_grad()
     def decode(self, emissions: Tensor, is_in_chain: Tensor) -> Tensor:
         """The most likely labels (batch, length), by the Viterbi recursion; -100 where the chain does not pass."""
-        places, lengths = in_front(is_in_chain)
-        is_step = torch.arange(places.shape[1], device=places.device) < lengths[:, None]
+        places, _, is_step = _chain(is_in_chain)
         gathered = _gathered(emissions, places)
         best = self.start.float() + gathered[:, 0]
         stay = torch.arange(best.shape[1], device=best.device).expand_as(best)
@@ -100,6 +130,12 @@ class LinearChainCRF(nn.Module):
             path.append(origin.gather(1, path[-1]))
         labels = torch.cat(path[::-1], dim=1).masked_fill(~is_step, IGNORED_LABEL)
         return torch.full_like(is_in_chain, IGNORED_LABEL, dtype=torch.int64).scatter(1, places, labels)
+
+
+def _chain(is_in_chain: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The places of each row's chain in front of the rest, how many they are, and which of them are the chain's."""
+    places, lengths = in_front(is_in_chain)
+    return places, lengths, torch.arange(places.shape[1], device=places.device) < lengths[:, None]
 
 
 def _gathered(emissions: Tensor, places: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from contextual_bert.baselines.text import TextClassifier, TextHead, mean_over_labels, real_positions, summed_loss
+from contextual_bert.baselines.text import LabelModel, TextClassifier, TextHead
 from contextual_bert.context import ContextEncoder, FeatureLayout
 
 
@@ -92,7 +92,7 @@ class ConcatText(TextClassifier):
         return self.features(input_ids, is_read.long())[:, 0]
 
 
-class ConcatWord(nn.Module):
+class ConcatWord(LabelModel):
     """A text's label from new encoder layers on a frozen BERT, the context put into every token between the two.
 
     Formula:
@@ -131,8 +131,6 @@ class ConcatWord(nn.Module):
         torch.Size([1, 2])
     """
 
-    accepts_loss_kwargs = True  # transformers' Trainer then hands over the number of labels of the whole batch
-
     def __init__(
         self,
         features: nn.Module,
@@ -155,23 +153,10 @@ class ConcatWord(nn.Module):
         self.encoder = nn.TransformerEncoder(layer, num_layers, enable_nested_tensor=False)
         self.head = TextHead(hidden_size, num_labels=num_labels, layout=(), conditioning="none", dropout=dropout)
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        context: Mapping[str, Tensor] | None = None,
-        token_type_ids: Tensor | None = None,
-        labels: Tensor | None = None,
-        num_items_in_batch: Tensor | int | None = None,
-    ) -> dict[str, Tensor]:
-        """Logits (batch, labels) and, with labels, the loss."""
-        is_real = real_positions(input_ids, attention_mask)
+    def logits(self, input_ids: Tensor, is_real: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
         tokens = self.features(input_ids, is_real.long())
         missing = self.context_encoder.missing(len(input_ids))
         vector = self.context_encoder(missing if context is None else context).vector
         beside = vector.unsqueeze(1).expand(-1, tokens.shape[1], -1)
         hidden = self.encoder(self.entry(torch.cat([tokens, beside], dim=-1)), src_key_padding_mask=~is_real)
-        logits = self.head(hidden[:, 0], None)
-        if labels is None:
-            return {"logits": logits}
-        return {"loss": mean_over_labels(summed_loss(logits, labels), labels, num_items_in_batch), "logits": logits}
+        return self.head(hidden[:, 0], None)

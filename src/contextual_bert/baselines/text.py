@@ -78,7 +78,56 @@ class TextHead(nn.Module):
         return self.output(torch.cat([hidden, vector], dim=-1))
 
 
-class TextClassifier(nn.Module):
+class LabelModel(nn.Module):
+    """What gives labels for texts or for their tokens; how the logits come about is its subclass's affair: ``logits``.
+
+    Shapes:
+        input_ids, attention_mask (batch, length); labels (batch,) or (batch, length), -100 where nothing is asked;
+        logits as the labels, one component more.
+
+    Relation to its siblings:
+        Takes the batches of ``ContextualBertForSequenceClassification`` and ``ContextualBertForTokenClassification``.
+        token_type_ids are ignored: a pair is read as one text.
+
+    Reference:
+        PROTOCOL, point 9: every model of a table has the same loss.
+
+    Example:
+        >>> class Undecided(LabelModel):
+        ...     def logits(self, input_ids, is_real, context):
+        ...         return torch.zeros(len(input_ids), 2)
+        >>> Undecided()(input_ids=torch.tensor([[3, 4]]), labels=torch.tensor([1]))["loss"]
+        tensor(0.6931)
+    """
+
+    accepts_loss_kwargs = True  # transformers' Trainer then hands over the number of labels of the whole batch
+
+    def logits(self, input_ids: Tensor, is_real: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
+        """The logits, given where a text has a token (batch, length)."""
+        raise NotImplementedError
+
+    def total_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The loss, summed over the labels."""
+        return summed_loss(logits, labels)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        context: Mapping[str, Tensor] | None = None,
+        token_type_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> dict[str, Tensor]:
+        """Logits and, with labels, the loss."""
+        logits = self.logits(input_ids, real_positions(input_ids, attention_mask), context)
+        if labels is None:
+            return {"logits": logits}
+        loss = mean_over_labels(self.total_loss(logits, labels), labels, num_items_in_batch)
+        return {"loss": loss, "logits": logits}
+
+
+class TextClassifier(LabelModel):
     """A label or a number for a text; how the text becomes a vector is its subclass's affair: ``text_vectors``.
 
     Shapes:
@@ -93,8 +142,7 @@ class TextClassifier(nn.Module):
         dropout: probability of dropping a component of the text's vector.
 
     Relation to its siblings:
-        Takes the batches of ``ContextualBertForSequenceClassification``. token_type_ids are ignored: a pair is read as
-        one text.
+        ``BiLSTMTagger`` labels every token.
 
     Reference:
         Kim (2014) and Joulin et al. (2017) put such a linear layer on a text's vector.
@@ -108,7 +156,6 @@ class TextClassifier(nn.Module):
         torch.Size([1, 2])
     """
 
-    accepts_loss_kwargs = True  # transformers' Trainer then hands over the number of labels of the whole batch
     reserved_ids: Tensor
 
     def __init__(
@@ -132,21 +179,9 @@ class TextClassifier(nn.Module):
         """(batch, hidden): a vector for each text, of the tokens that are read alone; finite where none is."""
         raise NotImplementedError
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        context: Mapping[str, Tensor] | None = None,
-        token_type_ids: Tensor | None = None,
-        labels: Tensor | None = None,
-        num_items_in_batch: Tensor | int | None = None,
-    ) -> dict[str, Tensor]:
-        """Logits (batch, labels) and, with labels, the loss."""
-        is_read = real_positions(input_ids, attention_mask) & ~torch.isin(input_ids, self.reserved_ids)
-        logits = self.head(self.text_vectors(input_ids, is_read), context)
-        if labels is None:
-            return {"logits": logits}
-        return {"loss": mean_over_labels(summed_loss(logits, labels), labels, num_items_in_batch), "logits": logits}
+    def logits(self, input_ids: Tensor, is_real: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
+        is_read = is_real & ~torch.isin(input_ids, self.reserved_ids)
+        return self.head(self.text_vectors(input_ids, is_read), context)
 
 
 def real_positions(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:

@@ -12,6 +12,7 @@ from contextual_bert.benchmark.run_files import is_complete, load_run
 from contextual_bert.benchmark.runner import compare, run
 from contextual_bert.benchmark.study_report import study
 from contextual_bert.benchmark.table_rows import table_rows
+from contextual_bert.benchmark.text_inspection import inspect_texts
 from contextual_bert.benchmark.text_preparation import TextPreparation, prepare_texts
 from contextual_bert.benchmark.work import prepare_for
 
@@ -28,6 +29,7 @@ __all__ = [
     "evaluate_oracle",
     "evaluate_run",
     "inspect_table",
+    "inspect_texts",
     "is_complete",
     "load_run",
     "make_split",

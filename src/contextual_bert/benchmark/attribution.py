@@ -1,8 +1,8 @@
-"""Attribution of a run's gain to the features of its context: each is permuted among the sets and all is scored again.
+"""Attribution of a run's gain to the features of its context: each is permuted among the rows and all is scored again.
 
-Nothing is trained: a feature is taken from a finished model by giving each set the value of another set, so the values
-stay those of the data and only their tie to the items is cut. Which sets swap is a pure function of seed, feature and
-number of the permutation: it depends on no other feature and not on the order of the rows.
+Nothing is trained: a feature is taken from a finished model by giving each set, or text, the value of another, so the
+values stay those of the data and only their tie to the items or labels is cut. Which rows swap is a pure function of
+seed, feature and number of the permutation: it depends on no other feature and not on the order of the rows.
 
 Paper: not there. Reference: Breiman 2001, section 10. PROTOCOL, points 9 and 10.
 """
@@ -10,7 +10,7 @@ Paper: not there. Reference: Breiman 2001, section 10. PROTOCOL, points 9 and 10
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +18,16 @@ import torch
 from numpy.typing import NDArray
 
 from contextual_bert.benchmark.checks import load_recipe
-from contextual_bert.benchmark.set_evaluation import Progress, load_evaluation
+from contextual_bert.benchmark.evaluated import Progress
+from contextual_bert.benchmark.evaluation import load_evaluation
 from contextual_bert.conditioning import get_method
-from contextual_bert.data import SetDataset
+from contextual_bert.data import SetDataset, TextDataset
 from contextual_bert.data.hashing import hash_counters, hash_strings
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation import FeatureImportances, Scores, measure_importances
 from contextual_bert.evaluation.importance import ALL_FEATURES
+
+Rows = TypeVar("Rows", SetDataset, TextDataset)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +56,7 @@ def attribute_run(
     batch_size: int | None = None,
     progress: Progress | None = None,
 ) -> Attribution:
-    """How much the cross-entropy of a run rises when each feature of its context is permuted among the sets.
+    """How much the cross-entropy of a run rises when each feature of its context is permuted among the sets, or texts.
 
     The model is scored (1 + features) x num_permutations + 1 times.
 
@@ -80,10 +83,11 @@ def attribute_run(
     data = load_evaluation(directory, overrides=overrides, part=part, source=source, batch_size=batch_size)
     dataset, features = data.dataset, list(data.dataset.context)
     if len(dataset) < 2:
+        name = data.settings.set_name
         raise DataError(
-            "only one set is evaluated: its context has nothing to be exchanged with",
+            f"only one {name} is evaluated: its context has nothing to be exchanged with",
             file=data.recipe.data,
-            fix="Name another --part, or a table with more sets.",
+            fix=f"Name another --part, or a table with more {name}s.",
         )
     groups = [(ALL_FEATURES, features), *((name, [name]) for name in features)]
     num_passes, num_done = len(groups) * num_permutations + 1, 0
@@ -106,7 +110,8 @@ def attribute_run(
         dict(zip(features, permuted[1:], strict=True)),
         together=permuted[0],
         clusters=data.customers(true.scores),
-        num_items=data.num_items,
+        num_items=data.num_choices,
+        settings=data.settings,
         permutation_seed=seed,
         provenance=data.provenance(),
     )
@@ -115,10 +120,10 @@ def attribute_run(
 
 
 def donor_of(example_ids: NDArray[np.int64], *, feature: str, number: int, seed: int) -> NDArray[np.int64]:
-    """For each set the place of the set whose value it is given: a permutation of the places.
+    """For each row the place of the row whose value it is given: a permutation of the places.
 
     Args:
-        example_ids: of the sets, each once.
+        example_ids: of the sets or texts, each once.
         feature: what is permuted.
         number: which of several permutations.
         seed: of all of them.
@@ -129,13 +134,13 @@ def donor_of(example_ids: NDArray[np.int64], *, feature: str, number: int, seed:
     """
     name = hash_strings(pa.array([feature]), seed=seed).view(np.int64)
     keys = hash_counters(name, number, example_ids)
-    # The receivers in the order of their ids, so that the same two sets meet whatever the order of the rows.
+    # The receivers in the order of their ids, so that the same two rows meet whatever the order of the rows.
     donors = np.empty(len(example_ids), dtype=np.int64)
     donors[np.argsort(example_ids, kind="stable")] = np.argsort(keys, kind="stable")
     return donors
 
 
-def with_permuted(dataset: SetDataset, features: Iterable[str], donors: NDArray[np.int64]) -> SetDataset:
-    """The same sets, these features of each taken from its donor; the data set given stays as it is."""
-    index = torch.from_numpy(donors)
-    return dataset.with_context({**dataset.context, **{name: dataset.context[name][index] for name in features}})
+def with_permuted(dataset: Rows, features: Iterable[str], donors: NDArray[np.int64]) -> Rows:
+    """The same sets or texts, these features of each taken from its donor; the data set given stays as it is."""
+    index, own = torch.from_numpy(donors), dataset.context
+    return dataset.with_context({**own, **{name: own[name][index] for name in features}})

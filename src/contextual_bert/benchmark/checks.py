@@ -24,10 +24,11 @@ from contextual_bert.benchmark.run_files import (
 )
 from contextual_bert.conditioning import METHODS
 from contextual_bert.errors import ConfigurationError, RunDirectoryError, UnknownNameError, did_you_mean
+from contextual_bert.training.adaptation import required_peft
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
 PAPER_METHODS = ("none", "concat", "new_position", "global_state", "global_state_update")
-# Baseline -> what it sees; the first two are for sets and texts.
+# Baseline -> what it sees; the first two are for sets and texts, those of TAG_BASELINES can label the words of a text.
 POPULARITY: Mapping[str, frozenset[str]] = {
     "popularity": frozenset(),
     "context_popularity": frozenset({"context"}),
@@ -37,14 +38,19 @@ SET_BASELINES: Mapping[str, frozenset[str]] = {
     "bag": frozenset({"items"}),
     "bag_context": frozenset({"items", "context"}),
 }
+TAG_BASELINES: Mapping[str, frozenset[str]] = {
+    "bilstm": frozenset({"items"}),
+    "bilstm_context": frozenset({"items", "context"}),
+    "bilstm_crf": frozenset({"items"}),
+    "bilstm_crf_context": frozenset({"items", "context"}),
+}
 TEXT_BASELINES: Mapping[str, frozenset[str]] = {
     **POPULARITY,
     "ngrams": frozenset({"items"}),
     "ngrams_context": frozenset({"items", "context"}),
     "cnn": frozenset({"items"}),
     "cnn_context": frozenset({"items", "context"}),
-    "bilstm": frozenset({"items"}),
-    "bilstm_context": frozenset({"items", "context"}),
+    **TAG_BASELINES,
     "bert_concat_text": frozenset({"items", "context"}),
     "bert_concat_word": frozenset({"items", "context"}),
 }
@@ -64,8 +70,9 @@ RUN_FILES = (
     "split.json",
     RECIPE_FILE,
 )
-# What may differ between the two halves of a run, or between a finished run and the recipe that asks for it.
-_FREE = ("data", "device")
+# What may differ between the two halves of a run, or between a finished run and the recipe that asks for it. Of table
+# and split the content is compared, by its hash, not where they lie.
+_FREE = ("data", "split", "device")
 
 
 def check_conditioning(name: str) -> None:
@@ -79,10 +86,20 @@ def check_conditioning(name: str) -> None:
 
 
 def check_kind(recipe: Recipe) -> None:
-    """Raise ConfigurationError where a baseline for texts is asked for sets, or one for sets for texts."""
+    """Raise ConfigurationError where a baseline is asked for what it cannot do, or LoRA without its package.
+
+    A baseline for texts is none for sets, one for sets none for texts, and none has a BERT of which a part is trained.
+    """
     own, kind = (SET_BASELINES, "sets of items") if recipe.texts is None else (TEXT_BASELINES, "texts")
     if recipe.conditioning in BASELINES and recipe.conditioning not in own:
         raise ConfigurationError(f"{recipe.conditioning!r} is no baseline for {kind}. Allowed: {', '.join(own)}.")
+    if recipe.conditioning in BASELINES and recipe.trained_weights != "all":
+        raise ConfigurationError(
+            f"trained_weights={recipe.trained_weights!r} says what of a BERT is trained, and {recipe.conditioning!r} "
+            "is a baseline, which trains all that is its own. Leave it out."
+        )
+    if recipe.trained_weights == "lora":
+        required_peft()
 
 
 def check_study(recipes: Sequence[Recipe], *, reference: str, others: Sequence[str] = ()) -> None:
@@ -211,7 +228,7 @@ def _split_digest(folder: Path) -> str | None:
 def _plain(recipe: Recipe) -> dict[str, Any]:
     """Setting -> value, those of the trainer, the model and the policy one by one."""
     content = json.loads(json.dumps(replace(recipe, **dict.fromkeys(_FREE, "")).to_dict(), default=str))
-    nested = {name: content.pop(name) or {} for name in ("training", "model", "policy", "texts")}
+    nested = {name: content.pop(name) or {} for name in ("training", "model", "policy", "texts", "lora")}
     return content | {f"{group}.{name}": value for group, values in nested.items() for name, value in values.items()}
 
 

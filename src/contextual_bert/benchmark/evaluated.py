@@ -1,21 +1,28 @@
-"""What an evaluation gives, which rows of a table it is of, and where its numbers come from: for sets and texts.
+"""What is evaluated and what that gives, which rows of a table it is of, where its numbers come from: sets and texts.
 
 It scores nothing.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from rich.console import Group
 
 from contextual_bert.benchmark.run_files import commit, hardware
 from contextual_bert.data import Split, table_digest
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.evaluation import LabelReport, Provenance, Report, Scores
+from contextual_bert.evaluation import EvaluationSettings, LabelReport, Provenance, Report, Scores
+from contextual_bert.inference import ScoredSet
 from contextual_bert.training.recipe import Recipe
 
+Progress = Callable[[int, int], None]
+BATCH_SIZE = "per_device_eval_batch_size"
 WHOLE = "all"
 
 
@@ -51,6 +58,54 @@ class Evaluation:
         """The same for a terminal."""
         labels = [self.labels.to_rich()] if self.labels is not None else []
         return Group(self.report.to_rich(num_segments=num_segments), *labels)
+
+
+class EvaluationData(Protocol):
+    """A finished run and what it is evaluated on, loaded once and scored as often as asked.
+
+    Relation to its siblings:
+        ``EvaluatedSets`` and ``EvaluatedTexts`` are its two kinds; ``load_evaluation`` makes the one of a run.
+    """
+
+    @property
+    def recipe(self) -> Recipe:
+        """That of the run, with what was overridden."""
+        ...
+
+    @property
+    def dataset(self) -> Any:
+        """The encoded rows, a SetDataset or a TextDataset."""
+        ...
+
+    @property
+    def num_choices(self) -> int:
+        """Among how many items, labels or tokens the true one is ranked."""
+        ...
+
+    @property
+    def settings(self) -> EvaluationSettings:
+        """How it is evaluated, and what its rows are called."""
+        ...
+
+    def score(self, dataset: Any, *, progress: Progress | None = None) -> ScoredSet:
+        """The scores of the run's model on ``dataset``: its own, or the same rows with other contexts."""
+        ...
+
+    def customers(self, scores: Scores) -> NDArray[np.str_] | None:
+        """The customer of each scored row, None where no column names one."""
+        ...
+
+    def evaluate(self, *, progress: Progress | None = None) -> Evaluation:
+        """Score the data set and report on it."""
+        ...
+
+    def lines(self, *, num_unknown: int) -> tuple[str, ...]:
+        """What was read, and what could not be ranked, for people."""
+        ...
+
+    def provenance(self) -> Provenance:
+        """Where the numbers come from."""
+        ...
 
 
 def split_for(recipe: Recipe, directory: Path, table: pa.Table, part: str | None) -> tuple[Split | None, str]:

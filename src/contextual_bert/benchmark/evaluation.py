@@ -1,19 +1,45 @@
 """Evaluation of a finished run on a table, and of the oracle on outfits of its world: PROTOCOL, points 1-5 and 11."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from contextual_bert.benchmark.checks import load_recipe
-from contextual_bert.benchmark.evaluated import Evaluation, provenance_of
-from contextual_bert.benchmark.set_evaluation import evaluate_sets
-from contextual_bert.benchmark.text_evaluation import evaluate_texts
+from contextual_bert.benchmark.evaluated import Evaluation, EvaluationData, Progress, provenance_of
+from contextual_bert.benchmark.set_evaluation import load_sets
+from contextual_bert.benchmark.text_evaluation import load_texts
 from contextual_bert.data import Oracle, StylistWorld
 from contextual_bert.evaluation import Scores, evaluate_scores
 
-Progress = Callable[[int, int], None]
+
+def load_evaluation(
+    directory: Path,
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    part: str | None = None,
+    source: pa.Table | None = None,
+    batch_size: int | None = None,
+) -> EvaluationData:
+    """Load a finished run, on sets or texts, and read what it is evaluated on.
+
+    Args:
+        directory: the run directory.
+        overrides: fields of the recipe that are others here: ``data``, ``items``, ``customer``, ``split``, ``device``,
+            ``dtype``.
+        part: train, validation or test of the split, or "all" rows; None: the test part where the table is the run's,
+            else all rows.
+        source: the table, where it was read already.
+        batch_size: rows a forward pass; that of the run if left out, for another changes the last digits.
+
+    Raises:
+        RunDirectoryError: the directory is incomplete, from another version, or that of a baseline.
+        DataError, SchemaError, UnknownNameError: the table does not fit the run.
+    """
+    own = load_recipe(directory)
+    load = load_sets if own.texts is None else load_texts
+    return load(directory, own, overrides=overrides, part=part, source=source, batch_size=batch_size)
 
 
 def evaluate_run(
@@ -31,19 +57,15 @@ def evaluate_run(
 
     Args:
         directory: the run directory.
-        overrides: fields of the recipe that are others here: ``data``, ``items``, ``customer``, ``split``, ``device``,
-            ``dtype``.
-        part: of the split; None: the test part where the table is the run's, else all rows.
-        source: the table, where it was read already.
-        batch_size: rows a forward pass.
+        overrides, part, source, batch_size: what is evaluated and how, as for ``load_evaluation``.
         progress: called with (rows done, rows in all).
 
     Raises:
-        RunDirectoryError: the directory is incomplete or from another version.
+        RunDirectoryError: the directory is incomplete, from another version, or that of a baseline.
         DataError, SchemaError, UnknownNameError: the table does not fit the run.
     """
-    evaluate = evaluate_sets if load_recipe(directory).texts is None else evaluate_texts
-    return evaluate(directory, overrides=overrides, part=part, source=source, batch_size=batch_size, progress=progress)
+    data = load_evaluation(directory, overrides=overrides, part=part, source=source, batch_size=batch_size)
+    return data.evaluate(progress=progress)
 
 
 def evaluate_oracle(world: StylistWorld, table: pa.Table, *, progress: Progress | None = None) -> Evaluation:

@@ -1,10 +1,10 @@
-"""What is in a table, before anything is trained: sizes, features, missing values, faults, and what was left out.
+"""What is in a table of sets, before anything is trained: sizes, features, missing values, faults, what was left out.
 
 The features are found in the training part of the split that ``train`` would make from the same settings, so that no
-bin and no category is learned from the test. It trains nothing and writes nothing.
+bin and no category is learned from the test. It trains nothing and writes nothing. ``text_inspection`` looks at texts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from rich.text import Text
 from contextual_bert.benchmark.prepared import make_split
 from contextual_bert.context import ContextSchema, infer_schema
 from contextual_bert.context.infer import ColumnNote
-from contextual_bert.data import ReadReport, SetTable, Split, audit, read_sets, read_table
+from contextual_bert.data import Audit, SetTable, Split, audit, read_sets, read_table
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
 from contextual_bert.inference import placed
 from contextual_bert.training.recipe import Recipe
@@ -34,8 +34,8 @@ class Inspection:
     Args:
         schema: the features, None where no column is left for a context.
         notes: a note on each column: its kind, or why it was left out.
-        num_rows: rows that the notes count: sets of the training part.
-        report: what became of the rows and items.
+        num_rows: rows that the notes count: sets, or texts, of the training part.
+        reading: the sentences that say what the rows hold: of sets what became of their items, of texts their lengths.
         basis: the sentences that say which rows the features were found in.
         faults: what should be looked at before training.
 
@@ -48,7 +48,7 @@ class Inspection:
     schema: ContextSchema | None
     notes: tuple[ColumnNote, ...]
     num_rows: int
-    report: ReadReport
+    reading: tuple[str, ...]
     basis: tuple[str, ...]
     faults: tuple[str, ...]
 
@@ -59,7 +59,7 @@ class Inspection:
             if self.schema is not None
             else "no feature found: only 'none' can be trained"
         )
-        return [*self.report.lines(), *self.basis, features, *self.faults]
+        return [*self.reading, *self.basis, features, *self.faults]
 
     def to_rich(self) -> Group:
         """For a terminal: the sentences, and a row a column of the table."""
@@ -76,7 +76,7 @@ class Inspection:
 def inspect_table(
     recipe: Recipe, *, overrides: Mapping[str, str] | None = None, source: pa.Table | None = None
 ) -> Inspection:
-    """Look at the table of a recipe.
+    """Look at the table of sets of a recipe; ``inspect_texts`` is for texts.
 
     Args:
         recipe: the table, its columns, the item filters and the split, as for ``run``.
@@ -90,12 +90,8 @@ def inspect_table(
     overrides = dict(overrides or {})
     reserved = [name for name in (recipe.items, recipe.customer) if name is not None]
     exclude = [*reserved, *recipe.exclude]
-    for name in (*exclude, *overrides):
-        if name not in table.column_names:
-            raise UnknownNameError(
-                f"There is no column {name!r} in {recipe.data}. {did_you_mean(name, table.column_names)}"
-            )
-    split, sentence = _split_of(recipe, table)
+    check_columns((*exclude, *overrides), table, file=recipe.data)
+    split, sentence = split_of(recipe, table)
     sets = read_sets(
         table,
         items=recipe.item_column,
@@ -110,23 +106,32 @@ def inspect_table(
     try:
         found = infer_schema(training.table, exclude=exclude, overrides=wanted)
     except DataError as error:
-        raise placed(error, training, file=recipe.data) from error
-    faults = (
-        [f"{fault.severity}: {fault.message}" for fault in audit(split, sets, customer=recipe.customer).faults]
-        if split is not None
-        else []
-    )
+        raise placed(error, training.rows, file=recipe.data) from error
+    faults = fault_lines(audit(split, sets, customer=recipe.customer)) if split is not None else []
     return Inspection(
         schema=found.schema if found.schema.features else None,
         notes=found.notes,
         num_rows=len(training),
-        report=sets.report,
+        reading=tuple(sets.report.lines()),
         basis=(sentence, _frequent_line(training)),
         faults=(*faults, *_common_items(training)),
     )
 
 
-def _split_of(recipe: Recipe, table: pa.Table) -> tuple[Split | None, str]:
+def check_columns(names: Iterable[str], table: pa.Table, *, file: str) -> None:
+    """Raise UnknownNameError for a column that the table lacks, with the closest one."""
+    for name in names:
+        if name not in table.column_names:
+            raise UnknownNameError(f"There is no column {name!r} in {file}. {did_you_mean(name, table.column_names)}")
+
+
+def fault_lines(found: Audit) -> list[str]:
+    """A sentence for each fault."""
+    return [f"{fault.severity}: {fault.message}" for fault in found.faults]
+
+
+def split_of(recipe: Recipe, table: pa.Table) -> tuple[Split | None, str]:
+    """The split that ``train`` makes, None where the table cannot be split; and where features are found."""
     try:
         split = make_split(recipe, table)
     except DataError as error:

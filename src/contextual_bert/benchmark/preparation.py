@@ -129,7 +129,7 @@ def schema_of(recipe: Recipe, training: SetTable) -> ContextSchema | None:
     try:
         return infer_schema(training.table, exclude=exclude).schema
     except DataError as error:
-        raise placed(error, training, file=recipe.data) from error
+        raise placed(error, training.rows, file=recipe.data) from error
 
 
 def customers_of(sets: SetTable) -> NDArray[np.str_]:

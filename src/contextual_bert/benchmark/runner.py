@@ -6,7 +6,7 @@ A run that is complete is not run again, an interrupted one goes on at its last 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from safetensors.torch import load_model
 from torch import nn
@@ -19,6 +19,7 @@ from contextual_bert.benchmark.card import write_card
 from contextual_bert.benchmark.checks import (
     BASELINES,
     check_conditioning,
+    check_kind,
     check_same_recipe,
     check_study,
     checkpoint_to_resume,
@@ -90,6 +91,7 @@ def run(
         ConfigurationError: the directory holds a run already.
     """
     check_conditioning(recipe.conditioning)
+    check_kind(recipe)
     checkpoint = checkpoint_to_resume(output, is_resumed=is_resumed)
     ready = preparation or prepare_for(recipe)
     recipe, work = ready.resolve(recipe), work_of(ready)
@@ -107,7 +109,7 @@ def run(
         if checkpoint is not None and is_trained(checkpoint):
             # Interrupted after the last step. Another one must not follow, least of all after an early stop.
             best = best_weights(checkpoint) if arguments.load_best_model_at_end else checkpoint / WEIGHTS_FILE
-            load_model(model, best, strict=False)
+            load_model(cast(nn.Module, trainer.model), best, strict=False)
             history = trainer_state(checkpoint)["log_history"]
         else:
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
@@ -116,6 +118,7 @@ def run(
         for callback in trainer.callback_handler.callbacks:
             if isinstance(callback, TrainingProgress):
                 callback.close()
+    model = work.finished(recipe, model)
     cost = Cost(work.count(model), time.perf_counter() - started, peak_memory_bytes())
     model.eval()
     if isinstance(model, PreTrainedModel):

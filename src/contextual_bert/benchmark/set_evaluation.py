@@ -3,7 +3,7 @@
 What the run directory does not say is asked for: another table, other columns, a part of a split. It trains nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,24 +13,21 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
-from contextual_bert.benchmark.checks import load_recipe
-from contextual_bert.benchmark.evaluated import Evaluation, provenance_of, split_for
+from contextual_bert.benchmark.evaluated import BATCH_SIZE, Evaluation, Progress, provenance_of, split_for
 from contextual_bert.benchmark.preparation import customers_of
 from contextual_bert.benchmark.reporting import segments_of
 from contextual_bert.data import SetDataset, SetTable, Split, read_sets, read_table
 from contextual_bert.errors import DataError
-from contextual_bert.evaluation import Provenance, Scores, evaluate_scores
+from contextual_bert.evaluation import EvaluationSettings, Provenance, Scores, evaluate_scores
 from contextual_bert.inference import CompletionPipeline, ScoredSet, encode_sets, score, set_index
 from contextual_bert.training import ContextualTrainingArguments, chosen_device, chosen_dtype
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
-Progress = Callable[[int, int], None]
-BATCH_SIZE = "per_device_eval_batch_size"
 DEFAULT_BATCH_SIZE = ContextualTrainingArguments.per_device_eval_batch_size
 
 
 @dataclass(frozen=True, eq=False)
-class EvaluationData:
+class EvaluatedSets:
     """A finished run and the sets that it is evaluated on.
 
     Args:
@@ -43,6 +40,9 @@ class EvaluationData:
         batch_size: masked sets a forward pass.
         dtype: what the model runs in.
         reading: what was read and which part of it is evaluated, for people.
+
+    Relation to its siblings:
+        ``EvaluatedTexts`` is the same for texts; both are ``EvaluationData``.
     """
 
     directory: Path
@@ -72,15 +72,35 @@ class EvaluationData:
         return result
 
     @property
-    def num_items(self) -> int:
+    def num_choices(self) -> int:
         """How many items are ranked."""
         return len(self.pipeline.processor.items.values)
+
+    @property
+    def settings(self) -> EvaluationSettings:
+        """How sets are evaluated."""
+        return EvaluationSettings()
 
     def customers(self, scores: Scores) -> NDArray[np.str_] | None:
         """The customer of each scored row, None where no column names one."""
         if self.recipe.customer is None:
             return None
         return customers_of(self.sets)[set_index(self.dataset, scores.example_id)]
+
+    def evaluate(self, *, progress: Progress | None = None) -> Evaluation:
+        """Mask every position of every set once and rank the true item among all items of the run's vocabulary."""
+        result = self.score(self.dataset, progress=progress)
+        index = set_index(self.dataset, result.scores.example_id)
+        report = evaluate_scores(
+            result.scores,
+            clusters=self.customers(result.scores),
+            segments=segments_of(self.dataset, self.pipeline.processor, index),
+            num_items=self.num_choices,
+            settings=self.settings,
+            provenance=self.provenance(),
+        )
+        num_unknown = result.num_unknown_targets
+        return Evaluation(report, result.scores, num_unknown, self.lines(num_unknown=num_unknown))
 
     def lines(self, *, num_unknown: int) -> tuple[str, ...]:
         """What was read, and what could not be ranked, for people."""
@@ -91,20 +111,22 @@ class EvaluationData:
         return provenance_of(self.table, seed=self.recipe.seed, recipe=str(self.directory / RECIPE_FILE))
 
 
-def load_evaluation(
+def load_sets(
     directory: Path,
+    own: Recipe,
     *,
     overrides: Mapping[str, Any] | None = None,
     part: str | None = None,
     source: pa.Table | None = None,
     batch_size: int | None = None,
-) -> EvaluationData:
-    """Load a finished run and read what it is evaluated on.
+) -> EvaluatedSets:
+    """Load a finished run on sets and read what it is evaluated on.
 
     The items of a table that is new to the run are not counted again: the vocabulary decides what is known.
 
     Args:
         directory: the run directory.
+        own: its recipe.
         overrides: fields of Recipe that differ from the run's: data, items, customer, split, device, dtype ...
         part: train, validation or test of the split, or "all" rows; default: test where there is a split, else all.
         source: the table, where it was read already.
@@ -114,7 +136,6 @@ def load_evaluation(
         RunDirectoryError: the directory is incomplete or from another version.
         DataError, SchemaError, UnknownNameError: the table does not fit the run.
     """
-    own = load_recipe(directory)
     # In float32 like the numbers of the run itself, whatever it was trained in.
     recipe = replace(own, **{"split": None, "dtype": "float32", **dict(overrides or {})})
     device, dtype = chosen_device(recipe.device), chosen_dtype(recipe.dtype)
@@ -134,7 +155,7 @@ def load_evaluation(
     chosen = split.select(sets, part or "test") if split is not None else sets
     if len(chosen) == 0:
         raise DataError(f"no set of the part {part or 'test'!r} is left", file=recipe.data, fix="Name another --part.")
-    return EvaluationData(
+    return EvaluatedSets(
         directory=directory,
         recipe=recipe,
         pipeline=pipeline,
@@ -145,42 +166,6 @@ def load_evaluation(
         dtype=dtype,
         reading=(*sets.report.lines(), sentence),
     )
-
-
-def evaluate_sets(
-    directory: Path,
-    *,
-    overrides: Mapping[str, Any] | None = None,
-    part: str | None = None,
-    source: pa.Table | None = None,
-    batch_size: int | None = None,
-    progress: Progress | None = None,
-) -> Evaluation:
-    """Mask every position of every set once and rank the true item among all items of the run's vocabulary.
-
-    On the run's own table and split the numbers are those of its metrics.json.
-
-    Args:
-        directory: the run directory.
-        overrides, part, source, batch_size: what is evaluated and how, as for ``load_evaluation``.
-        progress: called with (rows done, rows in all).
-
-    Raises:
-        RunDirectoryError: the directory is incomplete or from another version.
-        DataError, SchemaError, UnknownNameError: the table does not fit the run.
-    """
-    data = load_evaluation(directory, overrides=overrides, part=part, source=source, batch_size=batch_size)
-    result = data.score(data.dataset, progress=progress)
-    index = set_index(data.dataset, result.scores.example_id)
-    report = evaluate_scores(
-        result.scores,
-        clusters=data.customers(result.scores),
-        segments=segments_of(data.dataset, data.pipeline.processor, index),
-        num_items=data.num_items,
-        provenance=data.provenance(),
-    )
-    num_unknown = result.num_unknown_targets
-    return Evaluation(report, result.scores, num_unknown, data.lines(num_unknown=num_unknown))
 
 
 def _unknown_lines(sets: SetTable, pipeline: CompletionPipeline, num_unknown: int) -> list[str]:

@@ -64,6 +64,10 @@ class SetWork:
             callbacks=[*callbacks],
         )
 
+    def finished(self, recipe: Recipe, model: nn.Module) -> nn.Module:
+        """The model itself."""
+        return model
+
     def score(
         self,
         recipe: Recipe,

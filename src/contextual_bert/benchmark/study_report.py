@@ -35,7 +35,7 @@ from contextual_bert.evaluation import (
     metric_of,
     paired_bootstrap,
 )
-from contextual_bert.evaluation.metrics import CROSS_ENTROPY
+from contextual_bert.evaluation.metrics import CROSS_ENTROPY, Metric
 from contextual_bert.evaluation.paper import PAPER_TABLE_1
 from contextual_bert.evaluation.runs import align_runs, group_runs
 from contextual_bert.evaluation.tables import interval_cell
@@ -95,6 +95,8 @@ def study(
     comparison = compared_with(reference)
     curves = (load_history(run_directory(output, recipe)) for recipe in recipes)
     firsts = {recipe.label: recipe for recipe in reversed(recipes)}
+    labelled = label_comparison(runs, reference, preparation, provenance=origin)
+    found = findings(comparison, firsts, cross_entropy_differences(runs, num_items=num_items))
     changes = {training_arguments(output, **recipe.training).one_mask_from_epoch for recipe in firsts.values()}
     return Study(
         title=title,
@@ -103,9 +105,9 @@ def study(
         curves=tuple(curve for curve in curves if curve is not None),
         one_mask_from=tuple(sorted(epoch for epoch in changes if epoch is not None)),
         reports={name: load_report(run_directory(output, firsts[name])) for name in reversed(firsts)},
-        texts=tuple(findings(comparison, firsts, cross_entropy_differences(runs, num_items=num_items))),
+        texts=(*(label_findings(labelled) if labelled is not None else ()), *found),
         paper=dict(PAPER_TABLE_1) if recipes[0].texts is None else {},
-        labels=label_comparison(runs, reference, preparation, provenance=origin),
+        labels=labelled,
     )
 
 
@@ -195,6 +197,21 @@ def findings(
     return found
 
 
+def label_findings(labels: LabelComparison) -> list[str]:
+    """The same by what labels are judged by: accuracy, or of names in a text how many are found; the best row first.
+
+    Args:
+        labels: of all rows.
+    """
+    rows, metric = {row.name: row for row in labels.rows}, metric_of(labels.main)
+    if labels.reference not in rows or len(rows) == 1:
+        return []
+    own = rows.pop(labels.reference).metrics[metric.key].mean
+    best = sorted(rows.values(), key=lambda row: row.metrics[metric.key].mean, reverse=metric.is_higher_better)
+    steps = (f"`{row.name}` {_signed(row.differences[metric.key].interval, metric)}" for row in best)
+    return [f"By {metric.heading}: `{labels.reference}` {own:.{metric.digits}f}; against it {', '.join(steps)}."]
+
+
 def _about_leaks(
     name: str,
     recipes: Mapping[str, Recipe],
@@ -219,4 +236,8 @@ def _about_leaks(
 
 
 def _interval(gap: Interval) -> str:
-    return interval_cell(gap, metric_of(CROSS_ENTROPY), is_signed=True)
+    return _signed(gap, metric_of(CROSS_ENTROPY))
+
+
+def _signed(gap: Interval, metric: Metric) -> str:
+    return interval_cell(gap, metric, is_signed=True)

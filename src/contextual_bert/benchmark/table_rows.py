@@ -4,11 +4,12 @@ It decides what is compared with what, once for every study; data, sizes and bud
 Paper: Table 1. PROTOCOL, point 9.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from contextual_bert.benchmark.checks import PAPER_METHODS, SET_BASELINES
+from contextual_bert.errors import UnknownNameError, did_you_mean
 from contextual_bert.models import PAPER_PARAMETERS, matching_sizes
 from contextual_bert.training.recipe import Recipe
 
@@ -51,3 +52,15 @@ def table_rows(base: Recipe, *, baseline_training: Mapping[str, Any]) -> dict[st
         *(replace(base, conditioning=name, model={}, training=baseline_training) for name in SET_BASELINES),
     ]
     return {recipe.label: recipe for recipe in recipes}
+
+
+def named_rows(every: Mapping[str, Recipe], names: Sequence[str]) -> dict[str, Recipe]:
+    """The rows of these names, in their order.
+
+    Raises:
+        UnknownNameError: no such row.
+    """
+    for name in names:
+        if name not in every:
+            raise UnknownNameError(f"No row {name!r} in this study. {did_you_mean(name, every)}")
+    return {name: every[name] for name in names}

@@ -3,52 +3,138 @@
 On the run's own table and split the numbers are those of its metrics.json. It trains nothing.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+from torch import nn
 
-from contextual_bert.benchmark.checks import load_recipe
-from contextual_bert.benchmark.evaluated import Evaluation, provenance_of, split_for
+from contextual_bert.benchmark.evaluated import BATCH_SIZE, Evaluation, Progress, provenance_of, split_for
 from contextual_bert.benchmark.reporting import label_report_on, report_on
 from contextual_bert.benchmark.text_preparation import TextPreparation
 from contextual_bert.benchmark.text_work import MODELS, TRAINING, TextWork
-from contextual_bert.data import Split, read_table, table_digest
+from contextual_bert.data import SetDataset, Split, TextDataset, read_table, table_digest
 from contextual_bert.data.splits import PARTS
-from contextual_bert.errors import DataError, RunDirectoryError
+from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
+from contextual_bert.evaluation import EvaluationSettings, Provenance, Scores
+from contextual_bert.inference import ScoredSet, set_index
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.training import chosen_device, chosen_dtype
-from contextual_bert.training.recipe import RECIPE_FILE
+from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
-BATCH_SIZE = "per_device_eval_batch_size"
 TEST = "test"
 
 
-def evaluate_texts(
+@dataclass(frozen=True, eq=False)
+class EvaluatedTexts:
+    """A finished run and the texts that it is evaluated on.
+
+    Args:
+        directory: the run directory.
+        ready: the texts with the run's processor and labels; no other part than the one that is evaluated.
+        model: that of the run.
+        part: what is evaluated.
+        batch_size: texts, or texts with a hidden token, a forward pass.
+        dtype: what the model runs in.
+        reading: which rows are evaluated, for people.
+
+    Relation to its siblings:
+        ``EvaluatedSets`` is the same for sets; both are ``EvaluationData``.
+    """
+
+    directory: Path
+    ready: TextPreparation
+    model: nn.Module
+    part: str
+    batch_size: int
+    dtype: torch.dtype
+    reading: str
+
+    @property
+    def recipe(self) -> Recipe:
+        """That of the run, with what was overridden."""
+        return self.ready.recipe
+
+    @property
+    def dataset(self) -> TextDataset | SetDataset:
+        """The encoded texts; where hidden tokens are learned they are sets of tokens."""
+        return self.ready.datasets[self.part]
+
+    @property
+    def num_choices(self) -> int:
+        """How many labels, or tokens, are ranked."""
+        return self.ready.num_choices
+
+    @property
+    def settings(self) -> EvaluationSettings:
+        """How such texts are evaluated."""
+        return self.ready.settings
+
+    def score(self, dataset: TextDataset | SetDataset, *, progress: Progress | None = None) -> ScoredSet:
+        """The scores of the run's model on the texts, or on the same texts with other contexts."""
+        return TextWork(self.ready).score_texts(
+            self.model, dataset, batch_size=self.batch_size, dtype=self.dtype, progress=progress
+        )
+
+    def customers(self, scores: Scores) -> NDArray[np.str_] | None:
+        """The customer of each scored row, None where no column names one."""
+        customers = self.ready.customers(self.part)
+        return None if customers is None else customers[set_index(self.ready.datasets[self.part], scores.example_id)]
+
+    def evaluate(self, *, progress: Progress | None = None) -> Evaluation:
+        """Score every label, or every token, once."""
+        scored = self.score(self.dataset, progress=progress)
+        segments = TextWork(self.ready).segments(self.part, scored)
+        report = report_on(self.part, scored, self.ready, segments=segments, seed=self.recipe.seed)
+        labels = label_report_on(self.part, scored, self.ready)
+        num_unknown = scored.num_unknown_targets
+        lines = self.lines(num_unknown=num_unknown)
+        return Evaluation(replace(report, provenance=self.provenance()), scored.scores, num_unknown, lines, labels)
+
+    def lines(self, *, num_unknown: int) -> tuple[str, ...]:
+        """What was read, and what could not be ranked, for people."""
+        unknown = (
+            (f"{num_unknown:,} {self.settings.row_name}s cannot be ranked and are left out",) if num_unknown else ()
+        )
+        return (self.reading, *self.ready.texts[self.part].report.lines(), *unknown)
+
+    def provenance(self) -> Provenance:
+        """Where the numbers come from."""
+        return provenance_of(self.ready.table, seed=self.recipe.seed, recipe=str(self.directory / RECIPE_FILE))
+
+
+def load_texts(
     directory: Path,
+    own: Recipe,
     *,
     overrides: Mapping[str, Any] | None = None,
     part: str | None = None,
     source: pa.Table | None = None,
     batch_size: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Evaluation:
-    """Score every label, or every token, of a table with the model of a run.
+) -> EvaluatedTexts:
+    """Load a finished run on texts and read what it is evaluated on.
 
     Args:
         directory: the run directory.
-        overrides, part, source, batch_size: what is evaluated and how, as for ``evaluate_run``.
-        progress: called with (texts done, texts in all).
+        own: its recipe.
+        overrides, part, source, batch_size: what is evaluated and how, as for ``load_evaluation``.
 
     Raises:
+        ConfigurationError: a column of items.
         RunDirectoryError: the directory is incomplete or from another version.
         DataError, SchemaError, UnknownNameError: the table does not fit the run.
     """
-    own = load_recipe(directory)
-    recipe = replace(own, **{"split": None, "dtype": "float32", **dict(overrides or {}), "is_context_shuffled": False})
+    changes = dict(overrides or {})
+    if changes.get("items") is not None:
+        raise ConfigurationError(
+            f"items={changes['items']!r} is for runs on sets, and {directory} was trained on texts. Leave it out."
+        )
+    recipe = replace(own, **{"split": None, "dtype": "float32", **changes, "is_context_shuffled": False})
     table = read_table(recipe.data) if source is None else source
     split, sentence = split_for(recipe, directory, table, part)
     chosen = part or TEST
@@ -66,21 +152,15 @@ def evaluate_texts(
     ready = replace(unlabelled, labels=tuple(names[number] for number in sorted(names)))
     # Only the part that is evaluated: labels that the run does not know may stand in others.
     ready = replace(ready, split=split.restricted(split.assignment == PARTS.index(chosen)))
-    scored = TextWork(ready).score(
-        recipe,
-        model.to(chosen_device(recipe.device)).eval(),
-        chosen,
+    return EvaluatedTexts(
+        directory=directory,
+        ready=ready,
+        model=model.to(chosen_device(recipe.device)).eval(),
+        part=chosen,
         batch_size=batch_size or own.training.get(BATCH_SIZE, TRAINING[BATCH_SIZE]),
-        is_shared=False,
         dtype=chosen_dtype(recipe.dtype),
-        progress=progress,
+        reading=sentence,
     )
-    segments = TextWork(ready).segments(chosen, scored)
-    report = report_on(chosen, scored, ready, segments=segments, seed=recipe.seed)
-    origin = provenance_of(table, seed=recipe.seed, recipe=str(directory / RECIPE_FILE))
-    lines = (sentence, *ready.texts[chosen].report.lines())
-    labels = label_report_on(chosen, scored, ready)
-    return Evaluation(replace(report, provenance=origin), scored.scores, 0, lines, labels)
 
 
 def _all_rows(table: pa.Table) -> Split:

@@ -18,9 +18,10 @@ from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_sp
 from contextual_bert.context import ContextSchema, infer_schema
 from contextual_bert.data import SetDataset, TextDataset, read_table
 from contextual_bert.data.columns import checked_column
+from contextual_bert.data.text_audit import joined_words
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation import EvaluationSettings
-from contextual_bert.inference import EncodedTexts, encode_texts
+from contextual_bert.inference import EncodedTexts, encode_texts, placed
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.training import TextTask
 from contextual_bert.training.recipe import Recipe
@@ -117,18 +118,13 @@ class TextPreparation(Prepared):
                 truncation=cast(Any, task.truncation),
             )
         except DataError as error:
-            row = int(rows[error.row]) if error.row is not None else None
-            raise DataError(
-                error.problem, file=self.recipe.data, row=row, column=error.column, fix=error.fix
-            ) from error
+            raise placed(error, rows, file=self.recipe.data) from error
         encoded.dataset.example_ids = torch.from_numpy(rows)
         return encoded
 
     def _known_texts(self) -> list[str]:
         """How many texts of the other parts are in training word for word."""
-        column = self.table.column(self.task.text)
-        if pa.types.is_nested(column.type):
-            column = pc.binary_join(column, " ")
+        column = joined_words(self.table.column(self.task.text))
         known = column.take(pa.array(self.split.rows("train")))
         lines: list[str] = []
         for part in ("validation", "test"):

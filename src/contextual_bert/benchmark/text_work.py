@@ -9,7 +9,7 @@ from transformers import Trainer, TrainerCallback
 
 from contextual_bert.baselines import BiLSTM, BiLSTMTagger, ConcatText, ConcatWord, LabelShares, NgramBag, TextCNN
 from contextual_bert.benchmark.building import has_context
-from contextual_bert.benchmark.checks import TEXT_BASELINES, check_kind
+from contextual_bert.benchmark.checks import TAG_BASELINES, TEXT_BASELINES, check_kind
 from contextual_bert.benchmark.reporting import segments_of
 from contextual_bert.benchmark.text_preparation import TextPreparation
 from contextual_bert.data import SetDataset, ShuffledContext, ShuffledTexts, TextDataset, TextMaskingCollator
@@ -23,7 +23,14 @@ from contextual_bert.models import (
     ContextualBertPreTrainedModel,
 )
 from contextual_bert.models.pretrained import bert_config
-from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments, TextTrainer, freeze_bert
+from contextual_bert.training import (
+    ContextualBertTrainer,
+    ContextualTrainingArguments,
+    TextTrainer,
+    add_lora,
+    freeze_bert,
+)
+from contextual_bert.training.adaptation import train_new_weights
 from contextual_bert.training.recipe import Recipe
 
 MODELS: Mapping[str, type[ContextualBertPreTrainedModel]] = {
@@ -40,6 +47,8 @@ TRAINING: Mapping[str, Any] = {
     "lr_scheduler_type": "linear",
     "warmup_steps": 0.1,
 }
+# Of tags: their cross-entropy is best long before the entities are found (docs/log.md).
+BEST_TAGS: Mapping[str, Any] = {"metric_for_best_model": "recall_at_1_percent", "greater_is_better": True}
 EXTRA_LAYERS = 6  # of BERT Concat (word), as in MA-BERT
 
 
@@ -50,10 +59,11 @@ class TextWork:
         ready: the data.
     """
 
-    training: Mapping[str, Any] = TRAINING
+    training: Mapping[str, Any]
 
     def __init__(self, ready: TextPreparation) -> None:
         self.ready = ready
+        self.training = {**TRAINING, **(BEST_TAGS if ready.head == "tags" else {})}
 
     def build_model(self, recipe: Recipe) -> nn.Module:
         """The model of a recipe, from its checkpoint, or a baseline.
@@ -82,6 +92,9 @@ class TextWork:
             )
         if recipe.trained_weights == "new":
             freeze_bert(model)
+        if recipe.trained_weights == "lora":
+            model = add_lora(model, **recipe.lora)
+            train_new_weights(model.get_base_model())
         return model
 
     def count(self, model: nn.Module) -> int:
@@ -105,7 +118,9 @@ class TextWork:
         *,
         callbacks: Sequence[TrainerCallback],
     ) -> Trainer:
-        """See ``Work``."""
+        """See ``Work``. With LoRA the model inside is trained, whose checkpoints are whole, as those of other runs."""
+        if recipe.trained_weights == "lora":
+            model = cast(Any, model).get_base_model()
         settings: dict[str, Any] = {
             "train_dataset": self.dataset(recipe, "train"),
             "eval_dataset": self.dataset(recipe, "validation"),
@@ -117,6 +132,10 @@ class TextWork:
             return TextTrainer(model, arguments, **settings)
         return ContextualBertTrainer(model, arguments, collator=self._collator(recipe), **settings)
 
+    def finished(self, recipe: Recipe, model: nn.Module) -> nn.Module:
+        """The model itself; of LoRA an ordinary model, with the changes in its weights."""
+        return cast(Any, model).merge_and_unload() if recipe.trained_weights == "lora" else model
+
     def score(
         self,
         recipe: Recipe,
@@ -125,17 +144,17 @@ class TextWork:
         *,
         batch_size: int,
         is_shared: bool,
-        dtype: torch.dtype = torch.float32,
         progress: Callable[[int, int], None] | None,
     ) -> ScoredSet:
-        """See ``Work``; bfloat16 runs the model under autocast."""
-        dataset = self.dataset(recipe, part)
-        settings: dict[str, Any] = {"batch_size": batch_size, "is_shared": is_shared, "dtype": dtype}
+        """See ``Work``."""
+        dataset: Any = self.dataset(recipe, part)
+        return self.score_texts(model, dataset, batch_size=batch_size, is_shared=is_shared, progress=progress)
+
+    def score_texts(self, model: nn.Module, dataset: TextDataset | SetDataset, **settings: Any) -> ScoredSet:
+        """The scores of these texts; ``settings`` are those of ``score_labels``, or ``score`` for hidden tokens."""
         if isinstance(dataset, SetDataset):
-            tokenizer = self.ready.processor.tokenizer
-            return score(cast(Any, model), dataset, tokenizer=tokenizer, progress=progress, **settings)
-        names = self.ready.labels
-        return score_labels(model, cast(TextDataset, dataset), names=names, progress=progress, **settings)
+            return score(cast(Any, model), dataset, tokenizer=self.ready.processor.tokenizer, **settings)
+        return score_labels(model, dataset, names=self.ready.labels, **settings)
 
     def segments(self, part: str, scored: ScoredSet) -> dict[str, Any]:
         """The context's features; of texts with labels the true label, too."""
@@ -160,7 +179,9 @@ class TextWork:
     def _baseline(self, recipe: Recipe) -> nn.Module:
         tokenizer: Any = self.ready.processor.tokenizer
         schema, name = self.ready.processor.schema, recipe.conditioning
-        possible = {"classification": TEXT_BASELINES, "tags": ("bilstm", "bilstm_context"), "masked_lm": ()}
+        has_crf = "_crf" in name
+        of_texts = [each for each in TEXT_BASELINES if "_crf" not in each]  # a chain needs words with a label each
+        possible = {"classification": of_texts, "tags": TAG_BASELINES, "masked_lm": ()}
         if name not in possible[self.ready.head]:
             allowed = ", ".join(possible[self.ready.head]) or "none"
             raise ConfigurationError(f"The baseline {name!r} cannot learn these labels. Allowed: {allowed}.")
@@ -178,7 +199,7 @@ class TextWork:
         if name.startswith("cnn"):
             return TextCNN(len(tokenizer), **reader)
         if name.startswith("bilstm") and self.ready.head == "tags":
-            return BiLSTMTagger(len(tokenizer), **labels, conditioning=reader["conditioning"])
+            return BiLSTMTagger(len(tokenizer), **labels, conditioning=reader["conditioning"], has_crf=has_crf)
         if name.startswith("bilstm"):
             return BiLSTM(len(tokenizer), **reader)
         bert = ContextualBertModel.from_bert(self.ready.task.checkpoint, schema=None, conditioning="none")

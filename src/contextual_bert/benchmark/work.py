@@ -49,6 +49,10 @@ class Work(Protocol):
         """A trainer with the data of the recipe."""
         ...
 
+    def finished(self, recipe: Recipe, model: nn.Module) -> nn.Module:
+        """What is scored and saved of a model that was trained."""
+        ...
+
     def score(
         self,
         recipe: Recipe,

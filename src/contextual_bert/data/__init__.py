@@ -14,6 +14,7 @@ from contextual_bert.data.samplers import LengthBucketSampler
 from contextual_bert.data.sets import SetTable, read_sets
 from contextual_bert.data.shuffling import ShuffledContext, ShuffledTexts
 from contextual_bert.data.splits import Split, split_by_customer, split_by_row, split_by_time
+from contextual_bert.data.text_audit import audit_texts
 from contextual_bert.data.text_masking import TextMaskingCollator
 from contextual_bert.data.texts import TextDataset
 from contextual_bert.data.world import StylistWorld
@@ -39,6 +40,7 @@ __all__ = [
     "TextDataset",
     "TextMaskingCollator",
     "audit",
+    "audit_texts",
     "check_writable",
     "cooccurrence_vectors",
     "read_reviews",

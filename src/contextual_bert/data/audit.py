@@ -6,14 +6,14 @@ that chance is not taken for a leak. It changes nothing, and knows no model. Pro
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.context.vocabulary import canonical_array
+from contextual_bert.data.column_codes import codes_of, is_identifier, shuffled, words_of
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.hashing import hash_counters, hash_strings
 from contextual_bert.data.sets import SetTable
@@ -24,8 +24,6 @@ __all__ = ["Audit", "Fault", "audit"]
 _SHARE = 0.02  # of the rows, in excess of the shuffled column: below it a column cannot move a score by much
 _GROUP = 20  # rows a value needs before "always with this item" is more than a coincidence
 _ALWAYS = 0.99
-_NEARLY_ALL_DISTINCT = 0.95
-_SEPARATORS = r"[\s,;|/\[\]\"']+"
 
 
 @dataclass(frozen=True)
@@ -36,11 +34,18 @@ class Fault:
         kind: what it is.
         severity: "leak" makes scores too good; "warning" may be in the nature of the data and needs a look.
         message: the fault, how often, and what to do.
-        count: rows, sets or customers concerned.
+        count: rows, sets, texts or customers concerned.
         rows: up to ten of them, as rows of the table.
     """
 
-    kind: Literal["duplicate_set", "same_customer", "column_names_items", "column_determines_items"]
+    kind: Literal[
+        "duplicate_set",
+        "duplicate_text",
+        "same_customer",
+        "column_names_items",
+        "column_determines_items",
+        "column_determines_label",
+    ]
     severity: Literal["leak", "warning"]
     message: str
     count: int
@@ -95,7 +100,7 @@ def audit(split: Split, sets: SetTable, *, customer: str | None = None) -> Audit
     ]
     faults = [
         *_duplicate_sets(sets, parts, fingerprints, columns),
-        *(_same_customer(sets, parts, customer, split.by) if customer else []),
+        *(same_customer(sets.table, parts, customer, by=split.by, rows=sets.rows) if customer else []),
     ]
     for column in columns:
         faults.extend(
@@ -120,9 +125,9 @@ def _duplicate_sets(
     sets: SetTable, parts: NDArray[np.int64], fingerprints: NDArray[np.uint64], columns: list[str]
 ) -> list[Fault]:
     rows_alike = fingerprints.copy()
-    compared = [column for column in columns if not _is_identifier(sets.table.column(column))]
+    compared = [column for column in columns if not is_identifier(sets.table.column(column))]
     for column in compared:
-        rows_alike = hash_counters(rows_alike.view(np.int64), _codes(sets.table.column(column)))
+        rows_alike = hash_counters(rows_alike.view(np.int64), codes_of(sets.table.column(column)))
     faults: list[Fault] = []
     for later, earlier in ((1, (0,)), (2, (0, 1))):
         own = parts == later
@@ -142,17 +147,28 @@ def _duplicate_sets(
                 "leak" if copied.any() else "warning",
                 message,
                 int(seen.sum()),
-                _first(sets, copied if copied.any() else seen),
+                first_rows(sets.rows, copied if copied.any() else seen),
             )
         )
     return faults
 
 
-def _same_customer(sets: SetTable, parts: NDArray[np.int64], customer: str, by: str) -> list[Fault]:
-    codes = _codes(checked_column(sets.table, customer, complete=True))
-    present = np.zeros((int(codes.max()) + 1, len(PARTS)), dtype=np.bool_)
+def same_customer(
+    table: pa.Table, parts: NDArray[np.int64], customer: str, *, by: str, rows: NDArray[np.int64]
+) -> list[Fault]:
+    """Is a customer in more than one part?
+
+    Args:
+        table: what was split.
+        parts: the part of each of its rows, counted as in PARTS; a row in no part counts for none.
+        customer: name of the column.
+        by: what the split was made by.
+        rows: the number that each row has in the file.
+    """
+    codes = codes_of(checked_column(table, customer, complete=True))
+    present = np.zeros((int(codes.max()) + 1, len(PARTS) + 1), dtype=np.bool_)
     present[codes, parts] = True
-    shared = present.sum(axis=1) > 1
+    shared = present[:, : len(PARTS)].sum(axis=1) > 1
     if not shared.any():
         return []
     advice = (
@@ -167,7 +183,7 @@ def _same_customer(sets: SetTable, parts: NDArray[np.int64], customer: str, by: 
             "warning" if by == "time" else "leak",
             message,
             int(shared.sum()),
-            _first(sets, shared[codes]),
+            first_rows(rows, shared[codes]),
         )
     ]
 
@@ -176,7 +192,7 @@ def _names_items(
     sets: SetTable, column: str, names: pa.Array, codes: NDArray[np.int64], owner: NDArray[np.int64]
 ) -> list[Fault]:
     """Does a cell, an element of its list or a word of its text equal an item of the row?"""
-    rows, words = _words(sets.table.column(column))
+    rows, words = words_of(sets.table.column(column))
     found = pc.fill_null(pc.index_in(words, value_set=names), -1).to_numpy(zero_copy_only=False).astype(np.int64)
     rows, found = rows[found >= 0], found[found >= 0]
     pairs = np.sort(owner * len(names) + codes)
@@ -189,16 +205,16 @@ def _names_items(
         return mask
 
     naming_rows = naming(rows)
-    if naming_rows.mean() <= _SHARE or naming_rows.mean() - naming(_shuffled(len(sets))[rows]).mean() <= _SHARE:
+    if naming_rows.mean() <= _SHARE or naming_rows.mean() - naming(shuffled(len(sets))[rows]).mean() <= _SHARE:
         return []
     share = f"{naming_rows.mean():.1%} of the rows"
     message = f"the column {column!r} names an item of its own set in {share}: leave it out of the context"
-    return [Fault("column_names_items", "leak", message, int(naming_rows.sum()), _first(sets, naming_rows))]
+    return [Fault("column_names_items", "leak", message, int(naming_rows.sum()), first_rows(sets.rows, naming_rows))]
 
 
 def _determines_items(sets: SetTable, column: str, codes: NDArray[np.int64], owner: NDArray[np.int64]) -> list[Fault]:
     """Is there an item in (nearly) every set of the rows that share a value? Or is the value the size of the set?"""
-    values = _codes(sets.table.column(column))
+    values = codes_of(sets.table.column(column))
 
     def always(values: NDArray[np.int64]) -> NDArray[np.bool_]:
         rows_of = np.bincount(values)
@@ -214,13 +230,13 @@ def _determines_items(sets: SetTable, column: str, codes: NDArray[np.int64], own
 
     given = always(values)
     what = "says which items are in the set: all sets of one value share an item"
-    if given.mean() - (always(values[_shuffled(len(values))]).mean() if given.mean() > _SHARE else 1.0) <= _SHARE:
+    if given.mean() - (always(values[shuffled(len(values))]).mean() if given.mean() > _SHARE else 1.0) <= _SHARE:
         given = _equals_size(sets, column)
         what = "is the number of items in the set"
     if not given.any():
         return []
     message = f"the column {column!r} {what}, in {given.mean():.1%} of the rows: leave it out of the context"
-    return [Fault("column_determines_items", "leak", message, int(given.sum()), _first(sets, given))]
+    return [Fault("column_determines_items", "leak", message, int(given.sum()), first_rows(sets.rows, given))]
 
 
 def _equals_size(sets: SetTable, column: str) -> NDArray[np.bool_]:
@@ -231,54 +247,6 @@ def _equals_size(sets: SetTable, column: str) -> NDArray[np.bool_]:
     return equal if equal.mean() >= _ALWAYS else np.zeros(len(sets), dtype=np.bool_)
 
 
-def _is_identifier(column: pa.ChunkedArray) -> bool:
-    """Is this text or a whole number that hardly ever repeats, such as the number of an order?"""
-    kind = column.type
-    plain = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)
-    return plain and pc.count_distinct(column).as_py() > _NEARLY_ALL_DISTINCT * len(column)
-
-
-def _shuffled(count: int) -> NDArray[np.int64]:
-    return np.argsort(hash_counters(0, np.arange(count)), kind="stable")
-
-
-def _codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """One number for each distinct value, missing included."""
-    kind = column.type
-    if pa.types.is_nested(kind):
-        rows, words = _words(column)
-        # The hash of a list is the sum over its elements, whatever their order.
-        sums = np.zeros(len(column), dtype=np.uint64)
-        np.add.at(sums, rows, hash_strings(words))
-        return np.unique(sums, return_inverse=True)[1].astype(np.int64)
-    plain = column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column
-    encoded = plain.combine_chunks().dictionary_encode(null_encoding="encode")
-    return encoded.indices.to_numpy().astype(np.int64)
-
-
-def _words(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
-    """The row and the text of each word: a whole cell, and its elements or parts."""
-    kind = column.type
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy().astype(np.int64)
-        return _present(np.repeat(np.arange(len(column)), sizes), pc.list_flatten(column))
-    if pa.types.is_nested(kind):
-        return np.zeros(0, dtype=np.int64), pa.array([], pa.string())
-    rows, whole = _present(np.arange(len(column)), column)
-    pieces = pc.split_pattern_regex(whole, _SEPARATORS)
-    several = pc.greater(pc.list_value_length(pieces), 1)
-    pieces = pc.filter(pieces, several)
-    piece_rows = np.repeat(
-        rows[several.to_numpy(zero_copy_only=False)], pc.list_value_length(pieces).to_numpy(zero_copy_only=False)
-    )
-    return np.concatenate([rows, piece_rows]), pa.concat_arrays([whole, pc.list_flatten(pieces)])
-
-
-def _present(rows: NDArray[np.int64], values: Any) -> tuple[NDArray[np.int64], pa.Array]:
-    strings = canonical_array(values)
-    valid = pc.is_valid(strings)
-    return rows[valid.to_numpy(zero_copy_only=False)], strings.filter(valid).cast(pa.string())
-
-
-def _first(sets: SetTable, mask: NDArray[np.bool_]) -> tuple[int, ...]:
-    return tuple(int(row) for row in sets.rows[np.flatnonzero(mask)[:10]])
+def first_rows(rows: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[int, ...]:
+    """Up to ten of the rows under the mask."""
+    return tuple(int(row) for row in rows[np.flatnonzero(mask)[:10]])

@@ -80,6 +80,18 @@ class TextDataset(Dataset[dict[str, Any]]):
         """Number of tokens of each text."""
         return self.offsets.diff()
 
+    def with_context(self, context: Mapping[str, Tensor]) -> "TextDataset":
+        """The same texts for other people; this data set stays as it is."""
+        return TextDataset(
+            self.token_ids,
+            self.offsets,
+            context=context,
+            labels=self.labels,
+            second_starts=self.second_starts,
+            example_ids=self.example_ids,
+            pad_id=self.pad_id,
+        )
+
     def __getitem__(self, index: int) -> dict[str, Any]:
         if not -len(self) <= index < len(self):
             raise IndexError(f"text {index} of {len(self)}: give a number from 0 to {len(self) - 1}.")

@@ -34,6 +34,7 @@ from contextual_bert.evaluation.tables import (
     Table,
     difference_cell,
     metric_notes,
+    plural,
     render_markdown,
     render_rich,
     seed_cell,
@@ -118,7 +119,7 @@ class Comparison(JsonText):
         )
         notes.append(
             f"Differences to {self.reference}: {100 * settings.level:g}% interval from a paired bootstrap over "
-            f"{self.num_clusters:,} {settings.cluster_name}s ({settings.num_resamples:,} resamples, seed "
+            f"{self.num_clusters:,} {plural(settings.cluster_name)} ({settings.num_resamples:,} resamples, seed "
             f"{settings.seed}), each position averaged over the seeds first; p corrected by Holm "
             "over the rows of its column."
         )
@@ -209,7 +210,7 @@ def compare_runs(
             cost=mean_cost([runs[run].cost for run in members]),
         )
         rows.append(row)
-    few = f"few {settings.cluster_name}s ({draws.num_clusters}): the intervals are too narrow or unknown."
+    few = f"few {plural(settings.cluster_name)} ({draws.num_clusters}): the intervals are too narrow or unknown."
     return Comparison(
         reference=reference,
         num_rows=len(scores[0]),

@@ -17,7 +17,7 @@ from rich.console import Group
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.intervals import ClusterBootstrap, Difference, Interval, cluster_codes, holm
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, Scores, exact_mean, metric_of, recall_key, row_values
-from contextual_bert.evaluation.report import FEW_CLUSTERS, EvaluationSettings
+from contextual_bert.evaluation.report import FEW_CLUSTERS, EvaluationSettings, rows_in_words
 from contextual_bert.evaluation.runs import Run, align_runs
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import (
@@ -26,6 +26,7 @@ from contextual_bert.evaluation.tables import (
     difference_cell,
     interval_cell,
     metric_notes,
+    plural,
     render_markdown,
     render_rich,
 )
@@ -37,11 +38,11 @@ _KEYS = (CROSS_ENTROPY, _RECALL)
 
 @dataclass(frozen=True)
 class FeatureImportance:
-    """One feature, or all together: what permuting it among the sets does to cross-entropy and recall.
+    """One feature, or all together: what permuting it among the rows does to cross-entropy and recall.
 
     Args:
         feature: its name, or ``ALL_FEATURES``.
-        rise_nats: of the cross-entropy a masked position; positive where the model needs the feature.
+        rise_nats: of the cross-entropy a masked position, or label; positive where the model needs the feature.
         recall_at_1_change_percent: of recall@1; negative where the model needs the feature.
     """
 
@@ -64,7 +65,7 @@ class FeatureImportances(JsonText):
         num_rows, num_sets, num_clusters, num_items: what was evaluated.
         num_permutations: how often each feature was permuted; a row's change is the mean over them.
         permutation_seed: of the permutations.
-        settings: of the bootstrap.
+        settings: of the bootstrap, and what the rows are called.
         unpermuted: key -> Interval of the metric with the true context.
         rows: see Shapes.
         provenance: data, commit, seeds, hardware, recipe.
@@ -106,24 +107,24 @@ class FeatureImportances(JsonText):
         times = "once" if self.num_permutations == 1 else f"{self.num_permutations} times, the mean is shown"
         notes = [
             f"With the true context: CE {loss} nats, recall@1 {recall} %.",
-            f"A feature is removed by permuting its values among the sets ({times}; seed {self.permutation_seed}): a "
-            "rise above 0 is what this model takes from it, one below 0 says that the model does better without. "
-            "A model trained without it may lose less: features that say the same can stand in for each other.",
-            f"{ALL_FEATURES}: permuted together, so each set gets the whole context of another one.",
-            f"Brackets: {100 * settings.level:g}% interval from a paired bootstrap over {self.num_clusters:,} {name}s "
-            f"({settings.num_resamples:,} resamples, seed {settings.seed}), the permutations held fixed; p corrected "
-            f"by Holm over the features of its column, that of {ALL_FEATURES} is a question of its own.",
-            *metric_notes(num_items=self.num_items, left_out_ks=()),
+            f"A feature is removed by permuting its values among the {settings.set_name}s ({times}; seed "
+            f"{self.permutation_seed}): a rise above 0 is what this model takes from it, one below 0 says that the "
+            "model does better without. A model trained without it may lose less: features that say the same can "
+            "stand in for each other.",
+            f"{ALL_FEATURES}: permuted together, so each {settings.set_name} gets the whole context of another one.",
+            f"Brackets: {100 * settings.level:g}% interval from a paired bootstrap over {self.num_clusters:,} "
+            f"{plural(name)} ({settings.num_resamples:,} resamples, seed {settings.seed}), the permutations held "
+            f"fixed; p corrected by Holm over the features of its column, that of {ALL_FEATURES} is a question of its "
+            "own.",
+            *metric_notes(num_items=self.num_items, left_out_ks=(), choice=settings.choice_name),
         ]
         if self.num_clusters < FEW_CLUSTERS:
-            notes.append(f"Few {name}s ({self.num_clusters}): the intervals are too narrow or unknown.")
+            notes.append(f"Few {plural(name)} ({self.num_clusters}): the intervals are too narrow or unknown.")
         return [*notes, self.provenance.line()]
 
     def _heading(self) -> str:
-        return (
-            f"What the model takes from each feature: {self.num_rows:,} masked positions of {self.num_sets:,} sets, "
-            f"{self.num_clusters:,} {self.settings.cluster_name}s"
-        )
+        rows = rows_in_words(self.settings, self.num_rows, self.num_sets, self.num_clusters)
+        return f"What the model takes from each feature: {rows}"
 
     def _table(self) -> Table:
         loss, recall, count = metric_of(CROSS_ENTROPY), metric_of(_RECALL), self.settings.num_resamples
@@ -156,9 +157,9 @@ def measure_importances(
         unpermuted: scores with the true contexts, one row a masked position, in any order.
         permuted: feature -> scores of the same positions, one a permutation of the feature.
         together: the same with all features permuted together.
-        clusters: the customer of each row of ``unpermuted``; left out, each set is a cluster of its own.
-        num_items: how many items were ranked.
-        settings: of the bootstrap.
+        clusters: the customer of each row of ``unpermuted``; left out, each set, or text, is a cluster of its own.
+        num_items: how many items, labels or tokens were ranked.
+        settings: of the bootstrap, and what the rows are called.
         permutation_seed: for the footer.
         provenance: for the footer.
 
@@ -173,7 +174,7 @@ def measure_importances(
     runs += [Run(name, number, scores) for name, group in groups for number, scores in enumerate(group)]
     aligned, codes = align_runs(runs, num_items=num_items)
     if clusters is None:
-        settings = replace(settings, cluster_name="set")
+        settings = replace(settings, cluster_name=settings.set_name)
     else:
         codes = _codes_in_order(clusters, unpermuted)
     draws = ClusterBootstrap(codes, num_resamples=settings.num_resamples, seed=settings.seed)

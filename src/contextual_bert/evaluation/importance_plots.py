@@ -20,6 +20,7 @@ from contextual_bert.evaluation.drawing import (
     shorten,
 )
 from contextual_bert.evaluation.importance import FeatureImportances
+from contextual_bert.evaluation.tables import plural
 
 
 def plot_importance(importances: FeatureImportances, path: str | Path) -> Path:
@@ -35,10 +36,12 @@ def plot_importance(importances: FeatureImportances, path: str | Path) -> Path:
     panel.set_xlabel("rise of cross-entropy without it (nats), right of 0: the model needs it")
     panel.grid(axis="x", alpha=0.3)
     panel.xaxis.set_major_locator(MaxNLocator(6))
-    level, name = 100 * importances.settings.level, importances.settings.cluster_name
+    settings = importances.settings
+    level, name = 100 * settings.level, settings.cluster_name
     set_title(
         figure,
-        f"What the model takes from each feature, on {importances.num_rows:,} masked positions",
-        f"values permuted among the sets; whiskers: {level:g}% interval over {importances.num_clusters:,} {name}s",
+        f"What the model takes from each feature, on {importances.num_rows:,} {settings.row_name}s",
+        f"values permuted among the {settings.set_name}s; whiskers: {level:g}% interval over "
+        f"{importances.num_clusters:,} {plural(name)}",
     )
     return save_picture(figure, path)

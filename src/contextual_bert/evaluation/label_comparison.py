@@ -38,7 +38,7 @@ from contextual_bert.evaluation.metrics import metric_of
 from contextual_bert.evaluation.report import FEW_CLUSTERS
 from contextual_bert.evaluation.runs import Cost, Role, group_runs, mean_cost, place, seed_warnings
 from contextual_bert.evaluation.serialization import JsonText
-from contextual_bert.evaluation.tables import Provenance, Table, render_markdown, render_rich, seed_cell
+from contextual_bert.evaluation.tables import Provenance, Table, plural, render_markdown, render_rich, seed_cell
 
 
 class LabelRun(NamedTuple):
@@ -138,7 +138,7 @@ class LabelComparison(JsonText):
         notes.append("Methods and groups: mean over seeds, standard error over seeds in brackets; (-) with one seed.")
         notes.append(
             f"Differences to {self.reference}: {100 * settings.level:g}% interval from a paired bootstrap over "
-            f"{self.num_clusters:,} {settings.cluster_name}s ({settings.num_resamples:,} resamples, seed "
+            f"{self.num_clusters:,} {plural(settings.cluster_name)} ({settings.num_resamples:,} resamples, seed "
             f"{settings.seed}), the metric averaged over the seeds in each; p corrected by Holm over the rows of its "
             "column."
         )
@@ -205,7 +205,7 @@ def compare_labels(
         )
         for name, each in found.items()
     ]
-    few = f"few {settings.cluster_name}s ({draws.num_clusters}): the intervals are too narrow or unknown."
+    few = f"few {plural(settings.cluster_name)} ({draws.num_clusters}): the intervals are too narrow or unknown."
     return LabelComparison(
         reference=reference,
         main=main_metric(rows[0].names),

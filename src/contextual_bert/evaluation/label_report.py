@@ -26,7 +26,7 @@ from contextual_bert.evaluation.labels import (
 from contextual_bert.evaluation.metrics import metric_of
 from contextual_bert.evaluation.report import FEW_CLUSTERS, check_bootstrap
 from contextual_bert.evaluation.serialization import JsonText
-from contextual_bert.evaluation.tables import Provenance, Table, interval_cell, render_markdown, render_rich
+from contextual_bert.evaluation.tables import Provenance, Table, interval_cell, plural, render_markdown, render_rich
 
 
 @dataclass(frozen=True)
@@ -124,11 +124,11 @@ class LabelReport(JsonText):
         settings, name = self.settings, self.settings.cluster_name
         notes = label_notes(self.metrics)
         notes.append(
-            f"Brackets: {100 * settings.level:g}% interval from a bootstrap over {self.num_clusters:,} {name}s "
+            f"Brackets: {100 * settings.level:g}% interval from a bootstrap over {self.num_clusters:,} {plural(name)} "
             f"({settings.num_resamples:,} resamples, seed {settings.seed})."
         )
         if self.num_clusters < FEW_CLUSTERS:
-            notes.append(f"Few {name}s ({self.num_clusters}): the intervals are too narrow or unknown.")
+            notes.append(f"Few {plural(name)} ({self.num_clusters}): the intervals are too narrow or unknown.")
         return [*notes, self.provenance.line()]
 
 
@@ -172,5 +172,5 @@ def evaluate_labels(
 
 def size_line(num_rows: int, num_texts: int, num_clusters: int, settings: LabelSettings) -> str:
     """How much was evaluated, for headings."""
-    clusters = "" if settings.cluster_name == "text" else f", {num_clusters:,} {settings.cluster_name}s"
+    clusters = "" if settings.cluster_name == "text" else f", {num_clusters:,} {plural(settings.cluster_name)}"
     return f"{num_rows:,} labels of {num_texts:,} texts{clusters}"

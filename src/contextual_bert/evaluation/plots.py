@@ -30,6 +30,7 @@ from contextual_bert.evaluation.drawing import (
 )
 from contextual_bert.evaluation.metrics import CALIBRATION_ERROR, CROSS_ENTROPY, recall_key
 from contextual_bert.evaluation.report import Report
+from contextual_bert.evaluation.tables import plural
 
 
 def plot_comparison(comparison: Comparison, path: str | Path) -> Path:
@@ -49,9 +50,9 @@ def plot_comparison(comparison: Comparison, path: str | Path) -> Path:
     settings = comparison.settings
     set_title(
         figure,
-        f"Methods on {comparison.num_rows:,} masked positions",
-        f"whiskers: {100 * settings.level:g}% interval over {comparison.num_clusters:,} {settings.cluster_name}s; "
-        f"dashed: {comparison.reference}",
+        f"Methods on {comparison.num_rows:,} {comparison.settings.row_name}s",
+        f"whiskers: {100 * settings.level:g}% interval over {comparison.num_clusters:,} "
+        f"{plural(settings.cluster_name)}; dashed: {comparison.reference}",
     )
     return save_picture(figure, path)
 
@@ -78,19 +79,23 @@ def plot_recall(evaluated: Comparison | Report, path: str | Path) -> Path:
     panel.grid(alpha=0.3)
     if len(curves) > 1:
         panel.legend(frameon=False, fontsize=9)
-    over = f"full ranking of {evaluated.num_items:,} items" if evaluated.num_items else "full ranking"
-    set_title(figure, "Recall by length of the list", f"{over}, {evaluated.num_rows:,} masked positions")
+    over = (
+        f"full ranking of {evaluated.num_items:,} {evaluated.settings.choice_name}s"
+        if evaluated.num_items
+        else "full ranking"
+    )
+    set_title(figure, "Recall by length of the list", f"{over}, {evaluated.num_rows:,} {evaluated.settings.row_name}s")
     return save_picture(figure, path)
 
 
 def plot_reliability(report: Report, path: str | Path) -> Path:
-    """How often the best answer is right against how sure the model was, and how many positions were that sure."""
+    """How often the best answer is right against how sure the model was, and how many rows were that sure."""
     bins, error = report.calibration.bins, report.metrics[CALIBRATION_ERROR]
     figure = new_figure(5.6, 6.0)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     draw_reliability(upper, report)
     upper.set_xlim(0, bins[-1].high)
-    upper.set_ylabel("share of positions with the\nbest answer right (0 to 1)")
+    upper.set_ylabel(f"share of {report.settings.row_name}s with the\nbest answer right (0 to 1)")
     upper.legend(frameon=False, fontsize=9, loc="upper left")
     widths = [each.high - each.low for each in bins]
     lower.bar(
@@ -101,13 +106,14 @@ def plot_reliability(report: Report, path: str | Path) -> Path:
         color=SKY,
         edgecolor="white",
     )
-    lower.set_ylabel("positions")
+    lower.set_ylabel(f"{report.settings.row_name}s")
     lower.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     lower.yaxis.set_major_locator(MaxNLocator(3, integer=True))
     lower.set_xlabel("probability of the best answer (0 to 1)")
     chance = f"chance alone: about {report.calibration.chance_error:.4f}"
     limits = f" [{error.low:.4f}, {error.high:.4f}]" if error.low == error.low else ""
-    set_title(figure, f"Calibration: ECE {error.value:.4f}{limits}", f"{chance}; {report.num_rows:,} masked positions")
+    rows = f"{report.num_rows:,} {report.settings.row_name}s"
+    set_title(figure, f"Calibration: ECE {error.value:.4f}{limits}", f"{chance}; {rows}")
     return save_picture(figure, path)
 
 
@@ -141,8 +147,8 @@ def plot_segments(report: Report, path: str | Path, *, num_segments: int = 25) -
     shown = [segment for segment in report.segments if not segment.is_small]
     if not shown:
         raise ConfigurationError(
-            f"No segment has {report.settings.min_segment_clusters} {report.settings.cluster_name}s: nothing to draw. "
-            "Evaluate more rows, or lower min_segment_clusters."
+            f"No segment has {report.settings.min_segment_clusters} {plural(report.settings.cluster_name)}: nothing to "
+            "draw. Evaluate more rows, or lower min_segment_clusters."
         )
     total = len(shown)
     shown = sorted(shown, key=lambda segment: -segment.cross_entropy_nats.value)[:num_segments]
@@ -160,6 +166,6 @@ def plot_segments(report: Report, path: str | Path, *, num_segments: int = 25) -
     panels[0].set_ylim(len(shown) - 0.5, -0.5)
     count = f"the worst {len(shown)} of {total}" if total > len(shown) else f"all {total}"
     level, name = 100 * report.settings.level, report.settings.cluster_name
-    limits = f"with at least {report.settings.min_segment_clusters} {name}s; whiskers: {level:g}% interval"
+    limits = f"with at least {report.settings.min_segment_clusters} {plural(name)}; whiskers: {level:g}% interval"
     set_title(figure, f"Segments by cross-entropy: {count}", f"{limits}; dashed: everybody")
     return save_picture(figure, path)

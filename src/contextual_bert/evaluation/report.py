@@ -34,6 +34,7 @@ from contextual_bert.evaluation.tables import (
     Table,
     interval_cell,
     metric_notes,
+    plural,
     render_markdown,
     render_rich,
 )
@@ -133,7 +134,7 @@ class Report(JsonText):
         left_out = usable_ks(settings.ks, self.num_items)[1]
         notes = metric_notes(num_items=self.num_items, left_out_ks=left_out, choice=settings.choice_name)
         notes.append(
-            f"Brackets: {100 * settings.level:g}% interval from a bootstrap over {self.num_clusters:,} {name}s "
+            f"Brackets: {100 * settings.level:g}% interval from a bootstrap over {self.num_clusters:,} {plural(name)} "
             f"({settings.num_resamples:,} resamples, seed {settings.seed}); in segments the closed form of the same."
         )
         notes.append(
@@ -141,7 +142,7 @@ class Report(JsonText):
             f"negative: perfectly calibrated probabilities would show about {self.calibration.chance_error:.4f} here."
         )
         if self.num_clusters < FEW_CLUSTERS:
-            notes.append(f"Few {name}s ({self.num_clusters}): the intervals are too narrow or unknown.")
+            notes.append(f"Few {plural(name)} ({self.num_clusters}): the intervals are too narrow or unknown.")
         if self.segments:
             notes.append(self.segment_note())
         return [*notes, self.provenance.line()]
@@ -149,7 +150,7 @@ class Report(JsonText):
     def segment_note(self) -> str:
         """How many segments are small, and which of the others is the worst."""
         small = sum(segment.is_small for segment in self.segments)
-        limit = f"{self.settings.min_segment_clusters} {self.settings.cluster_name}s"
+        limit = f"{self.settings.min_segment_clusters} {plural(self.settings.cluster_name)}"
         text = f"Segments marked * have fewer than {limit} ({small} of {len(self.segments)}) and are never the worst."
         if self.worst is None:
             return text
@@ -177,7 +178,7 @@ class Report(JsonText):
             shown.sort(key=lambda segment: (segment.is_small, -segment.cross_entropy_nats.value))
             shown, title = shown[:limit], f"Segments: the worst {limit} of {len(self.segments)}"
         loss, recall = metric_of("cross_entropy_nats"), metric_of("recall_at_1_percent")
-        columns = ("feature", "value", "n", f"{self.settings.cluster_name}s", loss.heading, recall.heading)
+        columns = ("feature", "value", "n", plural(self.settings.cluster_name), loss.heading, recall.heading)
         rows = [
             (
                 segment.feature,
@@ -254,7 +255,8 @@ def evaluate_scores(
 def rows_in_words(settings: EvaluationSettings, num_rows: int, num_sets: int, num_clusters: int) -> str:
     """What was evaluated, for headings."""
     rows = f"{num_rows:,} {settings.row_name}s of {num_sets:,} {settings.set_name}s"
-    return rows if settings.cluster_name == settings.set_name else f"{rows}, {num_clusters:,} {settings.cluster_name}s"
+    of = "" if settings.cluster_name == settings.set_name else f", {num_clusters:,} {plural(settings.cluster_name)}"
+    return rows + of
 
 
 def _cold_labels(cold_customers: ArrayLike, labels: Mapping[str, Any], num_rows: int) -> list[str]:

@@ -30,6 +30,7 @@ from contextual_bert.evaluation.study_tables import (
     paper_table,
     rows_by_name,
 )
+from contextual_bert.evaluation.tables import plural
 
 _WARNING = "Warning: "
 
@@ -180,7 +181,7 @@ class Study(JsonText):
         text = (
             "The oracle knows how the data were made: no scorer can do better but by chance. The gap is the "
             "difference in cross-entropy on the same masked positions, with a paired bootstrap over "
-            f"{self.against_oracle.num_clusters:,} {self.against_oracle.settings.cluster_name}s."
+            f"{self.against_oracle.num_clusters:,} {plural(self.against_oracle.settings.cluster_name)}."
         )
         picture = Picture(
             "gap_to_oracle.png", "Nats above the oracle; 0 is the best possible.", f"Gaps in nats: {gaps}."

@@ -33,6 +33,7 @@ from contextual_bert.evaluation.learning import LearningCurve
 from contextual_bert.evaluation.metrics import CALIBRATION_ERROR, CROSS_ENTROPY
 from contextual_bert.evaluation.plots import draw_reliability
 from contextual_bert.evaluation.report import Report
+from contextual_bert.evaluation.tables import plural
 
 CostName = Literal["training_seconds", "parameters"]
 _COST_LABELS = {"training_seconds": "training time (s)", "parameters": "parameters (number)"}
@@ -128,7 +129,8 @@ def plot_gap_to_oracle(against_oracle: Comparison, path: str | Path) -> Path:
     set_title(
         figure,
         f"Gap to {against_oracle.reference}",
-        f"{whiskers}{against_oracle.num_clusters:,} {settings.cluster_name}s; dashed: {against_oracle.reference}",
+        f"{whiskers}{against_oracle.num_clusters:,} {plural(settings.cluster_name)}; "
+        f"dashed: {against_oracle.reference}",
     )
     return save_picture(figure, path)
 

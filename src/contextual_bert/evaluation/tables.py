@@ -123,6 +123,16 @@ def render_rich(heading: str, tables: Sequence[Table], notes: Sequence[str]) -> 
     )
 
 
+def plural(name: str) -> str:
+    """Several of what a column is named after.
+
+    Example:
+        >>> plural("customer"), plural("address")
+        ('customers', 'addresses')
+    """
+    return f"{name}es" if name.endswith(("s", "x", "ch", "sh")) else f"{name}s"
+
+
 def interval_cell(interval: Interval, metric: Metric, *, is_signed: bool = False) -> str:
     """Value and interval with the metric's digits.
 

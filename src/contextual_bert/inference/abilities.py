@@ -3,7 +3,7 @@
 The reasons are those with which the others refuse, or with which they say that nothing changed. Paper: not there.
 """
 
-from contextual_bert.inference.explanation import why_no_explanation
+from contextual_bert.inference.explaining.explanation import why_no_explanation
 from contextual_bert.inference.guidance import why_no_guidance
 from contextual_bert.inference.pipeline import CompletionPipeline
 

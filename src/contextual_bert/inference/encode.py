@@ -27,13 +27,13 @@ def encode_sets(sets: SetTable, processor: ContextualBertProcessor, *, file: str
     try:
         context = encode_table(processor.schema, sets.table, file=file).tensors if processor.schema is not None else {}
     except DataError as error:
-        raise placed(error, sets, file=file) from error
+        raise placed(error, sets.rows, file=file) from error
     return SetDataset(np.where(ids < 0, UNKNOWN_ID, ids), sets.offsets, context=context, example_ids=sets.rows)
 
 
-def placed(error: DataError, sets: SetTable, *, file: str | None) -> DataError:
-    """The same error with the row of the file, where it names a row of these sets."""
-    row = int(sets.rows[error.row]) if error.row is not None else None
+def placed(error: DataError, rows: NDArray[np.int64], *, file: str | None) -> DataError:
+    """The same error with the row of the file, where it names one of these rows by its place among them."""
+    row = int(rows[error.row]) if error.row is not None else None
     return DataError(error.problem, file=file, row=row, column=error.column, fix=error.fix)
 
 

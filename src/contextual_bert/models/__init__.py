@@ -7,7 +7,7 @@ from contextual_bert.models.configuration_contextual_bert import (
     check_layout,
 )
 from contextual_bert.models.context_state import ContextState
-from contextual_bert.models.label_ranks import rank_labels
+from contextual_bert.models.label_ranks import best_labels, label_logits, rank_labels
 from contextual_bert.models.masked_lm import IGNORED_LABEL, ContextualBertForMaskedLM, MaskedScores
 from contextual_bert.models.modeling_contextual_bert import ContextualBertModel, ContextualBertPreTrainedModel
 from contextual_bert.models.parameters import (
@@ -47,8 +47,10 @@ __all__ = [
     "MaskedScores",
     "ParameterCount",
     "Table1Row",
+    "best_labels",
     "check_layout",
     "count_parameters",
+    "label_logits",
     "matching_sizes",
     "rank_labels",
     "register_auto_classes",

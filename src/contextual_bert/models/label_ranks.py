@@ -1,12 +1,29 @@
 """Where the true label stands among all: for texts and words what the masked-item head says of items.
 
-It knows logits and labels only.
+It knows logits and labels only, and of a chain of labels what it says of each place.
 """
+
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from contextual_bert.models.masked_lm import MaskedScores
+from contextual_bert.models.masked_lm import IGNORED_LABEL, MaskedScores
+
+
+class LabelChain(Protocol):
+    """Labels that are read together, such as ``contextual_bert.baselines.LinearChainCRF``; a model has it as ``crf``.
+
+    Both take the logits (batch, length, labels) and where there is a label (batch, length).
+    """
+
+    def marginals(self, emissions: Tensor, is_in_chain: Tensor) -> Tensor:
+        """The log-probability (batch, length, labels) of each label at each place."""
+        ...
+
+    def decode(self, emissions: Tensor, is_in_chain: Tensor) -> Tensor:
+        """The labels (batch, length) that are the most likely ones together."""
+        ...
 
 
 @torch.no_grad()
@@ -33,3 +50,42 @@ def rank_labels(logits: Tensor, labels: Tensor) -> MaskedScores:
     return MaskedScores(
         own.squeeze(1), (shares > own).sum(dim=-1), (shares == own).sum(dim=-1), shares.amax(dim=-1).exp()
     )
+
+
+def label_logits(model: Any, logits: Tensor, labels: Tensor) -> Tensor:
+    """Logits whose softmax is the probability of each label at its place: of a chain of labels the marginal one.
+
+    Shapes:
+        logits (batch, ..., labels), labels (batch, ...), -100 where nothing is asked -> as the logits.
+
+    Args:
+        model: what gave the logits; its ``crf``, if it has one, is the chain.
+        logits: what it gave.
+        labels: the true ones; of a chain they say where it passes, and nothing else.
+
+    Relation to its siblings:
+        ``best_labels`` says which label is chosen.
+
+    Example:
+        >>> label_logits(torch.nn.Identity(), torch.tensor([[2.0, 0.0]]), torch.tensor([1]))
+        tensor([[2., 0.]])
+    """
+    chain: LabelChain | None = getattr(model, "crf", None)
+    return logits if chain is None else chain.marginals(logits, labels != IGNORED_LABEL)
+
+
+def best_labels(model: Any, logits: Tensor, labels: Tensor) -> Tensor:
+    """The label that is chosen at each place: the best one there, of a chain that of the best sequence.
+
+    Shapes:
+        logits (batch, ..., labels), labels (batch, ...), -100 where nothing is asked -> as the labels.
+
+    Args:
+        model, logits, labels: as for ``label_logits``.
+
+    Example:
+        >>> best_labels(torch.nn.Identity(), torch.tensor([[2.0, 0.0]]), torch.tensor([1]))
+        tensor([0])
+    """
+    chain: LabelChain | None = getattr(model, "crf", None)
+    return logits.argmax(dim=-1) if chain is None else chain.decode(logits, labels != IGNORED_LABEL)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields
 
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.inference.explanation import MAX_EXACT_FIELDS
+from contextual_bert.inference.explaining.explanation import MAX_EXACT_FIELDS
 
 SHORTEST_KEY = 16
 

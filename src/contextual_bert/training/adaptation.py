@@ -4,11 +4,16 @@ The weights that no BERT has (the method's, the context encoder's, the head's) a
 here. Paper: MA-BERT's controls freeze BERT; Hu et al. (2021), "LoRA".
 """
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import ConfigurationError, did_you_mean
 from contextual_bert.models import ContextualBertPreTrainedModel
 from contextual_bert.models.pretrained import is_new
+from contextual_bert.training.arguments import check_share
+
+LORA_SETTINGS = ("rank", "alpha", "dropout")
 
 
 def freeze_bert(model: ContextualBertPreTrainedModel) -> None:
@@ -30,7 +35,7 @@ def unfreeze_bert(model: ContextualBertPreTrainedModel) -> None:
     model.requires_grad_(True)
 
 
-def add_lora(model: ContextualBertPreTrainedModel, *, rank: int = 8, alpha: int = 16, dropout: float = 0.0) -> Any:
+def add_lora(model: ContextualBertPreTrainedModel, *, rank: int = 8, alpha: float = 16, dropout: float = 0.0) -> Any:
     """The model with low-rank changes of BERT's queries and values; of BERT nothing else is trained.
 
     The PeftModel goes into any Trainer; afterwards ``merge_and_unload().save_pretrained(folder)`` gives an ordinary
@@ -43,25 +48,64 @@ def add_lora(model: ContextualBertPreTrainedModel, *, rank: int = 8, alpha: int 
         dropout: of what the changes read.
 
     Raises:
-        ConfigurationError: peft is not installed; a rank below 1.
+        ConfigurationError: peft is not installed; a rank below 1, an alpha that is not above 0, a dropout that is no
+            share.
 
     Reference:
         Hu et al. (2021), "LoRA: Low-Rank Adaptation of Large Language Models", section 4.
     """
-    try:
-        from peft import LoraConfig, get_peft_model  # noqa: PLC0415  (an optional extra)
-    except ImportError as error:
-        raise ConfigurationError("LoRA needs peft. Install it: pip install 'contextual-bert[text]'.") from error
-    if rank < 1:
-        raise ConfigurationError(f"rank={rank}: give 1 or more.")
-    settings = LoraConfig(
+    check_lora({"rank": rank, "alpha": alpha, "dropout": dropout})
+    peft = required_peft()
+    settings = peft.LoraConfig(
         r=rank,
         lora_alpha=alpha,
         lora_dropout=dropout,
         target_modules=r".*\.attention\.self\.(query|value)",
         modules_to_save=_new_modules(model),
     )
-    return get_peft_model(model, settings)
+    return peft.get_peft_model(model, settings)
+
+
+def check_lora(settings: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError for a name that is no setting of ``add_lora``, or a value that cannot work.
+
+    Example:
+        >>> check_lora({"rank": 4, "alpha": 8})
+    """
+    for name, value in settings.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if name not in LORA_SETTINGS:
+            raise ConfigurationError(f"No setting {name!r} of LoRA. {did_you_mean(name, LORA_SETTINGS)}")
+        if name == "rank" and not (is_number and isinstance(value, int) and value >= 1):
+            raise ConfigurationError(f"rank={value!r}: give 1 or more, a whole number.")
+        if name == "alpha" and not (is_number and 0 < value < math.inf):
+            raise ConfigurationError(f"alpha={value!r}: give a number above 0.")
+        if name == "dropout":
+            check_share(name, value)
+
+
+def required_peft() -> Any:
+    """The package peft.
+
+    Raises:
+        ConfigurationError: it is not installed.
+    """
+    try:
+        import peft  # noqa: PLC0415  (an optional extra)
+    except ImportError as error:
+        raise ConfigurationError("LoRA needs peft. Install it: pip install 'contextual-bert[text]'.") from error
+    return peft
+
+
+def train_new_weights(model: ContextualBertPreTrainedModel) -> None:
+    """Train every weight that no BERT has beside what is trained already: in the model of a PeftModel, too.
+
+    What peft saves are modules, so ``add_lora`` leaves out a new weight that stands beside one of the checkpoint's: the
+    output bias of a masked model, whose matrix is that of the words.
+    """
+    for name, weight in model.named_parameters():
+        if is_new(name, model) and ".original_module." not in name:  # what peft keeps of a module before training
+            weight.requires_grad_(True)
 
 
 def _new_modules(model: ContextualBertPreTrainedModel) -> list[str]:

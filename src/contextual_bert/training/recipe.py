@@ -13,6 +13,7 @@ from typing import Any, Literal, Self, get_args
 from contextual_bert.data import SetPolicy
 from contextual_bert.errors import ConfigurationError, RunDirectoryError, did_you_mean
 from contextual_bert.models import ContextualBertConfig
+from contextual_bert.training.adaptation import check_lora
 from contextual_bert.training.arguments import SHARES, check_settings
 from contextual_bert.training.text_task import TextTask
 
@@ -20,7 +21,7 @@ FORMAT = "contextual-bert recipe 1"
 RECIPE_FILE = "recipe.json"
 SplitBy = Literal["customer", "time", "row"]
 ItemVectors = Literal["cooccurrence", "random"]
-TrainedWeights = Literal["all", "new"]
+TrainedWeights = Literal["all", "new", "lora"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +49,13 @@ class Recipe:
         item_vectors: what a new model starts with: "cooccurrence" takes the first vectors of the items from which items
             are together in the training sets (docs/decisions/010), "random" draws them like all other weights; None is
             "cooccurrence", or with ``init_from`` the vectors of that run.
-        trained_weights: for texts: "all", or "new", which leaves the checkpoint's as they are.
+        trained_weights: for texts: "all"; "new", which leaves the checkpoint's as they are; or "lora", which adds
+            low-rank changes of its queries and values to what is new.
+        lora: ``rank``, ``alpha`` and ``dropout`` of ``add_lora`` that differ from its defaults.
         model: fields of ContextualBertConfig that differ from ``DEFAULT_MODEL``.
         training: fields of ContextualTrainingArguments that differ from its defaults.
-        patience: stop after so many epochs without a better validation cross-entropy; None never stops early.
+        patience: stop after so many epochs without a better validation cross-entropy, of tags accuracy; None never
+            stops early.
         init_from: run directory to start from; its vocabulary is kept and new items are appended.
         device: "auto", "cpu", "cuda" or "mps".
         dtype: "float32" or "bfloat16" (autocast).
@@ -84,6 +88,7 @@ class Recipe:
     is_context_shuffled: bool = False
     item_vectors: ItemVectors | None = None
     trained_weights: TrainedWeights = "all"
+    lora: Mapping[str, Any] = field(default_factory=dict[str, Any])
     model: Mapping[str, Any] = field(default_factory=dict[str, Any])
     training: Mapping[str, Any] = field(default_factory=dict[str, Any])
     patience: int | None = None
@@ -119,13 +124,7 @@ class Recipe:
                     f"item_vectors={self.item_vectors!r} is for a new model, and this one starts from "
                     f"{self.init_from}, whose vectors are kept. Leave one of the two out."
                 )
-        if self.trained_weights not in get_args(TrainedWeights) or (
-            self.texts is None and self.trained_weights != "all"
-        ):
-            raise ConfigurationError(
-                f"trained_weights={self.trained_weights!r}: give 'all', or for texts, where a checkpoint is started "
-                "from, 'new'."
-            )
+        self._check_trained_weights()
         if self.name is not None and not re.fullmatch(r"\w[\w.-]*", self.name):
             raise ConfigurationError(f"name={self.name!r} names a folder: give letters, digits, '_', '-' and '.'.")
         if self.patience is not None and self.patience < 1:
@@ -142,6 +141,24 @@ class Recipe:
             raise ConfigurationError(
                 "masks_per_set is for sets of items. For texts, mask_rate says what share of the tokens is hidden."
             )
+
+    def _check_trained_weights(self) -> None:
+        allowed = get_args(TrainedWeights)
+        if self.trained_weights not in allowed:
+            raise ConfigurationError(
+                f"trained_weights={self.trained_weights!r}. {did_you_mean(self.trained_weights, allowed)}"
+            )
+        if self.trained_weights != "all" and (self.texts is None or self.texts.is_from_scratch):
+            raise ConfigurationError(
+                f"trained_weights={self.trained_weights!r} is for texts, where a checkpoint's weights are started "
+                "from. Give 'all', or leave it out."
+            )
+        if self.lora and self.trained_weights != "lora":
+            raise ConfigurationError(
+                f"lora={dict(self.lora)} needs trained_weights='lora' (--trained-weights lora), and it is "
+                f"{self.trained_weights!r}. Leave one of the two out."
+            )
+        check_lora(self.lora)
 
     @property
     def label(self) -> str:

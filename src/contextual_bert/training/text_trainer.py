@@ -1,7 +1,8 @@
 """A Trainer for labelled texts: batches of one length, and an evaluation that is exact over the data set.
 
 A plain Trainer trains the same models; here, as for sets, the order of training is a pure function of the seed and the
-best epoch is chosen by the cross-entropy over all labels. It knows no method and no columns.
+best epoch is chosen by the cross-entropy over all labels, unless the arguments name another metric. It knows no method
+and no columns.
 """
 
 from typing import Any
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from transformers import EarlyStoppingCallback, EvalPrediction, TrainerCallback
 
 from contextual_bert.data import TextDataset
-from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor, rank_labels
+from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor, label_logits, rank_labels
 from contextual_bert.training.arguments import ContextualTrainingArguments
 from contextual_bert.training.context_dropout import with_context_dropout
 from contextual_bert.training.new_weights import NewWeightsTrainer
@@ -72,7 +73,8 @@ class TextTrainer(NewWeightsTrainer):
         labels = inputs.pop("labels")
         with torch.no_grad(), self.compute_loss_context_manager():
             outputs: Any = model(**inputs)
-        scores = rank_labels(outputs["logits"].flatten(0, -2), labels.flatten().clamp(min=0))
+        logits = label_logits(self.model, outputs["logits"], labels)
+        scores = rank_labels(logits.flatten(0, -2), labels.flatten().clamp(min=0))
         # As grids, which transformers pads and gathers; what has no label is left out when they are summed up.
         return None, tuple(column.view(labels.shape) for column in scores), labels
 

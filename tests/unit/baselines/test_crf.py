@@ -74,6 +74,41 @@ def test_the_decoded_sequence_is_the_best_of_all(seed: int) -> None:
         assert tuple(found[row, asked].tolist()) == max(scores, key=lambda labels: scores[labels].item())
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_marginals_are_sums_over_all_sequences(seed: int) -> None:
+    crf, emissions = crf_for(seed), emissions_for(seed + 1)
+    is_in_chain = LABELS != -100
+    found = crf.marginals(emissions, is_in_chain)
+    assert not found[~is_in_chain].any()
+    for row, asked in enumerate(is_in_chain):
+        scores = all_scores(crf, emissions[row, asked])
+        whole = torch.stack(list(scores.values())).logsumexp(0)
+        for place in range(int(asked.sum())):
+            for label in range(NUM_LABELS):
+                own = torch.stack([each for labels, each in scores.items() if labels[place] == label]).logsumexp(0)
+                torch.testing.assert_close(found[row, asked][place, label], own - whole)
+
+
+def test_the_marginals_are_the_gradient_of_the_normaliser_and_finite_where_it_vanishes() -> None:
+    crf, labels = crf_for(), torch.zeros(1, 300, dtype=torch.int64)
+    emissions = torch.randn(1, 300, NUM_LABELS, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    gradient = torch.autograd.grad(crf(emissions, labels).sum(), emissions)[0]
+    found = crf.marginals(emissions, labels == 0)
+    expected = torch.nn.functional.one_hot(labels, NUM_LABELS) - gradient
+    torch.testing.assert_close(found.exp(), expected, rtol=1e-4, atol=1e-5)
+    sure = torch.tensor([[[200.0, 0.0, 0.0], [0.0, 200.0, 0.0]]])
+    shares = crf.marginals(sure, torch.tensor([[True, True]]))
+    assert shares.isfinite().all()
+    assert (shares < -150).sum() == 4, "too small for a probability, not for its logarithm"
+
+
+def test_a_row_outside_every_chain_has_no_marginals() -> None:
+    is_in_chain = torch.tensor([[False] * 7, [True] * 7, [False] * 7])
+    found = crf_for().marginals(emissions_for(), is_in_chain)
+    assert found[[0, 2]].eq(0).all()
+    torch.testing.assert_close(found[1].exp().sum(-1), torch.ones(7))
+
+
 def test_the_chain_and_not_the_position_decides() -> None:
     crf = LinearChainCRF(2)
     with torch.no_grad():

@@ -16,7 +16,8 @@ import torch
 
 from contextual_bert.benchmark import attribute_run, attribution, evaluate_run, run, write_attribution
 from contextual_bert.benchmark.attribution import donor_of, with_permuted
-from contextual_bert.benchmark.set_evaluation import load_evaluation
+from contextual_bert.benchmark.checks import load_recipe
+from contextual_bert.benchmark.set_evaluation import load_sets
 from contextual_bert.data import SetDataset
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
 from contextual_bert.evaluation import FeatureImportances
@@ -91,7 +92,7 @@ def test_the_true_context_gives_the_numbers_of_the_run(found: FeatureImportances
 def test_a_rise_is_that_of_a_table_with_the_column_permuted(finished: Path, planted: Recipe, feature: str) -> None:
     """Another route: permute the raw values in the table, and evaluate that."""
     found = attribute_run(finished, seed=3).importances
-    rows = load_evaluation(finished).sets.rows
+    rows = load_sets(finished, load_recipe(finished)).sets.rows
     table = pq.read_table(planted.data)
     values = table.column(feature).to_pylist()
     donors = rows[donor_of(rows, feature=feature, number=0, seed=3)]

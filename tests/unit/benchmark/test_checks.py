@@ -61,6 +61,7 @@ def test_another_recipe_is_named(tmp_path: Path) -> None:
     check_same_recipe(RECIPE, tmp_path, split_digest="80e4")
     interrupted(tmp_path)
     check_same_recipe(replace(RECIPE, data="./days.parquet", device="cpu"), tmp_path, split_digest="80e4")
+    check_same_recipe(replace(RECIPE, split="elsewhere/split.json"), tmp_path, split_digest="80e4")
     with pytest.raises(ConfigurationError, match=r"training.learning_rate: 0.1 there, 0.2 here"):
         check_same_recipe(replace(RECIPE, training={"learning_rate": 0.2}), tmp_path, split_digest="80e4")
     with pytest.raises(ConfigurationError, match=r"training.learning_rate: 0.1 there, null here"):

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from contextual_bert.benchmark.study_report import cross_entropy_differences, findings
-from contextual_bert.evaluation import Cost, Role, Run, Scores, compare_runs
+from contextual_bert.benchmark.study_report import cross_entropy_differences, findings, label_findings
+from contextual_bert.evaluation import Cost, LabelledRows, Role, Run, Scores, compare_labels, compare_runs
 from contextual_bert.training import Recipe
 
 ROWS = 300
@@ -80,3 +80,15 @@ def test_one_customer_tells_nothing_of_leaks() -> None:
 
 def test_nothing_to_say_without_a_method() -> None:
     assert said(oracle=2.7) == []
+
+
+def test_labels_are_judged_by_what_people_count() -> None:
+    """Tags of eight texts of a name each: the reference finds none, one row all of them and one row half."""
+    truth = {"example_id": range(8), "position": [0] * 8, "true": [0] * 8, "names": ("B-place", "O")}
+    predicted = {"none": [1] * 8, "film": [0, 1] * 4, "concat": [0] * 8}
+    rows = [(name, 0, LabelledRows(predicted=each, **truth)) for name, each in predicted.items()]
+    (line,) = label_findings(compare_labels(rows, reference="none"))
+    assert line.startswith(
+        "By entity F1 (%): `none` 0.00; against it `concat` +100.00 [+100.00, +100.00], `film` +66.67 ["
+    )
+    assert label_findings(compare_labels(rows[:1], reference="none")) == []

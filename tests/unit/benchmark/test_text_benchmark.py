@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from contextual_bert.benchmark.tasks.text_benchmark import (
     run_text_study,
 )
 from contextual_bert.data import table_digest
+from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import DataError, UnknownNameError
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
@@ -69,7 +71,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "president": [f"president {number // 10}" for number in range(30)],
         "party": ["a" if number < 15 else "b" for number in range(30)],
         "sotu_type": ["speech", "written"] * 15,
-        "text": [" ".join(words(100)) for _ in range(30)],
+        "text": [" ".join(words(240)) for _ in range(30)],
     }
     pq.write_table(pa.table(addresses), folder / "sotu" / "sotu.parquet")
     return folder
@@ -141,6 +143,7 @@ def test_single_domain_models_are_joined(source: Path, tmp_path: Path, checkpoin
     found = run_text_study(data, tmp_path / "runs", say=lambda _: None)
     assert [row.name for row in found.comparison.rows] == ["none", SINGLE]
     assert found.labels is not None
+    assert found.texts[0].startswith("By entity F1 (%): `none` ")
     groups = [group for group in found.labels.groups if group.feature == "domain"]
     assert {group.value: group.num_rows for group in groups} == dict.fromkeys(DOMAINS, 48)
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {"none", *(f"{SINGLE}_{name}" for name in DOMAINS)}
@@ -149,7 +152,13 @@ def test_single_domain_models_are_joined(source: Path, tmp_path: Path, checkpoin
 def test_addresses_become_passages(source: Path, tmp_path: Path, checkpoint: str) -> None:
     data = study_of("addresses", source, tmp_path / "data", checkpoint, rows={"none": 1})
     table = data.preparation.table
-    assert table.num_rows == 60
+    assert table.num_rows == 30 * 6
+    address, split = np.array(table.column("address").to_pylist()), data.preparation.split
+    assert {part: {*Counter(address[split.rows(part)].tolist()).values()} for part in PARTS} == {
+        "train": {6},
+        "validation": {2},  # the first and the fifth of six
+        "test": {2},
+    }
     assert {len(text.split()) for text in table.column("text").to_pylist()} == {40}
     assert data.preparation.processor.schema is not None
     assert set(data.preparation.processor.schema.names) == {"year", "president", "party", "form"}

@@ -43,6 +43,8 @@ def test_every_option_reaches_the_recipe() -> None:
         "compile_model": True,
         "settings": ["weight_decay=0"],
         "model": ["hidden_size=64"],
+        "trained_weights": None,
+        "lora": None,
         "conditioning": "concat",
         "seed": 4,
         "patience": 2,
@@ -64,3 +66,12 @@ def test_every_option_reaches_the_recipe() -> None:
     assert (policy.drop_items, policy.drop_prefixes, policy.min_count) == (("a", "b"), ("18",), 20)
     assert (policy.min_size, policy.max_size, policy.longer) == (4, 8, "sample")
     assert (policy.duplicates, policy.separator) == ("drop", ";")
+
+
+def test_low_rank_changes_are_asked_for_by_name() -> None:
+    texts = {"data": "days.csv", "text": "text", "label": "stars", "checkpoint": "bert"}
+    recipe = recipe_of({**texts, "trained_weights": "lora", "lora": ["rank=4", "alpha=8.5"]})
+    assert (recipe.trained_weights, recipe.lora) == ("lora", {"rank": 4, "alpha": 8.5})
+    assert recipe_of(texts).trained_weights == "all"
+    with pytest.raises(ConfigurationError, match="for instance --lora rank=4"):
+        recipe_of({**texts, "trained_weights": "lora", "lora": ["rank"]})

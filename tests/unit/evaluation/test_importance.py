@@ -196,7 +196,24 @@ items, higher is better; ties get their expected rank; with one target recall@k 
 def test_without_customers_each_set_is_a_cluster():
     made = measure_importances(scored(TRUE), {"half": [scored(TRUE[HALF])]}, together=[scored(TRUE[HALF])])
     assert made.num_clusters == SETS
-    assert "80 sets, 80 sets" in made.to_markdown()
+    page = made.to_markdown()
+    assert "160 masked positions of 80 sets\n" in page
+    assert "paired bootstrap over 80 sets" in page
+
+
+def test_rows_are_called_what_they_are():
+    settings = EvaluationSettings(row_name="word", set_name="text", choice_name="label", num_resamples=100)
+    half = [scored(TRUE[HALF])]
+    made = measure_importances(scored(TRUE), {"half": half}, together=half, settings=settings)
+    page = made.to_markdown()
+    assert "## What the model takes from each feature: 160 words of 80 texts\n" in page
+    assert "permuting its values among the texts" in page
+    assert "each text gets the whole context of another one" in page
+    assert "bootstrap over 80 texts" in page
+    assert "of the true label in nats" in page
+    assert not {"set", "sets", "item", "items"} & set(page.replace(".", " ").replace(",", " ").split())
+    named = measure_importances(scored(TRUE), {"half": half}, together=half, clusters=CUSTOMERS, settings=settings)
+    assert "160 words of 80 texts, 40 customers\n" in named.to_markdown()
 
 
 def test_what_cannot_be_measured():

@@ -82,6 +82,17 @@ def test_axes_name_their_units(drawn, tmp_path):
     assert f"ECE {REPORT.calibration.error.value:.4f}" in title
 
 
+def test_rows_are_called_what_they_are(drawn, tmp_path):
+    settings = EvaluationSettings(num_resamples=100, row_name="word", set_name="text", choice_name="label")
+    comparison = compare_runs([Run("none", 0, SCORES)], reference="none", settings=settings)
+    report = evaluate_scores(SCORES, settings=settings, num_items=50)
+    for plot, evaluated in ((plot_comparison, comparison), (plot_recall, report), (plot_reliability, report)):
+        plot(evaluated, tmp_path / "plot.png")
+    written = [axes.get_ylabel() for figure in drawn for axes in figure.axes] + [each.get_suptitle() for each in drawn]
+    assert not [text for text in written if "position" in text or "item" in text]
+    assert sum("120 words" in text for text in written) == 3
+
+
 def test_points_stand_where_the_numbers_are(drawn, tmp_path):
     plot_comparison(COMPARISON, tmp_path / "plot.png")
     left = drawn[0].axes[0]

@@ -12,9 +12,9 @@ import torch
 from contextual_bert.conditioning import METHODS
 from contextual_bert.errors import ConfigurationError, ContextualBertError, RunDirectoryError
 from contextual_bert.inference import CompletionPipeline, OnnxCompletionPipeline, export_onnx
-from contextual_bert.inference import export as exporting
-from contextual_bert.inference.completion_graph import example
-from contextual_bert.inference.onnx_model import OnnxModel
+from contextual_bert.inference.exported import export as exporting
+from contextual_bert.inference.exported.completion_graph import example
+from contextual_bert.inference.exported.onnx_model import OnnxModel
 from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor
 from contextual_bert.testing.miniature import ITEMS, RECORDS, SETS, drawn_anew, miniature_config, miniature_schema
 

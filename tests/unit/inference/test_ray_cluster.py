@@ -18,8 +18,8 @@ from contextual_bert.inference import (
     RayCluster,
     complete_table,
     complete_table_on_ray,
-    ray_cluster,
 )
+from contextual_bert.inference.tables import ray_cluster
 
 ray: Any = pytest.importorskip("ray")
 SETTINGS = BulkSettings(keep=["who"], constraints={"repeats": True}, top_k=3, batch_size=4)

@@ -13,9 +13,10 @@ import pytest
 import torch
 
 from contextual_bert.errors import ContextualBertError, DataError, RunDirectoryError, UnknownNameError
-from contextual_bert.inference import BulkSettings, CompletionPipeline, complete_table, shard_worker
-from contextual_bert.inference.shard_worker import ShardJob, ShardWorker, error_of, in_words, packed, unpacked
-from contextual_bert.inference.shards import ShardPlan
+from contextual_bert.inference import BulkSettings, CompletionPipeline, complete_table
+from contextual_bert.inference.tables import shard_worker
+from contextual_bert.inference.tables.shard_worker import ShardJob, ShardWorker, error_of, in_words, packed, unpacked
+from contextual_bert.inference.tables.shards import ShardPlan
 
 HOST = socket.gethostname()
 

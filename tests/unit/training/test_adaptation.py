@@ -9,9 +9,11 @@ import torch
 from contextual_bert.conditioning import METHODS
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertForSequenceClassification
+from contextual_bert.models.pretrained import is_new
 from contextual_bert.testing import miniature_batch, miniature_config
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import add_lora, freeze_bert, unfreeze_bert
+from contextual_bert.training.adaptation import check_lora, train_new_weights
 
 LABELS = torch.tensor([0, 2, 1, 1])
 ALL_METHODS = pytest.mark.parametrize("method_name", sorted(METHODS))
@@ -86,9 +88,43 @@ def test_lora_starts_where_the_model_is_and_merges(method_name: str, batch: dict
         torch.testing.assert_close(again(**inputs).logits, after, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"rank": 0}, "rank=0: give 1 or more"),
+        ({"rank": 1.5}, "rank=1.5: give 1 or more"),
+        ({"rank": True}, "rank=True"),
+        ({"alpha": 0}, "alpha=0: give a number above 0"),
+        ({"alpha": "8"}, "alpha='8'"),
+        ({"dropout": 1}, "dropout=1: give a share"),
+        ({"rnk": 4}, "'rnk' of LoRA. Did you mean 'rank'"),
+    ],
+)
+def test_settings_that_no_lora_has(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        check_lora(settings)
+    if "rnk" not in settings:
+        with pytest.raises(ConfigurationError, match=words):
+            add_lora(model_of("none"), **settings)
+
+
 def test_lora_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigurationError, match="rank=0: give 1 or more"):
-        add_lora(model_of("none"), rank=0)
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'contextual-bert\[text\]'"):
         add_lora(model_of("none"))
+
+
+@ALL_METHODS
+def test_beside_the_changes_every_new_weight_is_trained(method_name: str) -> None:
+    pytest.importorskip("peft")
+    layout: dict[str, Any] = {"has_position_embeddings": True, "has_bert_start": True, "num_extra_layers": 1}
+    model = drawn_anew(ContextualBertForMaskedLM(miniature_config(method_name, **layout)))
+    names = {id(weight): name for name, weight in model.named_parameters()}
+    new = {name for name in names.values() if is_new(name, model)}
+    inner = add_lora(model, rank=2).get_base_model()
+    assert not inner.cls.predictions.bias.requires_grad
+    train_new_weights(inner)
+    trained = {name for name, weight in inner.named_parameters() if weight.requires_grad}
+    low_rank = {name for name in trained if "lora_" in name}
+    assert len(low_rank) == 2 * 2 * (inner.config.num_hidden_layers - 1)
+    assert {name.replace(".modules_to_save.default", "") for name in trained - low_rank} == new

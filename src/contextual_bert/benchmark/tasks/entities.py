@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from contextual_bert.benchmark.checks import TAG_BASELINES
 from contextual_bert.benchmark.reporting import cluster_numbers
 from contextual_bert.benchmark.run_files import is_complete, load_run
 from contextual_bert.benchmark.runner import run_directory, train_missing
@@ -44,7 +45,7 @@ SIZES = {
         max_length=128,
     ),
     "full": TextSize(
-        seeds=dict.fromkeys((*METHODS, "global_state_update_shuffled", SINGLE, "bilstm", "bilstm_context"), 3),
+        seeds=dict.fromkeys((*METHODS, "global_state_update_shuffled", SINGLE, *TAG_BASELINES), 3),
         training=TRAINING,
         max_length=192,
     ),

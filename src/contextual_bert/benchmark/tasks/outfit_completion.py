@@ -12,7 +12,7 @@ from typing import Any
 from contextual_bert.benchmark.oracle_run import oracle_run
 from contextual_bert.benchmark.preparation import Preparation, prepare
 from contextual_bert.benchmark.study_report import study
-from contextual_bert.benchmark.table_rows import table_rows
+from contextual_bert.benchmark.table_rows import named_rows, table_rows
 from contextual_bert.benchmark.task import TaskCard
 from contextual_bert.benchmark.world_files import OUTFITS_FILE, write_world
 from contextual_bert.data import StylistWorld
@@ -126,10 +126,7 @@ class StudyData:
         """
         base = replace(self.preparation.recipe, model=MODEL, training=self.size.training)
         every = table_rows(base, baseline_training=self.size.baseline_training)
-        for name in names:
-            if name not in every:
-                raise UnknownNameError(f"No row {name!r} in this study. {did_you_mean(name, every)}")
-        return {name: every[name] for name in names or every}
+        return named_rows(every, names or [*every])
 
     def row(self, name: str) -> Recipe:
         """One row's recipe, as it is or to make another row of: ``replace(data.row("film"), name="film_wide", ...)``.

@@ -12,7 +12,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
+from contextual_bert.benchmark.checks import TAG_BASELINES
 from contextual_bert.benchmark.study_report import study
+from contextual_bert.benchmark.table_rows import named_rows
 from contextual_bert.benchmark.task import TaskCard
 from contextual_bert.benchmark.text_preparation import TextPreparation, prepare_texts
 from contextual_bert.data import read_table, table_digest
@@ -92,10 +94,7 @@ class TextStudyData:
             UnknownNameError: no such row.
         """
         every = text_rows(replace(self.preparation.recipe, training=self.size.training), self.size.baseline_training)
-        for name in names:
-            if name not in every:
-                raise UnknownNameError(f"No row {name!r} in this study. {did_you_mean(name, every)}")
-        return {name: every[name] for name in names or [row for row in every if row in self.size.seeds]}
+        return named_rows(every, names or [row for row in every if row in self.size.seeds])
 
 
 def text_rows(base: Recipe, baseline_training: Mapping[str, Any]) -> dict[str, Recipe]:
@@ -127,7 +126,7 @@ def text_rows(base: Recipe, baseline_training: Mapping[str, Any]) -> dict[str, R
         ),
         *(
             replace(base, conditioning=name, training=baseline_training, model={})
-            for name in (*LABEL_BASELINES, "popularity", "context_popularity")
+            for name in dict.fromkeys((*LABEL_BASELINES, *TAG_BASELINES, "popularity", "context_popularity"))
         ),
     ]
     return {recipe.label: recipe for recipe in recipes}

@@ -14,11 +14,11 @@ from typing import cast
 import pyarrow as pa
 
 from contextual_bert.data import read_table
-from contextual_bert.inference.bulk import BulkSettings, TableCompleter
 from contextual_bert.inference.pipeline import CompletionPipeline
-from contextual_bert.inference.ray_cluster import RayCluster, connected, lost_workers, ray_data, workers_of
-from contextual_bert.inference.shard_worker import ShardJob, ShardWorker, error_of, packed
-from contextual_bert.inference.shards import BulkReport, ShardCounts, ShardPlan
+from contextual_bert.inference.tables.bulk import BulkSettings, TableCompleter
+from contextual_bert.inference.tables.ray_cluster import RayCluster, connected, lost_workers, ray_data, workers_of
+from contextual_bert.inference.tables.shard_worker import ShardJob, ShardWorker, error_of, packed
+from contextual_bert.inference.tables.shards import BulkReport, ShardCounts, ShardPlan
 
 
 def complete_table_on_ray(

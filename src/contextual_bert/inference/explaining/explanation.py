@@ -14,10 +14,15 @@ from numpy.typing import NDArray
 from contextual_bert.context import Categorical, Feature, Numerical
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.encode import bin_names
-from contextual_bert.inference.explained import Counterfactual, Explanation, FieldContribution, ItemContribution
+from contextual_bert.inference.explaining.explained import (
+    Counterfactual,
+    Explanation,
+    FieldContribution,
+    ItemContribution,
+)
+from contextual_bert.inference.explaining.question import Question
+from contextual_bert.inference.explaining.shapley import shapley_values
 from contextual_bert.inference.pipeline import MASK, CompletionPipeline
-from contextual_bert.inference.question import Question
-from contextual_bert.inference.shapley import shapley_values
 
 MAX_EXACT_FIELDS = 12
 FIRST_VALUE = {Categorical: 2, Numerical: 1}  # the ids before it are missing and unknown

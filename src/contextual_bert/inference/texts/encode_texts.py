@@ -17,7 +17,7 @@ from contextual_bert.context import encode_table
 from contextual_bert.data import TextDataset
 from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.inference.text_layout import (
+from contextual_bert.inference.texts.text_layout import (
     NO_START,
     Layout,
     Truncation,

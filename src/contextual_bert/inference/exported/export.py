@@ -20,8 +20,14 @@ from torch import Tensor, nn
 
 from contextual_bert.errors import ConfigurationError, ContextualBertError, did_you_mean
 from contextual_bert.evaluation.whole_files import replacing_directory
-from contextual_bert.inference.completion_graph import CompletionGraph, ContextGraph, OutputMatrix, carried, example
-from contextual_bert.inference.onnx_model import COMPLETION_FILE, CONTEXT_FILE, INPUTS, OUTPUTS, OnnxModel
+from contextual_bert.inference.exported.completion_graph import (
+    CompletionGraph,
+    ContextGraph,
+    OutputMatrix,
+    carried,
+    example,
+)
+from contextual_bert.inference.exported.onnx_model import COMPLETION_FILE, CONTEXT_FILE, INPUTS, OUTPUTS, OnnxModel
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.models import ContextualBertForMaskedLM
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.inference.completion_graph import Example, state_from
+from contextual_bert.inference.exported.completion_graph import Example, state_from
 from contextual_bert.models import ContextState, ContextualBertConfig, ContextualBertForMaskedLM
 
 CONTEXT_FILE, COMPLETION_FILE = "context.onnx", "completion.onnx"

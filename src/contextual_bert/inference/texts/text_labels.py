@@ -12,7 +12,7 @@ from torch import Tensor
 from contextual_bert.data import TextDataset
 from contextual_bert.data.ragged import flat_index, offsets_of
 from contextual_bert.inference.guidance import guided_logits
-from contextual_bert.inference.text_layout import NO_START
+from contextual_bert.inference.texts.text_layout import NO_START
 from contextual_bert.models import ContextualBertConfig
 
 LABEL, PROBABILITY = "label", "probability"

@@ -1,6 +1,7 @@
 """Scores labelled texts or words: the log-probability and the rank of each true label, and which label was best.
 
-Anything that gives logits can be scored, a model or a baseline. It knows no metric and no column names.
+Anything that gives logits can be scored, a model or a baseline, with labels that are a chain or not. It knows no metric
+and no column names.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from contextual_bert.data import TextDataset
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import LabelledRows, Scores
 from contextual_bert.inference.scoring import ScoredSet, to_device
-from contextual_bert.models import IGNORED_LABEL, rank_labels
+from contextual_bert.models import IGNORED_LABEL, best_labels, label_logits, rank_labels
 
 
 def score_labels(
@@ -31,7 +32,8 @@ def score_labels(
     """Rank the true label of each text, or of each word, among all.
 
     Args:
-        model: gives logits; put it in ``eval()`` mode before.
+        model: gives logits; put it in ``eval()`` mode before. Where its labels are a chain, they are ranked by their
+            marginal probabilities and chosen together.
         dataset: the texts with their labels.
         names: of the labels, in the order of their ids.
         batch_size: texts a forward pass.
@@ -65,12 +67,14 @@ def score_labels(
         inputs = dataset.__getitems__(chosen)
         labels = inputs.pop("labels")
         with torch.no_grad(), autocast:
-            logits = model(**to_device(inputs, device))["logits"].float().cpu()
+            logits = model(**to_device(inputs, device))["logits"].float()
+        own = labels.to(device)
+        predicted, logits = best_labels(model, logits, own).cpu(), label_logits(model, logits, own).cpu()
         asked = labels != IGNORED_LABEL
         places = asked.view(len(chosen), -1).nonzero()
-        true, logits = labels[asked], logits[asked]
-        columns = (dataset.example_ids[chosen[places[:, 0]]], places[:, 1], true, logits.argmax(dim=-1))
-        ranks = rank_labels(logits, true)
+        true = labels[asked]
+        columns = (dataset.example_ids[chosen[places[:, 0]]], places[:, 1], true, predicted[asked])
+        ranks = rank_labels(logits[asked], true)
         parts.append(torch.stack([column.double() for column in (*columns, *ranks)], dim=1).numpy())
         if progress is not None:
             progress(min(start + batch_size, len(order)), len(order))

@@ -21,9 +21,9 @@ from contextual_bert.errors import (
     SchemaError,
     UnknownNameError,
 )
-from contextual_bert.inference.bulk import BulkSettings, TableCompleter
 from contextual_bert.inference.pipeline import CompletionPipeline
-from contextual_bert.inference.shards import MANIFEST, ShardCounts, complete_shard, model_digest
+from contextual_bert.inference.tables.bulk import BulkSettings, TableCompleter
+from contextual_bert.inference.tables.shards import MANIFEST, ShardCounts, complete_shard, model_digest
 
 ANSWER = pa.schema(
     [

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.scoring import to_device
-from contextual_bert.inference.text_layout import num_readable
+from contextual_bert.inference.texts.text_layout import num_readable
 from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor
 
 

@@ -24,8 +24,8 @@ from contextual_bert.data import read_table, table_digest, write_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
 from contextual_bert.evaluation.whole_files import replacing_directory
-from contextual_bert.inference.bulk import COLUMNS, ROW, BulkSettings, TableCompleter, item_lists
 from contextual_bert.inference.pipeline import CompletionPipeline
+from contextual_bert.inference.tables.bulk import COLUMNS, ROW, BulkSettings, TableCompleter, item_lists
 
 MANIFEST, DONE = "manifest.json", "_SUCCESS"
 FORMAT = "contextual-bert completions 1"

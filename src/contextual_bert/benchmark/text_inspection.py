@@ -1,0 +1,256 @@
+"""What is in a table of texts, before anything is trained: lengths, labels, features, faults. ``inspection`` does sets.
+
+A cell that ``train`` would stop at is counted and not raised, so that one look shows all that there is to mend. It
+loads a tokenizer only where it is asked to, no weights, and trains nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from contextual_bert.benchmark.inspection import Inspection, check_columns, fault_lines, split_of
+from contextual_bert.benchmark.text_preparation import label_names
+from contextual_bert.context import infer_schema
+from contextual_bert.data import Split, audit_texts, read_table
+from contextual_bert.data.text_audit import joined_words
+from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.evaluation.labels import has_grades
+from contextual_bert.inference import encode_texts, placed
+from contextual_bert.inference.texts.text_layout import is_list, is_text
+from contextual_bert.models import ContextualBertProcessor
+from contextual_bert.training import TextTask
+from contextual_bert.training.recipe import Recipe
+
+_UNLIMITED = 10**9
+_NUM_SHOWN = 12
+_BEGIN = "B-"
+_STOP = "train stops there; fill them in or leave the rows out"
+
+
+def inspect_texts(
+    recipe: Recipe,
+    *,
+    overrides: Mapping[str, str] | None = None,
+    source: pa.Table | None = None,
+    has_tokens: bool = True,
+) -> Inspection:
+    """Look at the table of texts of a recipe.
+
+    Args:
+        recipe: the table, its columns and the split, as for ``run``.
+        overrides: column -> a kind of feature or "ignore".
+        source: the table, where it was read already.
+        has_tokens: count the texts in tokens too, with the tokenizer of the recipe's checkpoint; False never loads it.
+
+    Raises:
+        ConfigurationError: the recipe is for sets.
+        CheckpointError: no tokenizer there.
+        DataError, UnknownNameError: a column that is missing or of another type.
+
+    Example:
+        >>> table = pa.table({"text": ["so it goes", "and so"] * 50, "mood": ["good", "bad"] * 50})
+        >>> recipe = Recipe(data="t.csv", texts=TextTask(checkpoint="bert-base-uncased", label="mood"))
+        >>> inspect_texts(recipe, source=table, has_tokens=False).reading[1]
+        'words a text: 2 to 3, half of them have 2 or fewer, 95% have 3 or fewer'
+    """
+    task = recipe.texts
+    if task is None:
+        raise ConfigurationError("This is a recipe for sets of items: look at it with inspect_table.")
+    table = read_table(recipe.data) if source is None else source
+    overrides = dict(overrides or {})
+    exclude = [
+        *(name for name in (task.text, task.pair, task.label, recipe.customer) if name is not None),
+        *recipe.exclude,
+    ]
+    check_columns((*exclude, *overrides), table, file=recipe.data)
+    split, sentence = split_of(recipe, table)
+    rows = split.rows("train") if split is not None else np.arange(table.num_rows)
+    training = table.take(pa.array(rows))
+    wanted = {name: kind for name, kind in overrides.items() if name not in exclude}
+    try:
+        found = infer_schema(training, exclude=exclude, overrides=wanted)
+    except DataError as error:
+        raise placed(error, rows, file=recipe.data) from error
+    looks = [_texts(table, recipe, task, has_tokens=has_tokens)]
+    looks.append(_labels(table, recipe, task, split) if task.label is not None else _Look([_HIDDEN], []))
+    kept = {note.column for note in found.notes if note.kind is not None}
+    columns = [name for name in table.column_names if name in kept]
+    leaks = (
+        audit_texts(
+            split,
+            table,
+            text=task.text,
+            pair=task.pair,
+            label=task.label,
+            customer=recipe.customer,
+            columns=columns,
+        )
+        if split is not None
+        else None
+    )
+    return Inspection(
+        schema=found.schema if found.schema.features else None,
+        notes=found.notes,
+        num_rows=len(training),
+        reading=tuple(line for look in looks for line in look.lines),
+        basis=(sentence,),
+        faults=(
+            *(fault for look in looks for fault in look.faults),
+            *(fault_lines(leaks) if leaks is not None else []),
+        ),
+    )
+
+
+_HIDDEN = "no --label: hidden words are learned (masked language model)"
+
+
+@dataclass(frozen=True)
+class _Look:
+    """Sentences on what was found, and on what is wrong with it."""
+
+    lines: list[str]
+    faults: list[str]
+
+
+def _texts(table: pa.Table, recipe: Recipe, task: TextTask, *, has_tokens: bool) -> _Look:
+    """How many texts there are, how long they are, and which have nothing to read."""
+    lines, faults = [f"{table.num_rows:,} rows"], list[str]()
+    readable = np.ones(table.num_rows, dtype=np.bool_)
+    for name in (task.text, *([task.pair] if task.pair is not None else [])):
+        column = table.column(name)
+        if not is_text(column.type) and not (is_list(column.type) and name == task.text):
+            fix = "Give a column of text, or of lists of words with --label naming lists of tags."
+            raise DataError(f"the column is of type {column.type}", file=recipe.data, column=name, fix=fix)
+        sizes = _num_words(column)
+        missing, empty = sizes < 0, sizes == 0
+        faults += _counted(missing, f"cells of {name!r} are missing", f"error: {{}}: {_STOP}")
+        faults += _counted(empty, f"cells of {name!r} are empty", "warning: {}: there is nothing to read")
+        readable &= ~missing
+        distinct = pc.count_distinct(joined_words(column), mode="only_valid").as_py()
+        lines[0] += f", {distinct:,} different texts in {name!r}"
+        if (sizes > 0).any():
+            lines.append(_sizes_line(sizes[sizes > 0], f"words a text{f' in {name!r}' if name == task.pair else ''}"))
+    if has_tokens and readable.any():
+        tokens = _tokens(table.take(pa.array(np.flatnonzero(readable))), recipe, task)
+        lines, faults = lines + tokens.lines, faults + tokens.faults
+    return _Look(lines, faults)
+
+
+def _tokens(table: pa.Table, recipe: Recipe, task: TextTask) -> _Look:
+    """How long the texts are for the checkpoint's tokenizer, and how many are cut."""
+    processor = ContextualBertProcessor.from_bert(task.checkpoint)
+    limit = min(task.max_length or processor.tokenizer.model_max_length, _UNLIMITED)
+    try:
+        dataset = encode_texts(table, processor, text=task.text, pair=task.pair, max_length=_UNLIMITED).dataset
+    except DataError as error:
+        raise DataError(error.problem, file=recipe.data, column=error.column, fix=error.fix) from error
+    sizes = dataset.sizes.numpy()
+    lines = [_sizes_line(sizes, "tokens a text, [CLS] and [SEP] included")]
+    if limit == _UNLIMITED:
+        return _Look(lines, ["warning: the tokenizer names no longest text, so none is cut: give --max-length"])
+    cut = int((sizes > limit).sum())
+    share = f"{cut:,} of {len(sizes):,} texts ({cut / len(sizes):.1%}) are" if cut else "no text is"
+    lines.append(f"{share} longer than {limit:,} tokens{' and cut' if cut else ''}")
+    return _Look(lines, [])
+
+
+def _labels(table: pa.Table, recipe: Recipe, task: TextTask, split: Split | None) -> _Look:
+    """The labels or tags and their shares, and what is wrong with them."""
+    name = str(task.label)
+    column, words = table.column(name), table.column(task.text)
+    has_tags = is_list(column.type)
+    if has_tags != is_list(words.type):
+        fix = "Tags are lists, a tag a word, and their texts lists of words; labels and their texts are no lists."
+        kinds = f"{column.type} and {task.text!r} of type {words.type}"
+        raise DataError(f"the column is of type {kinds}", file=recipe.data, column=name, fix=fix)
+    missing = pc.is_null(column, nan_is_null=True).to_numpy(zero_copy_only=False)
+    faults = _counted(missing, f"cells of {name!r} are missing", f"error: {{}}: {_STOP}")
+    if has_tags:
+        differing = _num_words(column) != _num_words(words)
+        faults += _counted(
+            differing & ~missing, "rows have another number of tags than words", "error: {}: train stops there"
+        )
+    values = pc.list_flatten(column) if has_tags else column
+    try:
+        names = label_names(values, recipe.data, name)
+    except DataError as error:
+        return _Look([], [*faults, f"error: {error}"])
+    counts = {str(each["values"]): int(each["counts"]) for each in pc.value_counts(values.drop_null()).to_pylist()}
+    return _Look(
+        _label_lines(names, counts, task, has_tags=has_tags),
+        [*faults, *_label_faults(names, counts, task, has_tags=has_tags), *_unlearnable(table, names, name, split)],
+    )
+
+
+def _label_lines(names: tuple[str, ...], counts: Mapping[str, int], task: TextTask, *, has_tags: bool) -> list[str]:
+    total = sum(counts.values())
+    is_scale = has_grades(names) and not has_tags
+    ordered = sorted(names, key=float) if is_scale else sorted(names, key=lambda name: -counts[name])
+    listed = ", ".join(f"{name} ({counts[name] / total:.1%})" for name in ordered[:_NUM_SHOWN])
+    more = f" and {len(names) - _NUM_SHOWN:,} more" if len(names) > _NUM_SHOWN else ""
+    lines = [f"{len(names):,} {'tags of ' + format(total, ',') + ' words' if has_tags else 'labels'}: {listed}{more}"]
+    begun = {tag.removeprefix(_BEGIN): counts[tag] for tag in ordered if has_tags and tag.startswith(_BEGIN)}
+    if begun:
+        lines.append(
+            f"{sum(begun.values()):,} entities: " + ", ".join(f"{name} {count:,}" for name, count in begun.items())
+        )
+    if is_scale and not task.is_ordinal and len(names) > 2:
+        lines.append("the labels are numbers: where they are grades of one scale, give --ordinal")
+    return lines
+
+
+def _label_faults(names: tuple[str, ...], counts: Mapping[str, int], task: TextTask, *, has_tags: bool) -> list[str]:
+    faults: list[str] = []
+    shown = ", ".join(names[:_NUM_SHOWN])
+    if task.is_ordinal and has_tags:
+        faults.append("warning: --ordinal is for the grades of texts, and these are tags: leave it out")
+    elif task.is_ordinal and not has_grades(names):
+        faults.append(
+            f"warning: --ordinal, but the labels are no numbers: their order would be that of the alphabet ({shown}); "
+            "give numbers"
+        )
+    elif task.is_ordinal and list(names) != sorted(names, key=float):
+        faults.append(
+            f"warning: --ordinal, but the grades are text, and as text their order is {shown}; make them whole numbers"
+        )
+    if not has_tags and len(names) > 2 and len(names) * 2 > sum(counts.values()):
+        faults.append("warning: hardly a label occurs twice: is this the column of labels? CSV holds no lists of tags")
+    return faults
+
+
+def _unlearnable(table: pa.Table, names: tuple[str, ...], label: str, split: Split | None) -> list[str]:
+    """Labels that no row of the training part has."""
+    if split is None:
+        return []
+    column = table.column(label).take(pa.array(split.rows("train")))
+    values = pc.list_flatten(column) if is_list(column.type) else column
+    known = {str(value) for value in pc.unique(values.drop_null()).to_pylist()}
+    lacking = [name for name in names if name not in known]
+    if not lacking:
+        return []
+    listed = ", ".join(lacking[:_NUM_SHOWN]) + (", ..." if len(lacking) > _NUM_SHOWN else "")
+    return [f"warning: no row of the training part has the label {listed}: it cannot be learned"]
+
+
+def _num_words(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Words of each cell, -1 where it is missing."""
+    counts = pc.list_value_length(column) if is_list(column.type) else pc.count_substring_regex(column, r"\S+")
+    return pc.fill_null(counts, -1).to_numpy().astype(np.int64)
+
+
+def _sizes_line(sizes: NDArray[np.int64], what: str) -> str:
+    half, most = (int(np.quantile(sizes, share, method="inverted_cdf")) for share in (0.5, 0.95))
+    return (
+        f"{what}: {sizes.min():,} to {sizes.max():,}, half of them have {half:,} or fewer, 95% have {most:,} or fewer"
+    )
+
+
+def _counted(mask: NDArray[np.bool_], what: str, sentence: str) -> list[str]:
+    """The sentence with how many rows it is about and which is the first, none where there is no such row."""
+    if not mask.any():
+        return []
+    return [sentence.format(f"{int(mask.sum()):,} {what} (the first in row {int(np.flatnonzero(mask)[0])})")]

@@ -1,0 +1,70 @@
+"""What is in a column, as numbers that can be counted and compared: for the audits of sets and of texts.
+
+It knows no split and no model, and judges nothing.
+"""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from contextual_bert.context.columns import is_list
+from contextual_bert.context.vocabulary import canonical_array
+from contextual_bert.data.hashing import hash_counters, hash_strings
+
+__all__ = ["codes_of", "is_identifier", "shuffled", "words_of"]
+
+_NEARLY_ALL_DISTINCT = 0.95
+_SEPARATORS = r"[\s,;|/\[\]\"']+"
+
+
+def is_identifier(column: pa.ChunkedArray) -> bool:
+    """Is this text or a whole number that hardly ever repeats, such as the number of an order?"""
+    kind = column.type
+    plain = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)
+    return plain and pc.count_distinct(column).as_py() > _NEARLY_ALL_DISTINCT * len(column)
+
+
+def shuffled(count: int) -> NDArray[np.int64]:
+    """The places in an order that has nothing to do with them, always the same: what chance is judged by."""
+    return np.argsort(hash_counters(0, np.arange(count)), kind="stable")
+
+
+def codes_of(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """One number for each distinct value, missing included."""
+    kind = column.type
+    if pa.types.is_nested(kind):
+        rows, words = words_of(column)
+        # The hash of a list is the sum over its elements, whatever their order.
+        sums = np.zeros(len(column), dtype=np.uint64)
+        np.add.at(sums, rows, hash_strings(words))
+        return np.unique(sums, return_inverse=True)[1].astype(np.int64)
+    plain = column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column
+    encoded = plain.combine_chunks().dictionary_encode(null_encoding="encode")
+    return encoded.indices.to_numpy().astype(np.int64)
+
+
+def words_of(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
+    """The row and the text of each word: a whole cell, and its elements or parts."""
+    kind = column.type
+    if is_list(kind):
+        sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy().astype(np.int64)
+        return _present(np.repeat(np.arange(len(column)), sizes), pc.list_flatten(column))
+    if pa.types.is_nested(kind):
+        return np.zeros(0, dtype=np.int64), pa.array([], pa.string())
+    rows, whole = _present(np.arange(len(column)), column)
+    pieces = pc.split_pattern_regex(whole, _SEPARATORS)
+    several = pc.greater(pc.list_value_length(pieces), 1)
+    pieces = pc.filter(pieces, several)
+    piece_rows = np.repeat(
+        rows[several.to_numpy(zero_copy_only=False)], pc.list_value_length(pieces).to_numpy(zero_copy_only=False)
+    )
+    return np.concatenate([rows, piece_rows]), pa.concat_arrays([whole, pc.list_flatten(pieces)])
+
+
+def _present(rows: NDArray[np.int64], values: Any) -> tuple[NDArray[np.int64], pa.Array]:
+    strings = canonical_array(values)
+    valid = pc.is_valid(strings)
+    return rows[valid.to_numpy(zero_copy_only=False)], strings.filter(valid).cast(pa.string())
