@@ -2,7 +2,8 @@
 
 The rows of Table 1 with their controls and baselines on real data, where no oracle is known. The raw file is read in
 the form that makes context matter: travel codes echo the other codes, and sleep, meals, grooming and television are in
-nearly every day, so they go; sets of 4 to 8 codes stay. Results: recipes/results/atus.
+nearly every day, so they go; sets of 4 to 8 codes stay. Report and runs: recipes/results/atus. What a report needs of a
+run is kept in the repository, its weights are not.
 
     python recipes/atus.py PATH/atus.parquet
 
@@ -10,6 +11,7 @@ A run that is complete is not run again, an interrupted one goes on; --report-on
 """
 
 import argparse
+import os
 from pathlib import Path
 
 from transformers.utils.logging import disable_progress_bar, set_verbosity_error
@@ -20,7 +22,7 @@ from contextual_bert.evaluation import write_study
 from contextual_bert.models import PAPER_CONTEXT_SIZE
 from contextual_bert.training import Recipe
 
-RESULTS = Path(__file__).parent / "results" / "atus"
+RESULTS = Path(os.path.relpath(Path(__file__).parent / "results" / "atus"))
 EVERYDAY = ("010101", "110101", "010201", "120303")  # sleeping, eating, grooming, television
 TRAVEL = "18"
 # Chosen on the validation part with `none` and `global_state_update`, see docs/log.md; every method has the same.
@@ -55,7 +57,7 @@ def main() -> None:
     parser.add_argument("data", help="atus.parquet")
     parser.add_argument("--rows", help="separated by commas; all of them if left out")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--runs", type=Path, default=Path("runs/atus"), help="run directories (default: runs/atus)")
+    parser.add_argument("--output", type=Path, default=RESULTS, help="folder of runs and report")
     parser.add_argument(
         "--report-only", action="store_true", help="train nothing, report on the runs that are complete"
     )
@@ -67,11 +69,11 @@ def main() -> None:
     found = study(
         "The American Time Use Survey: one of a day's activities, given the others and 31 columns about the person",
         [rows[name].with_seed(seed) for seed in range(arguments.seeds) for name in names],
-        arguments.runs,
+        arguments.output / "runs",
         preparation=ready,
         is_report_only=arguments.report_only,
     )
-    print(*found.texts, *write_study(found, RESULTS), sep="\n")
+    print(*found.texts, *write_study(found, arguments.output), sep="\n")
 
 
 if __name__ == "__main__":

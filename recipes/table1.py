@@ -1,8 +1,8 @@
 """Table 1 of the Contextual BERT paper on open data: the stylist world, where the best possible score is known.
 
 One function a row. What every method shares (sizes, budget, learning rate, masks) is in
-`contextual_bert.benchmark.tasks.outfit_completion`, and how it was found in docs/log.md. Results:
-recipes/results/table1-SIZE-WORLD.
+`contextual_bert.benchmark.tasks.outfit_completion`, and how it was found in docs/log.md. Report and runs:
+recipes/results/table1-SIZE-WORLD. What a report needs of a run is kept in the repository, its weights are not.
 
     python recipes/table1.py                                                 # small, with interactions: hours
     python recipes/table1.py --world additive --rows none,concat,global_state_update
@@ -13,6 +13,7 @@ A run that is complete is not run again, an interrupted one goes on; --report-on
 """
 
 import argparse
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from contextual_bert.benchmark.tasks.outfit_completion import SIZES, WORLDS, Stu
 from contextual_bert.evaluation import write_study
 from contextual_bert.training import Recipe
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(os.path.relpath(Path(__file__).parent / "results"))
 
 
 def none(data: StudyData) -> Recipe:
@@ -120,24 +121,24 @@ def main() -> None:
     parser.add_argument("--world", choices=WORLDS, default="interactions")
     parser.add_argument("--rows", default=",".join(row.__name__ for row in ROWS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--runs", type=Path, default=Path("runs"), help="worlds and run directories (default: runs)")
+    parser.add_argument("--output", type=Path, default=RESULTS, help="folder of worlds, runs and reports")
     parser.add_argument(
         "--report-only", action="store_true", help="train nothing, report on the runs that are complete"
     )
     arguments = parser.parse_args()
-    name = f"table1-{arguments.size}-{arguments.world}"
-    data = prepare_study(arguments.runs / name / "world", size=arguments.size, world=arguments.world)
+    output = arguments.output / f"table1-{arguments.size}-{arguments.world}"
+    data = prepare_study(output / "world", size=arguments.size, world=arguments.world)
     print(*data.preparation.lines(), sep="\n")
     functions = {row.__name__: row for row in ROWS}
     rows = [functions[row](data) for row in arguments.rows.split(",")]
     found = run_study(
         data,
-        arguments.runs / name / "runs",
+        output / "runs",
         rows=rows,
         num_seeds=arguments.seeds,
         is_report_only=arguments.report_only,
     )
-    print(*found.texts, *write_study(found, RESULTS / name), sep="\n")
+    print(*found.texts, *write_study(found, output), sep="\n")
 
 
 if __name__ == "__main__":

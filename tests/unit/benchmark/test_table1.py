@@ -25,11 +25,10 @@ def test_a_function_for_each_row_of_the_study(table1: ModuleType, tmp_path: Path
 
 
 def test_it_writes_the_report(table1: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table1, "RESULTS", tmp_path / "results")
     options = ["--size", "tiny", "--world", "additive", "--rows", "none,popularity", "--seeds", "1"]
-    monkeypatch.setattr(sys, "argv", ["table1.py", *options, "--runs", str(tmp_path / "runs")])
+    monkeypatch.setattr(sys, "argv", ["table1.py", *options, "--output", str(tmp_path)])
     table1.main()
-    folder = tmp_path / "results" / "table1-tiny-additive"
+    folder = tmp_path / "table1-tiny-additive"
     study = Study.from_json((folder / "study.json").read_text())
     assert [row.name for row in study.comparison.rows] == ["none", "popularity", "oracle"]
     assert "without interactions" in (folder / "report.md").read_text()
