@@ -37,7 +37,7 @@ TRAINING = {
 BASELINE_TRAINING = {"num_train_epochs": 30}
 
 
-def prepare_days(data: str) -> Preparation:
+def prepare_days(data: str, *, dtype: str = "bfloat16") -> Preparation:
     """Read and split the survey, its context scaled to the paper's 736 components."""
     recipe = Recipe(
         data=data,
@@ -46,7 +46,7 @@ def prepare_days(data: str) -> Preparation:
         policy=SetPolicy(drop_prefixes=(TRAVEL,), drop_items=EVERYDAY, min_count=20, min_size=4, max_size=8),
         model=MODEL,
         training=TRAINING,
-        dtype="bfloat16",
+        dtype=dtype,
     )
     return prepare(recipe).with_context_size(PAPER_CONTEXT_SIZE)
 
@@ -57,12 +57,15 @@ def main() -> None:
     parser.add_argument("data", help="atus.parquet")
     parser.add_argument("--rows", help="separated by commas; all of them if left out")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument(
+        "--dtype", choices=("bfloat16", "float32"), default="bfloat16", help="float32 where a processor must emulate it"
+    )
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder of runs and report")
     parser.add_argument(
         "--report-only", action="store_true", help="train nothing, report on the runs that are complete"
     )
     arguments = parser.parse_args()
-    ready = prepare_days(arguments.data)
+    ready = prepare_days(arguments.data, dtype=arguments.dtype)
     print(*ready.lines(), sep="\n")
     rows = table_rows(ready.recipe, baseline_training=BASELINE_TRAINING)
     names = arguments.rows.split(",") if arguments.rows else [*rows]

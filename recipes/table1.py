@@ -121,13 +121,16 @@ def main() -> None:
     parser.add_argument("--world", choices=WORLDS, default="interactions")
     parser.add_argument("--rows", default=",".join(row.__name__ for row in ROWS))
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument(
+        "--dtype", choices=("bfloat16", "float32"), default="bfloat16", help="float32 where a processor must emulate it"
+    )
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder of worlds, runs and reports")
     parser.add_argument(
         "--report-only", action="store_true", help="train nothing, report on the runs that are complete"
     )
     arguments = parser.parse_args()
     output = arguments.output / f"table1-{arguments.size}-{arguments.world}"
-    data = prepare_study(output / "world", size=arguments.size, world=arguments.world)
+    data = prepare_study(output / "world", size=arguments.size, world=arguments.world, dtype=arguments.dtype)
     print(*data.preparation.lines(), sep="\n")
     functions = {row.__name__: row for row in ROWS}
     rows = [functions[row](data) for row in arguments.rows.split(",")]

@@ -55,6 +55,7 @@ def outfit_completion(
         bool, typer.Option("--report-only", help="Train nothing; report on the runs that are complete.")
     ] = False,
     device: options.Device = "auto",
+    dtype: options.Dtype = "bfloat16",
 ) -> None:
     """Table 1 on open data: methods and controls in the stylist world, beside the best possible score."""
     from contextual_bert.benchmark.tasks.outfit_completion import CARD, prepare_study, run_study
@@ -62,7 +63,7 @@ def outfit_completion(
     calm_transformers()
     with resumable(output):
         with working("drawing and reading the outfits"):
-            data = prepare_study(output / "world", size=size, world=world, device=device)
+            data = prepare_study(output / "world", size=size, world=world, device=device, dtype=dtype)
         remark(*CARD.lines(), *data.preparation.lines())
         chosen = [*data.rows(listed(rows)).values()]
         found = run_study(
@@ -103,6 +104,7 @@ def text(
         bool, typer.Option("--report-only", help="Train nothing; report on the runs that are complete.")
     ] = False,
     device: options.Device = "auto",
+    dtype: options.Dtype = "bfloat16",
 ) -> None:
     """The contextual NLP benchmark: texts that depend on who reads, writes or speaks, with methods and controls."""
     from contextual_bert.benchmark.tasks import TEXT_TASKS
@@ -114,7 +116,7 @@ def text(
     with resumable(output):
         with working("reading the texts"):
             ready = prepare_text_study(
-                chosen, data, output / DATA_FOLDER, checkpoint=checkpoint, size=size, device=device
+                chosen, data, output / DATA_FOLDER, checkpoint=checkpoint, size=size, device=device, dtype=dtype
             )
         remark(*chosen.card.lines(), *ready.preparation.lines())
         found = run_text_study(

@@ -70,7 +70,7 @@ class Size:
         return self.num_training_outfits + self.num_validation_outfits + self.num_test_outfits
 
 
-# From small on, about 14,000 steps: with half of them, the order of the methods was that of their speed (docs/log.md).
+# From small on 14,000 steps at least: with half of them, the order of the methods was that of their speed, docs/log.md.
 SIZES: Mapping[str, Size] = {
     "quick": Size(
         num_items=200,
@@ -92,7 +92,7 @@ SIZES: Mapping[str, Size] = {
         num_training_outfits=240_000,
         num_validation_outfits=2_000,
         num_test_outfits=4_000,
-        training={**TRAINING, "num_train_epochs": 15, "one_mask_epochs": 9, "per_device_train_batch_size": 256},
+        training={**TRAINING, "num_train_epochs": 45, "one_mask_epochs": 27, "per_device_train_batch_size": 256},
     ),
     "paper": Size(
         num_items=30_000,
@@ -137,7 +137,9 @@ class StudyData:
         return self.rows([name])[name]
 
 
-def prepare_study(folder: Path, *, size: str = "small", world: str = "interactions", device: str = "auto") -> StudyData:
+def prepare_study(
+    folder: Path, *, size: str = "small", world: str = "interactions", device: str = "auto", dtype: str = "bfloat16"
+) -> StudyData:
     """Draw the world and its outfits into ``folder``, or read them if they are there, and prepare them.
 
     Args:
@@ -145,6 +147,7 @@ def prepare_study(folder: Path, *, size: str = "small", world: str = "interactio
         size: quick, small, large or paper.
         world: "interactions", where context must be combined, or "additive", where it need only be added.
         device: of the runs: "auto" takes an accelerator.
+        dtype: of the runs: "bfloat16", or "float32" for a processor that must emulate it.
 
     Raises:
         UnknownNameError: no such size or world.
@@ -161,7 +164,7 @@ def prepare_study(folder: Path, *, size: str = "small", world: str = "interactio
         customer="customer_id",
         validation=chosen.num_validation_outfits / chosen.num_outfits,
         test=chosen.num_test_outfits / chosen.num_outfits,
-        dtype="bfloat16",
+        dtype=dtype,
         device=device,
     )
     return StudyData(drawn, prepare(recipe).with_context_size(PAPER_CONTEXT_SIZE), chosen)

@@ -133,7 +133,14 @@ def text_rows(base: Recipe, baseline_training: Mapping[str, Any]) -> dict[str, R
 
 
 def prepare_text_study(
-    task: TextBenchmark, source: Path, folder: Path, *, checkpoint: str, size: str = "small", device: str = "auto"
+    task: TextBenchmark,
+    source: Path,
+    folder: Path,
+    *,
+    checkpoint: str,
+    size: str = "small",
+    device: str = "auto",
+    dtype: str = "bfloat16",
 ) -> TextStudyData:
     """Read the raw files of a task into ``folder``, or take what is there, and prepare them.
 
@@ -144,6 +151,7 @@ def prepare_text_study(
         checkpoint: folder of a BERT, or its name on the Hub.
         size: of the task's sizes.
         device: of the runs.
+        dtype: of the runs: "bfloat16", or "float32" for a processor that must emulate it.
 
     Raises:
         UnknownNameError: no such size.
@@ -164,7 +172,7 @@ def prepare_text_study(
             file=str(path),
             fix="Give the files that the task's card names, in an empty output folder.",
         )
-    prepared = prepare_texts(replace(recipe, texts=texts, device=device, dtype="bfloat16"), source=table)
+    prepared = prepare_texts(replace(recipe, texts=texts, device=device, dtype=dtype), source=table)
     return TextStudyData(task, prepared, chosen)
 
 
