@@ -1,6 +1,8 @@
 """What test_distributed.py runs, alone and under torchrun: every process writes what it saw as JSON."""
 
+import atexit
 import json
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -140,8 +142,14 @@ def with_unknown_items(data: Preparation) -> Preparation:
     return data
 
 
+def remember_the_end(output: Path) -> None:
+    """Writes whether the process is still in its group when the interpreter ends."""
+    (output / f"end-{os.environ.get('RANK', '0')}.json").write_text(json.dumps(torch.distributed.is_initialized()))
+
+
 def main() -> None:
     recipe_file, checkpoint, output = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    atexit.register(remember_the_end, output)  # what is registered first is called last
     recipe = Recipe.from_dict(json.loads(Path(recipe_file).read_text()))
     data = prepare(recipe)
     process = training_arguments(output / "unused", device="cpu").process_index

@@ -114,6 +114,11 @@ def test_one_process_writes_a_run_whole(folders: dict[int, Path], seen: dict[int
     assert seen[2][0]["comparison"] == seen[2][1]["comparison"]
 
 
+def test_processes_leave_their_group_before_they_end(folders: dict[int, Path]) -> None:
+    # One that does not is aborted now and then, after all is written.
+    assert [json.loads((folders[2] / f"end-{rank}.json").read_text()) for rank in range(2)] == [False, False]
+
+
 def test_the_scores_in_the_run_are_those_of_its_weights(folders: dict[int, Path], tiny_data: Preparation) -> None:
     run = folders[2] / "runs" / "none" / "seed-0"
     arrays = load_file(run / "test_scores.safetensors")

@@ -3,6 +3,7 @@
 Knows no model and no data.
 """
 
+import atexit
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -132,10 +133,13 @@ def training_arguments(
     """
     check_settings(settings)
     on_cpu = chosen_device(device).type == "cpu"
+    is_distributed = torch.distributed.is_torchelastic_launched()
+    if is_distributed:
+        atexit.register(_leave_process_group)  # once or several times: only the first finds a group
     chosen: dict[str, Any] = {
         "use_cpu": on_cpu,
         "dataloader_pin_memory": not on_cpu,
-        "ddp_backend": "gloo" if on_cpu and torch.distributed.is_torchelastic_launched() else None,
+        "ddp_backend": "gloo" if on_cpu and is_distributed else None,
         "bf16": chosen_dtype(dtype) == torch.bfloat16,
     }
     try:
@@ -144,6 +148,12 @@ def training_arguments(
         raise
     except (ValueError, TypeError, NotImplementedError, ImportError) as error:
         raise ConfigurationError(f"The training settings {settings} do not work: {error}") from error
+
+
+def _leave_process_group() -> None:
+    """At exit, while the interpreter is whole: a process that ends with gloo's threads is aborted now and then."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def chosen_device(name: str) -> torch.device:
