@@ -7,6 +7,7 @@ recipes/results/table1-SIZE-WORLD. What a report needs of a run is kept in the r
     python recipes/table1.py                                                 # small, with interactions: hours
     python recipes/table1.py --world additive --rows none,concat,global_state_update
     python recipes/table1.py --size large --rows global_state_update --seeds 1
+    python recipes/table1.py --size paper --rows none,global_state_update --seeds 1 --epochs 4 --dtype float32
 
 A run that is complete is not run again, an interrupted one goes on; --report-only reports on those that are complete.
 `contextual-bert benchmark outfit-completion` is the same for a study of one's own.
@@ -121,6 +122,7 @@ def main() -> None:
     parser.add_argument("--world", choices=WORLDS, default="interactions")
     parser.add_argument("--rows", default=",".join(row.__name__ for row in ROWS))
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, help="of every method but the baselines (default: those of the size)")
     parser.add_argument(
         "--dtype", choices=("bfloat16", "float32"), default="bfloat16", help="float32 where a processor must emulate it"
     )
@@ -130,7 +132,13 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     output = arguments.output / f"table1-{arguments.size}-{arguments.world}"
-    data = prepare_study(output / "world", size=arguments.size, world=arguments.world, dtype=arguments.dtype)
+    data = prepare_study(
+        output / "world",
+        size=arguments.size,
+        world=arguments.world,
+        epochs=arguments.epochs,
+        dtype=arguments.dtype,
+    )
     print(*data.preparation.lines(), sep="\n")
     functions = {row.__name__: row for row in ROWS}
     rows = [functions[row](data) for row in arguments.rows.split(",")]

@@ -51,6 +51,9 @@ def outfit_completion(
     reference: Annotated[
         str | None, typer.Option(metavar="ROW", help="What the others are compared with; none, if that is a row.")
     ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Of every method but the baselines; default: those of the size.")
+    ] = None,
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Train nothing; report on the runs that are complete.")
     ] = False,
@@ -63,7 +66,7 @@ def outfit_completion(
     calm_transformers()
     with resumable(output):
         with working("drawing and reading the outfits"):
-            data = prepare_study(output / "world", size=size, world=world, device=device, dtype=dtype)
+            data = prepare_study(output / "world", size=size, world=world, epochs=epochs, device=device, dtype=dtype)
         remark(*CARD.lines(), *data.preparation.lines())
         chosen = [*data.rows(listed(rows)).values()]
         found = run_study(

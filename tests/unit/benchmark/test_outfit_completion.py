@@ -129,3 +129,15 @@ def test_names_that_no_study_has(data: StudyData, tmp_path: Path) -> None:
         prepare_study(tmp_path, world="aditive")
     with pytest.raises(ConfigurationError, match="num_seeds=0"):
         run_study(data, tmp_path, num_seeds=0)
+
+
+def test_fewer_epochs_keep_the_share_with_one_mask(folder: Path, data: StudyData) -> None:
+    small = SIZES["small"].with_epochs(5)
+    assert (small.training["num_train_epochs"], small.training["one_mask_epochs"]) == (5, 3)
+    assert SIZES["quick"].with_epochs(2).training == {**SIZES["quick"].training, "num_train_epochs": 2}
+    shorter = prepare_study(folder, size="tiny", epochs=1, dtype="float32", device="cpu")
+    row = shorter.row("none")
+    assert (row.training["num_train_epochs"], row.dtype, data.row("none").dtype) == (1, "float32", "bfloat16")
+    assert shorter.row("popularity").training == data.row("popularity").training
+    with pytest.raises(ConfigurationError, match="epochs=0"):
+        prepare_study(folder, size="tiny", epochs=0)

@@ -69,8 +69,21 @@ class Size:
         """Of all parts."""
         return self.num_training_outfits + self.num_validation_outfits + self.num_test_outfits
 
+    def with_epochs(self, epochs: int) -> "Size":
+        """The same data with so many epochs for every method, the share of them with one mask as it is.
 
-# From small on 14,000 steps at least: with half of them, the order of the methods was that of their speed, docs/log.md.
+        Raises:
+            ConfigurationError: less than one.
+        """
+        if epochs < 1:
+            raise ConfigurationError(f"epochs={epochs}: give 1 or more.")
+        changed = {**self.training, "num_train_epochs": epochs}
+        if "one_mask_epochs" in changed:
+            changed["one_mask_epochs"] = round(epochs * changed["one_mask_epochs"] / self.training["num_train_epochs"])
+        return replace(self, training=changed)
+
+
+# From small on, about 14,000 steps: with half of them, the order of the methods was that of their speed (docs/log.md).
 SIZES: Mapping[str, Size] = {
     "quick": Size(
         num_items=200,
@@ -92,7 +105,7 @@ SIZES: Mapping[str, Size] = {
         num_training_outfits=240_000,
         num_validation_outfits=2_000,
         num_test_outfits=4_000,
-        training={**TRAINING, "num_train_epochs": 45, "one_mask_epochs": 27, "per_device_train_batch_size": 256},
+        training={**TRAINING, "num_train_epochs": 15, "one_mask_epochs": 9, "per_device_train_batch_size": 256},
     ),
     "paper": Size(
         num_items=30_000,
@@ -138,7 +151,13 @@ class StudyData:
 
 
 def prepare_study(
-    folder: Path, *, size: str = "small", world: str = "interactions", device: str = "auto", dtype: str = "bfloat16"
+    folder: Path,
+    *,
+    size: str = "small",
+    world: str = "interactions",
+    epochs: int | None = None,
+    device: str = "auto",
+    dtype: str = "bfloat16",
 ) -> StudyData:
     """Draw the world and its outfits into ``folder``, or read them if they are there, and prepare them.
 
@@ -146,17 +165,18 @@ def prepare_study(
         folder: where world and outfits are kept.
         size: quick, small, large or paper.
         world: "interactions", where context must be combined, or "additive", where it need only be added.
+        epochs: of every method, where those of the size are not affordable, or too few.
         device: of the runs: "auto" takes an accelerator.
         dtype: of the runs: "bfloat16", or "float32" for a processor that must emulate it.
 
     Raises:
         UnknownNameError: no such size or world.
-        ConfigurationError: the folder holds another world.
+        ConfigurationError: the folder holds another world; no epochs.
     """
     for name, known in ((size, SIZES), (world, WORLDS)):
         if name not in known:
             raise UnknownNameError(f"Unknown {name!r}. {did_you_mean(name, known)}")
-    chosen = SIZES[size]
+    chosen = SIZES[size] if epochs is None else SIZES[size].with_epochs(epochs)
     drawn = _drawn(folder, chosen, has_interactions=WORLDS[world])
     recipe = Recipe(
         data=str(folder / OUTFITS_FILE),
@@ -200,7 +220,8 @@ def run_study(
     chosen = rows or [*data.rows().values()]
     size, world = data.size, "with interactions" if data.world.has_interactions else "without interactions"
     return study(
-        f"{CARD.title}, {world}: {size.num_items:,} articles, about {size.num_training_outfits:,} training outfits",
+        f"{CARD.title}, {world}: {size.num_items:,} articles, about {size.num_training_outfits:,} training outfits, "
+        f"{size.training['num_train_epochs']} epochs",
         [recipe.with_seed(seed) for seed in range(num_seeds) for recipe in chosen],
         output,
         preparation=data.preparation,
