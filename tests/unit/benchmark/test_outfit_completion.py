@@ -8,7 +8,7 @@ import pytest
 
 from contextual_bert.benchmark import runner
 from contextual_bert.benchmark.building import build_model, count_counted
-from contextual_bert.benchmark.tasks.outfit_completion import Size, StudyData, prepare_study, run_study
+from contextual_bert.benchmark.tasks.outfit_completion import SIZES, Size, StudyData, prepare_study, run_study
 from contextual_bert.errors import ConfigurationError, UnknownNameError
 from contextual_bert.models import PAPER_PARAMETERS
 
