@@ -181,7 +181,7 @@ def _targets(column: pa.ChunkedArray, name: str, labels: Sequence[str] | None) -
             f"the column is of type {column.type}", column=name, fix="Tags need a text column of lists of words."
         )
     if pa.types.is_floating(column.type) or (labels is not None and not len(labels)):
-        return column.cast(pa.float32()).to_numpy(), ()
+        return column.cast(pa.float32()).to_numpy().copy(), ()  # Arrow's memory is read-only, a tensor's is not
     return _classes(column, name, labels, np.arange(len(column)))
 
 
