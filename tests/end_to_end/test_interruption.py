@@ -13,6 +13,8 @@ import pytest
 
 from contextual_bert.benchmark.run_files import last_checkpoint
 
+PATIENCE = 300  # seconds: a machine with other work takes minutes to start a cluster
+
 
 def start(arguments: list[str]) -> "subprocess.Popen[str]":
     environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "120"}
@@ -32,11 +34,11 @@ def test_an_interrupted_training_goes_on_to_the_same_result(command: Any, table:
     options = [*command.small, "--epochs", "12", "--conditioning", "global_state"]
     cut, whole = tmp_path / "cut", tmp_path / "whole"
     process = start(["train", str(table), *options, "--output", str(cut)])
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE
     while last_checkpoint(cut) is None and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=60)
+    stdout, stderr = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, stderr
     assert "Traceback" not in stderr
     assert stdout == ""
@@ -68,17 +70,17 @@ def test_an_interrupted_completion_on_ray_goes_on_without_ray(
     cut, whole = tmp_path / "cut", tmp_path / "whole"
     cluster = ["--ray", "--ray-address", "local", "--workers", "1"]
     process = start(["complete", str(finished), *options, "--output", str(cut), *cluster])
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE
     while not list(cut.glob("part-*")) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=60)
+    stdout, stderr = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, stderr
     assert "Traceback" not in stderr
     assert stdout == ""
     assert "Interrupted. Nothing half written was left." in stderr
     kept = {path.name: path.read_bytes() for path in cut.glob("part-*")}
-    assert len(kept) < 300
+    assert 0 < len(kept) < 300
     assert {path.name for path in cut.iterdir()} == {"manifest.json", *kept}
 
     resumed = command("complete", finished, *options, "--output", cut)
