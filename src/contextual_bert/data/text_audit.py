@@ -20,9 +20,8 @@ from contextual_bert.data.splits import PARTS, Split
 
 __all__ = ["audit_texts", "joined_words"]
 
-_SHARE = (
-    0.1  # of the rows, in excess of the shuffled column: people may always give the same grade, whole tables do not
-)
+# Of the rows, in excess of the shuffled column: people may always give the same grade, whole tables do not.
+_SHARE = 0.1
 _LEAK_SHARE = 0.5
 _GROUP = 20  # rows a value needs before "always this label" is more than a coincidence
 _ALWAYS = 0.99
