@@ -16,9 +16,9 @@ from rich.table import Column, Table
 from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
 from contextual_bert import CompletionPipeline
-from contextual_bert.benchmark import Preparation, compare, oracle_run, prepare
+from contextual_bert.benchmark import Preparation, oracle_run, prepare, study
 from contextual_bert.data import StylistWorld
-from contextual_bert.evaluation import Comparison, metric_of, plot_comparison
+from contextual_bert.evaluation import Comparison, metric_of, write_study
 from contextual_bert.training import Recipe
 
 NUM_ITEMS, NUM_OUTFITS, SEED = 200, 16_000, 0
@@ -57,9 +57,15 @@ def main(folder: Path = Path("demo")) -> None:
     CONSOLE.rule("2. Two models: one that sees the outfit, one that also knows the customer")
     recipes = [recipe(name, folder) for name in ("none", "global_state_update")]
     ready = prepare(recipes[0], source=outfits)
-    comparison = compare(
-        recipes, folder / "runs", extra=[oracle_run(world, ready)], preparation=ready, say=CONSOLE.print
+    found = study(
+        f"Outfits of {NUM_ITEMS} articles, with and without the customer",
+        recipes,
+        folder / "runs",
+        preparation=ready,
+        extra=[oracle_run(world, ready)],
+        say=CONSOLE.print,
     )
+    comparison = found.comparison
 
     CONSOLE.rule("3. How good they are on outfits of customers they never saw")
     CONSOLE.print(summary(comparison))
@@ -68,7 +74,7 @@ def main(folder: Path = Path("demo")) -> None:
         f"Knowing the customer changes the cross-entropy by {gain.value:+.3f} nats (95% interval {gain.low:+.3f} to "
         f"{gain.high:+.3f}, paired bootstrap over {gain.num_clusters:,} customers). The oracle is the best possible."
     )
-    picture = plot_comparison(comparison, folder / "comparison.png")
+    write_study(found, folder)
 
     CONSOLE.rule("4. One outfit, two customers")
     show_completions(
@@ -77,9 +83,8 @@ def main(folder: Path = Path("demo")) -> None:
 
     CONSOLE.rule("5. What next")
     run = folder / "runs" / "global_state_update" / f"seed-{SEED}"
-    CONSOLE.print(
-        f"picture: {picture}     model card: {run / 'README.md'}     {time.perf_counter() - started:.0f} s in all"
-    )
+    seconds = time.perf_counter() - started
+    CONSOLE.print(f"report: {folder / 'report.html'}     model card: {run / 'README.md'}     {seconds:.0f} s in all")
     columns = "--items items --customer customer_id"
     for command in (
         f"contextual-bert inspect {folder}/world/outfits.parquet {columns} --output {folder}/schema.json",

@@ -1,17 +1,15 @@
 """``contextual-bert benchmark``: studies of all methods, controls and baselines on open data."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.failures import resumable
-from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, working
+from contextual_bert_cli.output import calm_transformers, next_commands, remark, working
 from contextual_bert_cli.recipes import listed
-
-if TYPE_CHECKING:
-    from contextual_bert.evaluation import Study
+from contextual_bert_cli.studies import finish_study
 
 OUTFITS_EXAMPLE = """\b
 Example:
@@ -78,7 +76,7 @@ def outfit_completion(
             is_report_only=report_only,
             say=remark,
         )
-    _write(found, output)
+    finish_study(found, output, runs=output / "runs")
     next_commands(
         ["attribute", str(output / "runs" / (found.best_method() or found.comparison.rows[0].name) / "seed-0")]
     )
@@ -131,18 +129,6 @@ def text(
             is_report_only=report_only,
             say=remark,
         )
-    _write(found, output)
+    finish_study(found, output, runs=output / "runs")
     best = output / "runs" / (found.best_method() or found.comparison.rows[0].name) / "seed-0"
     next_commands(["evaluate", str(best)])
-
-
-def _write(found: "Study", output: Path) -> None:
-    """The report as files, and what of it a terminal shows."""
-    from contextual_bert.evaluation import write_study
-
-    write_study(found, output)
-    show(found.comparison.to_rich())
-    if found.labels is not None:
-        show(found.labels.to_rich(has_groups=False))
-    remark("", *found.texts, *(f"{each.name}: {each} when training ended" for each in found.convergences()))
-    remark(f"wrote {output / 'report.html'}, report.md with its pictures and study.json; runs in {output}/runs")

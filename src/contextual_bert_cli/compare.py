@@ -1,4 +1,4 @@
-"""``contextual-bert compare``: methods x seeds on the same split and the same masks, in one table."""
+"""``contextual-bert compare``: methods x seeds on the same split and the same masks, in one report."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,8 +7,9 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.failures import resumable
-from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, working
+from contextual_bert_cli.output import calm_transformers, next_commands, remark, working
 from contextual_bert_cli.recipes import listed, recipe_of
+from contextual_bert_cli.studies import finish_study
 
 EXAMPLE = """\b
 Example:
@@ -27,7 +28,7 @@ def command(
     checkpoint: options.Checkpoint = None,
     output: Annotated[
         Path,
-        typer.Option(metavar="DIRECTORY", help="Folder of the study: runs, table and plots; complete runs are kept."),
+        typer.Option(metavar="DIRECTORY", help="Folder of the study: runs, report and plots; complete runs are kept."),
     ],
     customer: options.Customer = None,
     time: options.Time = None,
@@ -86,11 +87,9 @@ def command(
     choices = dict(locals())
     from dataclasses import replace
 
-    from contextual_bert.benchmark import compare, prepare_for
+    from contextual_bert.benchmark import prepare_for, study
     from contextual_bert.benchmark.checks import BASELINES, PAPER_METHODS, check_study, clear_run
-    from contextual_bert.benchmark.report_files import write_comparison
     from contextual_bert.benchmark.runner import run_directory
-    from contextual_bert.benchmark.study_report import compare_labelled
 
     calm_transformers()
     names = [*dict.fromkeys((*(listed(conditioning) or PAPER_METHODS), *listed(baselines)))]
@@ -109,12 +108,9 @@ def command(
         if overwrite:
             for recipe in recipes:
                 clear_run(run_directory(output, recipe))
-        found = compare(recipes, output, reference=reference, preparation=ready, say=remark)
-    labels = compare_labelled(recipes, output, ready, reference=reference)
-    written = write_comparison(found, output, labels=labels)
-    show(found.to_rich())
-    if labels is not None:
-        show(labels.to_rich(has_groups=False))  # they are in the files
-    remark("", f"wrote {', '.join(str(path) for path in written)}; runs in {output}/METHOD/seed-N")
+        found = study(
+            f"Methods compared on {data}", recipes, output, preparation=ready, reference=reference, say=remark
+        )
+    finish_study(found, output, runs=output / "METHOD" / "seed-N")
     last = run_directory(output, recipes[0])
     next_commands(["evaluate", str(last), "--part", "test", "--output", f"{last}/evaluation"])

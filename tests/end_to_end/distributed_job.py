@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from transformers import TrainerCallback, set_seed
 
-from contextual_bert.benchmark import Preparation, compare, prepare, runner
+from contextual_bert.benchmark import Preparation, prepare, runner, study
 from contextual_bert.data import MaskingCollator, SetBatch, SetDataset
 from contextual_bert.inference import score
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
@@ -163,8 +163,8 @@ def main() -> None:
     runner.write_run = recorded
     seen = {"training": trained(data, output / "training"), "gradients": gradients(data, output / "gradients")}
     recipes = [replace(recipe, conditioning=name) for name in ("none", "bag")]
-    comparison = compare(recipes, output / "runs", preparation=data, is_quiet=True)
-    seen |= {"comparison": comparison.to_markdown(), "written": written}
+    found = study("Two methods", recipes, output / "runs", preparation=data)
+    seen |= {"comparison": found.to_markdown(), "written": written}
     seen["evaluation"] = evaluated(with_unknown_items(data), output / "evaluation", checkpoint)
     (output / f"process-{process}.json").write_text(json.dumps(seen))
 

@@ -11,7 +11,7 @@ import pytest
 
 from contextual_bert import CompletionPipeline, ContextSchema, Explanation, OnnxCompletionPipeline
 from contextual_bert.data import Split
-from contextual_bert.evaluation import Comparison, FeatureImportances, Report
+from contextual_bert.evaluation import FeatureImportances, Report, Study
 
 
 def test_inspect_writes_a_schema_that_train_takes(command: Any, table: Path, tmp_path: Path) -> None:
@@ -399,13 +399,16 @@ def test_compare_writes_a_table_and_goes_on_where_it_stopped(command: Any, table
     )
     first = command(*study, "--baselines", "bag")
     assert first.exit_code == 0, first.output
-    found = Comparison.from_json((tmp_path / "cmp" / "comparison.json").read_text("utf-8"))
-    assert [(row.name, row.seeds, row.role) for row in found.rows] == [
+    found = Study.from_json((tmp_path / "cmp" / "study.json").read_text("utf-8"))
+    assert [(row.name, row.seeds, row.role) for row in found.comparison.rows] == [
         ("none", (0, 1), "method"),
         ("concat", (0, 1), "method"),
         ("bag", (0, 1), "baseline"),
     ]
-    assert {"comparison.md", "comparison.png", "recall.png"} <= {path.name for path in (tmp_path / "cmp").iterdir()}
+    written = {path.name for path in (tmp_path / "cmp").iterdir()}
+    assert {"report.html", "report.md", "recall.png", "learning_curves.png"} <= written
+    assert "By cross-entropy: `" in first.stderr
+    assert "Beside the paper" not in (tmp_path / "cmp" / "report.md").read_text("utf-8")
     again = command(*study)
     assert again.exit_code == 0
     assert again.stderr.count("complete, not run again") == 4

@@ -7,9 +7,9 @@ from contextual_bert.benchmark.inspection import Inspection, inspect_table
 from contextual_bert.benchmark.oracle_run import oracle_run
 from contextual_bert.benchmark.preparation import Preparation, prepare
 from contextual_bert.benchmark.prepared import Prepared, make_split
-from contextual_bert.benchmark.report_files import write_attribution, write_comparison, write_report
+from contextual_bert.benchmark.report_files import write_attribution, write_report
 from contextual_bert.benchmark.run_files import is_complete, load_run
-from contextual_bert.benchmark.runner import compare, run
+from contextual_bert.benchmark.runner import run
 from contextual_bert.benchmark.study_report import study
 from contextual_bert.benchmark.table_rows import table_rows
 from contextual_bert.benchmark.text_inspection import inspect_texts
@@ -25,7 +25,6 @@ __all__ = [
     "Prepared",
     "TextPreparation",
     "attribute_run",
-    "compare",
     "evaluate_oracle",
     "evaluate_run",
     "inspect_table",
@@ -41,6 +40,5 @@ __all__ = [
     "study",
     "table_rows",
     "write_attribution",
-    "write_comparison",
     "write_report",
 ]

@@ -1,4 +1,4 @@
-"""Reports, comparisons and attributions as files: Markdown, JSON and pictures, all of them or none."""
+"""Reports and attributions as files: Markdown, JSON and pictures, all of them or none."""
 
 import os
 from pathlib import Path
@@ -6,10 +6,7 @@ from pathlib import Path
 from contextual_bert.benchmark.evaluated import Evaluation
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import (
-    Comparison,
     FeatureImportances,
-    LabelComparison,
-    plot_comparison,
     plot_importance,
     plot_recall,
     plot_reliability,
@@ -40,21 +37,6 @@ def write_report(evaluation: Evaluation, directory: Path, *, num_segments: int |
             plot_segments(report, folder / "segments.png")
         except ConfigurationError:
             (directory / "segments.png").unlink(missing_ok=True)  # of an earlier report: no segment is large enough now
-        names = sorted(path.name for path in folder.iterdir())
-    return [directory / name for name in names]
-
-
-def write_comparison(comparison: Comparison, directory: Path, *, labels: LabelComparison | None = None) -> list[Path]:
-    """comparison.md, .json and .png, recall.png, of labels labels.md and labels.json; returns what was written."""
-    with replacing_directory(directory) as folder:
-        if labels is not None:
-            (folder / "labels.md").write_text(labels.to_markdown(), encoding="utf-8")
-            (folder / "labels.json").write_text(labels.to_json() + "\n", encoding="utf-8")
-        (folder / "comparison.md").write_text(comparison.to_markdown(), encoding="utf-8")
-        (folder / "comparison.json").write_text(comparison.to_json() + "\n", encoding="utf-8")
-        plot_comparison(comparison, folder / "comparison.png")
-        if max(comparison.settings.ks) > 1:
-            plot_recall(comparison, folder / "recall.png")
         names = sorted(path.name for path in folder.iterdir())
     return [directory / name for name in names]
 

@@ -1,4 +1,4 @@
-"""Recipes -> run directories -> one table. ``contextual-bert train`` is one run, ``compare`` is methods x seeds.
+"""Recipes -> run directories: one, or those of a study that are missing. What they show is ``study_report``.
 
 A run that is complete is not run again, an interrupted one goes on at its last checkpoint. PROTOCOL, points 7, 10, 13.
 """
@@ -21,12 +21,11 @@ from contextual_bert.benchmark.checks import (
     check_conditioning,
     check_kind,
     check_same_recipe,
-    check_study,
     checkpoint_to_resume,
     remember_recipe,
 )
 from contextual_bert.benchmark.prepared import Prepared
-from contextual_bert.benchmark.reporting import cluster_numbers, provenance, report_on
+from contextual_bert.benchmark.reporting import cluster_numbers, report_on
 from contextual_bert.benchmark.run_files import (
     CHECKPOINTS,
     LABELS_FILE,
@@ -47,14 +46,7 @@ from contextual_bert.benchmark.run_files import (
     write_recipe,
 )
 from contextual_bert.benchmark.work import Work, prepare_for, work_of
-from contextual_bert.evaluation import (
-    Comparison,
-    Cost,
-    Report,
-    Role,
-    Run,
-    compare_runs,
-)
+from contextual_bert.evaluation import Cost, Report, Role, Run
 from contextual_bert.evaluation.whole_files import replacing_directory
 from contextual_bert.inference import ScoredSet
 from contextual_bert.training import (
@@ -206,42 +198,6 @@ def train_missing(
 def run_directory(output: Path, recipe: Recipe) -> Path:
     """Where a run of a study lies."""
     return output / recipe.label / f"seed-{recipe.seed}"
-
-
-def compare(
-    recipes: Sequence[Recipe],
-    output: Path,
-    *,
-    reference: str = "none",
-    extra: Sequence[Run] = (),
-    preparation: Prepared | None = None,
-    is_quiet: bool = False,
-    say: Say = print,
-) -> Comparison:
-    """Train what is missing, then compare all on the same masked positions.
-
-    Args:
-        recipes: one a run, all on the same data.
-        output: the study's folder; a run lies in ``<output>/<label>/seed-<n>``.
-        reference: the method the others are compared with.
-        extra: rows from elsewhere, the oracle for instance.
-        preparation: the data, where they were prepared already.
-        is_quiet: no progress bars.
-        say: where sentences about the progress go.
-
-    Returns:
-        The comparison on the test part.
-    """
-    check_study(recipes, reference=reference, others=[each.name for each in extra])
-    ready = preparation or prepare_for(recipes[0])
-    runs = train_missing(recipes, output, ready, is_quiet=is_quiet, say=say)
-    return compare_runs(
-        [*runs, *extra],
-        reference=reference,
-        num_items=ready.num_choices,
-        settings=ready.settings,
-        provenance=provenance(ready, seeds=sorted({recipe.seed for recipe in recipes})),
-    )
 
 
 def role_of(recipe: Recipe) -> Role:

@@ -16,8 +16,8 @@ from contextual_bert.benchmark.building import has_context
 from contextual_bert.benchmark.checks import BASELINES, check_study
 from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.reporting import label_groups, provenance
-from contextual_bert.benchmark.run_files import METRICS_FILE, is_complete, load_history, load_run
-from contextual_bert.benchmark.runner import role_of, run_directory, train_missing
+from contextual_bert.benchmark.run_files import METRICS_FILE, is_complete, load_history
+from contextual_bert.benchmark.runner import run_directory, train_missing
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import (
     Comparison,
@@ -36,7 +36,6 @@ from contextual_bert.evaluation import (
     paired_bootstrap,
 )
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, Metric
-from contextual_bert.evaluation.paper import PAPER_TABLE_1
 from contextual_bert.evaluation.runs import align_runs, group_runs
 from contextual_bert.evaluation.tables import interval_cell
 from contextual_bert.inference import set_index
@@ -106,25 +105,8 @@ def study(
         one_mask_from=tuple(sorted(epoch for epoch in changes if epoch is not None)),
         reports={name: load_report(run_directory(output, firsts[name])) for name in reversed(firsts)},
         texts=(*(label_findings(labelled) if labelled is not None else ()), *found),
-        paper=dict(PAPER_TABLE_1) if recipes[0].texts is None else {},
         labels=labelled,
     )
-
-
-def compare_labelled(
-    recipes: Sequence[Recipe], output: Path, ready: Prepared, *, reference: str
-) -> LabelComparison | None:
-    """The complete runs of these recipes by what they labelled, None where nothing has a label.
-
-    Args:
-        recipes: one a run, all on the same data.
-        output: folder of the runs.
-        ready: the data.
-        reference: the row that the others are compared with.
-    """
-    runs = [load_run(run_directory(output, each), name=each.label, role=role_of(each)) for each in recipes]
-    origin = provenance(ready, seeds=sorted({recipe.seed for recipe in recipes}))
-    return label_comparison(runs, reference, ready, provenance=origin)
 
 
 def label_comparison(

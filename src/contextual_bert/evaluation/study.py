@@ -20,7 +20,7 @@ from contextual_bert.evaluation.learning import (
 )
 from contextual_bert.evaluation.metrics import CALIBRATION_ERROR, CROSS_ENTROPY
 from contextual_bert.evaluation.pages import Picture, Section, render_html_page, render_markdown_page
-from contextual_bert.evaluation.paper import PAPER_SOURCE, PAPER_TABLE_1, PaperRow
+from contextual_bert.evaluation.paper import PAPER_SOURCE, PaperRow
 from contextual_bert.evaluation.report import Report
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.study_tables import (
@@ -75,7 +75,7 @@ class Study(JsonText):
     against_oracle: Comparison | None = None
     curves: tuple[LearningCurve, ...] = ()
     reports: dict[str, Report] = field(default_factory=dict)
-    paper: dict[str, PaperRow] = field(default_factory=lambda: dict(PAPER_TABLE_1))
+    paper: dict[str, PaperRow] = field(default_factory=dict)
     texts: tuple[str, ...] = ()
     one_mask_from: tuple[int, ...] = ()
     labels: LabelComparison | None = None

@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from contextual_bert.benchmark import Preparation, compare, load_run, prepare, run, runner, set_work
+from contextual_bert.benchmark import Preparation, load_run, prepare, run, runner, set_work, study
 from contextual_bert.benchmark.evaluation import evaluate_run
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import SetPolicy, Split
@@ -231,10 +231,10 @@ def test_a_comparison_is_resumable(tiny_data: Preparation, tmp_path: Path, monke
         replace(tiny_data.recipe, conditioning=name, seed=seed) for name in ("none", "bag_context") for seed in (0, 1)
     ]
     said: list[str] = []
-    first = compare(recipes, tmp_path, preparation=tiny_data, is_quiet=True, say=said.append)
+    first = study("Methods", recipes, tmp_path, preparation=tiny_data, say=said.append)
     assert said == []
     monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("trained again"))
-    second = compare(recipes, tmp_path, preparation=tiny_data, is_quiet=True, say=said.append)
+    second = study("Methods", recipes, tmp_path, preparation=tiny_data, say=said.append)
     assert len(said) == 4
     assert all("complete, not run again" in sentence for sentence in said)
     assert second.to_json() == first.to_json()
@@ -242,7 +242,7 @@ def test_a_comparison_is_resumable(tiny_data: Preparation, tmp_path: Path, monke
     assert "bag_context" in json.dumps(methods)
     changed = replace(tiny_data.recipe, conditioning="none", training={"num_train_epochs": 1})
     with pytest.raises(ConfigurationError, match=r"other settings .*training"):
-        compare([changed], tmp_path, preparation=tiny_data, is_quiet=True)
+        study("Methods", [changed], tmp_path, preparation=tiny_data)
 
 
 def test_controls_have_rows_of_their_own(tiny_data: Preparation, tmp_path: Path) -> None:
@@ -253,18 +253,18 @@ def test_controls_have_rows_of_their_own(tiny_data: Preparation, tmp_path: Path)
         replace(base, conditioning="global_state", is_context_shuffled=True),
         replace(base, conditioning="context_popularity", model={}),
     ]
-    found = compare(recipes, tmp_path, preparation=tiny_data, is_quiet=True)
-    assert [(row.name, row.role) for row in found.rows] == [
+    found = study("Methods", recipes, tmp_path, preparation=tiny_data)
+    assert [(row.name, row.role) for row in found.comparison.rows] == [
         ("none", "method"),
         ("none_wide", "control"),
         ("global_state_shuffled", "control"),
         ("context_popularity", "baseline"),
     ]
-    assert found.rows[0].cost.parameters < found.rows[1].cost.parameters
+    assert found.comparison.rows[0].cost.parameters < found.comparison.rows[1].cost.parameters
     assert Recipe.load(tmp_path / "global_state_shuffled" / "seed-0") == recipes[2]
     other = replace(recipes[2], is_context_shuffled=False, name="global_state_shuffled")
     with pytest.raises(ConfigurationError, match="is_context_shuffled: true there, false here"):
-        compare([recipes[0], other], tmp_path, preparation=tiny_data, is_quiet=True)
+        study("Methods", [recipes[0], other], tmp_path, preparation=tiny_data)
 
 
 def test_a_shuffled_context_is_another_one_in_training_and_in_the_scores(

@@ -15,6 +15,7 @@ from contextual_bert.evaluation import (
     compare_runs,
     evaluate_scores,
 )
+from contextual_bert.evaluation.paper import PAPER_TABLE_1
 
 SETTINGS = EvaluationSettings(ks=(1, 5, 250), num_resamples=100, min_segment_clusters=5)
 SETS, SIZE = 80, 3
@@ -72,6 +73,7 @@ def make_study(*, has_oracle: bool) -> Study:
         compare("oracle") if has_oracle else None,
         tuple(curves),
         reports,
+        paper=dict(PAPER_TABLE_1),
         texts=("The context is worth <b>half</b> a nat; `global_state_update` is best.", "A second finding."),
     )
 
