@@ -113,4 +113,4 @@ def command(
         )
     finish_study(found, output, runs=output / "METHOD" / "seed-N")
     last = run_directory(output, recipes[0])
-    next_commands(["evaluate", str(last), "--part", "test", "--output", f"{last}/evaluation"])
+    next_commands(["evaluate", str(last), "--part", ready.evaluated_part, "--output", f"{last}/evaluation"])

@@ -132,6 +132,6 @@ def command(
     remark(f"its checkpoints ({output / CHECKPOINTS}) are no longer needed")
     item = ready.processor.items.values[0] if recipe.texts is None else ""
     next_commands(
-        ["evaluate", str(output), "--part", "test", "--output", f"{output}/evaluation"],
+        ["evaluate", str(output), "--part", ready.evaluated_part, "--output", f"{output}/evaluation"],
         use_of(recipe, output, item=item),
     )

@@ -238,6 +238,20 @@ def test_methods_are_compared_on_texts(command: Any, own_texts: Path) -> None:
     result = ok(command("compare", own_texts / "reviews.csv", *texts, *methods, "--device", "cpu", "--output", output))
     assert "context_popularity" in result.stdout
     assert "accuracy (%)" in result.stdout
+    assert "## Labels" in (output / "report.md").read_text(encoding="utf-8")
+
+
+def test_without_a_test_part_the_validation_part_is_compared(command: Any, own_texts: Path) -> None:
+    texts = ("--text", "review", "--label", "verdict", "--checkpoint", own_texts / "bert", "--test", 0)
+    output = own_texts / "validated"
+    result = ok(
+        command(
+            *("compare", own_texts / "reviews.csv", *texts, "--epochs", 1, "--device", "cpu", "--seeds", 1),
+            *("--conditioning", "none", "--baselines", "popularity", "--output", output),
+        )
+    )
+    assert "accuracy (%)" in result.stdout
+    assert "--part validation" in result.stderr
 
 
 def test_low_rank_changes_are_trained_compared_and_used(command: Any, own_texts: Path) -> None:

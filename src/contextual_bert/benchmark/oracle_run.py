@@ -20,7 +20,8 @@ def oracle_run(world: StylistWorld, ready: Preparation, *, progress: Callable[[i
     Returns:
         A run named "oracle" on the same masked positions as every model.
     """
-    sets = ready.split.select(ready.sets, "test")
+    part = ready.evaluated_part
+    sets = ready.split.select(ready.sets, part)
     columns: dict[str, Any] = dict(Oracle(world).score_table(sets.table, example_ids=sets.rows, progress=progress))
     scores = Scores(**columns)
-    return Run("oracle", 0, scores, cluster_numbers(ready, "test", scores.example_id), role="oracle")
+    return Run("oracle", 0, scores, cluster_numbers(ready, part, scores.example_id), role="oracle")

@@ -56,6 +56,11 @@ class Prepared:
         found = {part: self.encoded(part) for part in PARTS}
         return {part: dataset for part, dataset in found.items() if dataset is not None}
 
+    @property
+    def evaluated_part(self) -> str:
+        """The part that the final numbers are of: test, or validation where there is no test."""
+        return "test" if "test" in self.datasets else "validation"
+
     def encoded(self, part: str) -> Any:
         """The data set of a part, None where it has no row."""
         raise NotImplementedError

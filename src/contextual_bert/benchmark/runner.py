@@ -133,7 +133,7 @@ def run(
         results = {"reports": reports, "scored": scored, "cost": cost, "arguments": arguments, "history": history}
         write_run(output, recipe, ready, model, results)
     trainer.accelerator.wait_for_everyone()
-    return reports.get("test") or reports["validation"]
+    return reports[ready.evaluated_part]
 
 
 def make_trainer(
@@ -160,7 +160,7 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
         if ready.processor.schema is not None:
             ready.processor.schema.save(folder / "schema.json")
         ready.split.save(folder / "split.json")
-        part = "test" if "test" in reports else "validation"
+        part = ready.evaluated_part
         scores = results["scored"][part].scores
         save_scores(scores, cluster_numbers(ready, part, scores.example_id), folder / SCORES_FILE)
         if (labelled := results["scored"][part].labelled) is not None:

@@ -116,13 +116,13 @@ def label_comparison(
     labelled = [LabelRun(run.name, run.seed, run.labelled, run.role) for run in runs if run.labelled is not None]
     if not labelled:
         return None
-    rows, clusters = labelled[0].rows, runs[0].clusters
-    index = set_index(ready.datasets["test"], rows.example_id)
+    rows, clusters, part = labelled[0].rows, runs[0].clusters, ready.evaluated_part
+    index = set_index(ready.datasets[part], rows.example_id)
     return compare_labels(
         labelled,
         reference=reference,
         clusters=clusters if clusters is not None else rows.example_id,
-        groups=label_groups("test", index, ready),
+        groups=label_groups(part, index, ready),
         settings=LabelSettings(cluster_name=ready.settings.cluster_name),
         provenance=provenance,
     )
