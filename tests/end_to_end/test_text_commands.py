@@ -252,6 +252,7 @@ def test_without_a_test_part_the_validation_part_is_compared(command: Any, own_t
     )
     assert "accuracy (%)" in result.stdout
     assert "--part validation" in result.stderr
+    assert "There is no test part" in result.stderr
 
 
 def test_low_rank_changes_are_trained_compared_and_used(command: Any, own_texts: Path) -> None:

@@ -45,6 +45,10 @@ from contextual_bert.training.recipe import Recipe
 # Two models whose counted parameters differ by no more than this share are of one size. PROTOCOL, point 9.
 SAME_SIZE = 0.01
 DEFAULT_REFERENCE = "none"
+UNTESTED = (
+    "There is no test part: the numbers are of the validation part, which also chose the best epoch of each run, and "
+    "are a little too good."
+)
 WIDE_SUFFIX = "_wide"  # of controls that differ in size alone
 
 
@@ -96,6 +100,8 @@ def study(
     firsts = {recipe.label: recipe for recipe in reversed(recipes)}
     labelled = label_comparison(runs, reference, preparation, provenance=origin)
     found = findings(comparison, firsts, cross_entropy_differences(runs, num_items=num_items))
+    if preparation.evaluated_part != "test":
+        found.insert(0, UNTESTED)
     changes = {training_arguments(output, **recipe.training).one_mask_from_epoch for recipe in firsts.values()}
     return Study(
         title=title,
