@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import pyarrow.compute as pc
+
 from contextual_bert.benchmark.preparation import Preparation
 from contextual_bert.benchmark.reporting import cluster_numbers
 from contextual_bert.data import Oracle, StylistWorld
@@ -11,6 +14,9 @@ from contextual_bert.evaluation import Run, Scores
 
 def oracle_run(world: StylistWorld, ready: Preparation, *, progress: Callable[[int, int], None] | None = None) -> Run:
     """Score the test sets with the true probabilities of the world they were drawn from.
+
+    An item that the training part lacks is left out of the sets, so no model is asked for it. Neither is the oracle; of
+    the other items of that set it still sees it, and knows more than any model can.
 
     Args:
         world: the world.
@@ -23,5 +29,8 @@ def oracle_run(world: StylistWorld, ready: Preparation, *, progress: Callable[[i
     part = ready.evaluated_part
     sets = ready.split.select(ready.sets, part)
     columns: dict[str, Any] = dict(Oracle(world).score_table(sets.table, example_ids=sets.rows, progress=progress))
+    known = ready.processor.items.lookup(pc.list_flatten(sets.table.column(sets.items)).combine_chunks()) >= 0
+    columns = {name: values[known] for name, values in columns.items()}
+    columns["position"] = np.arange(len(sets.values)) - np.repeat(sets.offsets[:-1], sets.sizes)
     scores = Scores(**columns)
     return Run("oracle", 0, scores, cluster_numbers(ready, part, scores.example_id), role="oracle")
