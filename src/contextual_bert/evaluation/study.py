@@ -236,7 +236,7 @@ class Study(JsonText):
             pictures.append(Picture("reliability_by_method.png", text, f"Reliability. Calibration errors: {errors}."))
         if best is not None:
             error = f"calibration error {self.reports[best].metrics[CALIBRATION_ERROR].value:.4f}"
-            text = f"Reliability of `{best}`, the best method, first seed: {error}."
+            text = f"Reliability of `{best}`, {self._why_shown()}, first seed: {error}."
             pictures.append(Picture("reliability.png", text, text.replace("`", "")))
         return Section("Calibration", pictures=tuple(pictures))
 
@@ -248,8 +248,11 @@ class Study(JsonText):
         if report.worst is not None:
             text = "Segments that are not small, the worst first."
             pictures.append(Picture("segments.png", text, f"{text} Worst: {report.worst.name}."))
-        text = f"`{best}`, the method with the lowest cross-entropy, first seed. {report.segment_note()}"
+        text = f"`{best}`, {self._why_shown()}, first seed. {report.segment_note()}"
         return Section("Segments", (text,), (report.segment_table(),), tuple(pictures))
+
+    def _why_shown(self) -> str:
+        return f"of the methods beside `{self.comparison.reference}` the one with the lowest cross-entropy"
 
     def _notes(self) -> list[str]:
         notes = [note for note in self.comparison.notes() if not note.startswith(_WARNING)]

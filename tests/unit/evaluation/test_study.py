@@ -97,6 +97,7 @@ def test_the_page_says_everything_in_order(study, page):
         assert "Still falling when training ended: concat;" in text
         assert "Data 1f3a; commit c0ffee; seeds 0, 1; hardware two cores; recipe a test." in text
         assert "Its data are private" in text
+        assert "of the methods beside none the one with the lowest cross-entropy" in text.replace("`", "")
         assert f"Worst segment: {study.reports['global_state_update'].worst.name}, CE " in text
     for picture in study.pictures():
         assert f"]({picture.file_name})" in markdown
