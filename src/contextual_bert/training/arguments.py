@@ -191,6 +191,23 @@ def chosen_dtype(name: str) -> torch.dtype:
     return torch.bfloat16 if name == "bfloat16" else torch.float32
 
 
+def fast_dtype(device: str = "auto") -> str:
+    """The faster of the two dtypes to train in: a processor without bfloat16 instructions emulates them, at half the
+    speed of float32 (docs/guides/compare-methods.md).
+
+    Raises:
+        ConfigurationError: see ``chosen_device``.
+
+    Example:
+        >>> fast_dtype() in ("float32", "bfloat16")
+        True
+    """
+    if chosen_device(device).type != "cpu":
+        return "bfloat16"
+    can = torch.cpu.get_capabilities()
+    return "bfloat16" if any(can.get(name) for name in ("amx_bf16", "avx512_bf16", "bf16")) else "float32"
+
+
 def check_settings(settings: Mapping[str, Any]) -> None:
     """Raise ConfigurationError for a name that is no training setting, or a value that cannot work.
 
