@@ -24,6 +24,7 @@ from contextual_bert.evaluation.paper import PAPER_TABLE_1
 from contextual_bert.models import PAPER_CONTEXT_SIZE
 from contextual_bert.training import Recipe
 
+# Relative, so that the recipes of the runs name no folder of this machine.
 RESULTS = Path(os.path.relpath(Path(__file__).parent / "results" / "atus"))
 EVERYDAY = ("010101", "110101", "010201", "120303")  # sleeping, eating, grooming, television
 TRAVEL = "18"

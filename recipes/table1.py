@@ -24,6 +24,7 @@ from contextual_bert.benchmark.tasks.outfit_completion import SIZES, WORLDS, Stu
 from contextual_bert.evaluation import write_study
 from contextual_bert.training import Recipe
 
+# Relative, so that the recipes of the runs name no folder of this machine.
 RESULTS = Path(os.path.relpath(Path(__file__).parent / "results"))
 
 

@@ -179,9 +179,7 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
         write_metrics(folder, reports, results["cost"], {"unknown_targets": unknown, "evaluated_part": part})
 
 
-def train_missing(
-    recipes: Sequence[Recipe], output: Path, ready: Prepared, *, is_quiet: bool = False, say: Say = print
-) -> list[Run]:
+def train_missing(recipes: Sequence[Recipe], output: Path, ready: Prepared, *, say: Say = print) -> list[Run]:
     """The runs of these recipes in ``<output>/<label>/seed-<n>``: trained where they are missing, else read."""
     runs: list[Run] = []
     for recipe in recipes:
@@ -190,7 +188,7 @@ def train_missing(
             check_same_recipe(ready.resolve(recipe), folder, split_digest=ready.split.digest)
             say(f"{folder}: complete, not run again")
         else:
-            run(recipe, folder, preparation=ready, is_resumed=True, is_quiet=is_quiet)
+            run(recipe, folder, preparation=ready, is_resumed=True)
         runs.append(load_run(folder, name=recipe.label, role=role_of(recipe)))
     return runs
 
