@@ -57,7 +57,7 @@ lint: $(INSTALLED) ## check style, import directions and types
 benchmark: $(INSTALLED) ## speed and memory against a peer, and a study of methods: the short forms of both
 	$(BIN)/python benchmarks/run.py --quick
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
-	$(BIN)/contextual-bert benchmark outfit-completion --size quick --seeds 1 --output "$$folder" \
+	$(BIN)/contextual-bert benchmark outfit-completion --size quick --seeds 1 --dtype auto --output "$$folder" \
 		--rows none,global_state_update,global_state_update_shuffled,popularity
 
 clean: ## remove .venv and every cache

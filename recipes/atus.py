@@ -61,7 +61,10 @@ def main() -> None:
     parser.add_argument("--rows", help="separated by commas; all of them if left out")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument(
-        "--dtype", choices=("bfloat16", "float32"), default="bfloat16", help="float32 where a processor must emulate it"
+        "--dtype",
+        choices=("bfloat16", "float32", "auto"),
+        default="bfloat16",
+        help="float32 where a processor must emulate bfloat16; auto takes the faster one",
     )
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder of runs and report")
     parser.add_argument(

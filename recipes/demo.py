@@ -19,7 +19,7 @@ from contextual_bert import CompletionPipeline
 from contextual_bert.benchmark import Preparation, oracle_run, prepare, study
 from contextual_bert.data import StylistWorld
 from contextual_bert.evaluation import Comparison, metric_of, write_study
-from contextual_bert.training import Recipe, fast_dtype
+from contextual_bert.training import Recipe
 
 NUM_ITEMS, NUM_OUTFITS, SEED = 200, 16_000, 0
 COLUMNS = ("cross_entropy_nats", "recall_at_1_percent", "recall_at_5_percent")
@@ -35,7 +35,7 @@ def recipe(conditioning: str, folder: Path) -> Recipe:
         items="items",
         customer="customer_id",
         conditioning=conditioning,
-        dtype=fast_dtype(),
+        dtype="auto",
         model={"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
         training={"num_train_epochs": 10, "per_device_train_batch_size": 128} | dropped,
         seed=SEED,

@@ -125,7 +125,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, help="of every method but the baselines (default: those of the size)")
     parser.add_argument(
-        "--dtype", choices=("bfloat16", "float32"), default="bfloat16", help="float32 where a processor must emulate it"
+        "--dtype",
+        choices=("bfloat16", "float32", "auto"),
+        default="bfloat16",
+        help="float32 where a processor must emulate bfloat16; auto takes the faster one",
     )
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder of worlds, runs and reports")
     parser.add_argument(

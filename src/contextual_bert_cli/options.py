@@ -161,9 +161,9 @@ Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda|mps", help="Where to
 Dtype = Annotated[
     str,
     typer.Option(
-        metavar="float32|bfloat16",
+        metavar="auto|float32|bfloat16",
         help="bfloat16 runs under autocast, weights and loss stay float32. Fast on accelerators and on processors with "
-        "AMX or AVX512-BF16, slower than float32 on others.",
+        "AMX or AVX512-BF16, slower than float32 on others; auto takes the faster one.",
     ),
 ]
 Settings = Annotated[

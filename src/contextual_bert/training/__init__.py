@@ -6,7 +6,6 @@ from contextual_bert.training.arguments import (
     check_settings,
     chosen_device,
     chosen_dtype,
-    fast_dtype,
     training_arguments,
 )
 from contextual_bert.training.progress import TrainingProgress, counting
@@ -28,7 +27,6 @@ __all__ = [
     "chosen_device",
     "chosen_dtype",
     "counting",
-    "fast_dtype",
     "freeze_bert",
     "training_arguments",
     "unfreeze_bert",

@@ -14,7 +14,7 @@ from contextual_bert.data import SetPolicy
 from contextual_bert.errors import ConfigurationError, RunDirectoryError, did_you_mean
 from contextual_bert.models import ContextualBertConfig
 from contextual_bert.training.adaptation import check_lora
-from contextual_bert.training.arguments import SHARES, check_settings
+from contextual_bert.training.arguments import SHARES, check_settings, fast_dtype
 from contextual_bert.training.text_task import TextTask
 
 FORMAT = "contextual-bert recipe 1"
@@ -58,7 +58,8 @@ class Recipe:
             stops early.
         init_from: run directory to start from; its vocabulary is kept and new items are appended.
         device: "auto", "cpu", "cuda" or "mps".
-        dtype: "float32" or "bfloat16" (autocast).
+        dtype: "float32", "bfloat16" (autocast), or "auto": the faster of the two on this device. Becomes the one that
+            is taken, so that a run states what it was trained in.
         seed: of initialisation, masks, dropout and order.
 
     Raises:
@@ -98,6 +99,8 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if self.dtype == "auto":
+            object.__setattr__(self, "dtype", fast_dtype(self.device))
         check_settings(self.training)
         check_fields(self.model)
         if (self.items is None) == (self.texts is None):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.training import fast_dtype
+from contextual_bert.training.arguments import fast_dtype
 
 
 @pytest.mark.parametrize(

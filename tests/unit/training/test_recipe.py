@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from contextual_bert.data import SetPolicy
 from contextual_bert.errors import ConfigurationError, ContextualBertError, RunDirectoryError
@@ -147,3 +148,12 @@ def test_the_name_of_a_row(tmp_path: Path) -> None:
     for name in ("", "../up", "a b", ".hidden"):
         with pytest.raises(ConfigurationError, match="names a folder"):
             replace(recipe, name=name)
+
+
+def test_the_faster_dtype_is_stated_by_the_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True})
+    with_instructions = Recipe(data="days.parquet", items="codes", device="cpu", dtype="auto")
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True})
+    without = Recipe.from_dict({**with_instructions.to_dict(), "dtype": "auto"})
+    assert (with_instructions.dtype, without.dtype) == ("bfloat16", "float32")
+    assert with_instructions.to_dict()["dtype"] == "bfloat16"

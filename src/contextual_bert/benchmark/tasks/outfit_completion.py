@@ -168,7 +168,7 @@ def prepare_study(
         world: "interactions", where context must be combined, or "additive", where it need only be added.
         epochs: of every method, where those of the size are not affordable, or too few.
         device: of the runs: "auto" takes an accelerator.
-        dtype: of the runs: "bfloat16", or "float32" for a processor that must emulate it.
+        dtype: of the runs: "bfloat16", "float32" for a processor that must emulate it, or "auto".
 
     Raises:
         UnknownNameError: no such size or world.

@@ -151,7 +151,7 @@ def prepare_text_study(
         checkpoint: folder of a BERT, or its name on the Hub.
         size: of the task's sizes.
         device: of the runs.
-        dtype: of the runs: "bfloat16", or "float32" for a processor that must emulate it.
+        dtype: of the runs: "bfloat16", "float32" for a processor that must emulate it, or "auto".
 
     Raises:
         UnknownNameError: no such size.
