@@ -86,7 +86,7 @@ def inspect_table(
     Raises:
         DataError, UnknownNameError: a fault of the table that ``train`` would stop at too.
     """
-    table = read_table(recipe.data) if source is None else source
+    table = read_table(recipe.data if source is None else source)
     overrides = dict(overrides or {})
     reserved = [name for name in (recipe.items, recipe.customer) if name is not None]
     exclude = [*reserved, *recipe.exclude]

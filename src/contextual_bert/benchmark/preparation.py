@@ -88,7 +88,7 @@ def prepare(recipe: Recipe, *, source: pa.Table | None = None) -> Preparation:
         DataError, UnknownNameError, SchemaError, ConfigurationError, RunDirectoryError: a fault of the table, of the
             recipe or of the run to start from, by name and place.
     """
-    table = read_table(recipe.data) if source is None else source
+    table = read_table(recipe.data if source is None else source)
     split = make_split(recipe, table)
     sets = read_sets(
         table,

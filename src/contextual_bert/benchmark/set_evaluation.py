@@ -140,7 +140,7 @@ def load_sets(
     recipe = replace(own, **{"split": None, "dtype": "float32", **dict(overrides or {})})
     device, dtype = chosen_device(recipe.device), chosen_dtype(recipe.dtype)
     pipeline = CompletionPipeline.from_pretrained(directory, device=device)
-    table = read_table(recipe.data) if source is None else source
+    table = read_table(recipe.data if source is None else source)
     split, sentence = split_for(recipe, directory, table, part)
     is_own = split is not None and split.digest == Split.load(directory / "split.json").digest
     sets = read_sets(

@@ -135,7 +135,7 @@ def load_texts(
             f"items={changes['items']!r} is for runs on sets, and {directory} was trained on texts. Leave it out."
         )
     recipe = replace(own, **{"split": None, "dtype": "float32", **changes, "is_context_shuffled": False})
-    table = read_table(recipe.data) if source is None else source
+    table = read_table(recipe.data if source is None else source)
     split, sentence = split_for(recipe, directory, table, part)
     chosen = part or TEST
     if split is None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from contextual_bert.arrow_types import is_list, is_text
 from contextual_bert.benchmark.inspection import Inspection, check_columns, fault_lines, split_of
 from contextual_bert.benchmark.text_preparation import label_names
 from contextual_bert.context import infer_schema
@@ -20,7 +21,6 @@ from contextual_bert.data.text_audit import joined_words
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation.labels import has_grades
 from contextual_bert.inference import encode_texts, placed
-from contextual_bert.inference.texts.text_layout import is_list, is_text
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.training import TextTask
 from contextual_bert.training.recipe import Recipe
@@ -60,7 +60,7 @@ def inspect_texts(
     task = recipe.texts
     if task is None:
         raise ConfigurationError("This is a recipe for sets of items: look at it with inspect_table.")
-    table = read_table(recipe.data) if source is None else source
+    table = read_table(recipe.data if source is None else source)
     overrides = dict(overrides or {})
     exclude = [
         *(name for name in (task.text, task.pair, task.label, recipe.customer) if name is not None),

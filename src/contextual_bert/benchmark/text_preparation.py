@@ -149,7 +149,7 @@ def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPrep
     task = recipe.texts
     if task is None:
         raise ConfigurationError("This is a recipe for sets of items: prepare it with prepare.")
-    table = read_table(recipe.data) if source is None else source
+    table = read_table(recipe.data if source is None else source)
     for name in (task.text, task.label, task.pair, recipe.customer):
         if name is not None:
             checked_column(table, name, file=recipe.data, complete=True)

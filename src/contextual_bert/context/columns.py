@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from contextual_bert.arrow_types import is_list, is_text
 from contextual_bert.context.features import (
     MISSING,
     MULTI_EMPTY,
@@ -59,7 +60,7 @@ def to_numbers(array: pa.Array, *, file: str | None = None, column: str | None =
     if pa.types.is_dictionary(kind):
         array = array.dictionary_decode()
         kind = array.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if is_text(kind):
         array = _parse_numbers(array, file, column)
     elif not (
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
@@ -78,7 +79,7 @@ def to_numbers(array: pa.Array, *, file: str | None = None, column: str | None =
 def flatten_lists(array: pa.Array, *, separator: str | None, column: str) -> tuple[pa.Array, np.ndarray]:
     """The elements of a column of lists, and how many each row has (0 for null); text is split by the separator."""
     kind = array.type
-    if separator is not None and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    if separator is not None and is_text(kind):
         array = pc.if_else(pc.equal(array, ""), pa.scalar(None, kind), array)
         lists = pc.split_pattern(array, separator)
         elements = pc.utf8_trim_whitespace(lists.flatten())
@@ -91,11 +92,6 @@ def flatten_lists(array: pa.Array, *, separator: str | None, column: str) -> tup
             "or set the feature's separator for columns of text."
         )
     return array.flatten(), _lengths(array)
-
-
-def is_list(kind: pa.DataType) -> bool:
-    """Whether a type is any of arrow's lists."""
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
 def _encode_categorical(feature: Categorical, array: pa.Array, file: str | None) -> EncodedColumn:

@@ -9,6 +9,7 @@ import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from contextual_bert.arrow_types import is_text
 from contextual_bert.context.features import DatePart
 from contextual_bert.errors import DataError, SchemaError
 
@@ -29,7 +30,7 @@ def to_dates(array: pa.Array, *, file: str | None = None, column: str | None = N
         return local.cast(pa.date32(), safe=False)
     if pa.types.is_dictionary(kind):
         return pc.take(to_dates(array.dictionary, file=file, column=column), array.indices)
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    if not is_text(kind):
         raise SchemaError(f"column {column!r} has the type {kind}, but a feature reads a date from it. {_FIX}")
     array = pc.if_else(pc.equal(array, ""), pa.scalar(None, kind), array)
     faulty = pc.fill_null(pc.invert(pc.match_substring_regex(array, _ISO_DATE)), False)

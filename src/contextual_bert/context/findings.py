@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from contextual_bert.arrow_types import is_list, is_text
 from contextual_bert.context.binning import quantile_edges
-from contextual_bert.context.columns import flatten_lists, is_list, to_numbers
+from contextual_bert.context.columns import flatten_lists, to_numbers
 from contextual_bert.context.dates import MONTHS, WEEKDAYS, are_iso_dates, date_part, to_dates
 from contextual_bert.context.features import (
     CATEGORICAL_RESERVED,
@@ -80,15 +81,14 @@ def find(column: str, array: pa.Array, wanted: str | Feature | None, settings: S
 def _kind_of(array: pa.Array) -> str | None:
     kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
     if is_list(kind):
-        is_text = pa.types.is_string(kind.value_type) or pa.types.is_large_string(kind.value_type)
         is_whole = pa.types.is_integer(kind.value_type) and not pa.types.is_fixed_size_list(kind)
-        if is_text or is_whole:
+        if is_text(kind.value_type) or is_whole:
             return "multi_categorical"
         is_number = pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type)
         return "vector" if is_number else None
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return "date"
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+    if is_text(kind):
         return "date" if are_iso_dates(canonical_array(array)) else "categorical"
     if pa.types.is_boolean(kind):
         return "categorical"
@@ -195,7 +195,7 @@ def count_missing(array: pa.Array) -> int:
     count = array.null_count
     if pa.types.is_floating(array.type):
         count += pc.sum(pc.is_nan(array)).as_py() or 0
-    elif pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+    elif is_text(array.type):
         count += pc.sum(pc.equal(pc.utf8_trim_whitespace(array), "")).as_py() or 0
     return count
 

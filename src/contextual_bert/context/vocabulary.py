@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from contextual_bert.arrow_types import is_text
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError
 
 UNKNOWN = -1
@@ -156,8 +157,7 @@ def canonical_array(
     if pa.types.is_date64(kind):
         return array.cast(pa.date32()).cast(pa.string())
     if (
-        pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
+        is_text(kind)
         or pa.types.is_integer(kind)
         or pa.types.is_boolean(kind)
         or pa.types.is_date32(kind)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.context.columns import is_list
+from contextual_bert.arrow_types import is_list, is_text
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.hashing import hash_counters, hash_strings
 
@@ -23,7 +23,7 @@ _SEPARATORS = r"[\s,;|/\[\]\"']+"
 def is_identifier(column: pa.ChunkedArray) -> bool:
     """Is this text or a whole number that hardly ever repeats, such as the number of an order?"""
     kind = column.type
-    plain = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)
+    plain = is_text(kind) or pa.types.is_integer(kind)
     return plain and pc.count_distinct(column).as_py() > _NEARLY_ALL_DISTINCT * len(column)
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from contextual_bert.arrow_types import is_list, is_text
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.ragged import places_of
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
@@ -61,18 +62,18 @@ def flatten_items(column: pa.ChunkedArray, *, items: str, separator: str, file: 
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
         kind = column.type
-    is_text = _is_text(kind)
+    has_text = is_text(kind)
     if pa.types.is_null(kind):
         column = column.cast(pa.list_(pa.string()))
-    elif is_text:
+    elif has_text:
         column = _split(column, items=items, separator=separator, file=file)
-    elif not _is_list(kind) or not _is_item(kind.value_type):
+    elif not is_list(kind) or not _is_item(kind.value_type):
         raise DataError(f"the column is of type {kind}", file=file, column=items, fix=_ALLOWED)
     sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy().astype(np.int64)
     rows = np.repeat(np.arange(len(sizes)), sizes)
     places = places_of(sizes)
     values = pc.list_flatten(column)
-    if is_text:
+    if has_text:
         values = pc.utf8_trim_whitespace(values)
 
     def check(faulty: pa.ChunkedArray, what: str, fix: str) -> None:
@@ -89,7 +90,7 @@ def flatten_items(column: pa.ChunkedArray, *, items: str, separator: str, file: 
             "Leave it out of the list, or give it a name.",
         )
     codes, names = _encode(values)
-    between = f" between two separators {separator!r}" if is_text else ""
+    between = f" between two separators {separator!r}" if has_text else ""
     empty = pc.index(pc.equal(pc.utf8_trim_whitespace(names), ""), True).as_py()
     if empty >= 0:
         check(
@@ -130,16 +131,8 @@ def _split(column: pa.ChunkedArray, *, items: str, separator: str, file: str | N
     return pc.utf8_split_whitespace(column) if separator == " " else pc.split_pattern(column, separator)
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-
-
 def _is_item(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         return _is_item(kind.value_type)
     plain = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_date, pa.types.is_null)
-    return _is_text(kind) or any(test(kind) for test in plain)
+    return is_text(kind) or any(test(kind) for test in plain)

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from contextual_bert.arrow_types import is_list, is_text
 from contextual_bert.errors import DataError
 
 __all__ = ["table_digest"]
@@ -46,14 +47,14 @@ def _buffers(array: Any, path: str, column: str) -> Iterator[tuple[str, Any]]:
     kind = array.type
     if pa.types.is_dictionary(kind):
         yield from _buffers(array.cast(kind.value_type), path, column)
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    elif is_list(kind):
         yield f"{path}/list lengths", _lengths(pc.list_value_length(array))
         yield from _buffers(pc.list_flatten(array), f"{path}/element", column)
     elif pa.types.is_struct(kind):
         yield f"{path}/struct", _present(array)
         for field, child in zip(kind, array.flatten(), strict=True):
             yield from _buffers(child, f"{path}/{field.name}", column)
-    elif pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+    elif is_text(kind):
         yield from _bytes(array.cast(pa.large_string()).cast(pa.large_binary()), f"{path}/string")
     elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         yield from _bytes(array.cast(pa.large_binary()), f"{path}/binary")

@@ -17,6 +17,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.json as arrow_json
 import pyarrow.parquet as parquet
 
+from contextual_bert.arrow_types import without_views
 from contextual_bert.data.reviews import REVIEW_SUFFIX, read_reviews
 from contextual_bert.errors import DataError, did_you_mean
 
@@ -113,7 +114,7 @@ def _checked(table: pa.Table, file: str | None) -> pa.Table:
     _check_names(table.column_names, file)
     if table.num_rows == 0:
         raise DataError("the table has no rows", file=file, fix="It needs at least one row besides the column names.")
-    return table
+    return without_views(table)
 
 
 def _check_names(names: Sequence[str], file: str | None) -> None:

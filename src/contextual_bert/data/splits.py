@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from contextual_bert.arrow_types import is_text
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.digests import table_digest
@@ -215,7 +216,7 @@ def split_by_time(table: pa.Table, column: str, *, validation: float, test: floa
 
 def _times(values: pa.ChunkedArray, column: str, file: str | None) -> NDArray[Any]:
     kind = values.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if is_text(kind):
         parsed = pc.strptime(pc.utf8_slice_codeunits(values, 0, 10), format="%Y-%m-%d", unit="s", error_is_null=True)
         faulty = pc.index(pc.is_null(parsed), True).as_py()
         if faulty >= 0:

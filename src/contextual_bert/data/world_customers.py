@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from contextual_bert.arrow_types import is_list
 from contextual_bert.data.world_tables import (
     CATEGORIES,
     CLOTHING_SIZES,
@@ -216,7 +217,7 @@ def _members(table: pa.Table, name: str, names: Sequence[str]) -> Booleans:
     members = np.zeros((len(column), len(names)), dtype=np.bool_)
     if pa.types.is_null(column.type):
         return members
-    if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+    if not is_list(column.type):
         raise DataError(f"is of type {column.type}", column=name, fix="Give a list of strings in every row.")
     values = pc.list_flatten(column).cast(pa.string())
     rows = pc.list_parent_indices(column).to_numpy(zero_copy_only=False).astype(np.int64)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from contextual_bert.arrow_types import is_list
 from contextual_bert.context import Vocabulary, canonical, canonical_array
 from contextual_bert.data import read_table
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean
@@ -264,9 +265,9 @@ def _attribute(column: pa.ChunkedArray, name: str) -> Attribute:
     cells = column.combine_chunks()
     is_known: NDArray[np.bool_] = cells.is_valid().to_numpy(zero_copy_only=False)
     owners = np.flatnonzero(is_known)
-    is_list = pa.types.is_list(cells.type) or pa.types.is_large_list(cells.type)
+    has_lists = is_list(cells.type)
     numbers: NDArray[np.float64] | None = None
-    if is_list:
+    if has_lists:
         owners = pc.list_parent_indices(cells).to_numpy()
         values = canonical_array(pc.list_flatten(cells), column=name)
         is_filled = values.is_valid().to_numpy(zero_copy_only=False)
@@ -285,5 +286,5 @@ def _attribute(column: pa.ChunkedArray, name: str) -> Attribute:
         values=encoded.dictionary,
         is_known=is_known,
         numbers=numbers,
-        is_list=is_list,
+        is_list=has_lists,
     )

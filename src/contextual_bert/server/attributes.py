@@ -5,6 +5,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from contextual_bert.arrow_types import is_list, is_text
+
 MOST_VALUES = 50
 
 
@@ -23,7 +25,7 @@ def attributes_of(table: pa.Table) -> list[dict[str, Any]]:
 def words_of(column: pa.ChunkedArray | pa.Array) -> pa.Array | None:
     """The column as one array of strings; None where it holds something else."""
     array = _as_array(column)
-    return array.cast(pa.string()) if _is_text(array.type) else None
+    return array.cast(pa.string()) if is_text(array.type) else None
 
 
 def _as_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -33,23 +35,15 @@ def _as_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 def _attribute(name: str, cells: pa.Array) -> dict[str, Any]:
     kind = cells.type
-    named = {"text": _is_text, "number": _is_number, "flag": pa.types.is_boolean, "list": _is_list}
+    named = {"text": is_text, "number": _is_number, "flag": pa.types.is_boolean, "list": is_list}
     found = next((word for word, check in named.items() if check(kind)), "other")
     lowest, highest = _range(cells) if found == "number" else (None, None)
     values = _values(pc.list_flatten(cells) if found == "list" else cells)
     return {"name": name, "kind": found, "values": values, "lowest": lowest, "highest": highest}
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-
-
 def _is_number(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind)
 
 
 def _values(cells: pa.Array) -> list[str] | None:

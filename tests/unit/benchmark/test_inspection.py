@@ -65,3 +65,14 @@ def test_an_error_names_the_row_of_the_file() -> None:
 def test_a_misspelt_column_gets_a_suggestion(overrides: dict[str, str]) -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'city'"):
         inspect_table(RECIPE, overrides=overrides, source=table(city=["x", "y"] * 100))
+
+
+def test_a_frame_of_string_views_is_inspected_as_one_of_strings() -> None:
+    plain = table(
+        city=["Oslo", "Bergen"] * 100, born=[f"19{60 + row % 40}-01-02" for row in range(200)], likes=[["a", "b"]] * 200
+    )
+    kinds = {"items": pa.list_(pa.string_view()), "likes": pa.list_(pa.string(), 2)}
+    frame = pa.table(
+        {name: pa.array(plain[name].to_pylist(), kinds.get(name, pa.string_view())) for name in plain.column_names}
+    )
+    assert inspect_table(RECIPE, source=frame).lines() == inspect_table(RECIPE, source=plain).lines()

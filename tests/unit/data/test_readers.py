@@ -51,6 +51,33 @@ def test_every_source_gives_the_same_sets(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("plain", "view"),
+    [
+        (pa.array(["a", None, "b"]), pa.string_view()),
+        (pa.array([["a", "b"], None, ["c", "d"]]), pa.list_(pa.string_view())),
+        (pa.array([["a", "b"], None, ["c", "d"]]), pa.list_(pa.string(), 2)),
+        (pa.array([["a", "b"], None, ["c", "d"]]), pa.list_(pa.string_view(), 2)),
+    ],
+    ids=str,
+)
+def test_text_of_any_layout_becomes_plain(plain: pa.Array, view: pa.DataType) -> None:
+    found = read_table(pa.table({"id": [1, 2, 3], "words": pa.array(plain.to_pylist(), view)})).column("words")
+    assert found.to_pylist() == plain.to_pylist()
+    assert found.type in (pa.large_string(), pa.large_list(pa.large_string()), pa.large_list(pa.string()))
+
+
+def test_views_behind_codes_become_plain_and_vectors_stay() -> None:
+    colours = pa.DictionaryArray.from_arrays(
+        pa.array([0, None, 1], pa.uint32()), pa.array(["a", "b"], pa.string_view())
+    )
+    points = pa.array([[1.0, 2.0], None, [3.0, 4.0]], pa.list_(pa.float32(), 2))
+    found = read_table(pa.table({"colours": colours, "points": points}))
+    assert found.column("colours").to_pylist() == ["a", None, "b"]
+    assert found.column("colours").cast(pa.string()).to_pylist() == ["a", None, "b"]  # arrow cannot, of views
+    assert found.column("points").type == points.type
+
+
 def test_csv_types_lose_nothing(tmp_path: Path) -> None:
     text = (
         "code,whole,price,flag,country,big,when,mixed\n"

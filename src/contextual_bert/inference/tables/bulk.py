@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from contextual_bert.arrow_types import is_list, is_text
 from contextual_bert.context import encode_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError
@@ -151,10 +152,10 @@ def item_lists(table: pa.Table, name: str, separator: str) -> pa.ChunkedArray:
         UnknownNameError, DataError: no such column, or one of another kind.
     """
     column = checked_column(table, name)
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+    if is_text(column.type):
         trimmed = pc.utf8_trim_whitespace(column)
         parts = pc.split_pattern(trimmed, separator)
         return pc.if_else(pc.equal(trimmed, ""), pa.scalar([], parts.type), parts)
-    if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+    if not is_list(column.type):
         raise DataError(f"the column is of type {column.type}", column=name, fix="Give lists of items, or text.")
     return column.cast(pa.list_(pa.string()))

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 
+from contextual_bert.arrow_types import is_list
 from contextual_bert.context import encode_table
 from contextual_bert.data import TextDataset
 from contextual_bert.data.columns import checked_column
@@ -22,7 +23,6 @@ from contextual_bert.inference.texts.text_layout import (
     Layout,
     Truncation,
     check_truncation,
-    is_list,
     num_special,
     tokenized_texts,
     tokenized_words,

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from contextual_bert.arrow_types import is_text
 from contextual_bert.data.ragged import offsets_of, places_of
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.models import ContextualBertConfig
@@ -139,16 +140,6 @@ def tokenized_words(column: pa.ChunkedArray, tokenizer: Any, name: str) -> Token
     word_of = np.repeat(np.arange(len(sizes)), sizes)
     word_offsets = offsets_of(pc.list_value_length(column).to_numpy().astype(np.int64))
     return Tokens(values, offsets_of(sizes)[word_offsets], word_of)
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether a type is text."""
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
-
-
-def is_list(kind: pa.DataType) -> bool:
-    """Whether a type is lists of words or tags."""
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind)
 
 
 def _chosen(offsets: NDArray[np.int64], kept: NDArray[np.int64], head: NDArray[np.int64]) -> NDArray[np.int64]:

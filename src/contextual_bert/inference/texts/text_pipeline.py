@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
+from contextual_bert.arrow_types import is_list, is_text
 from contextual_bert.context import unknown_values
 from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError
@@ -20,7 +21,7 @@ from contextual_bert.inference.queries import UNUSED_CONTEXT, check_query
 from contextual_bert.inference.saved import load_text_model
 from contextual_bert.inference.texts.encode_texts import EncodedTexts, TextReport, encode_texts
 from contextual_bert.inference.texts.text_labels import LABEL, PROBABILITY, LabelColumns
-from contextual_bert.inference.texts.text_layout import Truncation, check_truncation, is_list, is_text, num_readable
+from contextual_bert.inference.texts.text_layout import Truncation, check_truncation, num_readable
 from contextual_bert.models import (
     ContextFeatureExtractor,
     ContextualBertForSequenceClassification,

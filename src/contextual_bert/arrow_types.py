@@ -1,0 +1,53 @@
+"""What kind of column an arrow type is: the same answer wherever it is asked."""
+
+import pyarrow as pa
+
+__all__ = ["is_list", "is_text", "without_views"]
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a type is text, of any layout.
+
+    Example:
+        >>> is_text(pa.large_string()), is_text(pa.binary())
+        (True, False)
+    """
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a type is lists, of any length or of one length.
+
+    Example:
+        >>> is_list(pa.list_(pa.string())), is_list(pa.list_(pa.float32(), 3)), is_list(pa.string())
+        (True, True, False)
+    """
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
+def without_views(table: pa.Table) -> pa.Table:
+    """The same table with plain text where it had arrow's string views (what polars hands over), which few of arrow's
+    functions can work on, and with lists of text of any length where these had one length.
+
+    Example:
+        >>> without_views(pa.table({"size": pa.array(["S", "M"], pa.string_view())})).schema.field("size").type
+        DataType(large_string)
+    """
+    for place, field in enumerate(table.schema):
+        kind = _plain(field.type)
+        if kind != field.type:
+            table = table.set_column(place, field.with_type(kind), table.column(place).cast(kind))
+    return table
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, _plain(kind.value_type), ordered=kind.ordered)
+    if is_list(kind):
+        value = _plain(kind.value_type)
+        if pa.types.is_fixed_size_list(kind) and is_text(value):
+            return pa.large_list(value)
+        return kind if value == kind.value_type else pa.large_list(value)
+    return kind
