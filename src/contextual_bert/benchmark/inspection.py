@@ -88,8 +88,7 @@ def inspect_table(
     """
     table = read_table(recipe.data if source is None else source)
     overrides = dict(overrides or {})
-    reserved = [name for name in (recipe.items, recipe.customer) if name is not None]
-    exclude = [*reserved, *recipe.exclude]
+    exclude = recipe.columns_beside_context
     check_columns((*exclude, *overrides), table, file=recipe.data)
     split, sentence = split_of(recipe, table)
     sets = read_sets(

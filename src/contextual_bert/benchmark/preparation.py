@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split
-from contextual_bert.context import ContextSchema, infer_schema
+from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split, schema_of
+from contextual_bert.context import ContextSchema
 from contextual_bert.data import (
     Audit,
     SetDataset,
@@ -21,7 +21,7 @@ from contextual_bert.data import (
     read_table,
 )
 from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.inference import CompletionPipeline, encode_sets, placed
+from contextual_bert.inference import CompletionPipeline, encode_sets
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.training.recipe import Recipe
 
@@ -112,24 +112,11 @@ def prepare(recipe: Recipe, *, source: pa.Table | None = None) -> Preparation:
             )
         processor, schema = known.with_items(training.distinct_items()), known.schema
     else:
-        schema = schema_of(recipe, training)
+        schema = schema_of(recipe, training.table, training.rows)
         processor = ContextualBertProcessor.from_items(training.distinct_items(), schema)
     resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
     found = audit(split, sets, customer=recipe.customer)
     return Preparation(recipe=resolved, split=split, processor=processor, sets=sets, audit=found)
-
-
-def schema_of(recipe: Recipe, training: SetTable) -> ContextSchema | None:
-    """The schema of the recipe, or one inferred from the training part; None where no column is left for it."""
-    if recipe.schema is not None:
-        return ContextSchema.from_dict(dict(recipe.schema))
-    exclude = [name for name in (recipe.items, recipe.customer, *recipe.exclude) if name is not None]
-    if set(training.table.column_names) <= set(exclude):
-        return None
-    try:
-        return infer_schema(training.table, exclude=exclude).schema
-    except DataError as error:
-        raise placed(error, training.rows, file=recipe.data) from error
 
 
 def customers_of(sets: SetTable) -> NDArray[np.str_]:

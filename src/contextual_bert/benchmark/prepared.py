@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from contextual_bert.context import ContextSchema
+from contextual_bert.context import ContextSchema, infer_schema
 from contextual_bert.data import Split, split_by_customer, split_by_row, split_by_time
 from contextual_bert.data.splits import PARTS
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation import EvaluationSettings
+from contextual_bert.inference import placed
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.training.recipe import Recipe
 
@@ -118,3 +119,22 @@ def make_split(recipe: Recipe, table: pa.Table) -> Split:
 def column_as_text(table: pa.Table, name: str) -> NDArray[np.str_]:
     """The values of a column, as text."""
     return np.asarray(table.column(name).cast(pa.string()).to_numpy(zero_copy_only=False), dtype=np.str_)
+
+
+def schema_of(recipe: Recipe, training: pa.Table, rows: NDArray[np.int64]) -> ContextSchema | None:
+    """The schema of the recipe, or one inferred from the training part; None where no column is left for it.
+
+    Args:
+        recipe: says which columns are no context.
+        training: the table of the training part.
+        rows: where its rows are in the file, for errors.
+    """
+    if recipe.schema is not None:
+        return ContextSchema.from_dict(dict(recipe.schema))
+    exclude = recipe.columns_beside_context
+    if set(training.column_names) <= set(exclude):
+        return None
+    try:
+        return infer_schema(training, exclude=exclude).schema
+    except DataError as error:
+        raise placed(error, rows, file=recipe.data) from error

@@ -62,10 +62,7 @@ def inspect_texts(
         raise ConfigurationError("This is a recipe for sets of items: look at it with inspect_table.")
     table = read_table(recipe.data if source is None else source)
     overrides = dict(overrides or {})
-    exclude = [
-        *(name for name in (task.text, task.pair, task.label, recipe.customer) if name is not None),
-        *recipe.exclude,
-    ]
+    exclude = recipe.columns_beside_context
     check_columns((*exclude, *overrides), table, file=recipe.data)
     split, sentence = split_of(recipe, table)
     rows = split.rows("train") if split is not None else np.arange(table.num_rows)

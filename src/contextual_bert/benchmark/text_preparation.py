@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 
-from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split
-from contextual_bert.context import ContextSchema, infer_schema
+from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split, schema_of
 from contextual_bert.data import SetDataset, TextDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.text_audit import joined_words
@@ -154,9 +153,10 @@ def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPrep
         if name is not None:
             checked_column(table, name, file=recipe.data, complete=True)
     split = make_split(recipe, table)
-    if not len(split.rows("train")):
+    training = split.rows("train")
+    if not len(training):
         raise DataError("no row is in the training part", file=recipe.data, fix="Make validation and test smaller.")
-    schema = text_schema(recipe, task, table.take(pa.array(split.rows("train"))))
+    schema = schema_of(recipe, table.take(pa.array(training)), training)
     processor = ContextualBertProcessor.from_bert(task.checkpoint, schema)
     if task.max_length is not None:
         processor.tokenizer.model_max_length = task.max_length  # saved with the run, so that it cuts as it was trained
@@ -165,17 +165,6 @@ def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPrep
     ready = TextPreparation(recipe=resolved, split=split, processor=processor, table=table, labels=labels)
     ready.texts  # noqa: B018  (a faulty row is found before a model is built)
     return ready
-
-
-def text_schema(recipe: Recipe, task: TextTask, training: pa.Table) -> ContextSchema | None:
-    """The schema of the recipe, or one inferred from the training part; None where no column is left for it."""
-    if recipe.schema is not None:
-        return ContextSchema.from_dict(dict(recipe.schema))
-    named = (task.text, task.label, task.pair, recipe.customer, *recipe.exclude)
-    exclude = [name for name in named if name is not None]
-    if set(training.column_names) <= set(exclude):
-        return None
-    return infer_schema(training, exclude=exclude).schema
 
 
 def label_names(column: pa.ChunkedArray, file: str, name: str) -> tuple[str, ...]:

@@ -169,6 +169,13 @@ class Recipe:
         return self.name or (f"{self.conditioning}_shuffled" if self.is_context_shuffled else self.conditioning)
 
     @property
+    def columns_beside_context(self) -> tuple[str, ...]:
+        """Columns that are no feature of the context: what is learned from or learned, whose it is, and ``exclude``."""
+        task = self.texts
+        learned = (self.items,) if task is None else (task.text, task.pair, task.label)
+        return (*(name for name in (*learned, self.customer) if name is not None), *self.exclude)
+
+    @property
     def item_column(self) -> str:
         """The column of items.
 

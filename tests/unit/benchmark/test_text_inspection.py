@@ -191,3 +191,13 @@ def test_what_cannot_be_inspected() -> None:
     ages[row] = np.inf
     with pytest.raises(DataError, match=rf"reviews.parquet, row {row}, column 'age': inf"):
         inspected(age=ages)
+
+
+@pytest.mark.parametrize("read", [prepare_texts, lambda recipe, source: inspect_texts(recipe, source=source)])
+def test_a_faulty_value_is_named_by_the_row_of_the_file(read: Any, checkpoint: str) -> None:
+    recipe = labelled(checkpoint=checkpoint)
+    row = int(make_split(recipe, table()).rows("train")[-1])
+    ages = np.arange(float(ROWS))
+    ages[row] = np.inf
+    with pytest.raises(DataError, match=rf"reviews.parquet, row {row}, column 'age': inf"):
+        read(recipe, source=table(age=ages))
