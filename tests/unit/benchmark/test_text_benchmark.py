@@ -16,6 +16,7 @@ from transformers import BertConfig, BertForSequenceClassification
 from contextual_bert.benchmark.tasks import TEXT_TASKS
 from contextual_bert.benchmark.tasks.entities import DOMAINS, FILES, SINGLE
 from contextual_bert.benchmark.tasks.text_benchmark import (
+    FIELD_DROPOUT,
     TextBenchmark,
     TextSize,
     TextStudyData,
@@ -105,6 +106,15 @@ def test_offensiveness_is_split_by_comment_or_by_reader(source: Path, tmp_path: 
         values = {name: [set(part.column(name).to_pylist()) for part in parts] for name in (shared, apart)}
         assert values[shared][0] & values[shared][1]
         assert not values[apart][0] & values[apart][1]
+
+
+def test_a_row_that_is_told_less_of_unseen_readers(source: Path, tmp_path: Path, checkpoint: str) -> None:
+    assert FIELD_DROPOUT in TEXT_TASKS["offensiveness-readers"].sizes["small"].seeds
+    data = study_of("offensiveness-readers", source, tmp_path, checkpoint, rows={FIELD_DROPOUT: 1})
+    (row,) = data.rows().values()
+    plain = data.rows(["global_state_update"])["global_state_update"]
+    assert row.training == {**plain.training, "field_dropout": 0.5}
+    assert replace(row, name=None, training=plain.training) == plain
 
 
 def test_a_study_has_the_bar_and_resumes(

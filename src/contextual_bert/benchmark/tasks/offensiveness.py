@@ -5,6 +5,7 @@ the test is in training: what is known of them is their demographics. Pei and Ju
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pyarrow as pa
 from contextual_bert.benchmark.task import TaskCard
 from contextual_bert.benchmark.tasks.text_benchmark import (
     ATTENTION_BIAS,
+    FIELD_DROPOUT,
     LABEL_BASELINES,
     METHODS,
     TextBenchmark,
@@ -44,6 +46,8 @@ SIZES = {
         max_length=160,
     ),
 }
+# Of readers never seen, their demographics mislead a model that has them whole in every example, see docs/log.md.
+SIZES_BY_READER = {name: replace(size, seeds={**size.seeds, FIELD_DROPOUT: 3}) for name, size in SIZES.items()}
 
 
 def read(source: Path, folder: Path) -> pa.Table:
@@ -110,6 +114,6 @@ BY_READER = TextBenchmark(
     data_digest=DIGEST,
     read=read,
     recipe=by_reader,
-    sizes=SIZES,
+    sizes=SIZES_BY_READER,
     extra=baselines,
 )

@@ -28,6 +28,7 @@ DATA_FOLDER, TABLE_FILE, SPLIT_FILE = "data", "table.parquet", "split.json"
 METHODS = ("none", "concat", "new_position", "global_state", "global_state_update", "multi_attribute")
 # MA-BERT's controls: BERT Attention (bias), Concat (word), Concat (text), all on a frozen BERT.
 ATTENTION_BIAS = "attention_bias"
+FIELD_DROPOUT = "global_state_update_field_dropout"
 LABEL_BASELINES = ("ngrams", "ngrams_context", "cnn", "cnn_context", "bilstm", "bilstm_context")
 
 
@@ -106,12 +107,14 @@ def text_rows(base: Recipe, baseline_training: Mapping[str, Any]) -> dict[str, R
 
     Reference: PROTOCOL, point 9; MA-BERT, section 4.2, for its three controls.
     """
+    told_less = {**base.training, "field_dropout": 0.5}
     frozen = {"trained_weights": "new", "is_control": True}
     # All that these two train is new.
     on_frozen = {name: value for name, value in base.training.items() if name != "new_weights_learning_rate"}
     on_frozen["learning_rate"] = base.training.get("new_weights_learning_rate", base.training["learning_rate"])
     recipes = [
         *(replace(base, conditioning=name) for name in METHODS),
+        replace(base, conditioning="global_state_update", name=FIELD_DROPOUT, training=told_less),
         replace(base, conditioning="global_state_update", is_context_shuffled=True),
         replace(
             base,
