@@ -12,6 +12,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from contextual_bert.arrow_types import without_views
 from contextual_bert.context.columns import CATEGORICAL_UNKNOWN, EncodedColumn, encode_column
 from contextual_bert.context.dates import date_part, to_dates
 from contextual_bert.context.features import MULTI_MISSING, MULTI_UNKNOWN, Categorical, MultiCategorical, Numerical
@@ -79,6 +80,7 @@ def encode_table(schema: ContextSchema, table: pa.Table, *, file: str | None = N
             f"{place}the table lacks the context column{'s' if absent[1:] else ''} {names}, which the schema reads. "
             f"{did_you_mean(absent[0], table.column_names)} Rename the column, or infer the schema anew."
         )
+    table = without_views(table)
     dates: dict[str, pa.Array] = {}
     encoded: dict[str, EncodedColumn] = {}
     for feature in schema.features:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from contextual_bert.arrow_types import without_views
 from contextual_bert.context.features import Feature
 from contextual_bert.context.findings import Finding, Settings, count_missing, find
 from contextual_bert.context.schema import ContextSchema
@@ -81,7 +82,7 @@ def infer_schema(
         max_categories: a column of more categories is left out unless an override asks for it.
         num_bins: the most bins of a number.
     """
-    overrides = overrides or {}
+    overrides, table = overrides or {}, without_views(table)
     for column in (*exclude, *overrides):
         if column not in table.column_names:
             raise UnknownNameError(f"the table has no column {column!r}. {did_you_mean(column, table.column_names)}")

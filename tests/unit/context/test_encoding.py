@@ -13,6 +13,7 @@ from contextual_bert.context import (
     Vector,
     encode_records,
     encode_table,
+    infer_schema,
     unknown_values,
 )
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError
@@ -251,3 +252,30 @@ def test_unknown_values_of_a_record(schema):
     record = {"state": "NY", "brands": ["acme", "globex", "initech"], "age": 1e9}
     assert unknown_values(schema, record) == {"state": ["NY"], "brands": ["globex", "initech"]}
     assert unknown_values(schema, {"state": "CA"}) == {}
+
+
+def test_string_views_encode_as_strings() -> None:
+    plain = pa.table(
+        {
+            "city": ["Oslo", "Bergen", None, ""] * 10,
+            "size": ["S", "M", "L", "M"] * 10,
+            "born": ["1990-01-02", "", "1991-03-04", None] * 10,
+            "likes": [["a", "b"], None, [], ["b"]] * 10,
+            "brands": ["a|b", "", "b", None] * 10,
+        }
+    )
+    kinds = {"likes": pa.list_(pa.string_view())}
+    sizes = plain["size"].combine_chunks().dictionary_encode()
+    coded = pa.DictionaryArray.from_arrays(sizes.indices.cast(pa.uint32()), sizes.dictionary.cast(pa.string_view()))
+    views = pa.table(
+        {
+            name: coded if name == "size" else pa.array(plain[name].to_pylist(), kinds.get(name, pa.string_view()))
+            for name in plain.column_names
+        }
+    )
+    overrides = {"brands": "multi_categorical"}
+    schema = infer_schema(plain, overrides=overrides, min_count=2).schema
+    assert infer_schema(views, overrides=overrides, min_count=2).schema == schema
+    assert {"city", "size", "likes", "brands"} < set(schema.names)
+    expected, found = encode_table(schema, plain), encode_table(schema, views)
+    assert all(torch.equal(found.tensors[name], tensor) for name, tensor in expected.tensors.items())
