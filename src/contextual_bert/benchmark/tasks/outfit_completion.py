@@ -84,7 +84,8 @@ class Size:
         return replace(self, training=changed)
 
 
-# From small on, about 14,000 steps: with half of them, the order of the methods was that of their speed (docs/log.md).
+# About 14,000 steps, in large three times as many: with half of them in small, the order of the methods was that of
+# their speed (docs/log.md).
 SIZES: Mapping[str, Size] = {
     "quick": Size(
         num_items=200,
@@ -106,7 +107,15 @@ SIZES: Mapping[str, Size] = {
         num_training_outfits=240_000,
         num_validation_outfits=2_000,
         num_test_outfits=4_000,
-        training={**TRAINING, "num_train_epochs": 15, "one_mask_epochs": 9, "per_device_train_batch_size": 256},
+        # Four times the steps an epoch and a quarter of the decay, so that a weight forgets as much in an epoch as in
+        # small. Wang and Aitchison (2024), "How to set AdamW's weight decay as you scale model and dataset size".
+        training={
+            **TRAINING,
+            "weight_decay": 0.125,
+            "num_train_epochs": 45,
+            "one_mask_epochs": 27,
+            "per_device_train_batch_size": 256,
+        },
     ),
     "paper": Size(
         num_items=30_000,
