@@ -2,7 +2,8 @@
 
 One function a row. What every method shares (sizes, budget, learning rate, masks) is in
 `contextual_bert.benchmark.tasks.outfit_completion`, and how it was found in docs/log.md. Report and runs:
-recipes/results/table1-SIZE-WORLD. What a report needs of a run is kept in the repository, its weights are not.
+recipes/results/table1-SIZE-WORLD. What a report needs of a run lies beside it, without weights; of the runs of
+older reports it was not kept.
 
     python recipes/table1.py                                                 # small, with interactions: hours
     python recipes/table1.py --world additive --rows none,concat,global_state_update
@@ -21,6 +22,7 @@ from pathlib import Path
 from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
 from contextual_bert.benchmark.tasks.outfit_completion import SIZES, WORLDS, StudyData, prepare_study, run_study
+from contextual_bert.errors import did_you_mean
 from contextual_bert.evaluation import write_study
 from contextual_bert.training import Recipe
 
@@ -116,12 +118,21 @@ ROWS: tuple[Callable[[StudyData], Recipe], ...] = (
 )
 
 
+def listed(names: str) -> list[Callable[[StudyData], Recipe]]:
+    """The functions of these rows."""
+    known = {row.__name__: row for row in ROWS}
+    for name in names.split(","):
+        if name not in known:
+            raise argparse.ArgumentTypeError(f"no row {name!r}. {did_you_mean(name, known)}")
+    return [known[name] for name in names.split(",")]
+
+
 def main() -> None:
     """Train what is missing, write the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--world", choices=WORLDS, default="interactions")
-    parser.add_argument("--rows", default=",".join(row.__name__ for row in ROWS))
+    parser.add_argument("--rows", type=listed, default=[*ROWS], help="separated by commas; all of them if left out")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, help="of every method but the baselines (default: those of the size)")
     parser.add_argument(
@@ -144,12 +155,10 @@ def main() -> None:
         dtype=arguments.dtype,
     )
     print(*data.preparation.lines(), sep="\n")
-    functions = {row.__name__: row for row in ROWS}
-    rows = [functions[row](data) for row in arguments.rows.split(",")]
     found = run_study(
         data,
         output / "runs",
-        rows=rows,
+        rows=[row(data) for row in arguments.rows],
         num_seeds=arguments.seeds,
         is_report_only=arguments.report_only,
     )

@@ -5,7 +5,7 @@ context left out of 10% of the examples, each field of 20%). Both are scored on 
 half, two fields or nothing is known; [None] stands beside them, trained for those of whom nothing is known. Then the
 weight of guidance is raised. Results: recipes/results/told-less.
 
-    python recipes/told_less.py                    # trains what Table 1's small world lacks in ./runs: an hour if all
+    python recipes/told_less.py                    # trains what is missing of three models in ./runs: an hour if all
     python recipes/told_less.py --size quick       # a look at it in minutes
 
 Paper: not there. Reference: Ho and Salimans (2021), equation 6, for the guidance.
@@ -185,7 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Train what is missing, measure, write the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="small")
-    parser.add_argument("--runs", type=Path, default=Path("runs"), help="as of recipes/table1.py (default: runs)")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of world and models")
     parser.add_argument("--output", type=Path, default=RESULTS)
     chosen = parser.parse_args(arguments)
     folder = chosen.runs / f"table1-{chosen.size}-interactions"

@@ -59,6 +59,7 @@ def outfit_completion(
     dtype: options.Dtype = "bfloat16",
 ) -> None:
     """Table 1 on open data: methods and controls in the stylist world, beside the best possible score."""
+    from contextual_bert.benchmark.building import has_context
     from contextual_bert.benchmark.tasks.outfit_completion import CARD, prepare_study, run_study
 
     calm_transformers()
@@ -77,9 +78,9 @@ def outfit_completion(
             say=remark,
         )
     finish_study(found, output, runs=output / "runs")
-    next_commands(
-        ["attribute", str(output / "runs" / (found.best_method() or found.comparison.rows[0].name) / "seed-0")]
-    )
+    best = found.best_method() or found.comparison.rows[0].name
+    if has_context(next(recipe for recipe in chosen if recipe.label == best)):
+        next_commands(["attribute", str(output / "runs" / best / "seed-0")])
 
 
 @app.command(epilog=TEXT_EXAMPLE)

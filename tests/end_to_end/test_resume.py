@@ -221,3 +221,22 @@ def test_a_checkpoint_in_the_middle_is_not_the_end(
     checkpoint = last_checkpoint(tmp_path)
     assert checkpoint is not None
     assert not is_trained(checkpoint)
+
+
+def test_a_resumed_run_took_the_time_of_all_its_pieces(early_run: Path, tiny_data: Preparation, tmp_path: Path) -> None:
+    output = tmp_path / "run"
+    shutil.copytree(early_run / "checkpoints", output / "checkpoints")
+    checkpoint = last_checkpoint(output)
+    assert checkpoint is not None
+    path = checkpoint / "trainer_state.json"
+    state = json.loads(path.read_text())
+    kept = state["stateful_callbacks"]["TrainingClock"]["attributes"]
+    assert 0 < kept["training_seconds"] <= seconds(early_run)
+    kept["training_seconds"] += 3600
+    path.write_text(json.dumps(state))
+    run(stopping_early(tiny_data.recipe), output, preparation=tiny_data, is_resumed=True, is_quiet=True)
+    assert 3600 < seconds(output) < 7200
+
+
+def seconds(directory: Path) -> float:
+    return json.loads((directory / "metrics.json").read_text())["cost"]["training_seconds"]

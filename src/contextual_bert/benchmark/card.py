@@ -5,7 +5,7 @@ from pathlib import Path
 
 from contextual_bert.benchmark.building import has_context
 from contextual_bert.benchmark.checks import BASELINES
-from contextual_bert.benchmark.run_files import environment
+from contextual_bert.benchmark.environment import environment
 from contextual_bert.evaluation import Report
 from contextual_bert.training.recipe import Recipe
 

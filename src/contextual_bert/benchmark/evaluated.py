@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from rich.console import Group
 
-from contextual_bert.benchmark.run_files import commit, hardware
+from contextual_bert.benchmark.environment import commit, hardware
 from contextual_bert.data import Split, table_digest
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import EvaluationSettings, LabelReport, Provenance, Report, Scores

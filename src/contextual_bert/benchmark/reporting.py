@@ -4,16 +4,19 @@ It trains nothing and writes no file. PROTOCOL, points 10, 11 and 13.
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from contextual_bert.benchmark.environment import commit, hardware
 from contextual_bert.benchmark.prepared import Prepared
-from contextual_bert.benchmark.run_files import commit, hardware
+from contextual_bert.benchmark.run_files import load_environment
 from contextual_bert.evaluation import LabelReport, LabelSettings, Provenance, Report, evaluate_labels, evaluate_scores
 from contextual_bert.inference import ScoredSet, segment_labels, set_index
 from contextual_bert.models import ContextualBertProcessor
+from contextual_bert.training.recipe import RECIPE_FILE
 
 MAX_GROUPS = 20
 
@@ -33,7 +36,7 @@ def report_on(part: str, scored: ScoredSet, ready: Prepared, *, segments: Mappin
         segments=segments,
         num_items=ready.num_choices,
         settings=ready.settings,
-        provenance=provenance(ready, seeds=(seed,)),
+        provenance=provenance(ready, seed=seed),
     )
 
 
@@ -77,12 +80,25 @@ def cluster_numbers(ready: Prepared, part: str, example_ids: NDArray[np.int64]) 
     return numbers[set_index(ready.datasets[part], example_ids)].astype(np.int64)
 
 
-def provenance(ready: Prepared, *, seeds: Sequence[int]) -> Provenance:
-    """Where the numbers of a report come from."""
+def provenance(ready: Prepared, *, seed: int) -> Provenance:
+    """Where the numbers of a run that ends now come from."""
     return Provenance(
         data_digest=ready.split.data_digest[:16],
         commit=commit(),
-        seeds=tuple(seeds),
+        seeds=(seed,),
         hardware=hardware(),
-        recipe="recipe.json",
+        recipe=RECIPE_FILE,
+    )
+
+
+def provenance_of_runs(ready: Prepared, directories: Sequence[Path], *, seeds: Sequence[int]) -> Provenance:
+    """Where the numbers of a study come from: what its runs were made with, which may be older than the report."""
+    made = [load_environment(directory) for directory in directories]
+    commits, machines = (", ".join(dict.fromkeys(each[key] for each in made)) for key in ("commit", "hardware"))
+    return Provenance(
+        data_digest=ready.split.data_digest[:16],
+        commit=commits,
+        seeds=tuple(seeds),
+        hardware=machines,
+        recipe=RECIPE_FILE,
     )

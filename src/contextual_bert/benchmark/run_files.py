@@ -5,20 +5,15 @@ Weights, config, processor and schema make it usable; recipe, metrics, scores an
 """
 
 import json
-import os
-import platform
-import resource
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
+from contextual_bert.benchmark.environment import environment
 from contextual_bert.errors import RunDirectoryError
 from contextual_bert.evaluation import Cost, LabelledRows, LearningCurve, LearningPoint, Report, Run, Scores
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY
@@ -70,6 +65,20 @@ def best_weights(checkpoint: Path) -> Path:
     step = trainer_state(checkpoint).get("best_global_step")
     best = checkpoint.with_name(f"checkpoint-{step}") / WEIGHTS_FILE
     return best if best.is_file() else checkpoint / WEIGHTS_FILE
+
+
+def load_environment(directory: Path) -> dict[str, str]:
+    """Versions, commit and hardware that a run was made with; see ``environment``.
+
+    Raises:
+        RunDirectoryError: recipe.json is damaged.
+    """
+    path = directory / RECIPE_FILE
+    try:
+        made = json.loads(path.read_text(encoding="utf-8"))["environment"]
+        return {"commit": made["commit"], "hardware": made["hardware"], **made}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise RunDirectoryError(f"{path} does not say what it was made with ({error}). Train again.") from error
 
 
 def save_scores(scores: Scores, clusters: np.ndarray | None, path: Path) -> None:
@@ -166,49 +175,3 @@ def write_recipe(directory: Path, recipe: Recipe, resolved: Mapping[str, Any]) -
     """recipe.json: the recipe, everything it resolved to, and the versions it ran on."""
     content = {"recipe": recipe.to_dict(), "resolved": resolved, "environment": environment()}
     (directory / RECIPE_FILE).write_text(json.dumps(content, indent=1, default=str) + "\n", encoding="utf-8")
-
-
-def environment() -> dict[str, str]:
-    """Versions, commit and hardware: what a number depends on beside its recipe."""
-    versions = {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}
-    return {**versions, "commit": commit() or "unknown", "hardware": hardware()}
-
-
-def commit() -> str | None:
-    """The commit of the code that runs, with "+" if files differ from it; None outside a checkout."""
-    folder = Path(__file__).parent
-    try:
-        revision = subprocess.run(
-            ["git", "rev-parse", "--short=12", "HEAD"], cwd=folder, capture_output=True, text=True, check=True
-        )
-        changes = subprocess.run(
-            ["git", "status", "--porcelain", "--untracked-files=no", "--", "."],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return revision.stdout.strip() + ("+" if changes.stdout.strip() else "")
-
-
-def hardware() -> str:
-    """Processor and accelerator, in words."""
-    if torch.cuda.is_available():
-        return torch.cuda.get_device_name()
-    model = platform.processor() or platform.machine()
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
-    except OSError:
-        pass
-    return f"{os.cpu_count()} cores of {model}"
-
-
-def peak_memory_bytes() -> int:
-    """The most memory this process, or the accelerator it used, ever held."""
-    if torch.cuda.is_available():
-        return torch.cuda.max_memory_allocated()
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

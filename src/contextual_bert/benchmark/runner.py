@@ -3,7 +3,6 @@
 A run that is complete is not run again, an interrupted one goes on at its last checkpoint. PROTOCOL, points 7, 10, 13.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +25,7 @@ from contextual_bert.benchmark.checks import (
 )
 from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.reporting import cluster_numbers, report_on
+from contextual_bert.benchmark.resources import PeakMemory, TrainingClock
 from contextual_bert.benchmark.run_files import (
     CHECKPOINTS,
     LABELS_FILE,
@@ -37,7 +37,6 @@ from contextual_bert.benchmark.run_files import (
     is_complete,
     is_trained,
     load_run,
-    peak_memory_bytes,
     save_labels,
     save_scores,
     trainer_state,
@@ -93,10 +92,10 @@ def run(
     arguments = arguments_of(recipe, output / CHECKPOINTS, has_validation=has_validation, defaults=work.training)
     set_seed(recipe.seed)
     model = work.build_model(recipe)
-    trainer = make_trainer(work, recipe, model, arguments, is_quiet=is_quiet)
+    clock, memory = TrainingClock(trainer_state(checkpoint) if checkpoint is not None else None), PeakMemory()
+    trainer = make_trainer(work, recipe, model, arguments, clock, is_quiet=is_quiet)
     if trainer.is_world_process_zero():
         remember_recipe(output, recipe, split_digest=ready.split.digest)
-    started = time.perf_counter()
     try:
         if checkpoint is not None and is_trained(checkpoint):
             # Interrupted after the last step. Another one must not follow, least of all after an early stop.
@@ -111,7 +110,7 @@ def run(
             if isinstance(callback, TrainingProgress):
                 callback.close()
     model = work.finished(recipe, model)
-    cost = Cost(work.count(model), time.perf_counter() - started, peak_memory_bytes())
+    cost = Cost(work.count(model), clock.seconds, memory.bytes())
     model.eval()
     if isinstance(model, PreTrainedModel):
         model.set_attn_implementation("sdpa")  # as it will be loaded, so that others get these digits
@@ -137,11 +136,19 @@ def run(
 
 
 def make_trainer(
-    work: Work, recipe: Recipe, model: nn.Module, arguments: ContextualTrainingArguments, *, is_quiet: bool
+    work: Work,
+    recipe: Recipe,
+    model: nn.Module,
+    arguments: ContextualTrainingArguments,
+    clock: TrainingClock,
+    *,
+    is_quiet: bool,
 ) -> Trainer:
     """The trainer of a run: its data, TensorBoard in ``<checkpoints>/../tensorboard``, one progress bar."""
     log = Path(str(arguments.output_dir)).parent / TENSORBOARD
-    callbacks: list[TrainerCallback] = [TensorBoardCallback(SummaryWriter(str(log)))] if arguments.should_log else []
+    callbacks: list[TrainerCallback] = [clock]
+    if arguments.should_log:
+        callbacks.append(TensorBoardCallback(SummaryWriter(str(log))))
     if not is_quiet:
         callbacks.append(TrainingProgress(f"{recipe.label}, seed {recipe.seed}"))
     trainer = work.make_trainer(recipe, model, arguments, callbacks=callbacks)

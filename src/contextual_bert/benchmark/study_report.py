@@ -11,11 +11,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from contextual_bert.benchmark.building import has_context
 from contextual_bert.benchmark.checks import BASELINES, check_study
 from contextual_bert.benchmark.prepared import Prepared
-from contextual_bert.benchmark.reporting import label_groups, provenance
+from contextual_bert.benchmark.reporting import label_groups, provenance_of_runs
 from contextual_bert.benchmark.run_files import METRICS_FILE, is_complete, load_history
 from contextual_bert.benchmark.runner import run_directory, train_missing
 from contextual_bert.errors import ConfigurationError
@@ -88,7 +89,8 @@ def study(
     check_study(recipes, reference=reference, others=[each.name for each in extra])
     runs = [*train_missing(recipes, output, preparation, say=say), *extra]
     num_items = preparation.num_choices
-    origin = provenance(preparation, seeds=sorted({recipe.seed for recipe in recipes}))
+    directories = [run_directory(output, recipe) for recipe in recipes]
+    origin = provenance_of_runs(preparation, directories, seeds=sorted({recipe.seed for recipe in recipes}))
     oracle = next((each.name for each in extra if each.role == "oracle"), None)
 
     def compared_with(name: str) -> Comparison:
@@ -96,7 +98,7 @@ def study(
         return compare_runs(runs, reference=name, num_items=num_items, settings=settings, provenance=origin)
 
     comparison = compared_with(reference)
-    curves = (load_history(run_directory(output, recipe)) for recipe in recipes)
+    curves = (load_history(directory) for directory in directories)
     firsts = {recipe.label: recipe for recipe in reversed(recipes)}
     labelled = label_comparison(runs, reference, preparation, provenance=origin)
     found = findings(comparison, firsts, cross_entropy_differences(runs, num_items=num_items))
@@ -141,13 +143,19 @@ def load_report(directory: Path) -> Report:
 
 
 def cross_entropy_differences(runs: Sequence[Run], *, num_items: int | None = None) -> Callable[[str, str], Interval]:
-    """Of two rows: the cross-entropy of the first minus that of the second, paired, averaged over each row's seeds."""
+    """Of two rows: the cross-entropy of the first minus that of the second, paired, on the seeds that both have.
+
+    A seed makes more of a difference than two methods may, so one row's third is not set against another's first two;
+    rows without a common seed, as the oracle, are averaged over their own.
+    """
     scores, clusters = align_runs(runs, num_items=num_items)
-    losses = {
-        name: -np.mean([scores[number].log_probability for number in numbers], axis=0)
-        for name, numbers in group_runs(runs).items()
-    }
-    return lambda name, other: paired_bootstrap(losses[name], losses[other], clusters).interval
+    numbers = {name: {runs[number].seed: number for number in found} for name, found in group_runs(runs).items()}
+
+    def loss(name: str, other: str) -> NDArray[np.float64]:
+        seeds = numbers[name].keys() & numbers[other].keys() or numbers[name].keys()
+        return -np.mean([scores[numbers[name][seed]].log_probability for seed in sorted(seeds)], axis=0)
+
+    return lambda name, other: paired_bootstrap(loss(name, other), loss(other, name), clusters).interval
 
 
 def findings(
@@ -169,7 +177,11 @@ def findings(
     steps += [
         f"`{name}` {means[name]:.3f} ({_interval(difference(name, before))})" for before, name in pairwise(methods)
     ]
-    found = [f"By cross-entropy: {', '.join(steps)}. In brackets: nats to the method before it, with the interval."]
+    is_uneven = len({row.seeds for row in rows.values() if row.role != "oracle"}) > 1
+    seeds = ", on the seeds that both have" if is_uneven else ""
+    found = [
+        f"By cross-entropy: {', '.join(steps)}. In brackets: nats to the method before it, with the interval{seeds}."
+    ]
     for name, recipe in recipes.items():
         if recipe.is_context_shuffled:
             found.append(_about_leaks(name, recipes, rows, difference))

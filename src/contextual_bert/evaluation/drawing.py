@@ -6,7 +6,9 @@ does not know what is drawn. It uses matplotlib's figures directly, without pypl
 Paper: not there.
 """
 
+import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -24,6 +26,7 @@ MARKERS = "osD^vPX*"
 GREY = "#888888"
 ROLE_COLOURS = {"method": BLUE, "control": GREY, "baseline": ORANGE, "oracle": GREEN}
 _LONGEST_LABEL = 44
+_FEWEST_FOR_RANGE = 3
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -52,6 +55,48 @@ def draw_whisker(panel: Axes, height: float, interval: Interval, *, colour: str)
     """A point and its interval, lying, at this height."""
     arms = [[arm(interval, -1)], [arm(interval, 1)]]
     panel.errorbar([interval.value], [height], xerr=arms, fmt="o", color=colour, capsize=3, markersize=5)
+
+
+def draw_rows(panel: Axes, rows: Sequence[tuple[Interval, str]], *, limits: tuple[float, float], form: str) -> None:
+    """Whiskers, the first on top, in the colours of their roles; what is beyond the limits is a number at the edge."""
+    low, high = limits
+    for height, (interval, role) in enumerate(rows):
+        if low <= interval.value <= high:
+            draw_whisker(panel, height, interval, colour=ROLE_COLOURS[role])
+            continue
+        is_right = interval.value > high
+        panel.annotate(
+            f"{interval.value:{form}} →" if is_right else f"← {interval.value:{form}}",
+            (1 if is_right else 0, height),
+            (-4 if is_right else 4, 0),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            ha="right" if is_right else "left",
+            va="center",
+            fontsize=8,
+            color=ROLE_COLOURS[role],
+        )
+
+
+def near_range(values: Sequence[tuple[float, str]]) -> tuple[float, float]:
+    """Between which values a picture shows points: with far baselines among them, the others would look like one.
+
+    Args:
+        values: of each row, with its role.
+
+    Returns:
+        The range of all that are no baselines and as much again on both sides; without an end where fewer than three
+        are none.
+
+    Example:
+        >>> near_range([(3.0, "method"), (3.5, "method"), (2.5, "oracle"), (6.6, "baseline")])
+        (1.5, 4.5)
+    """
+    others = [value for value, role in values if role != "baseline"]
+    if len(others) < _FEWEST_FOR_RANGE:
+        return -math.inf, math.inf
+    spread = max(others) - min(others)
+    return min(others) - spread, max(others) + spread
 
 
 def label_metric(panel: Axes, key: str) -> None:

@@ -94,25 +94,25 @@ class Convergence:
 
         Example:
             >>> str(Convergence("none", -0.012, 3)), str(Convergence("none", -0.001, 3))
-            ('still falling (-0.012 nats an epoch)', 'flat')
+            ('still falling (-0.0120 nats an epoch)', 'flat (-0.0010 nats an epoch)')
         """
         if self.slope_nats_per_epoch is None:
             return f"unknown (fewer than {_FEWEST_POINTS} evaluations)"
-        if not (self.is_still_falling or self.is_rising):
-            return "flat"
-        word = "still falling" if self.is_still_falling else "rising"
-        return f"{word} ({self.slope_nats_per_epoch:+.3f} nats an epoch)"
+        word = "still falling" if self.is_still_falling else "rising" if self.is_rising else "flat"
+        return f"{word} ({self.slope_nats_per_epoch:+.4f} nats an epoch)"
 
 
-def slope_of_last_part(curve: LearningCurve, share: float = 0.2) -> float | None:
+def slope_of_last_part(curve: LearningCurve, share: float = 0.2, *, since: float = 0.0) -> float | None:
     """Nats per epoch that the validation cross-entropy changed at the end, by least squares; negative is falling.
 
     Args:
         curve: of one run; its training begins at epoch 0.
         share: of the epochs that count as the end; where fewer than three evaluations lie in it, the last three.
+        since: epoch after which training was what it was at the end; a change of its masks makes a step in the
+            curve, and a line through that is no slope. A curve that ends before it has no such step.
 
     Returns:
-        The slope, or None where the whole curve has fewer than three points.
+        The slope, or None where fewer than three points are left.
 
     Example:
         >>> points = [LearningPoint(epoch, epoch, None, 5.0 - 0.1 * epoch) for epoch in range(1, 11)]
@@ -121,22 +121,25 @@ def slope_of_last_part(curve: LearningCurve, share: float = 0.2) -> float | None
     """
     if not 0 < share <= 1:
         raise ConfigurationError(f"share = {share}: give a number above 0 and at most 1, such as 0.2.")
-    if len(curve.points) < _FEWEST_POINTS:
+    points = [point for point in curve.points if point.epoch > since or curve.points[-1].epoch <= since]
+    if len(points) < _FEWEST_POINTS:
         return None
-    begin = (1 - share) * curve.points[-1].epoch
-    num_last = max(_FEWEST_POINTS, sum(point.epoch >= begin for point in curve.points))
-    last = curve.points[-num_last:]
+    begin = (1 - share) * points[-1].epoch
+    num_last = max(_FEWEST_POINTS, sum(point.epoch >= begin for point in points))
+    last = points[-num_last:]
     epochs = np.array([point.epoch for point in last])
     losses = np.array([point.validation_cross_entropy_nats for point in last])
     centred = epochs - epochs.mean()
     return float((centred * (losses - losses.mean())).sum() / (centred**2).sum())
 
 
-def measure_convergence(curves: Sequence[LearningCurve], *, share: float = 0.2) -> tuple[Convergence, ...]:
-    """One Convergence a method, in the order in which the methods first come."""
+def measure_convergence(
+    curves: Sequence[LearningCurve], *, share: float = 0.2, since: float = 0.0
+) -> tuple[Convergence, ...]:
+    """One Convergence a method, in the order in which the methods first come; arguments as `slope_of_last_part`."""
     found: list[Convergence] = []
     for name in dict.fromkeys(curve.name for curve in curves):
-        slopes = [slope_of_last_part(curve, share) for curve in curves if curve.name == name]
+        slopes = [slope_of_last_part(curve, share, since=since) for curve in curves if curve.name == name]
         measured = [slope for slope in slopes if slope is not None]
         found.append(Convergence(name, seed_mean(measured).mean if measured else None, len(measured)))
     return tuple(found)

@@ -16,19 +16,20 @@ from contextual_bert.evaluation.comparison import Comparison
 from contextual_bert.evaluation.drawing import (
     BLUE,
     GREY,
-    ROLE_COLOURS,
     SKY,
     arm,
+    draw_rows,
     draw_whisker,
     known,
     label_metric,
+    near_range,
     new_figure,
     save_picture,
     set_title,
     shorten,
     style_of,
 )
-from contextual_bert.evaluation.metrics import CALIBRATION_ERROR, CROSS_ENTROPY, recall_key
+from contextual_bert.evaluation.metrics import CALIBRATION_ERROR, CROSS_ENTROPY, metric_of, recall_key
 from contextual_bert.evaluation.report import Report
 from contextual_bert.evaluation.tables import plural
 
@@ -40,8 +41,9 @@ def plot_comparison(comparison: Comparison, path: str | Path) -> Path:
     figure = new_figure(9.5, 1.9 + 0.34 * len(rows))
     panels = figure.subplots(1, len(keys), sharey=True, squeeze=False)[0]
     for panel, key in zip(panels, keys, strict=True):
-        for height, row in enumerate(rows):
-            draw_whisker(panel, height, row.intervals[key], colour=ROLE_COLOURS[row.role])
+        limits = near_range([(row.intervals[key].value, row.role) for row in rows])
+        shown = [(row.intervals[key], row.role) for row in rows]
+        draw_rows(panel, shown, limits=limits, form=f".{metric_of(key).digits}f")
         base = next(row for row in rows if row.name == comparison.reference)
         panel.axvline(base.intervals[key].value, color=GREY, linestyle="--", linewidth=1, zorder=0)
         label_metric(panel, key)
@@ -63,7 +65,7 @@ def plot_recall(evaluated: Comparison | Report, path: str | Path) -> Path:
         curves = [(row.label, row.curve) for row in evaluated.rows]
     else:
         curves = [("this run", evaluated.curve)]
-    figure = new_figure(6.6, 4.6)
+    figure = new_figure(6.6 if len(curves) == 1 else 9.0, 4.6)
     panel = figure.subplots()
     for index, (name, curve) in enumerate(curves):
         ks, percents = zip(*curve, strict=True)
@@ -78,7 +80,7 @@ def plot_recall(evaluated: Comparison | Report, path: str | Path) -> Path:
     panel.set_ylabel("recall@k (%), higher is better")
     panel.grid(alpha=0.3)
     if len(curves) > 1:
-        panel.legend(frameon=False, fontsize=9)
+        figure.legend(loc="outside right center", frameon=False, fontsize=9)
     over = (
         f"full ranking of {evaluated.num_items:,} {evaluated.settings.choice_name}s"
         if evaluated.num_items

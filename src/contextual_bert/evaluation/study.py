@@ -111,7 +111,8 @@ class Study(JsonText):
         return tuple(picture for section in self.sections() for picture in section.pictures)
 
     def convergences(self) -> tuple[Convergence, ...]:
-        return measure_convergence(self.curves)
+        """How training ended, by method, measured after the last change of its masks."""
+        return measure_convergence(self.curves, since=max(self.one_mask_from, default=0))
 
     def best_method(self) -> str | None:
         """The method with a report whose cross-entropy is lowest; the reference and controls do not count."""
@@ -201,12 +202,13 @@ class Study(JsonText):
         limit = (
             f"Falling means that the validation cross-entropy lost more than {-STILL_FALLING_NATS_PER_EPOCH:g} nats an "
             "epoch, by least squares, over the last fifth of the epochs; a learning rate that decays to nothing "
-            "flattens every curve."
+            "flattens every curve, and what is flat may still be falling by more than two methods differ."
         )
         if self.one_mask_from:
             limit += (
                 " The curves have a step where training went from several masks a set to one (dotted): the evaluation "
-                "has one throughout, and a model that has seen only several is too unsure of it."
+                "has one throughout, and a model that has seen only several is too unsure of it. Slopes are of the "
+                "epochs after the step."
             )
         ends = "; ".join(f"{each.name}: {each}" for each in found)
         picture = Picture(

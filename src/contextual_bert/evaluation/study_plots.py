@@ -17,13 +17,14 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodF
 from matplotlib.transforms import Bbox
 
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.evaluation.comparison import Comparison, ComparisonRow
+from contextual_bert.evaluation.comparison import Comparison
 from contextual_bert.evaluation.drawing import (
     GREEN,
     GREY,
     ROLE_COLOURS,
-    draw_whisker,
+    draw_rows,
     known,
+    near_range,
     new_figure,
     save_picture,
     set_title,
@@ -112,12 +113,15 @@ def plot_gap_to_oracle(against_oracle: Comparison, path: str | Path) -> Path:
         )
     figure = new_figure(8.0, 1.7 + 0.34 * len(rows))
     panel = figure.subplots()
-    for height, row in enumerate(rows):
-        gap = row.differences[CROSS_ENTROPY].interval
-        draw_whisker(panel, height, gap, colour=ROLE_COLOURS[row.role])
-        panel.annotate(
-            f"{gap.value:+.3f}", (gap.value, height), (0, 5), textcoords="offset points", ha="center", fontsize=8
-        )
+    gaps = [row.differences[CROSS_ENTROPY].interval for row in rows]
+    shown = [(gap, row.role) for gap, row in zip(gaps, rows, strict=True)]
+    low, high = near_range([(0.0, "oracle"), *((gap.value, role) for gap, role in shown)])
+    draw_rows(panel, shown, limits=(low, high), form="+.3f")
+    for height, gap in enumerate(gaps):
+        if low <= gap.value <= high:
+            panel.annotate(
+                f"{gap.value:+.3f}", (gap.value, height), (0, 5), textcoords="offset points", ha="center", fontsize=8
+            )
     panel.axvline(0, color=GREEN, linestyle="--", linewidth=1.5, zorder=0)
     panel.set_yticks(range(len(rows)), [row.label for row in rows])
     panel.set_ylim(len(rows) - 0.5, -0.8)
@@ -142,10 +146,15 @@ def plot_cost_against_quality(comparison: Comparison, path: str | Path, *, cost:
         raise ConfigurationError(f"No run has its {cost}: nothing to draw. Give each Run its Cost.")
     figure = new_figure(8.0, 5.4)
     panel = figure.subplots()
+    _, highest = near_range([(row.metrics[CROSS_ENTROPY].mean, row.role) for row in comparison.rows])
+    points: list[tuple[str, float, float]] = []
     for row, value in shown:
         mean = row.metrics[CROSS_ENTROPY]
-        error, colour = known(mean.standard_error), ROLE_COLOURS[row.role]
-        panel.errorbar([value], [mean.mean], yerr=[[error], [error]], fmt="o", color=colour, capsize=3, markersize=6)
+        error, is_near = known(mean.standard_error), mean.mean <= highest
+        name, height = (row.label, mean.mean) if is_near else (f"{row.label}: {mean.mean:.3f}", highest)
+        style, colour = "o" if is_near else "^", ROLE_COLOURS[row.role]
+        panel.errorbar([value], [height], yerr=[[error], [error]], fmt=style, color=colour, capsize=3, markersize=6)
+        points.append((name, value, height))
     oracle = next((row.metrics[CROSS_ENTROPY].mean for row in comparison.rows if row.role == "oracle"), None)
     if oracle is not None:
         panel.axhline(oracle, color=GREEN, linestyle="--", linewidth=1.5, zorder=0)
@@ -163,10 +172,10 @@ def plot_cost_against_quality(comparison: Comparison, path: str | Path, *, cost:
     set_title(
         figure,
         f"Quality against {_COST_LABELS[cost].split(' (')[0]}",
-        "mean over seeds, whiskers: standard error over seeds; "
-        f"blue: methods, grey: controls, orange: baselines{dashed}",
+        "mean over seeds, whiskers: standard error over seeds\n"
+        f"blue: methods, grey: controls, orange: baselines, an arrow where one is higher than drawn{dashed}",
     )
-    _place_labels(figure, panel, shown)
+    _place_labels(figure, panel, points, line=oracle)
     return save_picture(figure, path)
 
 
@@ -208,19 +217,24 @@ def _enlarge(panel: Axes, curves: Sequence[LearningCurve], *, oracle_nats: float
     panel.set_xlim(longest / 2 - 0.02 * longest, 1.02 * longest)
 
 
-def _place_labels(figure: Figure, panel: Axes, shown: Sequence[tuple[ComparisonRow, float]]) -> None:
-    """Write each name where it covers no point and no other name: the nearest free place, with a line if it is far."""
+def _place_labels(
+    figure: Figure, panel: Axes, named: Sequence[tuple[str, float, float]], *, line: float | None
+) -> None:
+    """Write each name where it covers no point, no other name and no line, as near as may be, joined if it is far."""
     canvas = figure.canvas
     assert isinstance(canvas, FigureCanvasAgg)
     canvas.draw()
     renderer, frame = canvas.get_renderer(), panel.get_window_extent()
-    points = [panel.transData.transform((value, row.metrics[CROSS_ENTROPY].mean)) for row, value in shown]
+    points = [panel.transData.transform((right, up)) for _, right, up in named]
     pixels = figure.dpi / 72
     taken = [Bbox.from_extents(x - 5 * pixels, y - 5 * pixels, x + 5 * pixels, y + 5 * pixels) for x, y in points]
-    for (row, value), (x, y) in zip(shown, points, strict=True):
+    if line is not None:
+        _, middle = panel.transData.transform((named[0][1], line))
+        taken.append(Bbox.from_extents(frame.x0, middle - pixels, frame.x1, middle + pixels))
+    for (name, across, height), (x, y) in zip(named, points, strict=True):
         text = panel.annotate(
-            row.label,
-            (value, row.metrics[CROSS_ENTROPY].mean),
+            name,
+            (across, height),
             (0, 0),
             textcoords="offset points",
             fontsize=9,

@@ -1,5 +1,6 @@
 """The study: every row has the same data and budget, controls have equal size, and it goes on where it stopped."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,9 @@ import pytest
 
 from contextual_bert.benchmark import runner
 from contextual_bert.benchmark.building import build_model, count_counted
+from contextual_bert.benchmark.tasks import outfit_completion
 from contextual_bert.benchmark.tasks.outfit_completion import SIZES, Size, StudyData, prepare_study, run_study
-from contextual_bert.errors import ConfigurationError, UnknownNameError
+from contextual_bert.errors import ConfigurationError, RunDirectoryError, UnknownNameError
 from contextual_bert.models import PAPER_PARAMETERS
 
 CONTROLS = ["none_wide", "new_position_wide", "global_state_update_shuffled"]
@@ -116,8 +118,36 @@ def test_a_row_from_its_recipe_gives_the_same_digits(data: StudyData, tmp_path: 
 
 
 def test_the_same_folder_for_another_world(data: StudyData, folder: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"holds a world of 60 articles, seed 0, interactions True"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"250 outfits of a world of 60 articles, seed 0, interactions True: not the 10,000 of 200",
+    ):
         prepare_study(folder, size="quick")
+
+
+def test_the_same_folder_for_another_number_of_outfits(
+    data: StudyData, folder: Path, tiny_size: Size, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(outfit_completion.SIZES, "larger", replace(tiny_size, num_training_outfits=600))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ConfigurationError, match=r"holds 250 outfits .* not the 700 of 60 articles"):
+        prepare_study(folder, size="larger")
+
+
+def test_a_report_names_what_its_runs_were_made_with(data: StudyData, tmp_path: Path) -> None:
+    row = data.row("popularity")
+    run_study(data, tmp_path, rows=[row], num_seeds=2, say=lambda _: None)
+    path = tmp_path / "popularity" / "seed-1" / "recipe.json"
+    made = json.loads(path.read_text())
+    ours = made["environment"]["commit"]
+    made["environment"].update(commit="0123456789ab", hardware="another machine")
+    path.write_text(json.dumps(made))
+    origin = run_study(data, tmp_path, rows=[row], is_report_only=True, say=lambda _: None).comparison.provenance
+    assert origin.commit == f"{ours}, 0123456789ab"
+    assert origin.hardware is not None and origin.hardware.endswith(", another machine")
+    del made["environment"]
+    path.write_text(json.dumps(made))
+    with pytest.raises(RunDirectoryError, match="does not say what it was made with"):
+        run_study(data, tmp_path, rows=[row], is_report_only=True, say=lambda _: None)
 
 
 def test_names_that_no_study_has(data: StudyData, tmp_path: Path) -> None:

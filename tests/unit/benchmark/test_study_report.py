@@ -92,3 +92,17 @@ def test_labels_are_judged_by_what_people_count() -> None:
         "By entity F1 (%): `none` 0.00; against it `concat` +100.00 [+100.00, +100.00], `film` +66.67 ["
     )
     assert label_findings(compare_labels(rows[:1], reference="none")) == []
+
+
+def test_rows_are_compared_on_the_seeds_that_both_have() -> None:
+    """The third seed of one row is a lucky one: it must not decide against a row that has no third."""
+    runs = [replace(run(GSU, nats), seed=seed) for seed, nats in enumerate((3.2, 3.2, 2.0))]
+    runs += [replace(run("none", nats), seed=seed) for seed, nats in enumerate((3.1, 3.1))]
+    difference = cross_entropy_differences([*runs, run("oracle", 1.9)])
+    assert difference(GSU, "none").value == pytest.approx(0.1)
+    assert difference("none", GSU).value == pytest.approx(-0.1)
+    assert difference(GSU, "oracle").value == pytest.approx(1.3)
+    order = findings(compare_runs(runs, reference="none"), {name: RECIPES[name] for name in (GSU, "none")}, difference)[
+        0
+    ]
+    assert order.endswith("with the interval, on the seeds that both have.")

@@ -33,3 +33,13 @@ def test_it_writes_the_report(table1: ModuleType, tmp_path: Path, monkeypatch: p
     assert [row.name for row in study.comparison.rows] == ["none", "popularity", "oracle"]
     assert "without interactions" in (folder / "report.md").read_text()
     assert (folder / "report.html").exists()
+
+
+def test_a_row_that_is_not_there_is_said_before_anything_is_drawn(
+    table1: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["table1.py", "--rows", "none,flim", "--output", str(tmp_path)])
+    with pytest.raises(SystemExit):
+        table1.main()
+    assert "no row 'flim'. Did you mean 'film'?" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -40,6 +40,16 @@ def test_at_least_three_points_however_small_the_share():
     assert slope_of_last_part(curve([2.0, 1.0])) is None
 
 
+def test_a_step_between_two_ways_of_training_is_no_slope():
+    step = curve([4.0, 4.0, 4.0, 3.3, 3.3, 3.3])
+    assert slope_of_last_part(step, share=1) == pytest.approx(-0.18)
+    assert slope_of_last_part(step, share=1, since=3) == pytest.approx(0.0)
+    assert slope_of_last_part(step, since=4) is None
+    # A baseline that trained for fewer epochs has no such step.
+    short = curve([4.0, 3.0, 2.0], name="bag")
+    assert [each.slope_nats_per_epoch for each in measure_convergence([step, short], since=3)] == pytest.approx([0, -1])
+
+
 def test_a_falling_line_is_falling_and_a_plateau_is_flat():
     falling = [curve([5 - 0.01 * epoch for epoch in range(10)], name="film", seed=seed) for seed in range(2)]
     steeper = curve([5 - 0.016 * epoch for epoch in range(10)], name="film", seed=2)
@@ -47,12 +57,13 @@ def test_a_falling_line_is_falling_and_a_plateau_is_flat():
     film, none = measure_convergence([*falling, plateau, steeper])
     assert (film.name, film.num_seeds, film.is_still_falling) == ("film", 3, True)
     assert film.slope_nats_per_epoch == pytest.approx(-0.012)
-    assert str(film) == "still falling (-0.012 nats an epoch)"
-    assert (none.is_still_falling, none.is_rising, str(none)) == (False, False, "flat")
+    assert str(film) == "still falling (-0.0120 nats an epoch)"
+    assert (none.is_still_falling, none.is_rising) == (False, False)
+    assert str(none) == "flat (-0.0000 nats an epoch)"
 
 
 def test_overfitting_is_not_called_flat():
-    assert str(Convergence("none", 0.02, 3)) == "rising (+0.020 nats an epoch)"
+    assert str(Convergence("none", 0.02, 3)) == "rising (+0.0200 nats an epoch)"
 
 
 def test_a_short_curve_says_nothing_and_spoils_no_mean():

@@ -99,8 +99,34 @@ def test_gaps_stand_where_the_numbers_are(study, drawn, tmp_path):
     panel = drawn[0].axes[0]
     points = [float(container.lines[0].get_xdata()[0]) for container in panel.containers]
     rows = [row for row in study.against_oracle.rows if row.name != "oracle"]
-    assert points == [row.differences["cross_entropy_nats"].interval.value for row in rows]
+    assert [row.role for row in rows].count("baseline") == 1  # too far off for a point
+    near = [row for row in rows if row.role != "baseline"]
+    assert points == [row.differences["cross_entropy_nats"].interval.value for row in near]
     assert [label.get_text() for label in panel.get_yticklabels()] == [row.label for row in rows]
+
+
+def test_a_baseline_far_off_is_a_number_at_the_edge(study, drawn, tmp_path):
+    rows = study.against_oracle.rows
+    gap = rows[1].differences["cross_entropy_nats"]
+    far = replace(gap, interval=replace(gap.interval, value=50.0, low=49.0, high=51.0))
+    baseline = replace(rows[1], role="baseline", differences={"cross_entropy_nats": far})
+    plot_gap_to_oracle(replace(study.against_oracle, rows=(rows[0], baseline, *rows[2:])), tmp_path / "a.png")
+    panel = drawn[0].axes[0]
+    assert "+50.000 →" in [child.get_text() for child in panel.get_children() if isinstance(child, Annotation)]
+    assert panel.get_xlim()[1] < 40
+
+
+def test_a_baseline_far_off_is_an_arrow_beside_its_cost(study, drawn, tmp_path):
+    rows = study.comparison.rows
+    mean = rows[1].metrics["cross_entropy_nats"]
+    metrics = {**rows[1].metrics, "cross_entropy_nats": replace(mean, mean=50.0)}
+    changed = (rows[0], replace(rows[1], role="baseline", metrics=metrics), *rows[2:])
+    plot_cost_against_quality(replace(study.comparison, rows=changed), tmp_path / "a.png", cost="parameters")
+    panel = drawn[0].axes[0]
+    assert f"{changed[1].label}: 50.000" in [
+        child.get_text() for child in panel.get_children() if isinstance(child, Annotation)
+    ]
+    assert panel.get_ylim()[1] < 40
 
 
 def test_names_cover_no_name_and_no_point(study, drawn, tmp_path):

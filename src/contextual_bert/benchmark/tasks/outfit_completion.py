@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as parquet
+
 from contextual_bert.benchmark.oracle_run import oracle_run
 from contextual_bert.benchmark.preparation import Preparation, prepare
 from contextual_bert.benchmark.study_report import study
@@ -248,10 +250,12 @@ def _drawn(folder: Path, size: Size, *, has_interactions: bool) -> StylistWorld:
         world = StylistWorld.generate(size.num_items, seed=WORLD_SEED, interactions=has_interactions)
         write_world(world, world.sample(size.num_outfits, seed=OUTFITS_SEED), folder)
         return world
-    world = StylistWorld.load(folder)
-    if (world.num_items, world.seed, world.has_interactions) != (size.num_items, WORLD_SEED, has_interactions):
+    world, num_outfits = StylistWorld.load(folder), parquet.read_metadata(folder / OUTFITS_FILE).num_rows
+    found = (world.num_items, num_outfits, world.seed, world.has_interactions)
+    if found != (size.num_items, size.num_outfits, WORLD_SEED, has_interactions):
         raise ConfigurationError(
-            f"{folder} holds a world of {world.num_items:,} articles, seed {world.seed}, "
-            f"interactions {world.has_interactions}: another one than asked for. Give another folder."
+            f"{folder} holds {num_outfits:,} outfits of a world of {world.num_items:,} articles, seed {world.seed}, "
+            f"interactions {world.has_interactions}: not the {size.num_outfits:,} of {size.num_items:,} articles, seed "
+            f"{WORLD_SEED}, interactions {has_interactions} asked for. Give another folder."
         )
     return world
