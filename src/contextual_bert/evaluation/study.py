@@ -199,6 +199,10 @@ class Study(JsonText):
             if falling
             else "No method with enough evaluations was still falling when training ended. "
         )
+        unknown = [each.name for each in found if each.slope_nats_per_epoch is None]
+        if unknown:
+            text = "" if len(unknown) == len(found) else text
+            text += f"Too few evaluations to say whether these were still falling: {', '.join(unknown)}. "
         limit = (
             f"Falling means that the validation cross-entropy lost more than {-STILL_FALLING_NATS_PER_EPOCH:g} nats an "
             "epoch, by least squares, over the last fifth of the epochs; a learning rate that decays to nothing "

@@ -161,6 +161,18 @@ def test_the_convergence_stands_in_the_table_of_methods(study):
     assert methods_table(study.comparison, ()) == study.comparison.methods_table()
 
 
+def test_what_was_evaluated_too_seldom_is_not_called_converged(study):
+    def about(each: Study) -> str:
+        (section,) = (section for section in each.sections() if section.title == "Learning")
+        return section.paragraphs[0]
+
+    assert "Too few evaluations" not in about(study)
+    last = max(curve.points[-1].epoch for curve in study.curves)
+    unsure = about(replace(study, one_mask_from=(int(last) - 1,)))
+    assert unsure.startswith("Too few evaluations to say whether these were still falling: none, ")
+    assert "No method" not in unsure
+
+
 def test_the_best_method_is_no_baseline_no_oracle_and_not_the_reference(study):
     assert study.best_method() == "global_state_update"
     assert replace(study, reports={"none": study.reports["none"]}).best_method() is None
