@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-__all__ = ["is_list", "is_text", "without_views"]
+__all__ = ["is_list", "is_text", "with_truth_in_words", "without_views"]
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -38,6 +38,16 @@ def without_views(table: pa.Table) -> pa.Table:
         if kind != field.type:
             table = table.set_column(place, field.with_type(kind), table.column(place).cast(kind))
     return table
+
+
+def with_truth_in_words(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same column, truth values as 'true' and 'false': Python and arrow write them differently.
+
+    Example:
+        >>> with_truth_in_words(pa.chunked_array([[True, None]])).to_pylist()
+        ['true', None]
+    """
+    return column.cast(pa.string()) if pa.types.is_boolean(column.type) else column
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

@@ -86,6 +86,7 @@ def command(
     choices = dict(locals())
     from contextual_bert.benchmark import prepare_for, run
     from contextual_bert.benchmark.checks import (
+        BASELINES,
         await_clearing,
         check_conditioning,
         check_kind,
@@ -125,6 +126,11 @@ def command(
             "to the same result as without the interruption."
         ) from None
     show(report.to_rich())
+    if recipe.conditioning in BASELINES:
+        remark(
+            "", f"wrote {output}: schema, split, recipe, scores, metrics, README.md; of a baseline no weights are kept"
+        )
+        return
     remark(
         "",
         f"wrote {output}: model, processor, schema, split, recipe, metrics, README.md; curves in {output}/tensorboard",

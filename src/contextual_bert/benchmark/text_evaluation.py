@@ -6,7 +6,7 @@ On the run's own table and split the numbers are those of its metrics.json. It t
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +19,13 @@ from contextual_bert.benchmark.reporting import label_report_on, report_on
 from contextual_bert.benchmark.text_preparation import TextPreparation
 from contextual_bert.benchmark.text_work import MODELS, TRAINING, TextWork
 from contextual_bert.data import SetDataset, Split, TextDataset, read_table, table_digest
+from contextual_bert.data.columns import checked_column
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
 from contextual_bert.evaluation import EvaluationSettings, Provenance, Scores
 from contextual_bert.inference import ScoredSet, set_index
 from contextual_bert.models import ContextualBertProcessor
-from contextual_bert.training import chosen_device, chosen_dtype
+from contextual_bert.training import TextTask, chosen_device, chosen_dtype
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
 TEST = "test"
@@ -93,8 +94,9 @@ class EvaluatedTexts:
         report = report_on(self.part, scored, self.ready, segments=segments, seed=self.recipe.seed)
         labels = label_report_on(self.part, scored, self.ready)
         num_unknown = scored.num_unknown_targets
-        lines = self.lines(num_unknown=num_unknown)
-        return Evaluation(replace(report, provenance=self.provenance()), scored.scores, num_unknown, lines, labels)
+        lines, origin = self.lines(num_unknown=num_unknown), self.provenance()
+        labels = replace(labels, provenance=origin) if labels is not None else None
+        return Evaluation(replace(report, provenance=origin), scored.scores, num_unknown, lines, labels)
 
     def lines(self, *, num_unknown: int) -> tuple[str, ...]:
         """What was read, and what could not be ranked, for people."""
@@ -136,6 +138,10 @@ def load_texts(
         )
     recipe = replace(own, **{"split": None, "dtype": "float32", **changes, "is_context_shuffled": False})
     table = read_table(recipe.data if source is None else source)
+    task = cast(TextTask, recipe.texts)
+    for name in (task.text, task.label, task.pair, recipe.customer):
+        if name is not None:
+            checked_column(table, name, file=recipe.data)
     split, sentence = split_for(recipe, directory, table, part)
     chosen = part or TEST
     if split is None:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 
+from contextual_bert.arrow_types import with_truth_in_words
 from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split, schema_of
 from contextual_bert.data import SetDataset, TextDataset, read_table
 from contextual_bert.data.columns import checked_column
@@ -181,7 +182,7 @@ def label_names(column: pa.ChunkedArray, file: str, name: str) -> tuple[str, ...
             column=name,
             fix="Give names or whole numbers of classes; to predict numbers, train with transformers' Trainer.",
         )
-    names = sorted(pc.unique(values.drop_null()).to_pylist())
+    names = sorted(pc.unique(with_truth_in_words(values).drop_null()).to_pylist())
     if len(names) < 2:
         raise DataError(f"only the label {names} occurs", file=file, column=name, fix="Give two labels or more.")
     return tuple(str(each) for each in names)

@@ -90,6 +90,12 @@ class TextWork:
             model = MODELS[head].from_bert(
                 task.checkpoint, ignore_mismatched_sizes=bool(self.ready.labels), **arguments
             )
+        num_positions = model.config.max_position_embeddings
+        if (task.max_length or 0) > num_positions:
+            raise ConfigurationError(
+                f"max_length={task.max_length}: {task.checkpoint} reads at most {num_positions} tokens of a text. "
+                "Give no more than that; longer texts are cut and counted."
+            )
         if recipe.trained_weights == "new":
             freeze_bert(model)
         if recipe.trained_weights == "lora":

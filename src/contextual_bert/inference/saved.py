@@ -91,6 +91,11 @@ def _content(directory: str | Path) -> str:
             f"{directory} cannot be loaded: there is no such folder. Name the one that model and processor were saved "
             "in with save_pretrained."
         )
+    if (Path(directory) / "metrics.json").is_file() and not (Path(directory) / "config.json").is_file():
+        raise RunDirectoryError(
+            f"{directory} holds no model: of a baseline's run scores and metrics are kept and no weights. Name the run "
+            "of a method."
+        )
     try:
         name = next(iter(AutoConfig.from_pretrained(directory).architectures or []), "no model")
         is_masked = name == ContextualBertForMaskedLM.__name__

@@ -128,12 +128,12 @@ def bert_config(
 
 
 def load_tokenizer(checkpoint: str | Path) -> PreTrainedTokenizerBase:
-    """The tokenizer of a checkpoint.
+    """The tokenizer of a checkpoint, which allows no more tokens than the checkpoint has positions.
 
     Raises:
         CheckpointError: no checkpoint there; it has none, or one without [MASK] and [PAD].
     """
-    _config(checkpoint)  # says better what is amiss where nothing is there, or no BERT
+    config: Any = _config(checkpoint)  # says better what is amiss where nothing is there, or no BERT
     try:
         tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     except (OSError, ValueError, KeyError) as error:
@@ -144,6 +144,8 @@ def load_tokenizer(checkpoint: str | Path) -> PreTrainedTokenizerBase:
     lacking = [name for name in ("pad_token", "mask_token", "sep_token") if getattr(tokenizer, name) is None]
     if lacking:
         raise CheckpointError(f"{checkpoint}: its tokenizer has no {', '.join(lacking)}. Give a BERT's tokenizer.")
+    # A tokenizer whose files do not say how much may be read allows any length; the model has no such position.
+    tokenizer.model_max_length = min(tokenizer.model_max_length, config.max_position_embeddings)
     return tokenizer
 
 

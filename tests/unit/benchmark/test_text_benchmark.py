@@ -146,12 +146,12 @@ def test_a_study_has_the_bar_and_resumes(
 
 
 def test_single_domain_models_are_joined(source: Path, tmp_path: Path, checkpoint: str) -> None:
-    data = study_of("entities", source, tmp_path / "data", checkpoint, rows={"none": 1, SINGLE: 1})
+    data = study_of("entities", source, tmp_path / "data", checkpoint, rows={"none": 3, SINGLE: 3})
     ready = data.preparation
     sizes = {part: len(ready.split.rows(part)) for part in FILES}
     assert sizes == {"train": 60, "validation": 30, "test": 40}
-    found = run_text_study(data, tmp_path / "runs", say=lambda _: None)
-    assert [row.name for row in found.comparison.rows] == ["none", SINGLE]
+    found = run_text_study(data, tmp_path / "runs", num_seeds=1, say=lambda _: None)
+    assert [(row.name, row.seeds) for row in found.comparison.rows] == [("none", (0,)), (SINGLE, (0,))]
     assert found.labels is not None
     assert found.texts[0].startswith("By entity F1 (%): `none` ")
     groups = [group for group in found.labels.groups if group.feature == "domain"]

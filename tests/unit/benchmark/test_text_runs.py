@@ -19,7 +19,7 @@ from contextual_bert.benchmark import TextPreparation, evaluate_run, load_run, p
 from contextual_bert.benchmark.checks import TEXT_BASELINES
 from contextual_bert.benchmark.run_files import last_checkpoint, load_labels, trainer_state
 from contextual_bert.benchmark.text_work import TextWork
-from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
+from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Recipe, TextTask, training_arguments
@@ -174,6 +174,8 @@ def test_every_baseline_trains_on_texts(prepared: dict[str, TextPreparation], tm
     assert report.num_rows == len(ready.split.rows("test"))
     assert "recall_at_1_percent" in report.metrics
     assert not (tmp_path / "run" / "model.safetensors").exists()
+    with pytest.raises(RunDirectoryError, match=r"holds no model: of a baseline's run scores and metrics are kept"):
+        TextPipeline.from_pretrained(tmp_path / "run")
 
 
 @pytest.mark.parametrize("name", ["bilstm", "bilstm_context"])
@@ -276,6 +278,52 @@ def test_a_label_that_the_run_does_not_know_is_named_by_its_row(finished: dict[s
         evaluate_run(finished["classification"], source=other)
     faulty = other.slice(0, 5)
     assert evaluate_run(finished["classification"], source=faulty).report.num_rows == 5
+
+
+def test_a_table_without_what_the_run_needs_is_named(finished: dict[str, Path], table: Path) -> None:
+    other = pq.read_table(table)
+    with pytest.raises(UnknownNameError, match="There is no column 'verdict'"):
+        evaluate_run(finished["classification"], source=other.drop_columns("verdict"))
+    with pytest.raises(UnknownNameError, match="There is no column 'nope'"):
+        evaluate_run(finished["classification"], overrides={"customer": "nope"})
+
+
+def test_labels_are_reported_with_where_they_come_from(finished: dict[str, Path]) -> None:
+    found = evaluate_run(finished["classification"])
+    assert found.labels is not None
+    assert found.labels.provenance == found.report.provenance
+    assert found.labels.provenance.commit is not None
+
+
+def test_a_text_longer_than_the_checkpoint_reads_is_cut_and_counted(
+    checkpoint: Path, table: Path, tmp_path: Path
+) -> None:
+    """The checkpoint has 16 positions and a tokenizer that allows any length."""
+    long = pq.read_table(table)
+    texts = [" ".join(["word1"] * 40), *long.column("text").to_pylist()[1:]]
+    long = long.set_column(0, "text", pa.array(texts)).select(["text", "sex", "verdict"])
+    task = TextTask(checkpoint=str(checkpoint), text="text", label="verdict")
+    recipe = Recipe(data="long.parquet", conditioning="none", texts=task, training=TRAINING, device="cpu")
+    ready = prepare_texts(recipe, source=long)
+    assert sum(texts.report.num_cut for texts in ready.texts.values()) == 1
+    assert {texts.report.max_length for texts in ready.texts.values()} == {16}
+    run(ready.recipe, tmp_path / "run", preparation=ready, is_quiet=True)
+    asked = prepare_texts(replace(recipe, texts=replace(task, max_length=17)), source=long)
+    with pytest.raises(ConfigurationError, match=r"max_length=17: .* reads at most 16 tokens of a text"):
+        TextWork(asked).build_model(asked.recipe)
+    TextWork(asked).build_model(replace(asked.recipe, conditioning="ngrams"))
+
+
+def test_truth_values_are_labels(checkpoint: Path, table: Path) -> None:
+    rows = pq.read_table(table)
+    is_good = [each == "good" for each in rows.column("verdict").to_pylist()]
+    rows = rows.select(["text", "sex"]).append_column("good", pa.array(is_good))
+    recipe = Recipe(data="rows", texts=TextTask(checkpoint=str(checkpoint), text="text", label="good"))
+    ready = prepare_texts(recipe, source=rows)
+    assert ready.labels == ("false", "true")
+    own = ready.texts["train"].dataset
+    assert own.labels is not None
+    assert own.labels.tolist() == [int(is_good[row]) for row in own.example_ids.tolist()]
 
 
 def test_the_card_says_how_to_use_it(finished: dict[str, Path]) -> None:

@@ -84,7 +84,7 @@ def by_sentence(table: Path, checkpoint: str) -> Recipe:
 
 
 def single_domain_runs(
-    data: TextStudyData, output: Path, *, is_report_only: bool, say: Callable[[str], None]
+    data: TextStudyData, output: Path, *, num_seeds: int, is_report_only: bool, say: Callable[[str], None]
 ) -> list[Run]:
     """One run a seed that joins five models without a context, each trained on one domain and scored on it.
 
@@ -93,7 +93,7 @@ def single_domain_runs(
     ready = data.preparation
     domains = np.array(ready.table.column("domain").to_pylist())
     found: list[Run] = []
-    for seed in range(data.size.seeds.get(SINGLE, 0)):
+    for seed in range(min(num_seeds, data.size.seeds.get(SINGLE, 0))):
         runs: list[Run] = []
         recipes = {domain: _of(domain, data).with_seed(seed) for domain in DOMAINS}
         if is_report_only and not all(is_complete(run_directory(output, recipe)) for recipe in recipes.values()):

@@ -96,7 +96,9 @@ def by_reader(table: Path, checkpoint: str) -> Recipe:
     )
 
 
-def baselines(data: TextStudyData, output: Path, *, is_report_only: bool, say: Callable[[str], None]) -> Sequence[Run]:
+def baselines(
+    data: TextStudyData, output: Path, *, num_seeds: int, is_report_only: bool, say: Callable[[str], None]
+) -> Sequence[Run]:
     """TF-IDF and logistic regression, which cost seconds and are fitted anew."""
     return tfidf_runs(data.preparation, say=say)
 

@@ -36,7 +36,13 @@ class Extra(Protocol):
     """Rows of a study that are not trained from its recipes alone."""
 
     def __call__(
-        self, data: "TextStudyData", output: Path, *, is_report_only: bool, say: Callable[[str], None]
+        self,
+        data: "TextStudyData",
+        output: Path,
+        *,
+        num_seeds: int,
+        is_report_only: bool,
+        say: Callable[[str], None],
     ) -> Sequence[Run]: ...
 
 
@@ -219,7 +225,9 @@ def run_text_study(
         output,
         preparation=data.preparation,
         reference=reference,
-        extra=() if rows else data.task.extra(data, output, is_report_only=is_report_only, say=say),
+        extra=()
+        if rows
+        else data.task.extra(data, output, num_seeds=num_seeds, is_report_only=is_report_only, say=say),
         is_report_only=is_report_only,
         say=say,
     )

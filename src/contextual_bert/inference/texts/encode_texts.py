@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import is_list
+from contextual_bert.arrow_types import is_list, with_truth_in_words
 from contextual_bert.context import encode_table
 from contextual_bert.data import TextDataset
 from contextual_bert.data.columns import checked_column
@@ -188,6 +188,7 @@ def _targets(column: pa.ChunkedArray, name: str, labels: Sequence[str] | None) -
 def _classes(
     column: pa.ChunkedArray, name: str, labels: Sequence[str] | None, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    column = with_truth_in_words(column)
     if labels is None:
         labels = [str(value) for value in sorted(pc.unique(column.drop_null()).to_pylist())]
     ids = pc.index_in(column.cast(pa.string()), value_set=pa.array(list(labels), type=pa.string()))
