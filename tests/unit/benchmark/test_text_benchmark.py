@@ -13,10 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from transformers import BertConfig, BertForSequenceClassification
 
+from contextual_bert import conditioning
 from contextual_bert.benchmark.tasks import TEXT_TASKS
 from contextual_bert.benchmark.tasks.entities import DOMAINS, FILES, SINGLE
 from contextual_bert.benchmark.tasks.text_benchmark import (
     FIELD_DROPOUT,
+    METHODS,
     TextBenchmark,
     TextSize,
     TextStudyData,
@@ -143,6 +145,12 @@ def test_a_study_has_the_bar_and_resumes(
     assert [row.name for row in named.comparison.rows] == ["none"]
     with pytest.raises(UnknownNameError, match="Did you mean 'none'"):
         data.rows(["nome"])
+
+
+@pytest.mark.parametrize("task", TEXT_TASKS)
+def test_full_has_every_method(task: str) -> None:
+    assert list(METHODS) == list(conditioning.METHODS)[: len(METHODS)]
+    assert set(METHODS) <= TEXT_TASKS[task].sizes["full"].seeds.keys()
 
 
 def test_single_domain_models_are_joined(source: Path, tmp_path: Path, checkpoint: str) -> None:

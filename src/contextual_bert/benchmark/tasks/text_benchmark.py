@@ -25,7 +25,16 @@ from contextual_bert.evaluation.whole_files import replacing_directory
 from contextual_bert.training.recipe import Recipe
 
 DATA_FOLDER, TABLE_FILE, SPLIT_FILE = "data", "table.parquet", "split.json"
-METHODS = ("none", "concat", "new_position", "global_state", "global_state_update", "multi_attribute")
+METHODS = (
+    "none",
+    "concat",
+    "new_position",
+    "global_state",
+    "global_state_update",
+    "state_flow",
+    "film",
+    "multi_attribute",
+)
 # MA-BERT's controls: BERT Attention (bias), Concat (word), Concat (text), all on a frozen BERT.
 ATTENTION_BIAS = "attention_bias"
 FIELD_DROPOUT = "global_state_update_field_dropout"
