@@ -140,19 +140,19 @@ def _texts(table: pa.Table, recipe: Recipe, task: TextTask, *, has_tokens: bool)
 def _tokens(table: pa.Table, recipe: Recipe, task: TextTask) -> _Look:
     """How long the texts are for the checkpoint's tokenizer, and how many are cut."""
     processor = ContextualBertProcessor.from_bert(task.checkpoint)
-    limit = min(task.max_length or processor.tokenizer.model_max_length, _UNLIMITED)
+    longest = processor.tokenizer.model_max_length
+    limit = task.max_length or longest
     try:
         dataset = encode_texts(table, processor, text=task.text, pair=task.pair, max_length=_UNLIMITED).dataset
     except DataError as error:
         raise DataError(error.problem, file=recipe.data, column=error.column, fix=error.fix) from error
     sizes = dataset.sizes.numpy()
     lines = [_sizes_line(sizes, "tokens a text, [CLS] and [SEP] included")]
-    if limit == _UNLIMITED:
-        return _Look(lines, ["warning: the tokenizer names no longest text, so none is cut: give --max-length"])
     cut = int((sizes > limit).sum())
     share = f"{cut:,} of {len(sizes):,} texts ({cut / len(sizes):.1%}) are" if cut else "no text is"
     lines.append(f"{share} longer than {limit:,} tokens{' and cut' if cut else ''}")
-    return _Look(lines, [])
+    beyond = f"warning: {task.checkpoint} reads at most {longest:,} tokens: with max_length={limit} train stops there"
+    return _Look(lines, [beyond] if limit > longest else [])
 
 
 def _labels(table: pa.Table, recipe: Recipe, task: TextTask, split: Split | None) -> _Look:

@@ -84,7 +84,9 @@ def test_tokens_are_counted_as_train_cuts_them(checkpoint: str, tmp_path: Path) 
     assert "no text is longer than 5 tokens" in wide.reading
     pairs = inspect_texts(labelled(checkpoint=checkpoint, pair="text"), source=source)
     assert any(line.startswith("tokens a text, [CLS] and [SEP] included: 5 to 9,") for line in pairs.reading)
-    assert any(fault.startswith("warning: the tokenizer names no longest text") for fault in pairs.faults)
+    assert not any("reads at most" in fault for fault in pairs.faults)
+    beyond = inspect_texts(labelled(checkpoint=checkpoint, max_length=1000), source=source)
+    assert any(fault.endswith("tokens: with max_length=1000 train stops there") for fault in beyond.faults)
     with pytest.raises(CheckpointError, match="nowhere"):
         inspect_texts(labelled(checkpoint=str(tmp_path / "nowhere")), source=source)
 
