@@ -23,7 +23,12 @@ PASSAGES = 40  # of each address, spread evenly over it
 SCORED_EVERY = 4  # of the others' passages: each is read as often as it has tokens
 CONTEXT = {"year": "year", "president": "president", "party": "party", "sotu_type": "form"}
 # Fields are left out at times, so that a model can be asked for a year alone (``sample --context '{"year": 1800}'``).
-TRAINING = {"num_train_epochs": 6, "learning_rate": 3e-4, "field_dropout": 0.3}
+TRAINING = {
+    "num_train_epochs": 6,
+    "learning_rate": 3e-4,
+    "new_weights_learning_rate": 1e-3,  # the checkpoint has no head for hidden words
+    "field_dropout": 0.3,
+}
 SIZES = {
     "small": TextSize(
         seeds=dict.fromkeys(("none", "global_state_update", "global_state_update_shuffled"), 3),
