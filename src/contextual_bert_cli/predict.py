@@ -16,6 +16,7 @@ from contextual_bert_cli.records import read_context
 if TYPE_CHECKING:
     from contextual_bert import TextPipeline
     from contextual_bert.inference import TextAnswer
+    from contextual_bert.training import TextTask
 
 BAR_WIDTH = 20
 EXAMPLE = """\b
@@ -77,6 +78,7 @@ def command(
     astray = [name for name, value in (of_text if text is None else of_data).items() if value is not None]
     if astray:
         raise ConfigurationError(f"{astray[0]} belongs to {'--text' if text is None else '--data'}. Leave it out.")
+    check_pair(task, text, pair, pair_column)
     if data is not None and output is None:
         raise ConfigurationError("--data needs --output FILE, where the table is written with its labels.")
     if output is not None and output.exists() and not overwrite:
@@ -95,6 +97,22 @@ def command(
         show_text(json.dumps(answer, ensure_ascii=False, indent=1))
     else:
         show_answer(answer, text or "")
+
+
+def check_pair(task: "TextTask | None", text: str | None, pair: str | None, pair_column: str | None) -> None:
+    """Raise ConfigurationError where a run is asked for pairs and learned none, or the other way round.
+
+    A folder without a recipe does not say what its model learned.
+    """
+    from contextual_bert.errors import ConfigurationError
+
+    if task is None:
+        return
+    option, given = ("--pair-column", pair_column) if text is None else ("--pair", pair)
+    if task.pair is None and given is not None:
+        raise ConfigurationError(f"The run was trained on texts and not on pairs of them. Leave {option} out.")
+    if task.pair is not None and text is not None and pair is None:
+        raise ConfigurationError("The run was trained on pairs of texts. Give the second one with --pair.")
 
 
 def label_file(pipeline: "TextPipeline", data: Path, output: Path, *, columns: dict[str, Any], batch_size: int) -> None:

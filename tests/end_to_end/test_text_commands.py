@@ -195,9 +195,26 @@ def test_from_a_table_to_predictions(command: Any, own_texts: Path) -> None:
     page = (own_texts / "attribution" / "attribution.md").read_text("utf-8")
     num_texts = len(evaluated_rows(run))
     assert page.startswith(f"## What the model takes from each feature: {num_texts} labels of {num_texts} texts\n")
-    refused = command("attribute", run, "--items", "review")
+    for words, refused in {
+        "is for runs on sets": command("attribute", run, "--items", "review"),
+        "not on pairs of them. Leave --pair out": command("predict", run, "--text", "word1", "--pair", "word2"),
+        "Use it with TextPipeline, or contextual-bert predict.": command("export", run),
+        "ContextualBertForMaskedLM for sets of items.": command("complete", run, "--set", "word1"),
+    }.items():
+        assert refused.exit_code == 2
+        assert words in " ".join(refused.stderr.split())
+
+
+def test_a_model_of_pairs_needs_the_second_text(command: Any, own_texts: Path) -> None:
+    table = read_table(own_texts / "reviews.csv")
+    write_table(table.append_column("other", table.column("review")), own_texts / "pairs.csv")
+    columns = ("--text", "review", "--pair", "other", "--label", "verdict", "--checkpoint", own_texts / "bert")
+    run = own_texts / "pairs"
+    ok(command("train", own_texts / "pairs.csv", *columns, "--epochs", 1, "--device", "cpu", "--output", run))
+    refused = command("predict", run, "--text", "word1")
     assert refused.exit_code == 2
-    assert "is for runs on sets" in refused.stderr
+    assert "The run was trained on pairs of texts. Give the second one with --pair." in refused.stderr
+    assert "word1" in ok(command("predict", run, "--text", "word1", "--pair", "word2")).stdout
 
 
 def evaluated_rows(run: Path) -> Any:
@@ -296,6 +313,12 @@ LABELLED = ("--text", "review", "--checkpoint", "bert", "--label", "verdict")
         ((), "either the column of items"),
         (("--text", "review", "--checkpoint", "bert", "--label", "verdict", "--masking", "word"), "Leave one of the"),
         (("--text", "review", "--checkpoint", "bert", "--ordinal"), "is_ordinal=True is for labels"),
+        (
+            (*LABELLED, "--ordinal"),
+            "the labels bad, good are no numbers, and as grades of one scale they need an order",
+        ),
+        ((*LABELLED, "--pair", "review"), "text='review' and pair='review' are one column"),
+        (("--text", "review", "--checkpoint", "bert", "--label", "review"), "text='review' and label='review' are one"),
         (("--text", "review", "--checkpoint", "absent", "--label", "verdict"), "no such folder"),
     ],
 )

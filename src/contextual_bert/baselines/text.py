@@ -5,6 +5,7 @@ how a text becomes a vector. The context enters by concatenation alone, as in th
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -65,7 +66,7 @@ class TextHead(nn.Module):
         self.context_encoder = ContextEncoder(layout) if conditioning == "concat" else None
         context_size = 0 if self.context_encoder is None else self.context_encoder.context_size
         self.dropout = nn.Dropout(dropout)
-        self.output = nn.Linear(hidden_size + context_size, num_labels)
+        self.output: Any = nn.Linear(hidden_size + context_size, num_labels)  # or another map of these sizes
 
     def forward(self, hidden: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
         """Logits; ``context=None`` is a context of which every feature is missing."""
@@ -100,6 +101,7 @@ class LabelModel(nn.Module):
         tensor(0.6931)
     """
 
+    head: TextHead
     accepts_loss_kwargs = True  # transformers' Trainer then hands over the number of labels of the whole batch
 
     def logits(self, input_ids: Tensor, is_real: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:

@@ -173,14 +173,14 @@ def _labels(table: pa.Table, recipe: Recipe, task: TextTask, split: Split | None
         )
     values = pc.list_flatten(column) if has_tags else column
     try:
-        names = label_names(values, recipe.data, name)
+        names = label_names(column, recipe.data, name, is_ordinal=task.is_ordinal)
     except DataError as error:
         return _Look([], [*faults, f"error: {error}"])
     counts = {str(each["values"]): int(each["counts"]) for each in pc.value_counts(values.drop_null()).to_pylist()}
-    return _Look(
-        _label_lines(names, counts, task, has_tags=has_tags),
-        [*faults, *_label_faults(names, counts, task, has_tags=has_tags), *_unlearnable(table, names, name, split)],
-    )
+    if not has_tags and len(names) > 2 and len(names) * 2 > sum(counts.values()):
+        faults.append("warning: hardly a label occurs twice: is this the column of labels? CSV holds no lists of tags")
+    lines = _label_lines(names, counts, task, has_tags=has_tags)
+    return _Look(lines, [*faults, *_unlearnable(table, names, name, split)])
 
 
 def _label_lines(names: tuple[str, ...], counts: Mapping[str, int], task: TextTask, *, has_tags: bool) -> list[str]:
@@ -198,25 +198,6 @@ def _label_lines(names: tuple[str, ...], counts: Mapping[str, int], task: TextTa
     if is_scale and not task.is_ordinal and len(names) > 2:
         lines.append("the labels are numbers: where they are grades of one scale, give --ordinal")
     return lines
-
-
-def _label_faults(names: tuple[str, ...], counts: Mapping[str, int], task: TextTask, *, has_tags: bool) -> list[str]:
-    faults: list[str] = []
-    shown = ", ".join(names[:_NUM_SHOWN])
-    if task.is_ordinal and has_tags:
-        faults.append("warning: --ordinal is for the grades of texts, and these are tags: leave it out")
-    elif task.is_ordinal and not has_grades(names):
-        faults.append(
-            f"warning: --ordinal, but the labels are no numbers: their order would be that of the alphabet ({shown}); "
-            "give numbers"
-        )
-    elif task.is_ordinal and list(names) != sorted(names, key=float):
-        faults.append(
-            f"warning: --ordinal, but the grades are text, and as text their order is {shown}; make them whole numbers"
-        )
-    if not has_tags and len(names) > 2 and len(names) * 2 > sum(counts.values()):
-        faults.append("warning: hardly a label occurs twice: is this the column of labels? CSV holds no lists of tags")
-    return faults
 
 
 def _unlearnable(table: pa.Table, names: tuple[str, ...], label: str, split: Split | None) -> list[str]:

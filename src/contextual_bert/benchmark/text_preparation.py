@@ -20,13 +20,14 @@ from contextual_bert.data import SetDataset, TextDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.text_audit import joined_words
 from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.evaluation import EvaluationSettings
+from contextual_bert.evaluation import EvaluationSettings, has_grades
 from contextual_bert.inference import EncodedTexts, encode_texts, placed
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.training import TextTask
 from contextual_bert.training.recipe import Recipe
 
 Head = Literal["classification", "tags", "masked_lm"]
+_NUM_SHOWN = 12  # labels that a sentence names
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -81,7 +82,7 @@ class TextPreparation(Prepared):
         """What was read, cut, split and found, for people."""
         found = [f"{part}: {line}" for part, texts in self.texts.items() for line in texts.report.lines()]
         if self.labels:
-            shown = ", ".join(self.labels[:12]) + (", ..." if len(self.labels) > 12 else "")
+            shown = ", ".join(self.labels[:_NUM_SHOWN]) + (", ..." if len(self.labels) > _NUM_SHOWN else "")
             found.append(f"{len(self.labels)} labels: {shown}")
         return [*self.split.lines(), *found, *self._known_texts()]
 
@@ -162,18 +163,29 @@ def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPrep
     if task.max_length is not None:
         processor.tokenizer.model_max_length = task.max_length  # saved with the run, so that it cuts as it was trained
     resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
-    labels = label_names(table.column(task.label), recipe.data, task.label) if task.label is not None else ()
+    labels = (
+        label_names(table.column(task.label), recipe.data, task.label, is_ordinal=task.is_ordinal)
+        if task.label is not None
+        else ()
+    )
     ready = TextPreparation(recipe=resolved, split=split, processor=processor, table=table, labels=labels)
     ready.texts  # noqa: B018  (a faulty row is found before a model is built)
     return ready
 
 
-def label_names(column: pa.ChunkedArray, file: str, name: str) -> tuple[str, ...]:
-    """The labels or tags of a column, sorted.
+def label_names(column: pa.ChunkedArray, file: str, name: str, *, is_ordinal: bool = False) -> tuple[str, ...]:
+    """The labels or tags of a column, sorted; grades of one scale from the lowest to the highest.
 
     Raises:
-        DataError: numbers instead of classes, or less than two of them.
+        DataError: numbers instead of classes, or less than two of them; grades that are tags or have no order.
     """
+    if is_ordinal and pa.types.is_nested(column.type):
+        raise DataError(
+            f"the column is of type {column.type}: tags of words, and no grades of one scale",
+            file=file,
+            column=name,
+            fix="Leave is_ordinal (--ordinal) out.",
+        )
     values = pc.list_flatten(column) if pa.types.is_nested(column.type) else column
     if pa.types.is_floating(values.type):
         raise DataError(
@@ -185,4 +197,14 @@ def label_names(column: pa.ChunkedArray, file: str, name: str) -> tuple[str, ...
     names = sorted(pc.unique(with_truth_in_words(values).drop_null()).to_pylist())
     if len(names) < 2:
         raise DataError(f"only the label {names} occurs", file=file, column=name, fix="Give two labels or more.")
-    return tuple(str(each) for each in names)
+    names = [str(each) for each in names]
+    if not is_ordinal:
+        return tuple(names)
+    if not has_grades(names):
+        raise DataError(
+            f"the labels {', '.join(names[:_NUM_SHOWN])} are no numbers, and as grades of one scale they need an order",
+            file=file,
+            column=name,
+            fix="Give whole numbers, the lowest grade the smallest, or leave is_ordinal (--ordinal) out.",
+        )
+    return tuple(sorted(names, key=float))

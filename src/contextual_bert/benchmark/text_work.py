@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback
 
 from contextual_bert.baselines import BiLSTM, BiLSTMTagger, ConcatText, ConcatWord, LabelShares, NgramBag, TextCNN
+from contextual_bert.baselines.text import LabelModel
 from contextual_bert.benchmark.building import has_context
 from contextual_bert.benchmark.checks import TAG_BASELINES, TEXT_BASELINES, check_kind
 from contextual_bert.benchmark.reporting import segments_of
@@ -23,6 +24,7 @@ from contextual_bert.models import (
     ContextualBertPreTrainedModel,
 )
 from contextual_bert.models.pretrained import bert_config
+from contextual_bert.models.sequence_classification import OrdinalClassifier
 from contextual_bert.training import (
     ContextualBertTrainer,
     ContextualTrainingArguments,
@@ -80,7 +82,7 @@ class TextWork:
                 "Take 'none' or a baseline without."
             )
         if recipe.conditioning in TEXT_BASELINES:
-            return self._baseline(recipe)
+            return self._with_grades(self._baseline(recipe))
         fields = {**self._label_fields(), **recipe.model}
         arguments: dict[str, Any] = {"schema": schema, "conditioning": recipe.conditioning, **fields}
         if task.is_from_scratch:
@@ -182,7 +184,13 @@ class TextWork:
         kind = {"is_ordinal": True} if self.ready.task.is_ordinal else {"problem_type": "single_label_classification"}
         return {**fields, **kind}
 
-    def _baseline(self, recipe: Recipe) -> nn.Module:
+    def _with_grades(self, model: LabelModel) -> LabelModel:
+        """The baseline with the same head for grades as the models that it is compared with, where there are any."""
+        if self.ready.task.is_ordinal:
+            model.head.output = OrdinalClassifier(model.head.output.in_features, len(self.ready.labels))
+        return model
+
+    def _baseline(self, recipe: Recipe) -> LabelModel:
         tokenizer: Any = self.ready.processor.tokenizer
         schema, name = self.ready.processor.schema, recipe.conditioning
         has_crf = "_crf" in name

@@ -4,7 +4,7 @@ It reads what the models read: the same texts, split and context, and the streng
 the same validation part.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,20 +17,19 @@ from contextual_bert.benchmark.text_preparation import TextPreparation
 from contextual_bert.evaluation import LabelledRows, Run, Scores
 from contextual_bert.models import rank_labels
 
+# Row -> whether it has the context.
+TFIDF: Mapping[str, bool] = {"tfidf": False, "tfidf_context": True}
 
-def tfidf_runs(ready: TextPreparation, *, say: Callable[[str], None] = print) -> list[Run]:
-    """``tfidf`` and, where there is a context, ``tfidf_context``.
+
+def tfidf_run(ready: TextPreparation, *, has_context: bool, say: Callable[[str], None] = print) -> Run:
+    """The row ``tfidf``, or ``tfidf_context``.
 
     Args:
         ready: the data, with one label a text.
+        has_context: whether the features of the schema stand beside the words.
         say: where sentences about the progress go.
     """
-    schema = ready.processor.schema
-    runs = [("tfidf", False)] + ([("tfidf_context", True)] if schema is not None else [])
-    return [_fitted(ready, name, has_context=has_context, say=say) for name, has_context in runs]
-
-
-def _fitted(ready: TextPreparation, name: str, *, has_context: bool, say: Callable[[str], None]) -> Run:
+    name = next(each for each, wanted in TFIDF.items() if wanted == has_context)
     say(f"{name}: fitting")
     schema, task = ready.processor.schema, ready.task
     context = [*schema.names] if has_context and schema is not None else []

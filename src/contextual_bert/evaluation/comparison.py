@@ -113,7 +113,12 @@ class Comparison(JsonText):
         """The footer: units, what brackets mean, warnings, provenance."""
         settings = self.settings
         left_out = usable_ks(settings.ks, self.num_items)[1]
-        notes = metric_notes(num_items=self.num_items, left_out_ks=left_out, choice=settings.choice_name)
+        notes = metric_notes(
+            num_items=self.num_items,
+            left_out_ks=left_out,
+            choice=settings.choice_name,
+            cross_entropies={row.name: row.metrics[CROSS_ENTROPY].mean for row in self.rows},
+        )
         notes.append(
             "First table: mean over seeds, standard error over seeds in brackets; (-) where there is one seed."
         )

@@ -19,6 +19,7 @@ from contextual_bert.evaluation.calibration import Calibration, calibrate
 from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval, cluster_codes
 from contextual_bert.evaluation.metrics import (
     CALIBRATION_ERROR,
+    CROSS_ENTROPY,
     DEFAULT_KS,
     Scores,
     exact_mean,
@@ -132,7 +133,12 @@ class Report(JsonText):
         """The footer: units, what the intervals are, what to be careful with, provenance."""
         settings, name = self.settings, self.settings.cluster_name
         left_out = usable_ks(settings.ks, self.num_items)[1]
-        notes = metric_notes(num_items=self.num_items, left_out_ks=left_out, choice=settings.choice_name)
+        notes = metric_notes(
+            num_items=self.num_items,
+            left_out_ks=left_out,
+            choice=settings.choice_name,
+            cross_entropies={"": self.metrics[CROSS_ENTROPY].value},
+        )
         notes.append(
             f"Brackets: {100 * settings.level:g}% interval from a bootstrap over {self.num_clusters:,} {plural(name)} "
             f"({settings.num_resamples:,} resamples, seed {settings.seed}); in segments the closed form of the same."
@@ -154,7 +160,7 @@ class Report(JsonText):
         text = f"Segments marked * have fewer than {limit} ({small} of {len(self.segments)}) and are never the worst."
         if self.worst is None:
             return text
-        metric, worst = metric_of("cross_entropy_nats"), self.worst
+        metric, worst = metric_of(CROSS_ENTROPY), self.worst
         return (
             f"{text} Worst segment: {worst.name}, CE {interval_cell(worst.cross_entropy_nats, metric)} nats, "
             f"n = {worst.num_rows:,}; the worst of many looks worse than it is."
@@ -177,7 +183,7 @@ class Report(JsonText):
         if limit is not None and len(shown) > limit:
             shown.sort(key=lambda segment: (segment.is_small, -segment.cross_entropy_nats.value))
             shown, title = shown[:limit], f"Segments: the worst {limit} of {len(self.segments)}"
-        loss, recall = metric_of("cross_entropy_nats"), metric_of("recall_at_1_percent")
+        loss, recall = metric_of(CROSS_ENTROPY), metric_of("recall_at_1_percent")
         columns = ("feature", "value", "n", plural(self.settings.cluster_name), loss.heading, recall.heading)
         rows = [
             (

@@ -54,6 +54,7 @@ class Study(JsonText):
         paper: the paper's table; empty where the study has nothing to do with it.
         texts: paragraphs, findings first; text between backticks is code.
         labels: the same runs by accuracy, errors of grades and entities found, where they label texts or words.
+        about: sentences on the task: its data, context, split, licence, whom to cite.
         one_mask_from: epochs after which training went from several masks a set to one, where it did: the curves
             have a step there, for the evaluation has one mask throughout.
 
@@ -77,6 +78,7 @@ class Study(JsonText):
     reports: dict[str, Report] = field(default_factory=dict)
     paper: dict[str, PaperRow] = field(default_factory=dict)
     texts: tuple[str, ...] = ()
+    about: tuple[str, ...] = ()
     one_mask_from: tuple[int, ...] = ()
     labels: LabelComparison | None = None
 
@@ -133,6 +135,7 @@ class Study(JsonText):
         sections = (
             Section("Findings", paragraphs=self.texts),
             Section("Warnings", notes=self.comparison.warnings),
+            Section("Task", notes=self.about),
             self._methods(),
             self._labels(),
             self._paper(),

@@ -6,7 +6,7 @@ Paper: the layout of Table 1. Provenance: PROTOCOL, point 13.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.box import HORIZONTALS
@@ -177,13 +177,20 @@ def seed_cell(value: SeedMean, metric: Metric) -> str:
     return f"{value.mean:.{metric.digits}f} ({error})"
 
 
-def metric_notes(*, num_items: int | None, left_out_ks: Sequence[int], choice: str = "item") -> list[str]:
+def metric_notes(
+    *,
+    num_items: int | None,
+    left_out_ks: Sequence[int],
+    choice: str = "item",
+    cross_entropies: Mapping[str, float] | None = None,
+) -> list[str]:
     """What a reader must know of the metrics, said once under every table.
 
     Args:
         num_items: how many are ranked, if known.
         left_out_ks: ks of recall that say nothing.
         choice: what is ranked: an item, a label, a token.
+        cross_entropies: name -> nats, of which the pseudo-perplexity of tokens is told.
     """
     over = f" of all {num_items:,} {choice}s" if num_items else f" of all {choice}s"
     what = {"item": "masked item", "token": "masked token"}.get(choice, f"true {choice}")
@@ -192,6 +199,11 @@ def metric_notes(*, num_items: int | None, left_out_ks: Sequence[int], choice: s
         f"ranking{over}, higher is better; ties get their expected rank; with one target recall@k equals hit rate@k"
         + (", and recall@1 is the accuracy." if choice == "label" else "."),
     ]
+    if choice == "token" and cross_entropies:
+        told = ", ".join(f"{name} {math.exp(nats):.2f}".strip() for name, nats in cross_entropies.items())
+        notes.append(
+            f"Pseudo-perplexity, e to the CE of each token hidden once (Salazar et al. 2020), lower is better: {told}."
+        )
     if left_out_ks:
         names = ", ".join(f"recall@{k}" for k in left_out_ks)
         notes.append(f"Left out: {names}. With {num_items} {choice}s it is 100% whatever the scorer does.")

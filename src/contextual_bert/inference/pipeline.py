@@ -28,7 +28,7 @@ from contextual_bert.inference.guidance import guidance_notes, guided_logits
 from contextual_bert.inference.joint import JointAnswer, JointSearch, Method
 from contextual_bert.inference.permission import Asked, Permitted, permitted_items
 from contextual_bert.inference.queries import MASK, Request, check_queries, read_request
-from contextual_bert.inference.saved import load_saved
+from contextual_bert.inference.saved import load_item_model
 from contextual_bert.models import ContextState, ContextualBertForMaskedLM, ContextualBertProcessor, check_layout
 
 RUN_FILES = ("config.json", "model.safetensors", "processor_config.json", "tokenizer.json", "tokenizer_config.json")
@@ -110,7 +110,7 @@ class CompletionPipeline:
                 f"{directory} is no complete run directory: {', '.join(missing)} missing. "
                 "Train again, or name the folder given as --output."
             )
-        model, processor = load_saved(directory, ContextualBertForMaskedLM)
+        model, processor = load_item_model(directory)
         shop = Catalogue(catalogue, processor.items) if catalogue is not None else None
         return cls(model, processor, device=device, catalogue=shop)
 

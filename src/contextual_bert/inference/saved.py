@@ -31,6 +31,18 @@ USED_BY = {
 }
 
 
+def load_item_model(directory: str | Path) -> tuple[ContextualBertForMaskedLM, ContextualBertProcessor]:
+    """The model of sets of items of a folder, and its processor.
+
+    Raises:
+        RunDirectoryError: no such folder, files missing or damaged, or a model of texts.
+    """
+    found = _content(directory)
+    if found in USED_BY and found != ITEMS:
+        raise _other_model(directory, found, wanted=ITEMS)
+    return load_saved(directory, ContextualBertForMaskedLM)
+
+
 def load_saved(directory: str | Path, model_class: type[Model]) -> tuple[Model, ContextualBertProcessor]:
     """The model of a folder, of this class, and its processor.
 
@@ -75,13 +87,17 @@ def load_text_model(directory: str | Path, *allowed: type[Model]) -> tuple[Model
     chosen = [model_class for model_class in allowed if model_class.__name__ == found]
     if not chosen:
         wanted = ", ".join(model_class.__name__ for model_class in allowed)
-        advice = f"Use it with {USED_BY[found]}." if found in USED_BY else "Name another folder."
-        raise RunDirectoryError(f"{directory} holds {found}; what is needed is {wanted} for texts. {advice}")
+        raise _other_model(directory, found, wanted=f"{wanted} for texts")
     model, processor = load_saved(directory, chosen[0])
     check_layout(
         cast(ContextualBertConfig, model.config), processor.schema.layout if processor.schema is not None else ()
     )
     return model, processor
+
+
+def _other_model(directory: str | Path, found: str, *, wanted: str) -> RunDirectoryError:
+    advice = f"Use it with {USED_BY[found]}." if found in USED_BY else "Name another folder."
+    return RunDirectoryError(f"{directory} holds {found}; what is needed is {wanted}. {advice}")
 
 
 def _content(directory: str | Path) -> str:

@@ -58,10 +58,21 @@ class TextTask:
                 raise ConfigurationError(f"{name}={value!r}. {did_you_mean(value, known)}")
         if not 0 < self.mask_rate < 1:
             raise ConfigurationError(f"mask_rate={self.mask_rate}: the share of tokens to hide is between 0 and 1.")
+        named = {"text": self.text, "pair": self.pair, "label": self.label}
+        for name, column in named.items():
+            twice = [other for other in named if other != name and named[other] == column]
+            if column is not None and twice:
+                raise ConfigurationError(
+                    f"{name}={column!r} and {twice[0]}={column!r} are one column. Give each a column of its own."
+                )
         if self.is_ordinal and self.label is None:
-            raise ConfigurationError("is_ordinal=True is for labels, and none is named. Name the column with label=...")
+            raise ConfigurationError(
+                "is_ordinal=True is for labels, and none is named. Name the column with label=... (--label)."
+            )
         if self.label is None and self.pair is not None:
-            raise ConfigurationError(f"pair={self.pair!r} needs a label to learn. Name the column with label=...")
+            raise ConfigurationError(
+                f"pair={self.pair!r} needs a label to learn. Name the column with label=... (--label)."
+            )
         if self.label is not None and (self.masking, self.mask_rate) != ("token", 0.15):
             raise ConfigurationError(
                 f"masking={self.masking!r}, mask_rate={self.mask_rate} are for training without a label, and "

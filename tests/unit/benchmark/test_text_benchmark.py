@@ -14,6 +14,7 @@ import pytest
 from transformers import BertConfig, BertForSequenceClassification
 
 from contextual_bert import conditioning
+from contextual_bert.benchmark import evaluate_run
 from contextual_bert.benchmark.tasks import TEXT_TASKS
 from contextual_bert.benchmark.tasks.entities import DOMAINS, FILES, SINGLE
 from contextual_bert.benchmark.tasks.text_benchmark import (
@@ -27,7 +28,7 @@ from contextual_bert.benchmark.tasks.text_benchmark import (
 )
 from contextual_bert.data import table_digest
 from contextual_bert.data.splits import PARTS
-from contextual_bert.errors import DataError, UnknownNameError
+from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 
@@ -92,7 +93,8 @@ def study_of(name: str, source: Path, folder: Path, checkpoint: str, *, rows: di
     training = {**own, "learning_rate": 1e-4, "new_weights_learning_rate": 1e-3}
     size = TextSize(seeds=rows, training=training, baseline_training=own, max_length=48)
     task = replace(TEXT_TASKS[name], sizes={"tiny": size})
-    task = replace(task, data_digest=table_digest(task.read(source, folder.parent)))
+    digest = table_digest(task.read(source, folder.parent))
+    task = replace(task, card=replace(task.card, data_digest=digest))
     return prepare_text_study(task, source, folder, checkpoint=checkpoint, size="tiny", device="cpu")
 
 
@@ -141,10 +143,34 @@ def test_a_study_has_the_bar_and_resumes(
     again = run_text_study(data, tmp_path / "runs", num_seeds=2, say=said.append)
     assert again.comparison == found.comparison
     assert again.labels == found.labels
-    named = run_text_study(data, tmp_path / "runs", rows=["none"], num_seeds=1, say=said.append)
-    assert [row.name for row in named.comparison.rows] == ["none"]
+    assert found.about == tuple(data.task.card.lines()[1:])
+    page = found.to_markdown()
+    assert "## Task" in page
+    assert "Context: gender, race, age, occupation, education, user_id" in page
+    assert f"LAW-XVII; hash {str(data.task.card.data_digest)[:16]}" in page
+
+
+def test_rows_are_run_by_name(source: Path, tmp_path: Path, checkpoint: str) -> None:
+    data = study_of("offensiveness", source, tmp_path / "data", checkpoint, rows={"none": 1, "popularity": 1})
+    for rows in (["none"], ["none", "tfidf_context"], []):
+        named = run_text_study(data, tmp_path / "runs", rows=rows, num_seeds=1, say=lambda _: None)
+        expected = rows or ["none", "popularity", "tfidf", "tfidf_context"]
+        assert [row.name for row in named.comparison.rows] == expected
+    against = run_text_study(
+        data, tmp_path / "runs", rows=["none", "tfidf"], num_seeds=1, reference="tfidf", say=lambda _: None
+    )
+    assert against.comparison.reference == "tfidf"
     with pytest.raises(UnknownNameError, match="Did you mean 'none'"):
         data.rows(["nome"])
+    with pytest.raises(ConfigurationError, match="tfidf stands beside rows that are trained"):
+        data.chosen(["tfidf"])
+
+
+@pytest.mark.parametrize("name", TEXT_TASKS)
+def test_the_card_names_the_context(name: str, source: Path, tmp_path: Path, checkpoint: str) -> None:
+    data = study_of(name, source, tmp_path / "data", checkpoint, rows={})
+    assert data.preparation.processor.schema is not None
+    assert set(data.task.card.context) == set(data.preparation.processor.schema.names)
 
 
 @pytest.mark.parametrize("task", TEXT_TASKS)
@@ -183,6 +209,10 @@ def test_addresses_become_passages(source: Path, tmp_path: Path, checkpoint: str
     found = run_text_study(data, tmp_path / "runs", say=lambda _: None)
     assert found.labels is None
     assert found.comparison.settings.row_name == "hidden token"
+    nats = found.comparison.rows[0].metrics["cross_entropy_nats"].mean
+    assert f"lower is better: none {np.exp(nats):.2f}." in found.to_markdown()
+    evaluated = evaluate_run(tmp_path / "runs" / "none" / "seed-0")
+    assert f"(Salazar et al. 2020), lower is better: {np.exp(nats):.2f}." in evaluated.to_markdown()
 
 
 def test_other_files_than_those_of_the_card_are_refused(source: Path, tmp_path: Path, checkpoint: str) -> None:
@@ -196,7 +226,7 @@ def test_the_published_files_are_known(task: TextBenchmark, tmp_path: Path) -> N
     if folder is None:
         pytest.skip("CONTEXTUAL_BERT_DATA names no folder of data sets")
     table: Any = task.read(Path(folder), tmp_path)
-    assert table_digest(table) == task.data_digest
+    assert table_digest(table) == task.card.data_digest
 
 
 def test_every_row_of_every_size_is_a_recipe() -> None:

@@ -252,17 +252,41 @@ def test_grades_are_ordered(prepared: dict[str, TextPreparation], checkpoint: Pa
     assert labels.metrics["root_mean_squared_error"].value == pytest.approx(2 * wrong**0.5)
 
 
+@pytest.mark.parametrize("name", ["popularity", "ngrams_context", "bert_concat_word"])
+def test_a_baseline_orders_grades_as_the_models_do(
+    prepared: dict[str, TextPreparation], checkpoint: Path, name: str
+) -> None:
+    texts = TextTask(checkpoint=str(checkpoint), label="stars", is_ordinal=True)
+    recipe = replace(prepared["classification"].recipe, texts=texts, exclude=("words", "tags", "verdict", "price"))
+    ready = prepare_texts(replace(recipe, schema=None, conditioning=name))
+    model: Any = TextWork(ready).build_model(ready.recipe)
+    assert [each for each, _ in model.named_parameters() if "thresholds" in each] == ["head.output.thresholds"]
+    inputs: Any = ready.datasets["test"].__getitems__(torch.arange(3))
+    outputs = model(**inputs)
+    torch.testing.assert_close(outputs["logits"].exp().sum(dim=-1), torch.ones(3))
+    outputs["loss"].backward()
+    assert model.head.output.thresholds.grad.abs().sum() > 0
+
+
+def test_grades_written_as_text_are_ordered_as_numbers(checkpoint: Path) -> None:
+    table = pa.table({"text": ["so it goes"] * 40, "stars": ["10", "9", "8", "10"] * 10})
+    texts = TextTask(checkpoint=str(checkpoint), label="stars", is_ordinal=True)
+    assert prepare_texts(Recipe(data="t.csv", texts=texts), source=table).labels == ("8", "9", "10")
+
+
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
         ({"label": "price"}, DataError, "numbers and no classes"),
+        ({"label": "verdict", "is_ordinal": True}, DataError, "are no numbers, and as grades of one scale they need"),
+        ({"text": "words", "label": "tags", "is_ordinal": True}, DataError, "tags of words, and no grades"),
         ({"label": "verdcit"}, UnknownNameError, "Did you mean 'verdict'"),
         ({"text": "stars", "label": "verdict"}, DataError, "Give a column of text"),
         ({"text": "text", "label": "tags"}, DataError, "Tags need a text column of lists of words"),
     ],
 )
 def test_a_faulty_table_is_named(
-    prepared: dict[str, TextPreparation], checkpoint: Path, change: dict[str, str], error: type[Exception], words: str
+    prepared: dict[str, TextPreparation], checkpoint: Path, change: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     base = prepared["classification"].recipe
     with pytest.raises(error, match=words):

@@ -75,6 +75,18 @@ def test_the_head_and_the_tail_of_a_long_text(processor: ContextualBertProcessor
     assert encoded.dataset.sizes.tolist() == [10, 4] and encoded.report.num_cut == 1
 
 
+def test_words_behind_the_cut_are_counted(processor: ContextualBertProcessor) -> None:
+    words = [["word1"] * 6, ["word2"] * 3, []]
+    table = pa.table({"words": words, "tags": [["B-x"] * len(row) for row in words], "sex": ["f", "m", "f"]})
+    encoded = encode_texts(table, processor, text="words", label="tags", max_length=6)
+    assert (encoded.report.num_cut, encoded.report.num_unread_words) == (1, 2)
+    assert encoded.report.lines() == ["3 texts, 1 of them cut to 6 tokens, 2 words behind the cut"]
+    assert int((encoded.dataset.labels >= 0).sum()) == 9 - 2
+    whole = encode_texts(table, processor, text="words", label="tags")
+    assert whole.report.num_unread_words == 0
+    assert encode_texts(table.slice(0, 0), processor, text="words").report.num_unread_words == 0
+
+
 def test_the_first_piece_of_a_word_has_its_tag(minilm: Path) -> None:
     schema = ContextSchema(features=(Categorical(name="sex", values=("f", "m")),))
     processor = ContextualBertProcessor.from_bert(minilm, schema)
@@ -128,6 +140,8 @@ def test_rows_one_by_one_make_the_same_batch(processor: ContextualBertProcessor)
         ({"text": "words", "label": "stars"}, "column 'stars': the column is of type int64. Give lists"),
         ({"text": "words", "label": "short"}, "row 1, column 'short': 1 tags for 2 words. Give one tag a word"),
         ({"text": "hole"}, "row 2, column 'hole': the cell is missing"),
+        ({"text": "gap", "label": "tags"}, "row 2, column 'gap': word 1 of 3 is missing, counted from 0. Fill it in"),
+        ({"text": "numbers", "label": "tags"}, "column 'numbers': the column is of type list<.*int64>. Give a column"),
         ({"text": "text", "label": "lost"}, "row 1, column 'lost': the cell is missing"),
     ],
 )  # fmt: skip
@@ -137,6 +151,9 @@ def test_faults_are_named(columns: dict[str, Any], message: str, processor: Cont
         "short": [["O"], ["O"], ["O"], ["O"]],
         "hole": ["a", "b", None, "d"],
         "lost": ["a", None, "b", "c"],
+        "gap": [["a"], [], ["d", None, "e"], ["f", None]],
+        "numbers": [[1], [2], [3], [4]],
+        "tags": [["O"], [], ["O", "O", "O"], ["O", "O"]],
     }
     table = pa.table({**TABLE.to_pydict(), **more})
     with pytest.raises((DataError, UnknownNameError), match=message):

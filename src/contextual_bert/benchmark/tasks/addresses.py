@@ -80,12 +80,13 @@ TASK = TextBenchmark(
             "Every token of a passage is hidden once and ranked among all, given the others, the year, the president, "
             "the party and whether the address was spoken or written."
         ),
+        context=tuple(CONTEXT.values()),
         licence="public domain",
         citation="the R package sotu (Arnold) for the collection",
         split="by address: no passage of an address of the test is in training",
         main_metric="cross_entropy_nats",
+        data_digest=DIGEST,
     ),
-    data_digest=DIGEST,
     read=read,
     recipe=by_address,
     sizes=SIZES,

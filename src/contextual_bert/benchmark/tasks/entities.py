@@ -4,7 +4,7 @@ The files come split; all domains are trained together. Beside the same model wi
 of one domain alone. Liu et al. (2021).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -84,7 +84,13 @@ def by_sentence(table: Path, checkpoint: str) -> Recipe:
 
 
 def single_domain_runs(
-    data: TextStudyData, output: Path, *, num_seeds: int, is_report_only: bool, say: Callable[[str], None]
+    data: TextStudyData,
+    output: Path,
+    *,
+    rows: Sequence[str],
+    num_seeds: int,
+    is_report_only: bool,
+    say: Callable[[str], None],
 ) -> list[Run]:
     """One run a seed that joins five models without a context, each trained on one domain and scored on it.
 
@@ -123,14 +129,16 @@ TASK = TextBenchmark(
             "The words of a sentence are tagged with the entities of its domain: AI, literature, music, politics or "
             "science, 9 to 17 types each, from 100 or 200 training sentences a domain. The context is the domain."
         ),
+        context=("domain",),
         licence="MIT",
         citation="Liu et al. (2021), 'CrossNER: Evaluating Cross-Domain Named Entity Recognition', AAAI",
         split="that of the files",
         main_metric="entity_f1_percent",
+        data_digest=DIGEST,
     ),
-    data_digest=DIGEST,
     read=read,
     recipe=by_sentence,
     sizes=SIZES,
+    extra_rows=(SINGLE,),
     extra=single_domain_runs,
 )

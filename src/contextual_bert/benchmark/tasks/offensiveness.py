@@ -21,7 +21,7 @@ from contextual_bert.benchmark.tasks.text_benchmark import (
     TextStudyData,
     required,
 )
-from contextual_bert.benchmark.tfidf_runs import tfidf_runs
+from contextual_bert.benchmark.tfidf_runs import TFIDF, tfidf_run
 from contextual_bert.data import read_table
 from contextual_bert.evaluation import Run
 from contextual_bert.training import TextTask
@@ -63,7 +63,7 @@ def read(source: Path, folder: Path) -> pa.Table:
     return table
 
 
-def _card(name: str, split: str) -> TaskCard:
+def _card(name: str, split: str, context: tuple[str, ...]) -> TaskCard:
     return TaskCard(
         name=name,
         title=f"How offensive a comment is to its reader (POPQUORN), {split.split(':')[0]}",
@@ -71,10 +71,12 @@ def _card(name: str, split: str) -> TaskCard:
             "A comment is graded from 1 to 5 by the person who reads it; the context is that person: gender, race, "
             "age, occupation, education, and by text also who it is. About nine readers grade each comment, and differ."
         ),
+        context=context,
         licence="open data of its authors",
         citation="Pei and Jurgens (2023), 'When Do Annotator Demographics Matter?', LAW-XVII",
         split=split,
         main_metric="cross_entropy_nats",
+        data_digest=DIGEST,
     )
 
 
@@ -97,25 +99,35 @@ def by_reader(table: Path, checkpoint: str) -> Recipe:
 
 
 def baselines(
-    data: TextStudyData, output: Path, *, num_seeds: int, is_report_only: bool, say: Callable[[str], None]
+    data: TextStudyData,
+    output: Path,
+    *,
+    rows: Sequence[str],
+    num_seeds: int,
+    is_report_only: bool,
+    say: Callable[[str], None],
 ) -> Sequence[Run]:
     """TF-IDF and logistic regression, which cost seconds and are fitted anew."""
-    return tfidf_runs(data.preparation, say=say)
+    return [tfidf_run(data.preparation, has_context=TFIDF[name], say=say) for name in rows]
 
 
 BY_TEXT = TextBenchmark(
-    card=_card("offensiveness", "by text: no comment of the test is in training, its readers may be"),
-    data_digest=DIGEST,
+    card=_card(
+        "offensiveness", "by text: no comment of the test is in training, its readers may be", (*DEMOGRAPHICS, READER)
+    ),
     read=read,
     recipe=by_text,
     sizes=SIZES,
+    extra_rows=tuple(TFIDF),
     extra=baselines,
 )
 BY_READER = TextBenchmark(
-    card=_card("offensiveness-readers", "by reader: no reader of the test is in training, its comments are"),
-    data_digest=DIGEST,
+    card=_card(
+        "offensiveness-readers", "by reader: no reader of the test is in training, its comments are", DEMOGRAPHICS
+    ),
     read=read,
     recipe=by_reader,
     sizes=SIZES_BY_READER,
+    extra_rows=tuple(TFIDF),
     extra=baselines,
 )

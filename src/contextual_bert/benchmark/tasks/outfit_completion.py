@@ -18,6 +18,7 @@ from contextual_bert.benchmark.table_rows import named_rows, table_rows
 from contextual_bert.benchmark.task import TaskCard
 from contextual_bert.benchmark.world_files import OUTFITS_FILE, write_world
 from contextual_bert.data import StylistWorld
+from contextual_bert.data.world_customers import CONTEXT_TYPES
 from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
 from contextual_bert.evaluation import Study
 from contextual_bert.evaluation.paper import PAPER_TABLE_1
@@ -31,6 +32,7 @@ CARD = TaskCard(
         "One article of an outfit is masked and ranked among all, given the others and the customer: age, sizes, "
         "favourite brands, colours and styles, no-gos, occasion. The best possible score is known."
     ),
+    context=tuple(CONTEXT_TYPES),
     licence="generated, free of rights",
     citation="Denk and Peleteiro Ramallo (2020) for the shape of the task",
     split="by customer: no customer of a test outfit is in training",
@@ -242,7 +244,7 @@ def run_study(
         is_report_only=is_report_only,
         say=say,
     )
-    return replace(found, paper=dict(PAPER_TABLE_1))
+    return replace(found, paper=dict(PAPER_TABLE_1), about=tuple(CARD.lines()[1:]))
 
 
 def _drawn(folder: Path, size: Size, *, has_interactions: bool) -> StylistWorld:

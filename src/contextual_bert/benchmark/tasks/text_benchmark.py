@@ -49,6 +49,7 @@ class Extra(Protocol):
         data: "TextStudyData",
         output: Path,
         *,
+        rows: Sequence[str],
         num_seeds: int,
         is_report_only: bool,
         say: Callable[[str], None],
@@ -80,18 +81,18 @@ class TextBenchmark:
 
     Args:
         card: what it is about.
-        data_digest: hash of the table that its published numbers are of.
         read: (folder of the raw files, folder to write split.json into where the split is given) -> the table.
         recipe: (path of the table, path of a given split) -> columns, split and schema, without a checkpoint's sizes.
         sizes: name -> size.
-        extra: rows that are not trained here, or not with such a recipe.
+        extra_rows: names of rows that are not trained from such a recipe.
+        extra: the runs of these.
     """
 
     card: TaskCard
-    data_digest: str
     read: Callable[[Path, Path], pa.Table]
     recipe: Callable[[Path, str], Recipe]
     sizes: Mapping[str, TextSize]
+    extra_rows: tuple[str, ...] = ()
     extra: "Extra" = lambda *_, **__: ()
 
 
@@ -111,6 +112,21 @@ class TextStudyData:
         """
         every = text_rows(replace(self.preparation.recipe, training=self.size.training), self.size.baseline_training)
         return named_rows(every, names or [row for row in every if row in self.size.seeds])
+
+    def chosen(self, names: Sequence[str]) -> tuple[dict[str, Recipe], list[str]]:
+        """The recipes of these rows, and which of them are the task's ``extra_rows``; all if none is named.
+
+        Raises:
+            UnknownNameError: no such row.
+            ConfigurationError: nothing but extra rows, which stand beside others.
+        """
+        extra = [name for name in self.task.extra_rows if name in names or not names]
+        own = [name for name in names if name not in extra]
+        if names and not own:
+            raise ConfigurationError(
+                f"{', '.join(extra)} stands beside rows that are trained: name one of these too, for instance none."
+            )
+        return self.rows(own), extra
 
 
 def text_rows(base: Recipe, baseline_training: Mapping[str, Any]) -> dict[str, Recipe]:
@@ -184,9 +200,10 @@ def prepare_text_study(
     recipe = task.recipe(path, checkpoint)
     texts = replace(recipe.texts, max_length=chosen.max_length) if recipe.texts is not None else None
     table = read_table(path)
-    if table_digest(table) != task.data_digest:
+    digest = table_digest(table)
+    if digest != task.card.data_digest:
         raise DataError(
-            f"the table has the hash {table_digest(table)[:16]}, that of the task {task.data_digest[:16]}",
+            f"the table has the hash {digest[:16]}, that of the task {str(task.card.data_digest)[:16]}",
             file=str(path),
             fix="Give the files that the task's card names, in an empty output folder.",
         )
@@ -209,7 +226,7 @@ def run_text_study(
     Args:
         data: of ``prepare_text_study``.
         output: folder of the runs; a complete run is not run again.
-        rows: names of rows; all of the size, and those of the task that are not trained so, if none is given.
+        rows: names of rows; all of the size and the task's ``extra_rows`` if none is given.
         num_seeds: seeds of each row, but no more than the size gives it.
         reference: the row that the others are compared with; None: ``none``, or the first row where that is not there.
         is_report_only: train nothing and compare the runs that are complete.
@@ -217,29 +234,30 @@ def run_text_study(
 
     Raises:
         ConfigurationError: a run in the folder has other settings; nothing to report on.
-        UnknownNameError: the reference is not among the rows.
+        UnknownNameError: no such row; the reference is not among the rows.
     """
     if num_seeds < 1:
         raise ConfigurationError(f"num_seeds={num_seeds}: give 1 or more.")
-    chosen, most = data.rows(rows).values(), data.size.seeds
+    chosen, extra = data.chosen(rows)
+    most = data.size.seeds
     recipes = [
         recipe.with_seed(seed)
         for seed in range(num_seeds)
-        for recipe in chosen
+        for recipe in chosen.values()
         if seed < most.get(recipe.label, num_seeds)
     ]
-    return study(
-        data.task.card.title,
+    own: dict[str, Any] = {"is_report_only": is_report_only, "say": say}
+    card = data.task.card
+    found = study(
+        card.title,
         recipes,
         output,
         preparation=data.preparation,
         reference=reference,
-        extra=()
-        if rows
-        else data.task.extra(data, output, num_seeds=num_seeds, is_report_only=is_report_only, say=say),
-        is_report_only=is_report_only,
-        say=say,
+        extra=data.task.extra(data, output, rows=extra, num_seeds=num_seeds, **own) if extra else (),
+        **own,
     )
+    return replace(found, about=tuple(card.lines()[1:]))
 
 
 def required(table: pa.Table, columns: Sequence[str], *, file: Path) -> pa.Table:

@@ -37,19 +37,22 @@ class TextReport:
     Args:
         num_texts: texts encoded.
         num_cut: texts that were longer than allowed.
+        num_unread_words: of lists of words, those behind the cut: they are neither learned nor scored.
         max_length: tokens allowed in a text, [CLS] and [SEP] included.
         unknown: feature -> context value that the schema does not know -> how often it occurred.
     """
 
     num_texts: int
     num_cut: int
+    num_unread_words: int
     max_length: int
     unknown: dict[str, dict[str, int]]
 
     def lines(self) -> list[str]:
         """For people."""
         cut = f"{self.num_cut:,} of them cut to {self.max_length:,} tokens" if self.num_cut else "none of them cut"
-        found = [f"{self.num_texts:,} texts, {cut}"]
+        unread = f", {self.num_unread_words:,} words behind the cut" if self.num_unread_words else ""
+        found = [f"{self.num_texts:,} texts, {cut}{unread}"]
         for feature, values in self.unknown.items():
             found.append(f"context {feature!r}: {sum(values.values()):,} rows have values never seen in training")
         return found
@@ -132,7 +135,11 @@ def encode_texts(
         pad_id=tokenizer.pad_token_id,
     )
     unknown = context.unknown if context is not None else {}
-    report = TextReport(table.num_rows, int(layout.is_cut.sum()), limit, unknown)
+    num_unread = 0
+    if word_starts is not None:
+        num_words = pc.sum(pc.list_value_length(table[text]), min_count=0).as_py()
+        num_unread = num_words - int((word_starts != NO_START).sum())
+    report = TextReport(table.num_rows, int(layout.is_cut.sum()), num_unread, limit, unknown)
     return EncodedTexts(dataset, names, report, layout.is_cut, word_starts)
 
 
@@ -198,6 +205,6 @@ def _classes(
             f"the label {column[unknown].as_py()!r} is not among {', '.join(map(repr, labels))}",
             row=int(rows[unknown]),
             column=name,
-            fix="Correct the cell, or name all labels with labels=....",
+            fix="Correct the cell, or leave the row out; to learn this label, train with rows that have it.",
         )
     return ids.to_numpy().astype(np.int64), tuple(labels)

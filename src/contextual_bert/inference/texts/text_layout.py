@@ -130,16 +130,25 @@ def tokenized_words(column: pa.ChunkedArray, tokenizer: Any, name: str) -> Token
     Raises:
         DataError: a word is missing or no text.
     """
-    words = pc.list_flatten(column)
-    if words.null_count or not is_text(words.type):
-        raise DataError(f"the column is of type {column.type}, or a word is missing", column=name, fix="Give words.")
+    words, num_words = pc.list_flatten(column), pc.list_value_length(column).to_numpy().astype(np.int64)
+    if not is_text(words.type):
+        raise DataError(f"the column is of type {column.type}", column=name, fix="Give a column of lists of words.")
+    lost = pc.index(pc.is_null(words), True).as_py()
+    if lost >= 0:
+        row = int(np.searchsorted(num_words.cumsum(), lost, side="right"))
+        place = lost - int(num_words[:row].sum())
+        raise DataError(
+            f"word {place} of {num_words[row]} is missing, counted from 0",
+            row=row,
+            column=name,
+            fix="Fill it in, or leave the word and its tag out.",
+        )
     pieces = tokenized_texts(words, tokenizer, name)
     is_lost = pieces.sizes == 0  # a word of which the tokenizer leaves nothing keeps its place
     values = np.insert(pieces.values, pieces.offsets[:-1][is_lost], tokenizer.unk_token_id)
     sizes = np.where(is_lost, 1, pieces.sizes)
     word_of = np.repeat(np.arange(len(sizes)), sizes)
-    word_offsets = offsets_of(pc.list_value_length(column).to_numpy().astype(np.int64))
-    return Tokens(values, offsets_of(sizes)[word_offsets], word_of)
+    return Tokens(values, offsets_of(sizes)[offsets_of(num_words)], word_of)
 
 
 def _chosen(offsets: NDArray[np.int64], kept: NDArray[np.int64], head: NDArray[np.int64]) -> NDArray[np.int64]:
