@@ -18,6 +18,7 @@ from pathlib import Path
 from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
 from contextual_bert.benchmark import Preparation, named_rows, prepare, study, table_rows
+from contextual_bert.benchmark.task import TaskCard
 from contextual_bert.data import SetPolicy
 from contextual_bert.evaluation import write_study
 from contextual_bert.evaluation.paper import PAPER_TABLE_1
@@ -38,6 +39,26 @@ TRAINING = {
     "weight_decay": 0.5,
 }
 BASELINE_TRAINING = {"num_train_epochs": 30}
+
+
+def card(ready: Preparation) -> TaskCard:
+    """What the task is about, with the columns that became its context."""
+    schema = ready.processor.schema
+    return TaskCard(
+        name="atus",
+        title="The American Time Use Survey: one of a day's activities, given the others and 31 columns about the "
+        "person",
+        description=(
+            "One activity of a day is masked and ranked among all, given the others, the person and the date. Travel, "
+            "sleep, meals, grooming and television are left out, days of 4 to 8 other activities stay."
+        ),
+        context=schema.names if schema is not None else (),
+        licence="a survey of the US government; the R package atus, GPL 2 or later",
+        citation="the American Time Use Survey, Bureau of Labor Statistics, 2003 to 2016",
+        split="by person: each has one day",
+        main_metric="cross_entropy_nats",
+        data_digest=ready.split.data_digest,
+    )
 
 
 def prepare_days(data: str, *, dtype: str = "bfloat16") -> Preparation:
@@ -75,14 +96,16 @@ def main() -> None:
     print(*ready.lines(), sep="\n")
     every = table_rows(ready.recipe, baseline_training=BASELINE_TRAINING)
     rows = named_rows(every, arguments.rows.split(",") if arguments.rows else [*every])
+    about = card(ready)
     found = study(
-        "The American Time Use Survey: one of a day's activities, given the others and 31 columns about the person",
+        about.title,
         [row.with_seed(seed) for seed in range(arguments.seeds) for row in rows.values()],
         arguments.output / "runs",
         preparation=ready,
         is_report_only=arguments.report_only,
     )
-    print(*found.texts, *write_study(replace(found, paper=dict(PAPER_TABLE_1)), arguments.output), sep="\n")
+    found = replace(found, paper=dict(PAPER_TABLE_1), about=tuple(about.lines()[1:]))
+    print(*found.texts, *write_study(found, arguments.output), sep="\n")
 
 
 if __name__ == "__main__":
