@@ -1,0 +1,50 @@
+"""recipes/concat_or_state.py: [C] with one layer and with two beside [GSU], trained alike."""
+
+import json
+from collections.abc import Callable, Generator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from contextual_bert.conditioning import METHODS, Sizes
+from contextual_bert.context.encoder import ContextEmbedding
+
+
+@pytest.fixture(scope="module")
+def concat_or_state(tiny_study: None, recipe_module: Callable[[str], ModuleType]) -> Generator[ModuleType]:
+    yield recipe_module("concat_or_state")
+    METHODS.pop("concat_one_layer")
+
+
+def test_one_layer_is_one_matrix_over_item_and_context(concat_or_state: ModuleType) -> None:
+    sizes = Sizes(
+        hidden_size=6, context_size=4, feature_sizes=(4,), intermediate_size=8, num_layers=2, num_heads=2, dropout=0.0,
+        layer_norm_eps=1e-12,
+    )  # fmt: skip
+    one_layer = METHODS["concat_one_layer"]().input(sizes)
+    assert one_layer is not None
+    items, vector = torch.randn(3, 5, 6), torch.randn(3, 4)
+    found, mask = one_layer(items, None, ContextEmbedding(vector, (vector,)))
+    weights = dict(one_layer.named_parameters())
+    whole = torch.cat([weights["items.weight"], weights["context.weight"]], dim=1)
+    joined = torch.cat([items, vector.unsqueeze(1).expand(-1, 5, -1)], dim=2)
+    torch.testing.assert_close(found, joined @ whole.T + weights["context.bias"])
+    assert mask is None
+    assert sum(weight.numel() for weight in weights.values()) == 6 * (6 + 4) + 6
+
+
+def test_three_methods_trained_alike(
+    concat_or_state: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    concat_or_state.main(["--size", "tiny", "--epochs", "1", "--world", "additive", "--output", str(tmp_path)])
+    output = tmp_path / "concat-or-state-additive"
+    names = ["concat", "concat_one_layer", "global_state_update"]
+    assert {path.name for path in (output / "runs").iterdir()} == set(names)
+    study = json.loads((output / "study.json").read_text("utf-8"))
+    sizes = {row["name"]: row["cost"]["parameters"] for row in study["comparison"]["rows"]}
+    assert sizes["concat"] - sizes["concat_one_layer"] == 128 * 128 + 128
+    page = (output / "report.md").read_text("utf-8")
+    assert all(f"| {name} |" in page for name in names)
+    assert "By cross-entropy" in capsys.readouterr().out
