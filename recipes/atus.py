@@ -15,8 +15,6 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from transformers.utils.logging import disable_progress_bar, set_verbosity_error
-
 from contextual_bert.benchmark import Preparation, named_rows, prepare, study, table_rows
 from contextual_bert.benchmark.task import TaskCard
 from contextual_bert.data import SetPolicy
@@ -24,6 +22,8 @@ from contextual_bert.evaluation import write_study
 from contextual_bert.evaluation.paper import PAPER_TABLE_1
 from contextual_bert.models import PAPER_CONTEXT_SIZE
 from contextual_bert.training import Recipe
+from contextual_bert_cli.failures import in_words
+from contextual_bert_cli.output import calm_transformers
 
 # Relative, so that the recipes of the runs name no folder of this machine.
 RESULTS = Path(os.path.relpath(Path(__file__).parent / "results" / "atus"))
@@ -109,6 +109,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    set_verbosity_error()
-    disable_progress_bar()
-    main()
+    calm_transformers()
+    with in_words():
+        main()

@@ -18,13 +18,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor, nn
-from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
 from contextual_bert.benchmark.tasks.outfit_completion import SIZES, WORLDS, StudyData, prepare_study, run_study
 from contextual_bert.conditioning import ConditioningMethod, InputSlot, Sizes, register_method
 from contextual_bert.context.encoder import ContextEmbedding
 from contextual_bert.evaluation import write_study
 from contextual_bert.training import Recipe
+from contextual_bert_cli.failures import in_words
+from contextual_bert_cli.output import calm_transformers
 
 RESULTS = Path(os.path.relpath(Path(__file__).parent / "results"))
 EPOCHS = 18
@@ -83,6 +84,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    set_verbosity_error()
-    disable_progress_bar()
-    main()
+    calm_transformers()
+    with in_words():
+        main()

@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Column, Table
-from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
 from contextual_bert import CompletionPipeline
 from contextual_bert.benchmark import Preparation, oracle_run, prepare, study
 from contextual_bert.data import StylistWorld
 from contextual_bert.evaluation import Comparison, metric_of, write_study
 from contextual_bert.training import Recipe
+from contextual_bert_cli.failures import in_words
+from contextual_bert_cli.output import calm_transformers
 
 NUM_ITEMS, NUM_OUTFITS, SEED = 200, 16_000, 0
 COLUMNS = ("cross_entropy_nats", "recall_at_1_percent", "recall_at_5_percent")
@@ -152,6 +153,6 @@ def text(value: Any) -> str:
 
 
 if __name__ == "__main__":
-    set_verbosity_error()
-    disable_progress_bar()
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path("demo"))
+    calm_transformers()
+    with in_words():
+        main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path("demo"))

@@ -19,12 +19,12 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from transformers.utils.logging import disable_progress_bar, set_verbosity_error
-
 from contextual_bert.benchmark.tasks.outfit_completion import SIZES, WORLDS, StudyData, prepare_study, run_study
 from contextual_bert.errors import did_you_mean
 from contextual_bert.evaluation import write_study
 from contextual_bert.training import Recipe
+from contextual_bert_cli.failures import in_words
+from contextual_bert_cli.output import calm_transformers
 
 # Relative, so that the recipes of the runs name no folder of this machine.
 RESULTS = Path(os.path.relpath(Path(__file__).parent / "results"))
@@ -166,6 +166,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    set_verbosity_error()
-    disable_progress_bar()
-    main()
+    calm_transformers()
+    with in_words():
+        main()

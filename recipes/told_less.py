@@ -21,7 +21,6 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
 from contextual_bert.benchmark import is_complete, run
 from contextual_bert.benchmark.checks import load_recipe
@@ -37,6 +36,8 @@ from contextual_bert.inference.guidance import guided_logits
 from contextual_bert.models import IGNORED_LABEL, ContextualBertForMaskedLM
 from contextual_bert.models.masked_lm import MaskedScores, rank_targets
 from contextual_bert.training import Recipe
+from contextual_bert_cli.failures import in_words
+from contextual_bert_cli.output import calm_transformers
 
 RESULTS = Path(__file__).parent / "results" / "told-less"
 CONTEXT_DROPOUT, FIELD_DROPOUT = 0.1, 0.2
@@ -203,6 +204,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    set_verbosity_error()
-    disable_progress_bar()
-    main()
+    calm_transformers()
+    with in_words():
+        main()

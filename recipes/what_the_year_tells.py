@@ -29,6 +29,7 @@ from contextual_bert.benchmark.tasks.text_benchmark import SPLIT_FILE
 from contextual_bert.data import Split
 from contextual_bert.evaluation import Interval, cluster_interval, metric_of, paired_bootstrap
 from contextual_bert.evaluation.tables import Table, interval_cell, render_markdown
+from contextual_bert_cli.failures import in_words
 
 SMOOTHING = 0.1  # pseudo-counts of a word
 WIDTHS = (5.0, 10.0, 20.0, 40.0)  # years
@@ -118,4 +119,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with in_words():
+        main()

@@ -32,23 +32,33 @@ class InWords(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command; see the module's docstring."""
         try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
+            with in_words():
+                result = super().invoke(ctx)
+                sys.stdout.flush()
         except BrokenPipeError:
             # The reader has read enough. The rest goes nowhere, also what the interpreter flushes at the end.
             with contextlib.suppress(OSError):  # a stream without a file, as in tests, has nothing to flush
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
-        except KeyboardInterrupt as error:
-            say(str(error) or "Interrupted. Nothing half written was left.")
-            raise typer.Exit(INTERRUPTED) from None
-        except Exception as error:
-            sentence = describe(error)
-            if sentence is None or is_debugging():
-                raise
-            say(sentence)
-            raise typer.Exit(MISTAKE) from None
         return result
+
+
+@contextlib.contextmanager
+def in_words() -> Generator[None]:
+    """Turns what a command or a recipe raises into a sentence and an exit code; a bug of ours keeps its traceback."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except KeyboardInterrupt as error:
+        say(str(error) or "Interrupted. Nothing half written was left.")
+        raise SystemExit(INTERRUPTED) from None
+    except Exception as error:
+        sentence = describe(error)
+        if sentence is None or is_debugging():
+            raise
+        say(sentence)
+        raise SystemExit(MISTAKE) from None
 
 
 @contextlib.contextmanager

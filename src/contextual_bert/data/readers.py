@@ -95,8 +95,9 @@ def _read_file(path: Path) -> pa.Table:
     }
     if not path.exists():
         siblings = [found.name for found in path.parent.iterdir()] if path.parent.is_dir() else []
-        near = did_you_mean(path.name, [name for name in siblings if Path(name).suffix.lower() in readers])
-        raise DataError("there is no such file", file=file, fix=f"Check the path. In its folder: {near}")
+        tables = [name for name in siblings if Path(name).suffix.lower() in readers]
+        near = f"In its folder: {did_you_mean(path.name, tables)}" if tables else "There is no table in its folder."
+        raise DataError("there is no such file", file=file, fix=f"Check the path. {near}")
     if path.suffix.lower() not in readers or path.is_dir():
         what = "this is a folder" if path.is_dir() else f"files that end in {path.suffix!r} are not read"
         raise DataError(what, file=file, fix=f"Give a file that ends in one of: {', '.join(sorted(readers))}.")
