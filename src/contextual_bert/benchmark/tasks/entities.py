@@ -4,7 +4,6 @@ The files come split; all domains are trained together. Beside the same model wi
 of one domain alone. Liu et al. (2021).
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from contextual_bert.benchmark.task import TaskCard
 from contextual_bert.benchmark.tasks.text_benchmark import (
     METHODS,
     SPLIT_FILE,
+    ExtraRows,
     TextBenchmark,
     TextSize,
     TextStudyData,
@@ -83,15 +83,7 @@ def by_sentence(table: Path, checkpoint: str) -> Recipe:
     )
 
 
-def single_domain_runs(
-    data: TextStudyData,
-    output: Path,
-    *,
-    rows: Sequence[str],
-    num_seeds: int,
-    is_report_only: bool,
-    say: Callable[[str], None],
-) -> list[Run]:
+def single_domain_runs(data: TextStudyData, output: Path, rows: ExtraRows) -> list[Run]:
     """One run a seed that joins five models without a context, each trained on one domain and scored on it.
 
     All of them have the labels of the others, too, which they never see: what is joined is comparable.
@@ -99,14 +91,14 @@ def single_domain_runs(
     ready = data.preparation
     domains = np.array(ready.table.column("domain").to_pylist())
     found: list[Run] = []
-    for seed in range(min(num_seeds, data.size.seeds.get(SINGLE, 0))):
+    for seed in range(min(rows.num_seeds, data.size.seeds.get(SINGLE, 0)) if SINGLE in rows.names else 0):
         runs: list[Run] = []
         recipes = {domain: _of(domain, data).with_seed(seed) for domain in DOMAINS}
-        if is_report_only and not all(is_complete(run_directory(output, recipe)) for recipe in recipes.values()):
+        if rows.is_report_only and not all(is_complete(run_directory(output, recipe)) for recipe in recipes.values()):
             continue
         for domain, recipe in recipes.items():
             alone = replace(ready, split=ready.split.restricted(domains == domain))
-            train_missing([recipe], output, alone, say=say)
+            train_missing([recipe], output, alone, say=rows.say)
             runs.append(load_run(run_directory(output, recipe), name=SINGLE))
         scores = Scores.concatenate([run.scores for run in runs])
         labelled = LabelledRows.concatenate([run.labelled for run in runs if run.labelled is not None])

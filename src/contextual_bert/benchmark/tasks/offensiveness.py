@@ -4,7 +4,6 @@ By text, no comment of the test is in training, and its reader may be known from
 the test is in training: what is known of them is their demographics. Pei and Jurgens (2023).
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from contextual_bert.benchmark.tasks.text_benchmark import (
     FIELD_DROPOUT,
     LABEL_BASELINES,
     METHODS,
+    ExtraRows,
     TextBenchmark,
     TextSize,
     TextStudyData,
@@ -98,17 +98,9 @@ def by_reader(table: Path, checkpoint: str) -> Recipe:
     )
 
 
-def baselines(
-    data: TextStudyData,
-    output: Path,
-    *,
-    rows: Sequence[str],
-    num_seeds: int,
-    is_report_only: bool,
-    say: Callable[[str], None],
-) -> Sequence[Run]:
+def baselines(data: TextStudyData, output: Path, rows: ExtraRows) -> list[Run]:
     """TF-IDF and logistic regression, which cost seconds and are fitted anew."""
-    return [tfidf_run(data.preparation, has_context=TFIDF[name], say=say) for name in rows]
+    return [tfidf_run(data.preparation, has_context=TFIDF[name], say=rows.say) for name in rows.names]
 
 
 BY_TEXT = TextBenchmark(

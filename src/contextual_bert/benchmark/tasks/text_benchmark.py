@@ -7,7 +7,7 @@ all. The checkpoint is whatever BERT is at hand, and stands in every recipe.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
@@ -41,19 +41,14 @@ FIELD_DROPOUT = "global_state_update_field_dropout"
 LABEL_BASELINES = ("ngrams", "ngrams_context", "cnn", "cnn_context", "bilstm", "bilstm_context")
 
 
-class Extra(Protocol):
-    """Rows of a study that are not trained from its recipes alone."""
+@dataclass(frozen=True, kw_only=True)
+class ExtraRows:
+    """Which of a task's ``extra_rows`` are wanted, and how: as the arguments of ``run_text_study``."""
 
-    def __call__(
-        self,
-        data: "TextStudyData",
-        output: Path,
-        *,
-        rows: Sequence[str],
-        num_seeds: int,
-        is_report_only: bool,
-        say: Callable[[str], None],
-    ) -> Sequence[Run]: ...
+    names: Sequence[str]
+    num_seeds: int
+    is_report_only: bool
+    say: Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +80,7 @@ class TextBenchmark:
         recipe: (path of the table, path of a given split) -> columns, split and schema, without a checkpoint's sizes.
         sizes: name -> size.
         extra_rows: names of rows that are not trained from such a recipe.
-        extra: the runs of these.
+        extra: (data, folder of the runs, which rows and how) -> the runs of these.
     """
 
     card: TaskCard
@@ -93,7 +88,7 @@ class TextBenchmark:
     recipe: Callable[[Path, str], Recipe]
     sizes: Mapping[str, TextSize]
     extra_rows: tuple[str, ...] = ()
-    extra: "Extra" = lambda *_, **__: ()
+    extra: "Callable[[TextStudyData, Path, ExtraRows], Sequence[Run]]" = lambda *_: ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +233,8 @@ def run_text_study(
     """
     if num_seeds < 1:
         raise ConfigurationError(f"num_seeds={num_seeds}: give 1 or more.")
-    chosen, extra = data.chosen(rows)
+    chosen, extra_names = data.chosen(rows)
+    extra = ExtraRows(names=extra_names, num_seeds=num_seeds, is_report_only=is_report_only, say=say)
     most = data.size.seeds
     recipes = [
         recipe.with_seed(seed)
@@ -246,7 +242,6 @@ def run_text_study(
         for recipe in chosen.values()
         if seed < most.get(recipe.label, num_seeds)
     ]
-    own: dict[str, Any] = {"is_report_only": is_report_only, "say": say}
     card = data.task.card
     found = study(
         card.title,
@@ -254,8 +249,9 @@ def run_text_study(
         output,
         preparation=data.preparation,
         reference=reference,
-        extra=data.task.extra(data, output, rows=extra, num_seeds=num_seeds, **own) if extra else (),
-        **own,
+        extra=data.task.extra(data, output, extra),
+        is_report_only=is_report_only,
+        say=say,
     )
     return replace(found, about=tuple(card.lines()[1:]))
 
