@@ -186,7 +186,9 @@ def findings(
         if recipe.is_context_shuffled:
             found.append(_about_leaks(name, recipes, rows, difference))
         elif recipe.is_control:
-            others = dict.fromkeys(other for other in (recipe.conditioning, methods[0]) if other in rows)
+            others = dict.fromkeys(
+                other for other in (recipe.conditioning, methods[0]) if other in rows and other != name
+            )
             gaps = (f"{_interval(difference(name, other))} nats to `{other}`" for other in others)
             what = "Size alone" if name.endswith(WIDE_SUFFIX) else "Control"
             found.append(f"{what}: `{name}` {means[name]:.3f}, {', '.join(gaps)}.")

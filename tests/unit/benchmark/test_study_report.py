@@ -11,16 +11,17 @@ from contextual_bert.evaluation import Cost, LabelledRows, Role, Run, Scores, co
 from contextual_bert.training import Recipe
 
 ROWS = 300
-GSU, SHUFFLED = "global_state_update", "global_state_update_shuffled"
+GSU, SHUFFLED, FROZEN = "global_state_update", "global_state_update_shuffled", "bert_concat_word"
 PLAIN = Recipe(data="days.parquet", items="items", conditioning="none")
 RECIPES = {
     "none": PLAIN,
     "none_wide": replace(PLAIN, name="none_wide", is_control=True),
     GSU: replace(PLAIN, conditioning=GSU),
     SHUFFLED: replace(PLAIN, conditioning=GSU, is_context_shuffled=True),
+    FROZEN: replace(PLAIN, conditioning=FROZEN, is_control=True),
 }
-PARAMETERS = {"none": 500, "none_wide": 1_000, GSU: 1_000, SHUFFLED: 1_000, "oracle": None}
-ROLES: Mapping[str, Role] = {"none_wide": "control", SHUFFLED: "control", "oracle": "oracle"}
+PARAMETERS = {"none": 500, "none_wide": 1_000, GSU: 1_000, SHUFFLED: 1_000, FROZEN: 2_000, "oracle": None}
+ROLES: Mapping[str, Role] = {"none_wide": "control", SHUFFLED: "control", FROZEN: "control", "oracle": "oracle"}
 
 
 def run(name: str, nats: float) -> Run:
@@ -51,6 +52,12 @@ def test_size_alone() -> None:
     assert size.startswith("Size alone: `none_wide` 3.600, -0.1000 [-0.1")
     assert "nats to `none`, +0.4000 [+0.39" in size
     assert size.endswith("nats to `global_state_update`.")
+
+
+def test_a_control_is_not_set_against_itself() -> None:
+    (_, control) = said(**{GSU: 3.2, FROZEN: 3.6})
+    assert control.startswith("Control: `bert_concat_word` 3.600, +0.4000 [+0.39")
+    assert control.count("nats to") == 1
 
 
 @pytest.mark.parametrize(
