@@ -102,6 +102,9 @@ def text(
     reference: Annotated[
         str | None, typer.Option(metavar="ROW", help="What the others are compared with; none, if that is a row.")
     ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Of all that starts from the checkpoint; default: those of the size.")
+    ] = None,
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Train nothing; report on the runs that are complete.")
     ] = False,
@@ -118,7 +121,14 @@ def text(
     with resumable(output):
         with working("reading the texts"):
             ready = prepare_text_study(
-                chosen, data, output / DATA_FOLDER, checkpoint=checkpoint, size=size, device=device, dtype=dtype
+                chosen,
+                data,
+                output / DATA_FOLDER,
+                checkpoint=checkpoint,
+                size=size,
+                epochs=epochs,
+                device=device,
+                dtype=dtype,
             )
         remark(*chosen.card.lines(), *ready.preparation.lines())
         found = run_text_study(

@@ -102,6 +102,18 @@ def check_kind(recipe: Recipe) -> None:
         required_peft()
 
 
+def checked_epochs(epochs: int) -> int:
+    """The epochs of a study; raises ConfigurationError for less than one.
+
+    Example:
+        >>> checked_epochs(3)
+        3
+    """
+    if epochs < 1:
+        raise ConfigurationError(f"epochs={epochs}: give 1 or more.")
+    return epochs
+
+
 def check_study(recipes: Sequence[Recipe], *, reference: str, others: Sequence[str] = ()) -> None:
     """Raise unless every method of a comparison is known and the reference is one of them."""
     for recipe in recipes:

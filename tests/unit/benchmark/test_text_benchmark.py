@@ -88,14 +88,16 @@ def entity(domain: str) -> list[str]:
     return tags
 
 
-def study_of(name: str, source: Path, folder: Path, checkpoint: str, *, rows: dict[str, int]) -> TextStudyData:
+def study_of(
+    name: str, source: Path, folder: Path, checkpoint: str, *, rows: dict[str, int], epochs: int | None = None
+) -> TextStudyData:
     own = {"num_train_epochs": 1, "per_device_train_batch_size": 32}
     training = {**own, "learning_rate": 1e-4, "new_weights_learning_rate": 1e-3}
     size = TextSize(seeds=rows, training=training, baseline_training=own, max_length=48)
     task = replace(TEXT_TASKS[name], sizes={"tiny": size})
     digest = table_digest(task.read(source, folder.parent))
     task = replace(task, card=replace(task.card, data_digest=digest))
-    return prepare_text_study(task, source, folder, checkpoint=checkpoint, size="tiny", device="cpu")
+    return prepare_text_study(task, source, folder, checkpoint=checkpoint, size="tiny", epochs=epochs, device="cpu")
 
 
 def test_offensiveness_is_split_by_comment_or_by_reader(source: Path, tmp_path: Path, checkpoint: str) -> None:
@@ -164,6 +166,15 @@ def test_rows_are_run_by_name(source: Path, tmp_path: Path, checkpoint: str) -> 
         data.rows(["nome"])
     with pytest.raises(ConfigurationError, match="tfidf stands beside rows that are trained"):
         data.chosen(["tfidf"])
+
+
+def test_epochs_are_of_what_starts_from_the_checkpoint(source: Path, tmp_path: Path, checkpoint: str) -> None:
+    rows = {"none": 1, "bert_concat_text": 1, "ngrams": 1}
+    data = study_of("offensiveness", source, tmp_path / "data", checkpoint, rows=rows, epochs=7)
+    epochs = {name: row.training["num_train_epochs"] for name, row in data.rows().items()}
+    assert epochs == {"none": 7, "bert_concat_text": 7, "ngrams": 1}
+    with pytest.raises(ConfigurationError, match="epochs=0: give 1 or more"):
+        study_of("offensiveness", source, tmp_path / "data", checkpoint, rows=rows, epochs=0)
 
 
 @pytest.mark.parametrize("name", TEXT_TASKS)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as parquet
 
+from contextual_bert.benchmark.checks import checked_epochs
 from contextual_bert.benchmark.oracle_run import oracle_run
 from contextual_bert.benchmark.preparation import Preparation, prepare
 from contextual_bert.benchmark.study_report import study
@@ -80,9 +81,7 @@ class Size:
         Raises:
             ConfigurationError: less than one.
         """
-        if epochs < 1:
-            raise ConfigurationError(f"epochs={epochs}: give 1 or more.")
-        changed = {**self.training, "num_train_epochs": epochs}
+        changed = {**self.training, "num_train_epochs": checked_epochs(epochs)}
         if "one_mask_epochs" in changed:
             changed["one_mask_epochs"] = round(epochs * changed["one_mask_epochs"] / self.training["num_train_epochs"])
         return replace(self, training=changed)

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from contextual_bert.benchmark.checks import TAG_BASELINES
+from contextual_bert.benchmark.checks import TAG_BASELINES, checked_epochs
 from contextual_bert.benchmark.study_report import study
 from contextual_bert.benchmark.table_rows import named_rows
 from contextual_bert.benchmark.task import TaskCard
@@ -168,6 +168,7 @@ def prepare_text_study(
     *,
     checkpoint: str,
     size: str = "small",
+    epochs: int | None = None,
     device: str = "auto",
     dtype: str = "bfloat16",
 ) -> TextStudyData:
@@ -179,16 +180,20 @@ def prepare_text_study(
         folder: where the table and a given split are kept.
         checkpoint: folder of a BERT, or its name on the Hub.
         size: of the task's sizes.
+        epochs: of all that starts from the checkpoint; None: those of the size.
         device: of the runs.
         dtype: of the runs: "bfloat16", "float32" for a processor that must emulate it, or "auto".
 
     Raises:
         UnknownNameError: no such size.
+        ConfigurationError: no epochs.
         DataError: the raw files are missing or others.
     """
     if size not in task.sizes:
         raise UnknownNameError(f"Unknown size {size!r}. {did_you_mean(size, task.sizes)}")
     chosen, path = task.sizes[size], folder / TABLE_FILE
+    if epochs is not None:
+        chosen = replace(chosen, training={**chosen.training, "num_train_epochs": checked_epochs(epochs)})
     if not path.exists():
         with replacing_directory(folder) as written:
             parquet.write_table(task.read(source, written), written / TABLE_FILE)
