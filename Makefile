@@ -2,7 +2,8 @@
 # Another interpreter: make test PYTHON=python3.12
 
 PYTHON ?= python3
-# The tests of a file stay together, because they share what is trained for them.
+# The tests of a file stay together, because they share what is trained for them. In the order of the files: with those
+# of most tests first, as pytest-xdist would have it, the slowest (one test, pyright) runs last and alone.
 WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
@@ -46,7 +47,7 @@ demo: $(INSTALLED) ## train none and global_state_update on a small stylist worl
 	@$(BIN)/python recipes/demo.py
 
 test: $(INSTALLED) $(CHECKPOINT) ## run the tests
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 lint: $(INSTALLED) ## check style, import directions and types
 	$(BIN)/ruff check
