@@ -18,6 +18,7 @@ from contextual_bert.data import cooccurrence_vectors
 from contextual_bert.errors import ConfigurationError, ContextualBertError
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, count_parameters
 from contextual_bert.training import ContextualTrainingArguments, training_arguments
+from contextual_bert.training.arguments import chosen_device
 from contextual_bert.training.recipe import Recipe
 
 DEFAULT_MODEL: Mapping[str, Any] = {
@@ -27,6 +28,7 @@ DEFAULT_MODEL: Mapping[str, Any] = {
     "intermediate_size": 256,
     "tie_word_embeddings": False,
 }
+_SHORT_SET = 32
 
 
 def arguments_of(
@@ -83,8 +85,7 @@ def new_model(recipe: Recipe, ready: Preparation) -> ContextualBertForMaskedLM |
     sizes = {**DEFAULT_MODEL, **recipe.model}
     fields = {
         "initializer_range": initial_scale(sizes["hidden_size"]),
-        # For a handful of items the fused kernel's fixed cost exceeds the attention itself, in bfloat16 on a CPU twice.
-        "attn_implementation": "eager" if recipe.dtype == "bfloat16" else "sdpa",
+        "attn_implementation": attention_for(recipe, ready.datasets["train"].sizes),
         **sizes,
     }
     fields |= {"conditioning": name, "vocab_size": vocab_size}
@@ -94,6 +95,15 @@ def new_model(recipe: Recipe, ready: Preparation) -> ContextualBertForMaskedLM |
         raise
     except (StrictDataclassError, ValueError, TypeError, KeyError) as error:
         raise ConfigurationError(f"No model has these settings ({dict(recipe.model)}): {error}.") from error
+
+
+def attention_for(recipe: Recipe, sizes: NDArray[np.int64]) -> str:
+    """The faster attention to train with: on a processor two plain products, except for long sets in float32.
+
+    For a handful of items the fused kernel's fixed cost exceeds the attention itself (docs/log.md).
+    """
+    is_short = recipe.dtype == "bfloat16" or int(sizes.max(initial=0)) <= _SHORT_SET
+    return "eager" if is_short and chosen_device(recipe.device).type == "cpu" else "sdpa"
 
 
 def has_context(recipe: Recipe) -> bool:

@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from contextual_bert.baselines import BagOfItems
 from contextual_bert.benchmark import Preparation
-from contextual_bert.benchmark.building import build_model
+from contextual_bert.benchmark.building import attention_for, build_model
 from contextual_bert.data import cooccurrence_vectors
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models import ContextualBertForMaskedLM
@@ -75,6 +76,29 @@ def test_a_tied_matrix_gets_the_vectors_of_the_input(tiny_recipe: Recipe, tiny_d
     )
     direction = torch.from_numpy(vectors).float()
     torch.testing.assert_close(inputs[3:] / inputs[3:].norm(), direction[3:] / direction[3:].norm())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "longest", "attention"),
+    [("float32", 32, "eager"), ("float32", 33, "sdpa"), ("bfloat16", 33, "eager")],
+)
+def test_short_sets_take_plain_attention_on_a_processor(
+    dtype: str, longest: int, attention: str, tiny_recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe, sizes = replace(tiny_recipe, dtype=dtype, device="cpu"), np.array([2, longest, 3])
+    assert attention_for(recipe, sizes) == attention
+    monkeypatch.setattr("contextual_bert.benchmark.building.chosen_device", lambda _: torch.device("cuda"))
+    assert attention_for(recipe, sizes) == "sdpa"
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_a_model_is_built_with_the_attention_chosen(
+    attention: str, tiny_recipe: Recipe, tiny_data: Preparation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("contextual_bert.benchmark.building.attention_for", lambda *_: attention)
+    model = build_model(tiny_recipe, tiny_data)
+    assert isinstance(model, ContextualBertForMaskedLM)
+    assert model.config._attn_implementation == attention
 
 
 def test_what_cannot_be_asked_for(tiny_recipe: Recipe) -> None:
