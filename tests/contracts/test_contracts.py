@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from contextual_bert.conditioning import METHODS, BlockSlot, InputSlot, Sizes, StateSlot, register_method
+from contextual_bert.conditioning import METHODS, Attend, BlockSlot, InputSlot, Sizes, StateSlot, register_method
 from contextual_bert.conditioning.global_state import GlobalState, GlobalStateSlot, ReadState
 from contextual_bert.conditioning.new_position import NewPosition, NewPositionInput
 from contextual_bert.context import ContextEmbedding
@@ -42,12 +42,12 @@ class ScaledAttention(BlockSlot):
         self.num_heads = sizes.num_heads
         self.projections = nn.ModuleList(nn.Linear(sizes.hidden_size, sizes.hidden_size) for _ in range(3))
 
-    def forward(self, hidden: Tensor, mask: Tensor | None, state: Tensor) -> Tensor:
-        split = [
+    def forward(self, hidden: Tensor, attend: Attend, state: Tensor) -> Tensor:
+        query, key, value = (
             (projection(hidden) * (1 + state.unsqueeze(1))).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
             for projection in self.projections
-        ]
-        return nn.functional.scaled_dot_product_attention(*split, attn_mask=mask).transpose(1, 2).flatten(2)
+        )
+        return attend(query, key, value)
 
 
 class Attend(GlobalState):
@@ -111,7 +111,7 @@ class FlowingState(GlobalStateSlot):
         self.value = nn.Linear(sizes.hidden_size, sizes.hidden_size)
 
     def transition(self, layer: int, state: Tensor, hidden: Tensor, mask: Tensor | None) -> Tensor:
-        visible = mask[:, 0, :1] if mask is not None else None
+        visible = mask.bool()[:, None] if mask is not None else None
         query = state.unsqueeze(1)
         read = nn.functional.scaled_dot_product_attention(query, hidden, self.value(hidden), attn_mask=visible)
         return state + read.squeeze(1)

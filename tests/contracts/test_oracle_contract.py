@@ -87,6 +87,7 @@ def trained(method_name: str, tiny: TinyWorld) -> ContextualBertForMaskedLM:
         attention_probs_dropout_prob=0.0,
         tie_word_embeddings=False,
         initializer_range=0.1,
+        attn_implementation="eager",  # the faster one for sets of a handful
     )
     first, last = cooccurrence_vectors(
         tiny.training,
@@ -101,7 +102,7 @@ def trained(method_name: str, tiny: TinyWorld) -> ContextualBertForMaskedLM:
         # Without this start, so few steps end on a plateau, and which method leaves it is luck (docs/decisions/010).
         copy_at_scale(first, model.bert.embeddings.word_embeddings.weight.data)
         copy_at_scale(last, model.cls.predictions.decoder.weight.data)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, total_steps=NUM_STEPS, pct_start=0.1)
         collator = MaskingCollator(mask_id=1, pad_id=0, masks_per_set=2)
         generator = np.random.default_rng(0)

@@ -1,6 +1,7 @@
 """How the context enters: one method a file, torch only."""
 
 from contextual_bert.conditioning.method import (
+    Attend,
     BlockSlot,
     ConditioningMethod,
     FeedForward,
@@ -12,6 +13,7 @@ from contextual_bert.conditioning.registry import METHODS, get_method, register_
 
 __all__ = [
     "METHODS",
+    "Attend",
     "BlockSlot",
     "ConditioningMethod",
     "FeedForward",

@@ -7,6 +7,7 @@ transformers, no item, no feature.
 Paper: Denk and Peleteiro Ramallo (2020), "Contextual BERT", section 3.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from contextual_bert.context.encoder import ContextEmbedding
 
 Point = Literal["attend", "read", "modulate"]
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]  # of query, key and value, see BlockSlot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +31,6 @@ class Sizes:
         num_layers: number of blocks (N).
         num_heads: attention heads of a block.
         dropout: probability of dropping a component where the paper writes Dropout.
-        attention_dropout: probability of dropping an attention weight.
         layer_norm_eps: added to the variance in every LayerNorm.
         has_bert_start: whether the modules are laid out so that the model can start as a pretrained BERT.
         num_extra_layers: how many of the blocks, the last ones, are new on top of a pretrained BERT.
@@ -45,7 +46,6 @@ class Sizes:
     num_heads: int
     dropout: float
     layer_norm_eps: float
-    attention_dropout: float = 0.0
     has_bert_start: bool = False
     num_extra_layers: int = 0
     attribute_start: str = "ones"
@@ -75,8 +75,8 @@ class StateSlot(nn.Module):
         """The state that block ``layer + 1`` reads, given what block ``layer`` put out; unchanged unless overridden.
 
         Shapes:
-            state (batch, ...), hidden (batch, length, hidden), mask: the additive or boolean attention mask, None when
-            nothing is padded.
+            state (batch, ...), hidden (batch, length, hidden), mask (batch, length) of 0 and 1, None when nothing is
+            padded.
         """
         return state
 
@@ -111,7 +111,9 @@ class InputSlot(nn.Module):
 class BlockSlot(nn.Module):
     """A module inside a block, entered at one named point of the block's fixed order.
 
-    ``attend``: in place of self-attention, ``forward(hidden, mask, state)``; gives ``output_size`` components.
+    ``attend``: in place of self-attention, ``forward(hidden, attend, state)``; gives ``output_size`` components.
+    ``attend(query, key, value)``, each (batch, heads, length, head size), is the model's attention with its mask,
+    dropout and ``attn_implementation``, and gives (batch, length, heads * head size).
     ``read``: between attention and feed-forward, ``forward(hidden, state)``.
     ``modulate``: on the input of each of the two sub-layers, ``forward(hidden, state, sublayer)`` with sublayer 0 or 1;
     the residual path keeps the unmodulated input.

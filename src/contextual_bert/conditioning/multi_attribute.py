@@ -5,9 +5,8 @@ It knows the feature's embeddings one by one, not what they mean. Paper: MA-BERT
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
 
-from contextual_bert.conditioning.method import BlockSlot, ConditioningMethod, Sizes, StateSlot
+from contextual_bert.conditioning.method import Attend, BlockSlot, ConditioningMethod, Sizes, StateSlot
 from contextual_bert.context.encoder import ContextEmbedding
 
 PAPER_RANGE = 0.25
@@ -93,15 +92,15 @@ class MultiAttributeAttention(BlockSlot):
         super().__init__()
         self.output_size = len(sizes.feature_sizes) * sizes.hidden_size
         self.head_size = sizes.hidden_size // sizes.num_heads
-        self.dropout, self.has_attribute_values = sizes.attention_dropout, sizes.has_attribute_values
+        self.has_attribute_values = sizes.has_attribute_values
         self.query = nn.Linear(sizes.hidden_size, self.output_size, bias=False)
         self.key = nn.Linear(sizes.hidden_size, self.output_size, bias=False)
         self.value = nn.Linear(sizes.hidden_size, self.output_size, bias=False)
 
-    def forward(self, hidden: Tensor, mask: Tensor | None, state: Tensor) -> Tensor:
+    def forward(self, hidden: Tensor, attend: Attend, state: Tensor) -> Tensor:
         scale = state.flatten(1).unsqueeze(1)
         value = self.value(hidden)
-        heads = (
+        query, key, value = (
             each.unflatten(-1, (-1, self.head_size)).transpose(1, 2)
             for each in (
                 self.query(hidden) * scale,
@@ -109,5 +108,4 @@ class MultiAttributeAttention(BlockSlot):
                 value * scale if self.has_attribute_values else value,
             )
         )
-        dropout = self.dropout if self.training else 0.0
-        return scaled_dot_product_attention(*heads, attn_mask=mask, dropout_p=dropout).transpose(1, 2).flatten(2)
+        return attend(query, key, value)

@@ -3,8 +3,8 @@
 It knows neither features nor items, only the context vector and what the blocks put out.
 """
 
+import torch
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
 
 from contextual_bert.conditioning.global_state import StateValue
 from contextual_bert.conditioning.global_state_update import GlobalStateUpdate, StateUpdate, UpdatedStateSlot
@@ -74,8 +74,10 @@ class ReadSequence(nn.Module):
         self.output = StateValue(sizes.hidden_size, sizes.hidden_size)
 
     def forward(self, state: Tensor, hidden: Tensor, mask: Tensor | None) -> Tensor:
-        visible = mask[:, :, :1] if mask is not None else None  # every position may see the same ones
         query, key, value = self.query(state.unsqueeze(1)), self.key(hidden), self.value(hidden)
-        heads = (each.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for each in (query, key, value))
-        read = scaled_dot_product_attention(*heads, attn_mask=visible)
+        query, key, value = (each.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for each in (query, key, value))
+        scores = query @ key.transpose(2, 3) * query.shape[-1] ** -0.5
+        if mask is not None:
+            scores = scores.masked_fill(~mask.bool()[:, None, None], torch.finfo(scores.dtype).min)
+        read = scores.softmax(dim=-1) @ value
         return self.output(read.flatten(1))

@@ -174,7 +174,6 @@ class ContextualBertConfig(BertConfig):
             num_heads=self.num_attention_heads,
             dropout=self.hidden_dropout_prob,
             layer_norm_eps=self.layer_norm_eps,
-            attention_dropout=self.attention_probs_dropout_prob,
             num_extra_layers=self.num_extra_layers,
             attribute_start=self.attribute_start,
             has_attribute_values=self.has_attribute_values,

@@ -11,6 +11,7 @@ Paper: Denk and Peleteiro Ramallo (2020), section 3, Figure 1.
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from transformers.masking_utils import create_bidirectional_mask
 from transformers.modeling_outputs import BaseModelOutput
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.bert.modeling_bert import (
     BertLayer,
     BertLMPredictionHead,
@@ -25,6 +27,7 @@ from transformers.models.bert.modeling_bert import (
     BertPooler,
     BertPreTrainedModel,
     BertSelfAttention,
+    eager_attention_forward,
 )
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
@@ -87,9 +90,11 @@ class ContextualBertLayer(BertLayer):
     """
 
     conditioning: Any  # BlockSlot, or None where `point` is None
+    is_causal = False  # for transformers' attention functions
 
     def __init__(self, config: ContextualBertConfig, layer_idx: int) -> None:
         super().__init__(config, layer_idx=layer_idx)
+        self.config = config
         self.conditioning = get_method(config.conditioning).block(config.sizes, layer_idx)
         self.point = self.conditioning.point if self.conditioning is not None else None
         if self.conditioning is not None and self.point == "attend":
@@ -108,7 +113,7 @@ class ContextualBertLayer(BertLayer):
         """Hidden states (batch, length, hidden); with ``rows``, into the flattened (batch * length), only these."""
         read = self.conditioning(hidden, state, 0) if self.point == "modulate" else hidden
         if self.point == "attend":
-            attended = self.conditioning(read, mask, state)
+            attended = self.conditioning(read, partial(self.attend, mask=mask, **kwargs), state)
         else:
             attended, _ = self.attention.self(read, attention_mask=mask, **kwargs)
         if rows is not None:
@@ -122,6 +127,15 @@ class ContextualBertLayer(BertLayer):
         read = self.conditioning(hidden, state, 1) if self.point == "modulate" else hidden
         hidden = self.output(self.intermediate(read), hidden)
         return hidden.squeeze(1) if rows is not None else hidden
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None, **kwargs: Any) -> Tensor:
+        """The attention that ``attn_implementation`` names, as in BERT's: heads (batch, heads, length, head size) ->
+        (batch, length, heads * head size)."""
+        name: Any = self.config._attn_implementation  # pyright: ignore[reportPrivateUsage]
+        attention = ALL_ATTENTION_FUNCTIONS.get_interface(name, eager_attention_forward)
+        dropout = self.config.attention_probs_dropout_prob if self.training else 0.0
+        scaling = query.shape[-1] ** -0.5
+        return attention(self, query, key, value, mask, dropout=dropout, scaling=scaling, **kwargs)[0].flatten(2)
 
 
 class ContextualBertEncoder(nn.Module):
@@ -140,14 +154,17 @@ class ContextualBertEncoder(nn.Module):
         mask: Tensor | None,
         states: Sequence[Tensor],
         rows: Tensor | None = None,
+        *,
+        real: Tensor | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
+        """``mask`` is what ``attn_implementation`` takes; ``real`` (batch, length) of 0 and 1, None: nothing padded."""
         state = None
         for index, layer in enumerate(self.layer):
             if index < len(states):
                 state = states[index]
             elif self.conditioning is not None:
-                state = self.conditioning.transition(index - 1, state, hidden, mask)
+                state = self.conditioning.transition(index - 1, state, hidden, real)
             is_last = index == len(self.layer) - 1
             hidden = layer(hidden, mask, state, rows if is_last else None, **kwargs)
         return hidden, state
@@ -376,7 +393,7 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
         if self.conditioning is not None:
             embeddings, attention_mask = self.conditioning(embeddings, attention_mask, embedded_context)
         mask = create_bidirectional_mask(config=self.config, inputs_embeds=embeddings, attention_mask=attention_mask)
-        hidden, state = self.encoder(embeddings, mask, states, rows, **kwargs)
+        hidden, state = self.encoder(embeddings, mask, states, rows, real=attention_mask, **kwargs)
         return ContextualBertModelOutput(
             last_hidden_state=hidden if rows is not None else hidden[:, added:], state=state
         )

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertLayer
 
@@ -22,6 +23,12 @@ from contextual_bert.testing import miniature_batch, miniature_config, miniature
 from contextual_bert.training import freeze_bert
 
 SIZES: dict[str, Any] = {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 48, "num_hidden_layers": 2}
+
+
+def plain(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Attention without a mask, in plain products."""
+    weights = (query @ key.transpose(2, 3) / math.sqrt(query.shape[-1])).softmax(dim=-1)
+    return (weights @ value).transpose(1, 2).flatten(2)
 
 
 def attention_of(**fields: Any) -> MultiAttributeAttention:
@@ -46,7 +53,7 @@ def test_it_is_the_papers_formula(has_attribute_values: bool) -> None:
             of_head = slice(8 * head, 8 * head + 8)
             weights = (query[..., of_head] @ key[..., of_head].transpose(1, 2) / math.sqrt(8)).softmax(dim=-1)
             expected.append(weights @ value[..., of_head])
-    torch.testing.assert_close(module(hidden, None, state), torch.cat(expected, dim=-1))
+    torch.testing.assert_close(module(hidden, plain, state), torch.cat(expected, dim=-1))
 
 
 def test_one_attribute_of_ones_is_bert() -> None:
@@ -119,11 +126,13 @@ def test_any_method_may_have_extra_blocks(method_name: str, checkpoint: Path) ->
     model(miniature_batch()["input_ids"], logits_at="all")
 
 
-def test_dropout_of_attention_is_the_configs() -> None:
-    module = attention_of(attention_probs_dropout_prob=0.5).train()
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_dropout_of_attention_is_the_configs(attention: str) -> None:
+    fields = {"attention_probs_dropout_prob": 0.5, "hidden_dropout_prob": 0.0, "attn_implementation": attention}
+    layer = miniature_model("multi_attribute", **fields).bert.encoder.layer[0].train()
     hidden, state = torch.randn(2, 5, 32), torch.ones(2, 4, 32)
-    assert not torch.equal(module(hidden, None, state), module(hidden, None, state))
-    assert torch.equal(module.eval()(hidden, None, state), module(hidden, None, state))
+    assert not torch.equal(layer(hidden, None, state), layer(hidden, None, state))
+    assert torch.equal(layer.eval()(hidden, None, state), layer(hidden, None, state))
 
 
 @pytest.mark.parametrize(
@@ -141,6 +150,6 @@ def test_settings_that_cannot_work(fields: dict[str, Any], message: str) -> None
 def test_scores_do_not_see_the_sign_without_values() -> None:
     module = attention_of(has_attribute_values=False)
     hidden, state = torch.randn(2, 5, 32), torch.randn(2, 4, 32)
-    torch.testing.assert_close(module(hidden, None, state), module(hidden, None, -state))
+    torch.testing.assert_close(module(hidden, plain, state), module(hidden, plain, -state))
     scaled = attention_of()
-    torch.testing.assert_close(scaled(hidden, None, -state), -scaled(hidden, None, state))
+    torch.testing.assert_close(scaled(hidden, plain, -state), -scaled(hidden, plain, state))

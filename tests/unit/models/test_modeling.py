@@ -1,5 +1,6 @@
 """The path of a batch: where logits are made, what is refused, what transformers' users expect of a model."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 from transformers import AutoModel
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from contextual_bert.conditioning import METHODS
 from contextual_bert.conditioning.multi_attribute import MultiAttributeAttention
@@ -191,6 +194,37 @@ def test_attentions_with_the_eager_implementation(method_name: str, batch: dict[
     assert [tuple(weights.shape) for weights in outputs.attentions] == [(4, 4, length, length)] * 3
     torch.testing.assert_close(outputs.attentions[0].sum(dim=-1), torch.ones(4, 4, length))
     torch.testing.assert_close(outputs.logits, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.fixture
+def padded_attention() -> Iterator[str]:
+    """An ``attn_implementation`` whose mask has the form of flash attention's, (batch, length)."""
+    calls = 0
+
+    def attend(
+        module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, *, scaling: float, **_: Any
+    ) -> tuple[Tensor, None]:
+        nonlocal calls
+        calls += 1
+        scores = (query @ key.transpose(2, 3) * scaling).masked_fill(~mask[:, None, None].bool(), -torch.inf)
+        return (scores.softmax(dim=-1) @ value).transpose(1, 2), None
+
+    name = "padded"
+    ALL_ATTENTION_FUNCTIONS.register(name, attend)
+    ALL_MASK_ATTENTION_FUNCTIONS.register(name, ALL_MASK_ATTENTION_FUNCTIONS["flash_attention_2"])
+    yield name
+    assert calls == 3, "a block attends in another way than it was told"
+    del ALL_ATTENTION_FUNCTIONS._global_mapping[name], ALL_MASK_ATTENTION_FUNCTIONS._global_mapping[name]
+
+
+@ALL_METHODS
+def test_every_attention_computes_the_same(method_name: str, padded_attention: str, batch: dict[str, Any]) -> None:
+    model = miniature_model(method_name)
+    expected = model(**batch).logits
+    for attention in ("eager", padded_attention):
+        model.set_attn_implementation(attention)
+        torch.testing.assert_close(model(**batch).logits, expected, rtol=1e-4, atol=1e-4)
+    assert not batch["attention_mask"].all()  # else the mask's form would not matter
 
 
 def test_state_is_given_out(batch: dict[str, Any]) -> None:

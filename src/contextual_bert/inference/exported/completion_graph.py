@@ -101,12 +101,13 @@ class CompletionGraph(nn.Module):
         batch_size, length = input_ids.shape
         rows = torch.arange(batch_size, device=input_ids.device) * length + position
         context = state_from(self.model, state, num_rows=batch_size)
-        mask = attention_mask
-        if self.model.bert.conditioning is None:
+        mask, bert = attention_mask, self.model.bert
+        has_reader = bert.encoder.conditioning is not None and bert.encoder.conditioning.reads_sequence
+        if bert.conditioning is None and not has_reader:
             # A mask of four dimensions is taken as it is; made from two it would be fifteen nodes. What padding itself
-            # attends to is read by nobody. An input slot takes two dimensions, which it may lengthen.
+            # attends to is read by nobody. An input slot, or a state that reads the sequence, takes two dimensions.
             mask = attention_mask[:, None, None, :] > attention_mask[:, None, :, None] - 1
-        hidden = self.model.bert(input_ids, mask, context, rows=rows).last_hidden_state
+        hidden = bert(input_ids, mask, context, rows=rows).last_hidden_state
         hidden, output = self.model.cls.predictions.transform(hidden), self.model.get_output_embeddings()
         logits = self.matrix(hidden, output)
         # A product and a sum over the vocabulary are faster than a choice.
