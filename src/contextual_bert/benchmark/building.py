@@ -65,7 +65,7 @@ def build_model(recipe: Recipe, ready: Preparation) -> nn.Module:
     """
     check_kind(recipe)
     if recipe.init_from is not None:
-        return started_from(recipe, len(ready.processor.items))
+        return started_from(recipe, ready)
     model = new_model(recipe, ready)
     if recipe.item_vectors != "random":
         start_with_cooccurrence(model, recipe, ready)
@@ -146,9 +146,10 @@ def copy_at_scale(vectors: NDArray[np.float64], weight: Tensor) -> None:
         weight[torch.from_numpy(rows)] = torch.from_numpy(scaled).to(weight)
 
 
-def started_from(recipe: Recipe, vocab_size: int) -> ContextualBertForMaskedLM:
+def started_from(recipe: Recipe, ready: Preparation) -> ContextualBertForMaskedLM:
     """The model of the run ``init_from``, with rows for the items that were appended to its vocabulary."""
-    model = ContextualBertForMaskedLM.from_pretrained(str(recipe.init_from))
+    attention = attention_for(recipe, ready.datasets["train"].sizes)
+    model = ContextualBertForMaskedLM.from_pretrained(str(recipe.init_from), attn_implementation=attention)
     if recipe.conditioning != model.config.conditioning:
         raise ConfigurationError(
             f"{recipe.init_from} was trained with conditioning={model.config.conditioning!r}, "
@@ -160,8 +161,8 @@ def started_from(recipe: Recipe, vocab_size: int) -> ContextualBertForMaskedLM:
         raise ConfigurationError(
             f"{', '.join(differing)} cannot change in a run that starts from {recipe.init_from}. Leave it out."
         )
-    if vocab_size > model.config.vocab_size:
-        model.resize_token_embeddings(vocab_size)
+    if len(ready.processor.items) > model.config.vocab_size:
+        model.resize_token_embeddings(len(ready.processor.items))
     return model
 
 

@@ -1,6 +1,7 @@
 """What a new model starts with: items that are together in training sets have vectors that say so."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -93,12 +94,15 @@ def test_short_sets_take_plain_attention_on_a_processor(
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 def test_a_model_is_built_with_the_attention_chosen(
-    attention: str, tiny_recipe: Recipe, tiny_data: Preparation, monkeypatch: pytest.MonkeyPatch
+    attention: str, tiny_recipe: Recipe, tiny_data: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("contextual_bert.benchmark.building.attention_for", lambda *_: attention)
-    model = build_model(tiny_recipe, tiny_data)
-    assert isinstance(model, ContextualBertForMaskedLM)
-    assert model.config._attn_implementation == attention
+    new = build_model(tiny_recipe, tiny_data)
+    assert isinstance(new, ContextualBertForMaskedLM)
+    new.save_pretrained(tmp_path)
+    continued = build_model(replace(tiny_recipe, init_from=str(tmp_path)), tiny_data)
+    assert isinstance(continued, ContextualBertForMaskedLM)
+    assert new.config._attn_implementation == continued.config._attn_implementation == attention
 
 
 def test_what_cannot_be_asked_for(tiny_recipe: Recipe) -> None:
