@@ -125,7 +125,8 @@ def proposals(page: Page) -> list[str]:
 
 
 def asked(page: Page, path: str, act: Any) -> dict[str, Any]:
-    """The query that the page sends when this is done."""
+    """The query that the page sends when this is done, not one for what was done before."""
+    settled(page)
     with page.expect_request(lambda request: f"/v1/{path}" in request.url) as caught:
         act()
     body = caught.value.post_data
