@@ -88,7 +88,7 @@ def command(
     from dataclasses import replace
 
     from contextual_bert.benchmark import prepare_for, study
-    from contextual_bert.benchmark.checks import BASELINES, PAPER_METHODS, check_study, clear_run
+    from contextual_bert.benchmark.checks import BASELINES, PAPER_METHODS, check_study, clear_run, training_of
     from contextual_bert.benchmark.runner import run_directory
 
     calm_transformers()
@@ -96,7 +96,12 @@ def command(
     base = recipe_of({**choices, "conditioning": names[0]})
     of_baseline = replace(base, trained_weights="all", lora={})
     recipes = [
-        replace(of_baseline if name in BASELINES else base, conditioning=name, seed=seed + number)
+        replace(
+            of_baseline if name in BASELINES else base,
+            conditioning=name,
+            seed=seed + number,
+            training=training_of(name, base.training),
+        )
         for name in names
         for number in range(seeds)
     ]

@@ -281,20 +281,30 @@ def test_low_rank_changes_are_trained_compared_and_used(command: Any, own_texts:
     assert "accuracy (%)" in ok(command("evaluate", run)).stdout
     assert "word1" in ok(command("predict", run, "--text", "word1", "--context", '{"sex": "f"}')).stdout
     texts = ("--text", "review", "--label", "verdict", "--checkpoint", own_texts / "bert", "--epochs", 1)
-    methods = ("--conditioning", "none", "--baselines", "context_popularity", "--seeds", 1, "--device", "cpu")
+    methods = ("--conditioning", "none,film", "--baselines", "context_popularity", "--seeds", 1, "--device", "cpu")
+    rates = {"new_weights_learning_rate": 1e-3, "context_learning_rate": 1e-4}
+    settings = [word for name, rate in rates.items() for word in ("--set", f"{name}={rate}")]
     output = own_texts / "compared-lora"
-    ok(command("compare", own_texts / "reviews.csv", *texts, *methods, *lora, "--output", output))
-    weights = {
+    ok(command("compare", own_texts / "reviews.csv", *texts, *methods, *lora, *settings, "--output", output))
+    recipes = {
         name: json.loads((output / name / "seed-0" / "recipe.json").read_text(encoding="utf-8"))["recipe"]
-        for name in ("none", "context_popularity")
+        for name in ("none", "film", "context_popularity")
     }
-    assert {name: each["trained_weights"] for name, each in weights.items()} == {
+    assert {name: each["trained_weights"] for name, each in recipes.items()} == {
         "none": "lora",
+        "film": "lora",
         "context_popularity": "all",
+    }
+    # Each row has the rates for weights that it has.
+    assert {name: rates.keys() & each["training"].keys() for name, each in recipes.items()} == {
+        "none": {"new_weights_learning_rate"},
+        "film": {*rates},
+        "context_popularity": set(),
     }
 
 
 LABELLED = ("--text", "review", "--checkpoint", "bert", "--label", "verdict")
+NONE, CNN = ("--conditioning", "none"), ("--conditioning", "cnn")
 
 
 @pytest.mark.parametrize(
@@ -305,6 +315,9 @@ LABELLED = ("--text", "review", "--checkpoint", "bert", "--label", "verdict")
         ((*LABELLED, "--trained-weights", "lora", "--lora", "rank"), "for instance --lora rank=4"),
         ((*LABELLED, "--trained-weights", "lora", "--lora", "dropout=2"), "dropout=2: give a share"),
         ((*LABELLED, "--trained-weights", "lora", "--conditioning", "cnn"), "'cnn' is a baseline"),
+        ((*LABELLED, *NONE, "--set", "context_learning_rate=1e-4"), "is for weights that 'none' does not have"),
+        ((*LABELLED, *CNN, "--set", "new_weights_learning_rate=1e-4"), "is for weights that 'cnn' does not have"),
+        ((*LABELLED, "--set", "context_learning_rate=0"), "context_learning_rate=0: give a number above 0"),
         ((*LABELLED, "--trained-weights", "lora", "--from-scratch"), "is for texts, where a checkpoint's weights"),
         (("--items", "review", "--trained-weights", "lora"), "is for texts, where a checkpoint's weights"),
         (("--text", "review"), "--text needs --checkpoint"),

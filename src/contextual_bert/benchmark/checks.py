@@ -88,7 +88,8 @@ def check_conditioning(name: str) -> None:
 def check_kind(recipe: Recipe) -> None:
     """Raise ConfigurationError where a baseline is asked for what it cannot do, or LoRA without its package.
 
-    A baseline for texts is none for sets, one for sets none for texts, and none has a BERT of which a part is trained.
+    A baseline for texts is none for sets, one for sets none for texts, and none has a BERT of which a part is trained;
+    nor does a rate hold for weights that are not there.
     """
     own, kind = (SET_BASELINES, "sets of items") if recipe.texts is None else (TEXT_BASELINES, "texts")
     if recipe.conditioning in BASELINES and recipe.conditioning not in own:
@@ -98,8 +99,28 @@ def check_kind(recipe: Recipe) -> None:
             f"trained_weights={recipe.trained_weights!r} says what of a BERT is trained, and {recipe.conditioning!r} "
             "is a baseline, which trains all that is its own. Leave it out."
         )
+    for name in recipe.training.keys() - training_of(recipe.conditioning, recipe.training).keys():
+        raise ConfigurationError(
+            f"{name}={recipe.training[name]} is for weights that {recipe.conditioning!r} does not have. Leave it out."
+        )
     if recipe.trained_weights == "lora":
         required_peft()
+
+
+def training_of(conditioning: str, training: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the settings of a whole comparison those that hold for this row of it: no rate for weights that it lacks.
+
+    ``none`` has no weights that read a context, and a baseline none beside new ones.
+
+    Example:
+        >>> training_of("none", {"learning_rate": 3e-4, "context_learning_rate": 1e-4})
+        {'learning_rate': 0.0003}
+    """
+    absent = {
+        "context_learning_rate": conditioning == "none" or conditioning in BASELINES,
+        "new_weights_learning_rate": conditioning in BASELINES,
+    }
+    return {name: value for name, value in training.items() if not absent.get(name, False)}
 
 
 def checked_epochs(epochs: int) -> int:

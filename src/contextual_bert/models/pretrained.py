@@ -18,7 +18,7 @@ from contextual_bert.models.configuration_contextual_bert import ContextualBertC
 
 # Architectures whose weights and computations are those of this package's blocks.
 MODEL_TYPES = ("bert",)
-NEW_WEIGHTS = ("conditioning.", "context_encoder.")
+CONTEXT_WEIGHTS = ("conditioning.", "context_encoder.")
 BERT_FIELDS = (
     "vocab_size",
     "hidden_size",
@@ -96,7 +96,17 @@ def is_new(key: str, model: Any) -> bool:
     """
     block = re.search(r"encoder\.layer\.(\d+)\.", key)
     is_extra = block is not None and int(block[1]) >= model.config.num_hidden_layers - model.config.num_extra_layers
-    return is_extra or any(part in key for part in NEW_WEIGHTS) or key.startswith(model.head_keys)
+    return is_extra or is_of_context(key) or key.startswith(model.head_keys)
+
+
+def is_of_context(key: str) -> bool:
+    """Whether a weight is the context encoder's or the method's, by its name.
+
+    Example:
+        >>> is_of_context("bert.context_encoder.year.weight")
+        True
+    """
+    return any(part in key for part in CONTEXT_WEIGHTS)
 
 
 def bert_config(

@@ -27,6 +27,7 @@ OWN_SETTINGS = {
     "fp16": "dtype",
 }
 POSITIVE = (
+    "context_learning_rate",
     "learning_rate",
     "masks_per_set",
     "new_weights_learning_rate",
@@ -38,7 +39,7 @@ POSITIVE = (
 
 @dataclass
 class ContextualTrainingArguments(TrainingArguments):
-    """``TrainingArguments`` for masked items: only the defaults differ, and five settings are new.
+    """``TrainingArguments`` for masked items: only the defaults differ, and six settings are new.
 
     Args:
         masks_per_set: items masked in each set and step; smaller sets are masked whole.
@@ -46,6 +47,8 @@ class ContextualTrainingArguments(TrainingArguments):
             learn from in a step, but a model that never saw one mask alone is too unsure of it (docs/decisions/009).
         new_weights_learning_rate: peak learning rate of the weights that a BERT checkpoint does not have; None:
             ``learning_rate`` holds for all.
+        context_learning_rate: peak learning rate of the weights that read the context, the context encoder's and the
+            method's; None: that of the other new weights.
         context_dropout: how often a training example is shown without its context: every field is missing. The model
             learns what to say of somebody of whom nothing is known.
         field_dropout: how often each single field is missing, so that one model is valid for any subset of the fields.
@@ -81,7 +84,9 @@ class ContextualTrainingArguments(TrainingArguments):
     new_weights_learning_rate: float | None = field(
         default=None, metadata={"help": "Peak learning rate of the weights that a BERT checkpoint does not have."}
     )
-
+    context_learning_rate: float | None = field(
+        default=None, metadata={"help": "Peak learning rate of the weights that read the context."}
+    )
     context_dropout: float = field(
         default=0.0, metadata={"help": "How often a training example is shown without its context."}
     )

@@ -1,4 +1,5 @@
-"""A learning rate of their own for the weights that no BERT has: they start from nothing beside others that do not.
+"""Learning rates of their own for the weights that no BERT has, and for those among them that read the context: they
+start from nothing beside others that do not.
 
 Howard and Ruder (2018), section 3.2, "discriminative fine-tuning".
 """
@@ -6,16 +7,18 @@ Howard and Ruder (2018), section 3.2, "discriminative fine-tuning".
 from typing import Any, cast
 
 import torch
+from torch import nn
 from torch.utils.data import Dataset, Sampler
-from transformers import Trainer
+from transformers import Trainer, TrainingArguments
 
 from contextual_bert.data import DroppedContext, LengthBucketSampler, SetDataset, TextDataset
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.models.pretrained import is_new
+from contextual_bert.models.pretrained import is_new, is_of_context
 
 
 class NewWeightsTrainer(Trainer):
-    """A Trainer with ``new_weights_learning_rate`` for the method, the context encoder, the head and extra blocks.
+    """A Trainer with ``new_weights_learning_rate`` for the method, the context encoder, the head and extra blocks, and
+    ``context_learning_rate`` for the first two.
 
     And what both trainers have beside: the batches of training have one length.
 
@@ -35,19 +38,40 @@ class NewWeightsTrainer(Trainer):
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         is_made = self.optimizer is not None
         optimizer: Any = super().create_optimizer(model)
-        arguments, own = self.args, cast(Any, self.model)
-        rate = getattr(arguments, "new_weights_learning_rate", None)
-        if is_made or rate is None:
+        if is_made:
             return optimizer
-        if not getattr(getattr(own, "config", None), "has_bert_start", False):
-            raise ConfigurationError(
-                f"new_weights_learning_rate={rate} is for a model that starts from a BERT checkpoint, and all weights "
-                "of this one are new. Give learning_rate alone."
-            )
-        new = {id(weight) for name, weight in own.named_parameters() if is_new(name, own)}
+        rates = own_rates(cast(nn.Module, self.model), self.args)
         for group in list(optimizer.param_groups):
-            found = [weight for weight in group["params"] if id(weight) in new]
-            if found:
-                group["params"] = [weight for weight in group["params"] if id(weight) not in new]
-                optimizer.add_param_group({**group, "params": found, "lr": rate})
+            for rate in dict.fromkeys(rates.values()):
+                found = [weight for weight in group["params"] if rates.get(id(weight)) == rate]
+                if found:
+                    group["params"] = [weight for weight in group["params"] if rates.get(id(weight)) != rate]
+                    optimizer.add_param_group({**group, "params": found, "lr": rate})
         return optimizer
+
+
+def own_rates(model: nn.Module, args: TrainingArguments) -> dict[int, float]:
+    """``id`` of a weight -> its peak learning rate, for the weights that have another one than ``learning_rate``.
+
+    Raises:
+        ConfigurationError: a rate is given for weights that the model does not have.
+    """
+    new_rate = getattr(args, "new_weights_learning_rate", None)
+    context_rate = getattr(args, "context_learning_rate", None)
+    rates: dict[int, float] = {}
+    if new_rate is not None:
+        if not getattr(getattr(model, "config", None), "has_bert_start", False):
+            raise ConfigurationError(
+                f"new_weights_learning_rate={new_rate} is for a model that starts from a BERT checkpoint, and all "
+                "weights of this one are new. Give learning_rate alone."
+            )
+        rates.update({id(weight): new_rate for name, weight in model.named_parameters() if is_new(name, model)})
+    if context_rate is not None:
+        of_context = [weight for name, weight in model.named_parameters() if is_of_context(name)]
+        if not of_context:
+            raise ConfigurationError(
+                f"context_learning_rate={context_rate} is for the weights that read the context, and this model has "
+                "none. Leave it out."
+            )
+        rates.update({id(weight): context_rate for weight in of_context})
+    return rates

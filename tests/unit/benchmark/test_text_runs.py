@@ -381,3 +381,30 @@ def test_new_weights_can_have_a_rate_of_their_own(prepared: dict[str, TextPrepar
     trainer = work.make_trainer(recipe, work.build_model(replace(recipe, conditioning="cnn")), arguments, callbacks=[])
     with pytest.raises(ConfigurationError, match="Give learning_rate alone"):
         trainer.create_optimizer()
+
+
+@pytest.mark.parametrize("rate_of_new", [None, 0.5])
+def test_what_reads_the_context_can_have_a_rate_of_its_own(
+    prepared: dict[str, TextPreparation], tmp_path: Path, rate_of_new: float | None
+) -> None:
+    ready = prepared["classification"]
+    work = TextWork(ready)
+    settings = {"new_weights_learning_rate": rate_of_new} if rate_of_new else {}
+    arguments = training_arguments(tmp_path, device="cpu", learning_rate=0.25, context_learning_rate=0.125, **settings)
+    for method in ("global_state_update", "new_position", "multi_attribute"):
+        recipe = replace(ready.recipe, conditioning=method)
+        model: Any = work.build_model(recipe)
+        optimizer = work.make_trainer(recipe, model, arguments, callbacks=[]).create_optimizer()
+        weights = [id(weight) for group in optimizer.param_groups for weight in group["params"]]
+        assert sorted(weights) == sorted(id(weight) for weight in model.parameters())
+        rates = {id(weight): group["lr"] for group in optimizer.param_groups for weight in group["params"]}
+        found = {name: rates[id(weight)] for name, weight in model.named_parameters()}
+        of_context = {name for name in found if "conditioning." in name or "context_encoder." in name}
+        assert of_context
+        assert {found[name] for name in of_context} == {0.125}
+        assert found["classifier.weight"] == (rate_of_new or 0.25)
+        assert found["bert.encoder.layer.0.attention.self.query.weight"] == 0.25
+    recipe = replace(ready.recipe, conditioning="none")
+    trainer = work.make_trainer(recipe, work.build_model(recipe), arguments, callbacks=[])
+    with pytest.raises(ConfigurationError, match=r"context_learning_rate=0\.125 .* Leave it out"):
+        trainer.create_optimizer()

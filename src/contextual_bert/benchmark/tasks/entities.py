@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from contextual_bert.benchmark.checks import TAG_BASELINES
+from contextual_bert.benchmark.checks import TAG_BASELINES, training_of
 from contextual_bert.benchmark.reporting import cluster_numbers
 from contextual_bert.benchmark.run_files import is_complete, load_run
 from contextual_bert.benchmark.runner import run_directory, train_missing
@@ -110,7 +110,8 @@ def single_domain_runs(data: TextStudyData, output: Path, rows: ExtraRows) -> li
 def _of(domain: str, data: TextStudyData) -> Recipe:
     """The recipe of the model of one domain."""
     base = data.preparation.recipe
-    return replace(base, conditioning="none", name=f"{SINGLE}_{domain}", training=data.size.training)
+    training = training_of("none", data.size.training)
+    return replace(base, conditioning="none", name=f"{SINGLE}_{domain}", training=training)
 
 
 TASK = TextBenchmark(

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from contextual_bert.benchmark.checks import TAG_BASELINES, checked_epochs
+from contextual_bert.benchmark.checks import TAG_BASELINES, checked_epochs, training_of
 from contextual_bert.benchmark.study_report import study
 from contextual_bert.benchmark.table_rows import named_rows
 from contextual_bert.benchmark.task import TaskCard
@@ -136,10 +136,10 @@ def text_rows(base: Recipe, baseline_training: Mapping[str, Any]) -> dict[str, R
     told_less = {**base.training, "field_dropout": 0.5}
     frozen = {"trained_weights": "new", "is_control": True}
     # All that these two train is new.
-    on_frozen = {name: value for name, value in base.training.items() if name != "new_weights_learning_rate"}
-    on_frozen["learning_rate"] = base.training.get("new_weights_learning_rate", base.training["learning_rate"])
+    rate = base.training.get("new_weights_learning_rate", base.training["learning_rate"])
+    on_frozen = {**training_of("bert_concat_word", base.training), "learning_rate": rate}
     recipes = [
-        *(replace(base, conditioning=name) for name in METHODS),
+        *(replace(base, conditioning=name, training=training_of(name, base.training)) for name in METHODS),
         replace(base, conditioning="global_state_update", name=FIELD_DROPOUT, training=told_less),
         replace(base, conditioning="global_state_update", is_context_shuffled=True),
         replace(
