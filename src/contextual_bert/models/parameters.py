@@ -4,6 +4,7 @@ Knows names of weights only. The rule "without the feature and item embeddings a
 here; which layers reproduce the five numbers is decided in the configuration. Paper: section 4, Table 1.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
 
@@ -152,25 +153,25 @@ def matching_sizes(conditioning: str, counted: int) -> dict[str, int]:
         {'hidden_size': 168, 'intermediate_size': 320}
     """
     step = ContextualBertConfig.paper(conditioning, schema=_ANY_SCHEMA, vocab_size=PAPER_NUM_ITEMS).num_attention_heads
-    found: list[tuple[int, dict[str, int]]] = []
-    for hidden_size in range(step, 1024, step):
-        sizes = {"hidden_size": hidden_size, "intermediate_size": 2 * hidden_size}
-        count = _count_in_the_papers_setting(conditioning, None, **sizes).counted
-        found.append((abs(count - counted), sizes))
-        if count > counted:
-            break
-    _, sizes = min(found, key=lambda each: each[0])
-    narrow, wide = (
-        _count_in_the_papers_setting(conditioning, None, **{**sizes, "intermediate_size": width}).counted
-        for width in (1, 2)
+    widths = range(step, 1024, step)
+    enough = bisect_left(widths, counted, key=lambda width: _count_of_widths(conditioning, width, 2 * width))
+    hidden_size = min(
+        widths[max(enough - 1, 0) : enough + 1],
+        key=lambda width: abs(_count_of_widths(conditioning, width, 2 * width) - counted),
     )
+    narrow, wide = (_count_of_widths(conditioning, hidden_size, width) for width in (1, 2))
     width = step * max(1, round((1 + (counted - narrow) / (wide - narrow)) / step))
     reached = narrow + (width - 1) * (wide - narrow)
     if abs(reached - counted) > 0.01 * counted:
         raise ConfigurationError(
             f"No {conditioning!r} has {counted:,} parameters: the closest has {reached:,}. Ask for another number."
         )
-    return {**sizes, "intermediate_size": width}
+    return {"hidden_size": hidden_size, "intermediate_size": width}
+
+
+def _count_of_widths(conditioning: str, hidden_size: int, intermediate_size: int) -> int:
+    sizes = {"hidden_size": hidden_size, "intermediate_size": intermediate_size}
+    return _count_in_the_papers_setting(conditioning, None, **sizes).counted
 
 
 def _count_in_the_papers_setting(conditioning: str, schema: ContextSchema | None, **fields: int) -> ParameterCount:

@@ -6,6 +6,7 @@ before looking at results stands here: worlds, sizes, rows, one budget for all. 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -150,9 +151,12 @@ class StudyData:
         Raises:
             UnknownNameError: no such row.
         """
+        return named_rows(self._every, names or [*self._every])
+
+    @cached_property
+    def _every(self) -> Mapping[str, Recipe]:
         base = replace(self.preparation.recipe, model=MODEL, training=self.size.training)
-        every = table_rows(base, baseline_training=self.size.baseline_training)
-        return named_rows(every, names or [*every])
+        return table_rows(base, baseline_training=self.size.baseline_training)
 
     def row(self, name: str) -> Recipe:
         """One row's recipe, as it is or to make another row of: ``replace(data.row("film"), name="film_wide", ...)``.
