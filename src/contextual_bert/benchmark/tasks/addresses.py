@@ -27,6 +27,7 @@ TRAINING = {
     "num_train_epochs": 6,
     "learning_rate": 3e-4,
     "new_weights_learning_rate": 1e-3,  # the checkpoint has no head for hidden words
+    "context_learning_rate": 1e-4,  # at the head's rate the method's path costs more than the context says
     "field_dropout": 0.3,
 }
 SIZES = {
