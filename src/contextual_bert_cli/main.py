@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib import metadata
 from typing import Annotated
 
 import typer
@@ -67,9 +68,7 @@ app.add_typer(benchmark.app, name="benchmark")
 
 def _show_version(is_wanted: bool) -> None:
     if is_wanted:
-        from contextual_bert import __version__
-
-        typer.echo(f"contextual-bert {__version__}")
+        typer.echo(f"contextual-bert {metadata.version('contextual-bert')}")
         raise typer.Exit
 
 

@@ -49,10 +49,11 @@ def test_every_option_is_described() -> None:
     ] == []
 
 
-def test_help_imports_no_library() -> None:
+@pytest.mark.parametrize("words", [("train", "--help"), ("--version",)], ids=" ".join)
+def test_what_needs_no_library_imports_none(words: tuple[str, ...]) -> None:
     program = (
         "import sys; from contextual_bert_cli.main import app\n"
-        "try: app(['train', '--help'])\n"
+        f"try: app({list(words)})\n"
         "except SystemExit: pass\n"
         "heavy = {'torch', 'transformers', 'numpy', 'pyarrow', 'contextual_bert'} & set(sys.modules)\n"
         "import resource; used = resource.getrusage(resource.RUSAGE_SELF)\n"
