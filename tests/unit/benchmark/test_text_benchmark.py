@@ -19,6 +19,7 @@ from contextual_bert.benchmark.tasks import TEXT_TASKS
 from contextual_bert.benchmark.tasks.entities import DOMAINS, FILES, SINGLE
 from contextual_bert.benchmark.tasks.text_benchmark import (
     FIELD_DROPOUT,
+    LORA,
     METHODS,
     TextBenchmark,
     TextSize,
@@ -121,6 +122,19 @@ def test_a_row_that_is_told_less_of_unseen_readers(source: Path, tmp_path: Path,
     plain = data.rows(["global_state_update"])["global_state_update"]
     assert row.training == {**plain.training, "field_dropout": 0.5}
     assert replace(row, name=None, training=plain.training) == plain
+
+
+def test_rows_whose_bert_only_gets_low_rank_changes(source: Path, tmp_path: Path, checkpoint: str) -> None:
+    data = study_of("offensiveness", source, tmp_path / "data", checkpoint, rows={f"{name}_lora": 1 for name in LORA})
+    rows, plain = data.rows(), data.rows(LORA)
+    for name in LORA:
+        row = rows[f"{name}_lora"]
+        assert row.trained_weights == "lora"
+        assert row.training["learning_rate"] == pytest.approx(10 * plain[name].training["learning_rate"])
+        assert replace(row, name=None, trained_weights="all", training=plain[name].training) == plain[name]
+    found = run_text_study(data, tmp_path / "runs", rows=list(rows), num_seeds=1, say=lambda _: None)
+    assert [(row.name, row.role) for row in found.comparison.rows] == [(name, "method") for name in rows]
+    assert found.comparison.reference == "none_lora"
 
 
 def test_a_study_has_the_bar_and_resumes(

@@ -38,6 +38,8 @@ METHODS = (
 # MA-BERT's controls: BERT Attention (bias), Concat (word), Concat (text), all on a frozen BERT.
 ATTENTION_BIAS = "attention_bias"
 FIELD_DROPOUT = "global_state_update_field_dropout"
+LORA = ("none", "global_state_update")
+LORA_RATE = 10  # times that of a checkpoint's own weights
 LABEL_BASELINES = ("ngrams", "ngrams_context", "cnn", "cnn_context", "bilstm", "bilstm_context")
 
 
@@ -133,13 +135,19 @@ def text_rows(base: Recipe, baseline_training: Mapping[str, Any]) -> dict[str, R
 
     Reference: PROTOCOL, point 9; MA-BERT, section 4.2, for its three controls.
     """
+    rate_of_bert = base.training["learning_rate"]
     told_less = {**base.training, "field_dropout": 0.5}
+    lora, on_lora = {"trained_weights": "lora"}, {**base.training, "learning_rate": LORA_RATE * rate_of_bert}
     frozen = {"trained_weights": "new", "is_control": True}
     # All that these two train is new.
-    rate = base.training.get("new_weights_learning_rate", base.training["learning_rate"])
+    rate = base.training.get("new_weights_learning_rate", rate_of_bert)
     on_frozen = {**training_of("bert_concat_word", base.training), "learning_rate": rate}
     recipes = [
         *(replace(base, conditioning=name, training=training_of(name, base.training)) for name in METHODS),
+        *(
+            replace(base, conditioning=name, name=f"{name}_lora", training=training_of(name, on_lora), **lora)
+            for name in LORA
+        ),
         replace(base, conditioning="global_state_update", name=FIELD_DROPOUT, training=told_less),
         replace(base, conditioning="global_state_update", is_context_shuffled=True),
         replace(
