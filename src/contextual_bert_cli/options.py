@@ -76,6 +76,13 @@ Masking = Annotated[
 MaskRate = Annotated[
     float | None, typer.Option(help="With --text and no --label: share of tokens hidden (default 0.15).")
 ]
+MaxMaskRate = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SHARE",
+        help="Each text hides a share of its own, between --mask-rate and this: 1 for a run that sample draws from.",
+    ),
+]
 FromScratch = Annotated[
     bool,
     typer.Option("--from-scratch", help="With --text: take the checkpoint's sizes and tokenizer, not its weights."),

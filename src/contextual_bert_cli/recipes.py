@@ -25,6 +25,7 @@ _TEXT_OPTIONS = {
     "ordinal": "is_ordinal",
     "masking": "masking",
     "mask_rate": "mask_rate",
+    "max_mask_rate": "max_mask_rate",
     "from_scratch": "is_from_scratch",
 }
 # Option that takes NAME=VALUE -> an example.

@@ -14,6 +14,7 @@ EXAMPLE = """\b
 Example:
   contextual-bert sample runs/titles --context '{"year": 1800}' --context '{"year": 1990}' --tokens 8
   contextual-bert sample runs/titles --prompt 'the [MASK] of the [MASK]' --num-samples 10 --format json
+  contextual-bert sample runs/titles --context '{"year": 1800}' --guidance 2  # trained with --set context_dropout=0.1
 """
 
 
@@ -40,6 +41,12 @@ def command(
     temperature: Annotated[
         float, typer.Option(help="Above 0: below 1 likelier texts, above 1 more various ones.")
     ] = 1.0,
+    guidance: Annotated[
+        float,
+        typer.Option(
+            min=0, help="0: what would be said without the context, 1: the model as it is, above: more of the context."
+        ),
+    ] = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draws: the same seed, the same texts.")] = 0,
     output_format: Annotated[
         str, typer.Option("--format", metavar="text|json", help="How to print the texts.")
@@ -47,7 +54,7 @@ def command(
     device: options.Device = "auto",
 ) -> None:
     """Draw texts from a masked model of texts under a context, by Gibbs sampling."""
-    from contextual_bert import ContextualBertForMaskedLM, sample_texts
+    from contextual_bert import ContextualBertForMaskedLM, TextSampling, sample_texts
     from contextual_bert.context import unknown_values
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.inference import load_text_model
@@ -58,6 +65,7 @@ def command(
     checked_format(output_format, ("text", "json"))
     if prompt is not None and num_tokens is not None:
         raise ConfigurationError("--prompt says by itself how many tokens are drawn. Leave --tokens out.")
+    sampling = TextSampling(num_sweeps=num_sweeps, temperature=temperature, guidance=guidance)
     records = [read_context(text) for text in contexts or ["{}"]]
     with working(f"loading {directory}"):
         model, processor = load_text_model(directory, ContextualBertForMaskedLM)
@@ -73,8 +81,7 @@ def command(
                 context=record,
                 prompt=prompt if prompt is not None else num_tokens or 12,
                 num_samples=num_samples,
-                num_sweeps=num_sweeps,
-                temperature=temperature,
+                sampling=sampling,
                 seed=seed,
             )
         found.append(texts)

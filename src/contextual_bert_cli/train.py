@@ -76,6 +76,7 @@ def command(
     ordinal: options.Ordinal = False,
     masking: options.Masking = None,
     mask_rate: options.MaskRate = None,
+    max_mask_rate: options.MaxMaskRate = None,
     from_scratch: options.FromScratch = False,
     trained_weights: options.TrainedWeights = None,
     lora: options.Lora = None,

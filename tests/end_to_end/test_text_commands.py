@@ -13,6 +13,7 @@ from contextual_bert import (
     ContextualBertForMaskedLM,
     ContextualBertProcessor,
     TextPipeline,
+    TextSampling,
     sample_texts,
 )
 from contextual_bert.data import Split, read_table, write_table
@@ -136,7 +137,8 @@ def test_samples_under_several_contexts(command: Any, text_runs: Path) -> None:
     result = ok(command("sample", text_runs / "masked", *options, "--prompt", prompt, *numbers))
     model = ContextualBertForMaskedLM.from_pretrained(text_runs / "masked")
     processor = ContextualBertProcessor.from_pretrained(text_runs / "masked")
-    settings: Any = {"prompt": prompt, "num_samples": 2, "num_sweeps": 3, "temperature": 0.5, "seed": 4}
+    sampling = TextSampling(num_sweeps=3, temperature=0.5)
+    settings: Any = {"prompt": prompt, "num_samples": 2, "sampling": sampling, "seed": 4}
     drawn = [sample_texts(model, processor, context=record, **settings) for record in contexts]
     assert result.stdout.split("\n\n") == [
         f"{json.dumps(record)}\n  {texts[0]}\n  {texts[1]}" + ("\n" if record == contexts[-1] else "")
@@ -148,6 +150,13 @@ def test_samples_under_several_contexts(command: Any, text_runs: Path) -> None:
         {"context": record, "texts": texts, "unknown_context": {"sex": ["x"]} if record["sex"] == "x" else {}}
         for record, texts in zip(contexts, drawn, strict=True)
     ]
+
+
+def test_guidance_of_a_run_that_never_learned_nothing(command: Any, text_runs: Path) -> None:
+    result = command("sample", text_runs / "masked", "--context", '{"sex": "f"}', "--guidance", 2)
+    assert result.exit_code == 2
+    assert "guidance=2 starts from" in " ".join(result.stderr.split())
+    assert "context_dropout=0.1" in result.stderr
 
 
 def test_samples_without_a_context(command: Any, text_runs: Path) -> None:
@@ -242,10 +251,15 @@ def test_inspect_says_what_to_train(command: Any, own_texts: Path) -> None:
 
 
 def test_from_a_table_to_sampled_texts(command: Any, own_texts: Path) -> None:
-    run = trained(command, own_texts, "--masking", "word", "--exclude", "verdict", output="masked")
+    masks = ("--masking", "word", "--max-mask-rate", "1")
+    dropout = ("--set", "context_dropout=0.5")
+    run = trained(command, own_texts, *masks, *dropout, "--exclude", "verdict", output="masked")
+    assert json.loads((run / "recipe.json").read_text(encoding="utf-8"))["recipe"]["texts"]["max_mask_rate"] == 1
     assert "tokens of" in ok(command("evaluate", run)).stdout
     sampled = ok(command("sample", run, "--tokens", 3, "--sweeps", 1, "--context", '{"sex": "f"}'))
     assert "word" in sampled.stdout
+    guided = command("sample", run, "--tokens", 3, "--sweeps", 1, "--context", '{"sex": "f"}', "--guidance", 2)
+    assert len(ok(guided).stdout.splitlines()) == len(sampled.stdout.splitlines())
 
 
 def test_methods_are_compared_on_texts(command: Any, own_texts: Path) -> None:
@@ -325,6 +339,9 @@ NONE, CNN = ("--conditioning", "none"), ("--conditioning", "cnn")
         (("--items", "review", "--text", "review", "--checkpoint", "bert"), "either the column of items"),
         ((), "either the column of items"),
         (("--text", "review", "--checkpoint", "bert", "--label", "verdict", "--masking", "word"), "Leave one of the"),
+        (("--text", "review", "--checkpoint", "bert", "--max-mask-rate", "0.1"), "between mask_rate=0.15 and 1"),
+        ((*LABELLED, "--max-mask-rate", "1"), "Leave one of the two out"),
+        (("--items", "review", "--max-mask-rate", "1"), "--max-mask-rate is for texts"),
         (("--text", "review", "--checkpoint", "bert", "--ordinal"), "is_ordinal=True is for labels"),
         (
             (*LABELLED, "--ordinal"),

@@ -238,6 +238,7 @@ class TextWork:
             is_word_start=torch.tensor([not token.startswith("##") for token in tokens]),
             unit=cast(Any, self.ready.task.masking),
             rate=self.ready.task.mask_rate,
+            max_rate=self.ready.task.max_mask_rate,
             seed=recipe.seed,
         )
 

@@ -23,15 +23,16 @@ Unit = Literal["token", "word", "span"]
 REPLACED, KEPT = 0.1, 0.1  # of the hidden tokens: another token at random, or as it was; the rest is [MASK]
 SPAN_END = 1 / 3.8  # a span ends behind a word with this chance: 3.8 words on average, as in SpanBERT
 # Apart from each other, so that what is hidden says nothing of how.
-_ENDS, _KEYS, _KINDS, _TOKENS = 1, 2, 3, 4
+_ENDS, _KEYS, _KINDS, _TOKENS, _RATES = 1, 2, 3, 4, 5
 
 
 class TextMaskingCollator(MaskingCollator):
     """Hides a share of the tokens of each text, unit by unit in random order until the share is full.
 
     Formula:
-        budget(n) = max(1, round(rate n)) of the n tokens that are not special; the first unit is hidden always, another
-        one if it still fits. Of the hidden tokens 80% become [MASK], 10% another token, 10% stay.
+        budget(n) = max(1, round(r n)) of the n tokens that are not special, r = rate, or drawn for each text and epoch
+        from [rate, max_rate]; the first unit is hidden always, another one if it still fits. Of the hidden tokens 80%
+        become [MASK], 10% another token, 10% stay.
 
     Shapes: input_ids, labels and attention_mask (batch, length); context each (batch, ...).
 
@@ -42,10 +43,12 @@ class TextMaskingCollator(MaskingCollator):
         is_word_start: (vocabulary,) bool: whether a token begins a word; it says how large the vocabulary is, too.
         unit: "token", "word" (whole words), "span" (runs of whole words).
         rate: share of the tokens to hide.
+        max_rate: the largest share, where each text has a share of its own: a model that draws texts from nothing
+            needs to have seen few words (Ghazvininejad et al. 2019, "Mask-Predict", section 3.2).
         seed: seed of the hash.
 
     Raises:
-        ConfigurationError: a rate that is no share, another unit.
+        ConfigurationError: a rate that is no share, a largest one below it, another unit.
 
     Relation to its siblings: ``MaskingCollator`` hides a number of items of a set, all behind the mask.
 
@@ -66,14 +69,17 @@ class TextMaskingCollator(MaskingCollator):
         is_word_start: Tensor,
         unit: Unit = "token",
         rate: float = 0.15,
+        max_rate: float | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__(mask_id=mask_id, pad_id=pad_id, seed=seed)
         if not 0 < rate < 1:
             raise ConfigurationError(f"rate={rate}: the share of tokens to hide is between 0 and 1.")
+        if max_rate is not None and not rate <= max_rate <= 1:
+            raise ConfigurationError(f"max_rate={max_rate}: give a share between rate={rate} and 1.")
         if unit not in get_args(Unit):
             raise ConfigurationError(f"unit={unit!r}: give 'token', 'word' or 'span'.")
-        self.unit, self.rate = unit, rate
+        self.unit, self.rate, self.max_rate = unit, rate, rate if max_rate is None else max_rate
         self.is_word_start = is_word_start.numpy()
         is_special = np.zeros(len(self.is_word_start), dtype=bool)
         self.special_ids = tuple(special_ids)
@@ -93,7 +99,9 @@ class TextMaskingCollator(MaskingCollator):
         keys = hash_counters(self.seed, self.epoch, _KEYS, examples, np.arange(num_units))
         order = np.where(sizes > 0, keys >> np.uint64(1), np.uint64(2**64 - 1)).argsort(axis=1, kind="stable")
         ordered = np.take_along_axis(sizes, order, axis=1)
-        budget = np.maximum(1, np.rint(self.rate * may_hide.sum(axis=1, keepdims=True)))
+        drawn = unit_interval(hash_counters(self.seed, self.epoch, _RATES, examples))
+        rates = self.rate + (self.max_rate - self.rate) * drawn
+        budget = np.maximum(1, np.rint(rates * may_hide.sum(axis=1, keepdims=True)))
         is_taken = ordered.cumsum(axis=1) <= budget
         is_taken[:, :1] = True
         is_hidden = np.zeros_like(is_taken)

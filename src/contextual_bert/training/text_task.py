@@ -28,6 +28,8 @@ class TextTask:
         is_from_scratch: take the sizes and the tokenizer of the checkpoint and draw all weights.
         masking: what is hidden where there is no label: "token", "word" or "span".
         mask_rate: share of the tokens that is hidden.
+        max_mask_rate: the largest share, where each text has one of its own between the two; for a model that is to
+            draw texts from nothing.
 
     Raises:
         ConfigurationError: settings that do not go together.
@@ -50,6 +52,7 @@ class TextTask:
     is_from_scratch: bool = False
     masking: str = "token"
     mask_rate: float = 0.15
+    max_mask_rate: float | None = None
 
     def __post_init__(self) -> None:
         for name, known in (("truncation", TRUNCATIONS), ("masking", get_args(Unit))):
@@ -58,6 +61,10 @@ class TextTask:
                 raise ConfigurationError(f"{name}={value!r}. {did_you_mean(value, known)}")
         if not 0 < self.mask_rate < 1:
             raise ConfigurationError(f"mask_rate={self.mask_rate}: the share of tokens to hide is between 0 and 1.")
+        if self.max_mask_rate is not None and not self.mask_rate <= self.max_mask_rate <= 1:
+            raise ConfigurationError(
+                f"max_mask_rate={self.max_mask_rate}: give a share between mask_rate={self.mask_rate} and 1."
+            )
         named = {"text": self.text, "pair": self.pair, "label": self.label}
         for name, column in named.items():
             twice = [other for other in named if other != name and named[other] == column]
@@ -73,8 +80,9 @@ class TextTask:
             raise ConfigurationError(
                 f"pair={self.pair!r} needs a label to learn. Name the column with label=... (--label)."
             )
-        if self.label is not None and (self.masking, self.mask_rate) != ("token", 0.15):
+        hidden = {"masking": self.masking, "mask_rate": self.mask_rate, "max_mask_rate": self.max_mask_rate}
+        if self.label is not None and hidden != {"masking": "token", "mask_rate": 0.15, "max_mask_rate": None}:
             raise ConfigurationError(
-                f"masking={self.masking!r}, mask_rate={self.mask_rate} are for training without a label, and "
-                f"label={self.label!r}. Leave one of the two out."
+                f"{', '.join(f'{name}={value!r}' for name, value in hidden.items())} are for training without a label, "
+                f"and label={self.label!r}. Leave one of the two out."
             )

@@ -50,6 +50,21 @@ def test_the_share_is_kept_and_specials_are_not_hidden(unit: Any, rate: float) -
         assert 0.7 * rate < float(counts.sum() / sizes.sum()) < {"word": 1.1, "span": 1.6}[unit] * rate
 
 
+def test_each_text_and_epoch_has_a_share_of_its_own_where_a_largest_is_given() -> None:
+    rows = dataset(4000, seed=1).__getitems__(range(4000))
+    is_long = rows.lengths - 2 >= 40
+    collate = collator(rate=0.2, max_rate=1.0)
+    sizes = (rows.lengths - 2)[is_long]
+    shares = masked(collate(rows)).sum(dim=1)[is_long] / sizes
+    uniform = torch.linspace(0.2, 1.0, len(shares))
+    assert float((shares.sort().values - uniform).abs().max()) < 0.04
+    collate.set_epoch(1)
+    again = masked(collate(rows)).sum(dim=1)[is_long] / sizes
+    assert abs(float(torch.corrcoef(torch.stack([shares, again]))[0, 1])) < 0.06
+    as_before = collator(rate=0.2, max_rate=0.2)(rows)
+    assert torch.equal(as_before["labels"], collator(rate=0.2)(rows)["labels"])
+
+
 @pytest.mark.parametrize("unit", ["word", "span"])
 def test_words_are_hidden_whole(unit: Any) -> None:
     rows = dataset().__getitems__(range(400))
@@ -109,7 +124,13 @@ def test_every_position_but_the_special_ones() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"rate": 0.0}, "rate=0.0: the share"), ({"rate": 1.5}, "rate=1.5"), ({"unit": "phrase"}, "unit='phrase': give")],
+    [
+        ({"rate": 0.0}, "rate=0.0: the share"),
+        ({"rate": 1.5}, "rate=1.5"),
+        ({"unit": "phrase"}, "unit='phrase': give"),
+        ({"max_rate": 0.1}, "max_rate=0.1: give a share between rate=0.15 and 1"),
+        ({"rate": 0.5, "max_rate": 1.1}, "max_rate=1.1: give a share between rate=0.5 and 1"),
+    ],
 )
 def test_settings_that_cannot_work(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):

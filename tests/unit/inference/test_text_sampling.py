@@ -1,5 +1,6 @@
 """Gibbs sampling: its chain is the one of the model's conditionals, under the context, and what is fixed stays."""
 
+import copy
 import itertools
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 
 from contextual_bert.context import Categorical, ContextSchema
 from contextual_bert.errors import ConfigurationError, UnknownNameError
-from contextual_bert.inference import sample_texts
+from contextual_bert.inference import TextSampling, sample_texts
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
 from contextual_bert.testing import miniature_text_processor
 from contextual_bert.testing.miniature import drawn_anew
@@ -62,7 +63,9 @@ def stationary(model: ContextualBertForMaskedLM, sex: int) -> dict[tuple[int, ..
 def test_long_chains_have_the_stationary_distribution(
     sex: str, model: ContextualBertForMaskedLM, processor: ContextualBertProcessor
 ) -> None:
-    texts = sample_texts(model, processor, context={"sex": sex}, prompt=2, num_samples=4000, num_sweeps=15)
+    texts = sample_texts(
+        model, processor, context={"sex": sex}, prompt=2, num_samples=4000, sampling=TextSampling(num_sweeps=15)
+    )
     expected = stationary(model, {"f": 2, "m": 3}[sex])
     assert max(expected.values()) < 0.9
     for state, probability in expected.items():
@@ -71,16 +74,46 @@ def test_long_chains_have_the_stationary_distribution(
 
 
 def test_what_is_not_masked_stays(model: ContextualBertForMaskedLM, processor: ContextualBertProcessor) -> None:
-    texts = sample_texts(model, processor, prompt="word9 [MASK] word8", num_samples=20, num_sweeps=3)
+    texts = sample_texts(
+        model, processor, prompt="word9 [MASK] word8", num_samples=20, sampling=TextSampling(num_sweeps=3)
+    )
     assert {text.split()[0] for text in texts} == {"word9"} and {text.split()[2] for text in texts} == {"word8"}
     assert {text.split()[1] for text in texts} <= {"word0", "word1", "word2"}
 
 
 def test_the_seed_decides(model: ContextualBertForMaskedLM, processor: ContextualBertProcessor) -> None:
-    draw: Any = lambda **settings: sample_texts(model, processor, prompt=6, num_samples=8, num_sweeps=2, **settings)  # noqa: E731
+    def draw(*, seed: int = 0, temperature: float = 1.0) -> list[str]:
+        sampling = TextSampling(num_sweeps=2, temperature=temperature)
+        return sample_texts(model, processor, prompt=6, num_samples=8, sampling=sampling, seed=seed)
+
     assert draw(seed=3) == draw(seed=3)
     assert draw(seed=3) != draw(seed=4)
     assert len(set(draw(temperature=0.01))) <= len(set(draw(temperature=5.0)))
+
+
+def test_guidance_goes_from_nobody_to_beyond_what_was_learned(
+    model: ContextualBertForMaskedLM, processor: ContextualBertProcessor
+) -> None:
+    """One free token, so that a draw is a draw of the formula's distribution."""
+    own = copy.deepcopy(model)
+    own.config.context_dropout = 0.1
+    with torch.no_grad():
+        own.cls.predictions.decoder.weight.mul_(0.1)
+    ids = torch.tensor([[3, 1, 4]])
+    with torch.no_grad():
+        told, untold = (own(ids, context={"sex": torch.tensor([sex])}).logits[0, list(WORDS)] for sex in (3, 0))
+    likeliest: list[float] = []
+    for weight in (0.0, 1.0, 100.0):
+        sampling = TextSampling(num_sweeps=1, guidance=weight)
+        settings: Any = {"prompt": 1, "num_samples": 4000, "sampling": sampling}
+        texts = sample_texts(own, processor, context={"sex": "m"}, **settings)
+        expected = (untold + weight * (told - untold)).softmax(dim=0).tolist()
+        for word, probability in zip(WORDS, expected, strict=True):
+            assert texts.count(f"word{word - 5}") / 4000 == pytest.approx(probability, abs=0.03)
+        if not weight:
+            assert texts == sample_texts(own, processor, **settings)
+        likeliest.append(max(expected))
+    assert likeliest[-1] - likeliest[0] > 0.1
 
 
 def test_without_a_context_all_is_missing(model: ContextualBertForMaskedLM, processor: ContextualBertProcessor) -> None:
@@ -92,7 +125,7 @@ def test_a_model_without_a_context(processor: ContextualBertProcessor) -> None:
     sizes = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
     plain = ContextualBertForMaskedLM(ContextualBertConfig(vocab_size=23, reserved_token_ids=[0, 1, 2, 3, 4], **sizes))
     without = ContextualBertProcessor(type(processor.feature_extractor)(), processor.tokenizer)
-    assert all(len(text.split()) == 3 for text in sample_texts(plain, without, prompt=3, num_sweeps=1))
+    assert all(len(text.split()) == 3 for text in sample_texts(plain, without, prompt=3))
 
 
 @pytest.mark.parametrize(
@@ -102,8 +135,7 @@ def test_a_model_without_a_context(processor: ContextualBertProcessor) -> None:
         ({"prompt": 0}, ConfigurationError, "nothing to draw"),
         ({"prompt": 511}, ConfigurationError, "513 tokens.*The model reads 512: shorten it"),
         ({"num_samples": 0}, ConfigurationError, "num_samples=0: give 1 or more"),
-        ({"num_sweeps": 0}, ConfigurationError, "num_sweeps=0: give 1 or more"),
-        ({"temperature": 0.0}, ConfigurationError, "temperature=0.0: give a number above 0"),
+        ({"sampling": TextSampling(guidance=2)}, ConfigurationError, "guidance=2 starts from .* context_dropout=0.1"),
         ({"context": {"sexx": "f"}}, UnknownNameError, "Did you mean 'sex'"),
     ],
 )
@@ -116,3 +148,17 @@ def test_settings_that_cannot_work(
 ) -> None:
     with pytest.raises(error, match=message):
         sample_texts(model, processor, **settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_sweeps": 0}, "num_sweeps=0: give 1 or more"),
+        ({"temperature": 0.0}, "temperature=0.0: give a number above 0"),
+        ({"guidance": -0.5}, "guidance=-0.5: give a number between 0 and 100"),
+        ({"guidance": float("nan")}, "guidance=nan: give a number between 0 and 100"),
+    ],
+)
+def test_ways_to_draw_that_cannot_work(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        TextSampling(**settings)

@@ -5,15 +5,48 @@ context. It knows no table and no training. Wang and Cho (2019), "BERT has a Mou
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.inference.scoring import to_device
+from contextual_bert.inference.fields import MAX_WEIGHT
+from contextual_bert.inference.guidance import guided_logits, why_no_guidance
 from contextual_bert.inference.texts.text_layout import num_readable
-from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor
+from contextual_bert.models import IGNORED_LABEL, ContextualBertForMaskedLM, ContextualBertProcessor
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextSampling:
+    """How texts are drawn.
+
+    Args:
+        num_sweeps: how often every free token is drawn.
+        temperature: below 1 likelier texts, above 1 more various ones.
+        guidance: how much what sets the context apart counts: 0 draws what would be said without it, 1 is the model as
+            it is, more goes further than it learned; two forward passes where it is not 1.
+
+    Raises:
+        ConfigurationError: a number that cannot work.
+
+    Example:
+        >>> TextSampling(temperature=0.7).num_sweeps
+        20
+    """
+
+    num_sweeps: int = 20
+    temperature: float = 1.0
+    guidance: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.num_sweeps < 1:
+            raise ConfigurationError(f"num_sweeps={self.num_sweeps}: give 1 or more.")
+        if self.temperature <= 0:
+            raise ConfigurationError(f"temperature={self.temperature}: give a number above 0.")
+        if not 0 <= self.guidance <= MAX_WEIGHT:
+            raise ConfigurationError(f"guidance={self.guidance}: give a number between 0 and {MAX_WEIGHT:g}.")
 
 
 @torch.no_grad()
@@ -24,16 +57,16 @@ def sample_texts(
     context: Mapping[str, Any] | None = None,
     prompt: str | int = 12,
     num_samples: int = 4,
-    num_sweeps: int = 20,
-    temperature: float = 1.0,
+    sampling: TextSampling | None = None,
     seed: int = 0,
 ) -> list[str]:
     """Draw texts under a context by Gibbs sampling; independent chains side by side.
 
     Formula:
-        x_i ~ Pr(x_i | x_-i, c) ** (1 / temperature), normalised, for each free i of a sweep in random order. The
-        conditionals of a masked model need not belong to one joint distribution: what a long chain gives is the
-        stationary distribution of this procedure, not the model's, for it has none.
+        x_i ~ Pr(x_i | x_-i, c) ** (1 / temperature), normalised, for each free i of a sweep in random order; Pr from
+        the logits without + guidance (with - without the context). The conditionals of a masked model need not belong
+        to one joint distribution: what a long chain gives is the stationary distribution of this procedure, not the
+        model's, for it has none.
 
     Args:
         model: for text.
@@ -41,12 +74,12 @@ def sample_texts(
         context: one record; None: nothing is known.
         prompt: a text with [MASK] where a token is free, the rest stays; or a number of tokens, all of them free.
         num_samples: texts, each a chain of its own.
-        num_sweeps: how often every free token is drawn.
-        temperature: below 1 likelier texts, above 1 more various ones.
+        sampling: how they are drawn; None: ``TextSampling()``.
         seed: of the draws: the same seed, the same texts.
 
     Raises:
-        ConfigurationError: nothing is free; a prompt too long; a number that cannot work; a processor for items.
+        ConfigurationError: nothing is free; a prompt too long; no texts; a guidance that means nothing to this model; a
+            processor for items.
         DataError, UnknownNameError: a record that does not fit the schema.
 
     Example:
@@ -56,14 +89,15 @@ def sample_texts(
         >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
         >>> text = {"has_position_embeddings": True, "reserved_token_ids": [0, 1, 2, 3, 4], "vocab_size": 23}
         >>> model = ContextualBertForMaskedLM(ContextualBertConfig(**text, **sizes))
-        >>> [len(words.split()) for words in sample_texts(model, processor, prompt=5, num_samples=2, num_sweeps=1)]
+        >>> [len(words.split()) for words in sample_texts(model, processor, prompt=5, num_samples=2)]
         [5, 5]
     """
-    for name, value in (("num_samples", num_samples), ("num_sweeps", num_sweeps)):
-        if value < 1:
-            raise ConfigurationError(f"{name}={value}: give 1 or more.")
-    if temperature <= 0:
-        raise ConfigurationError(f"temperature={temperature}: give a number above 0.")
+    sampling = sampling or TextSampling()
+    if num_samples < 1:
+        raise ConfigurationError(f"num_samples={num_samples}: give 1 or more.")
+    reason = why_no_guidance(model, asked=f"guidance={sampling.guidance:g}") if sampling.guidance != 1 else None
+    if reason is not None:
+        raise ConfigurationError(reason)
     tokenizer: Any = processor.tokenizer
     text = " ".join([tokenizer.mask_token] * prompt) if isinstance(prompt, int) else prompt
     batch = processor(text=text, context=[context or {}], truncation=False)
@@ -77,9 +111,9 @@ def sample_texts(
     if not len(free):
         raise ConfigurationError(f"prompt={prompt!r} has no {tokenizer.mask_token}, so there is nothing to draw.")
     generator = torch.Generator().manual_seed(seed)
-    conditional = _conditional(model.eval(), batch.get("context"), num_samples, temperature)
+    conditional = _conditional(model.eval(), batch.get("context"), num_samples, sampling)
     chains = torch.arange(num_samples)
-    for _ in range(num_sweeps):
+    for _ in range(sampling.num_sweeps):
         # Every chain has an order of its own: in each step all of them are at other places.
         orders = torch.rand(num_samples, len(free), generator=generator).argsort(dim=1)
         for places in free[orders].unbind(dim=1):
@@ -90,18 +124,19 @@ def sample_texts(
 
 
 def _conditional(
-    model: ContextualBertForMaskedLM, context: Mapping[str, Tensor] | None, num_samples: int, temperature: float
+    model: ContextualBertForMaskedLM, context: Mapping[str, Tensor] | None, num_samples: int, sampling: TextSampling
 ) -> Callable[[Tensor, Tensor], Tensor]:
     """(ids, place of each row) -> the probabilities of the token there, (rows, vocabulary), on the CPU in float32."""
-    device = model.device
     repeated = {name: values.repeat(num_samples, *[1] * (values.dim() - 1)) for name, values in (context or {}).items()}
-    inputs = to_device({"context": repeated}, device) if repeated else {}
-    reserved = torch.as_tensor(model.config.reserved_token_ids, dtype=torch.long, device=device)
+    inputs = {"context": repeated} if repeated else {}
+    reserved = torch.as_tensor(model.config.reserved_token_ids, dtype=torch.long, device=model.device)
+    chains, weights = torch.arange(num_samples), [sampling.guidance] * num_samples
 
     def probabilities(ids: Tensor, places: Tensor) -> Tensor:
-        rows = (torch.arange(len(ids)) * ids.shape[1] + places).to(device)
-        hidden = model.bert(input_ids=ids.to(device), rows=rows, **inputs).last_hidden_state
-        logits = model.cls(hidden).float() / temperature
+        asked = torch.full_like(ids, IGNORED_LABEL)
+        asked[chains, places] = 0
+        logits = guided_logits(model, {"input_ids": ids, "labels": asked, **inputs}, weights, rows=chains)
+        logits = logits / sampling.temperature
         logits[:, reserved] = -torch.inf
         return logits.softmax(dim=-1).cpu()
 
