@@ -3,8 +3,9 @@
 
 PYTHON ?= python3
 # The tests of a file stay together, because they share what is trained for them. In the order of the files: with those
-# of most tests first, as pytest-xdist would have it, the slowest (one test, pyright) runs last and alone.
+# of most tests first, as pytest-xdist would have it, files of few and long tests run last and alone.
 WORKERS ?= 2
+PYTEST = HF_HUB_OFFLINE=1 $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -15,16 +16,16 @@ CHECKPOINT := $(VENV)/.checkpoint
 export OMP_WAIT_POLICY := PASSIVE
 export GOMP_SPINCOUNT := 0
 # The models of demo and tests are so small that two threads wait for each other longer than they compute.
-demo test: export OMP_NUM_THREADS := 1
+demo test test-slow: export OMP_NUM_THREADS := 1
 # The version is pinned in constraints.txt: do not ask the network for a newer one.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install checkpoint demo test lint benchmark clean
+.PHONY: help install checkpoint demo test test-slow lint benchmark clean
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 install: $(INSTALLED) ## make .venv with the exact versions of constraints.txt
 
@@ -46,8 +47,11 @@ $(CHECKPOINT): $(INSTALLED)
 demo: $(INSTALLED) ## train none and global_state_update on a small stylist world and complete outfits
 	@$(BIN)/python recipes/demo.py
 
-test: $(INSTALLED) $(CHECKPOINT) ## run the tests
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
+test: $(INSTALLED) $(CHECKPOINT) ## run the tests but the slow ones
+	$(PYTEST) -m "not slow"
+
+test-slow: $(INSTALLED) $(CHECKPOINT) ## run the slow tests: the oracle, a Ray cluster, compilers, every method exported
+	$(PYTEST) -m slow
 
 lint: $(INSTALLED) ## check style, import directions and types
 	$(BIN)/ruff check

@@ -17,7 +17,8 @@ PATIENCE = 300  # seconds: a machine with other work takes minutes to start a cl
 
 
 def start(arguments: list[str]) -> "subprocess.Popen[str]":
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "120"}
+    # Ray's workers would give way to everything else that this machine does, for minutes.
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "120", "RAY_worker_niceness": "0"}
     line = [sys.executable, "-m", "contextual_bert_cli.main", *arguments]
     return subprocess.Popen(
         line,

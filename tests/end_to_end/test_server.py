@@ -169,6 +169,7 @@ def reload_under_load(server: Server, query: dict[str, Any], expected: Any) -> i
     return numbers[-1]
 
 
+@pytest.mark.slow
 def test_an_export_is_served(command: Any, run_directory: Path, shop: Path, tmp_path: Path) -> None:
     assert command("export", run_directory, "--output", tmp_path / "onnx", "--top", 4).exit_code == 0
     refused = command("serve", tmp_path / "onnx", "--device", "meta")

@@ -51,6 +51,7 @@ def test_the_identity_leaves_the_items_as_they_are(concat_or_state: ModuleType) 
     assert not torch.allclose(moved, items, atol=1e-2)
 
 
+@pytest.mark.slow
 def test_all_are_trained_alike(concat_or_state: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tiny = ["--size", "tiny", "--epochs", "1", "--world", "additive", "--output", str(tmp_path)]
     concat_or_state.main([*tiny, "--start", "prototype"])

@@ -14,6 +14,7 @@ def told_less(tiny_study: None, recipe_module: Callable[[str], ModuleType]) -> M
     return recipe_module("told_less")
 
 
+@pytest.mark.slow
 def test_what_is_known_and_how_personal_it_is(told_less: ModuleType, tmp_path: Path) -> None:
     told_less.main(["--size", "tiny", "--runs", str(tmp_path / "runs"), "--output", str(tmp_path / "out")])
     found: Any = json.loads((tmp_path / "out" / "results.json").read_text())

@@ -20,6 +20,7 @@ from contextual_bert.testing.miniature import ITEMS, RECORDS, SETS, drawn_anew, 
 
 TOP_K = 5
 METHOD = "global_state_update"  # where one suffices: an export takes seconds
+QUICK = (METHOD, "none")
 QUERIES: list[dict[str, Any]] = [
     {"items": list(items), "context": record} for items, record in zip(SETS, RECORDS, strict=True)
 ] + [
@@ -49,7 +50,10 @@ def logits_of(pipeline: CompletionPipeline, items: list[str], context: dict[str,
         return pipeline.model(**pipeline.processor(items=[items], context=[context])).logits
 
 
-@pytest.mark.parametrize("method_name", sorted(METHODS))
+@pytest.mark.parametrize(
+    "method_name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in sorted(METHODS)],
+)
 def test_the_graph_computes_what_the_model_does(
     method_name: str, exported: tuple[CompletionPipeline, Path], tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ def cluster() -> Iterator[RayCluster]:
     """A cluster of this process and of nobody else, whatever runs beside it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_worker_niceness", "0")  # else they give way to all else that this machine does
         ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
         yield RayCluster(num_workers=2)
         ray.shutdown()
