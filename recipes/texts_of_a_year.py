@@ -120,6 +120,7 @@ def measure(directory: Path, ready: TextPreparation, *, num_samples: int, num_sw
             drawn.append({"year": year, "guidance": guidance, "guessed": summary(guesses[year]), "texts": found})
             print(f"guidance {guidance:g}, {year}: guessed {guesses[year].mean():.0f}: {found[0]}", flush=True)
         later[f"{guidance:g}"] = share_later(guesses[YEARS[-1]], guesses[YEARS[0]])
+    tested = json.loads((directory / "metrics.json").read_text(encoding="utf-8"))["test"]
     return {
         "real": {
             str(year): {"guessed": float(guessed[near].mean()), "addresses": len(set(real_years[near].tolist()))}
@@ -129,7 +130,8 @@ def measure(directory: Path, ready: TextPreparation, *, num_samples: int, num_sw
         "drawn": drawn,
         "later": later,
         "num_sweeps": num_sweeps,
-        "metrics": json.loads((directory / "metrics.json").read_text(encoding="utf-8")),
+        "cross_entropy_nats": tested["metrics"]["cross_entropy_nats"],
+        "provenance": tested["provenance"],
     }
 
 
@@ -160,11 +162,16 @@ def markdown(found: Mapping[str, Any]) -> str:
         ("real passages", *names),
         (tuple(f"{100 * share:.1f}%" for share in found["later"].values()),),
     )
+    where, nats = found["provenance"], found["cross_entropy_nats"]["value"]
     notes = (
         f"The judge is off by {found['error_of_the_judge_years']:.0f} years on average, on {NUM_WORDS} words of a real "
         "passage, and draws what it is unsure of towards the middle.",
         f"{len(found['drawn'][0]['texts'])} texts of {NUM_TOKENS} tokens each, {found['num_sweeps']} sweeps, "
         "temperature 1. 95% intervals over texts. One model, one seed.",
+        f"Of real passages with every token hidden once it has {nats:.3f} nats, a pseudo-perplexity of "
+        f"{np.exp(nats):.1f}.",
+        f"Commit {where['commit']}, data {where['data_digest']}, {where['hardware']}; "
+        "python recipes/texts_of_a_year.py DATA --checkpoint BERT.",
     )
     lines = [
         f"{each['year']}, guidance {each['guidance']:g}\n" + "\n".join(f"  {text}" for text in each["texts"][:SHOWN])

@@ -155,6 +155,7 @@ def test_settings_that_cannot_work(
     [
         ({"num_sweeps": 0}, "num_sweeps=0: give 1 or more"),
         ({"temperature": 0.0}, "temperature=0.0: give a number above 0"),
+        ({"temperature": float("nan")}, "temperature=nan: give a number above 0"),
         ({"guidance": -0.5}, "guidance=-0.5: give a number between 0 and 100"),
         ({"guidance": float("nan")}, "guidance=nan: give a number between 0 and 100"),
     ],

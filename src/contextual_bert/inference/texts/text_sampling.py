@@ -43,7 +43,7 @@ class TextSampling:
     def __post_init__(self) -> None:
         if self.num_sweeps < 1:
             raise ConfigurationError(f"num_sweeps={self.num_sweeps}: give 1 or more.")
-        if self.temperature <= 0:
+        if not self.temperature > 0:
             raise ConfigurationError(f"temperature={self.temperature}: give a number above 0.")
         if not 0 <= self.guidance <= MAX_WEIGHT:
             raise ConfigurationError(f"guidance={self.guidance}: give a number between 0 and {MAX_WEIGHT:g}.")
