@@ -6,7 +6,7 @@ a tenth of the passages the year is left out, which is what guidance needs. The 
 from the words of training passages to their year. It guesses the year of what was drawn, and of real passages of
 addresses that neither has seen, for scale. Results: recipes/results/texts-of-a-year.
 
-    python recipes/texts_of_a_year.py ../shared/data --checkpoint path/to/MiniLM-L6   # an hour if it has to train
+    python recipes/texts_of_a_year.py ../shared/data --checkpoint path/to/MiniLM-L6   # two hours if it has to train
 
 Paper: the slides' Gibbs sampling from BERT as a Markov random field; the context is ours.
 """
@@ -20,21 +20,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import Ridge
+from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 
 from contextual_bert import ContextualBertForMaskedLM, TextSampling, sample_texts
-from contextual_bert.benchmark import is_complete, prepare_for, run
-from contextual_bert.benchmark.tasks.addresses import CONTEXT, by_address, read
-from contextual_bert.benchmark.text_preparation import TextPreparation
+from contextual_bert.benchmark import is_complete, run
+from contextual_bert.benchmark.tasks.addresses import CONTEXT, TASK
+from contextual_bert.benchmark.tasks.text_benchmark import task_table
+from contextual_bert.benchmark.text_preparation import TextPreparation, prepare_texts
 from contextual_bert.evaluation import bootstrap
 from contextual_bert.evaluation.tables import Table, render_markdown
-from contextual_bert.evaluation.whole_files import replacing_directory
 from contextual_bert.inference import load_text_model
-from contextual_bert.training import Recipe
 from contextual_bert_cli.failures import in_words
 from contextual_bert_cli.output import calm_transformers
 
@@ -56,13 +55,9 @@ TRAINING = {
 
 def prepare(source: Path, folder: Path, checkpoint: str, *, dtype: str) -> TextPreparation:
     """The passages, their split by address and the recipe: the year is all the context."""
-    table = folder / "passages" / "table.parquet"
-    if not table.exists():
-        with replacing_directory(table.parent) as written:
-            parquet.write_table(read(source, written), written / table.name)
-    own = by_address(table, checkpoint)
+    own = TASK.recipe(task_table(TASK, source, folder / "passages"), checkpoint)
     assert own.texts is not None
-    recipe: Recipe = replace(
+    recipe = replace(
         own,
         texts=replace(own.texts, max_length=64, max_mask_rate=MAX_MASK_RATE),
         conditioning="global_state_update",
@@ -70,9 +65,7 @@ def prepare(source: Path, folder: Path, checkpoint: str, *, dtype: str) -> TextP
         training=TRAINING,
         dtype=dtype,
     )
-    ready = prepare_for(recipe)
-    assert isinstance(ready, TextPreparation)
-    return ready
+    return prepare_texts(recipe)
 
 
 def pieces(ready: TextPreparation, part: Any) -> tuple[list[str], NDArray[np.int64]]:
@@ -95,8 +88,8 @@ def summary(guessed: NDArray[np.float64]) -> dict[str, Any]:
 
 def share_later(late: NDArray[np.float64], early: NDArray[np.float64]) -> float:
     """Of all pairs, in how many the late text is guessed to be later than the early one; a tie is half."""
-    above = late[:, None] - early[None]
-    return float((above > 0).mean() + (above == 0).mean() / 2)
+    is_late = np.repeat([True, False], [len(late), len(early)])
+    return float(roc_auc_score(is_late, np.concatenate([late, early])))
 
 
 def measure(directory: Path, ready: TextPreparation, *, num_samples: int, num_sweeps: int) -> dict[str, Any]:

@@ -17,13 +17,25 @@ from contextual_bert.data.dataset import SetBatch
 from contextual_bert.data.hashing import hash_counters, unit_interval
 from contextual_bert.errors import ConfigurationError
 
-__all__ = ["TextMaskingCollator"]
+__all__ = ["TextMaskingCollator", "Unit", "check_rates"]
 
 Unit = Literal["token", "word", "span"]
 REPLACED, KEPT = 0.1, 0.1  # of the hidden tokens: another token at random, or as it was; the rest is [MASK]
 SPAN_END = 1 / 3.8  # a span ends behind a word with this chance: 3.8 words on average, as in SpanBERT
 # Apart from each other, so that what is hidden says nothing of how.
 _ENDS, _KEYS, _KINDS, _TOKENS, _RATES = 1, 2, 3, 4, 5
+
+
+def check_rates(rate: float, max_rate: float | None, *, name: str = "rate") -> None:
+    """Refuse shares of tokens that cannot be hidden; ``name`` is what the caller's argument is called.
+
+    Raises:
+        ConfigurationError: a rate that is no share, a largest one below it or above 1.
+    """
+    if not 0 < rate < 1:
+        raise ConfigurationError(f"{name}={rate}: the share of tokens to hide is between 0 and 1.")
+    if max_rate is not None and not rate <= max_rate <= 1:
+        raise ConfigurationError(f"max_{name}={max_rate}: give a share between {name}={rate} and 1.")
 
 
 class TextMaskingCollator(MaskingCollator):
@@ -73,10 +85,7 @@ class TextMaskingCollator(MaskingCollator):
         seed: int = 0,
     ) -> None:
         super().__init__(mask_id=mask_id, pad_id=pad_id, seed=seed)
-        if not 0 < rate < 1:
-            raise ConfigurationError(f"rate={rate}: the share of tokens to hide is between 0 and 1.")
-        if max_rate is not None and not rate <= max_rate <= 1:
-            raise ConfigurationError(f"max_rate={max_rate}: give a share between rate={rate} and 1.")
+        check_rates(rate, max_rate)
         if unit not in get_args(Unit):
             raise ConfigurationError(f"unit={unit!r}: give 'token', 'word' or 'span'.")
         self.unit, self.rate, self.max_rate = unit, rate, rate if max_rate is None else max_rate

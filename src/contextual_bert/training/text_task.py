@@ -6,7 +6,7 @@ Names of columns and settings only. It reads no table and loads no checkpoint.
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from contextual_bert.data.text_masking import Unit
+from contextual_bert.data.text_masking import Unit, check_rates
 from contextual_bert.errors import ConfigurationError, did_you_mean
 
 TRUNCATIONS = ("head", "head_tail")
@@ -59,12 +59,7 @@ class TextTask:
             value: Any = getattr(self, name)
             if value not in known:
                 raise ConfigurationError(f"{name}={value!r}. {did_you_mean(value, known)}")
-        if not 0 < self.mask_rate < 1:
-            raise ConfigurationError(f"mask_rate={self.mask_rate}: the share of tokens to hide is between 0 and 1.")
-        if self.max_mask_rate is not None and not self.mask_rate <= self.max_mask_rate <= 1:
-            raise ConfigurationError(
-                f"max_mask_rate={self.max_mask_rate}: give a share between mask_rate={self.mask_rate} and 1."
-            )
+        check_rates(self.mask_rate, self.max_mask_rate, name="mask_rate")
         named = {"text": self.text, "pair": self.pair, "label": self.label}
         for name, column in named.items():
             twice = [other for other in named if other != name and named[other] == column]

@@ -169,6 +169,15 @@ def text_rows(base: Recipe, baseline_training: Mapping[str, Any]) -> dict[str, R
     return {recipe.label: recipe for recipe in recipes}
 
 
+def task_table(task: TextBenchmark, source: Path, folder: Path) -> Path:
+    """The table of a task in ``folder``, read from the raw files where it is not there yet."""
+    path = folder / TABLE_FILE
+    if not path.exists():
+        with replacing_directory(folder) as written:
+            parquet.write_table(task.read(source, written), written / TABLE_FILE)
+    return path
+
+
 def prepare_text_study(
     task: TextBenchmark,
     source: Path,
@@ -199,12 +208,10 @@ def prepare_text_study(
     """
     if size not in task.sizes:
         raise UnknownNameError(f"Unknown size {size!r}. {did_you_mean(size, task.sizes)}")
-    chosen, path = task.sizes[size], folder / TABLE_FILE
+    chosen = task.sizes[size]
     if epochs is not None:
         chosen = replace(chosen, training={**chosen.training, "num_train_epochs": checked_epochs(epochs)})
-    if not path.exists():
-        with replacing_directory(folder) as written:
-            parquet.write_table(task.read(source, written), written / TABLE_FILE)
+    path = task_table(task, source, folder)
     recipe = task.recipe(path, checkpoint)
     texts = replace(recipe.texts, max_length=chosen.max_length) if recipe.texts is not None else None
     table = read_table(path)

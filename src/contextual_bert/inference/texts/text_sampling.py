@@ -13,7 +13,8 @@ from torch import Tensor
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.fields import MAX_WEIGHT
-from contextual_bert.inference.guidance import guided_logits, why_no_guidance
+from contextual_bert.inference.guidance import guidance_notes, guided_logits
+from contextual_bert.inference.scoring import to_device
 from contextual_bert.inference.texts.text_layout import num_readable
 from contextual_bert.models import IGNORED_LABEL, ContextualBertForMaskedLM, ContextualBertProcessor
 
@@ -95,8 +96,7 @@ def sample_texts(
     sampling = sampling or TextSampling()
     if num_samples < 1:
         raise ConfigurationError(f"num_samples={num_samples}: give 1 or more.")
-    reason = why_no_guidance(model, asked=f"guidance={sampling.guidance:g}") if sampling.guidance != 1 else None
-    if reason is not None:
+    for reason in guidance_notes(model, sampling.guidance):
         raise ConfigurationError(reason)
     tokenizer: Any = processor.tokenizer
     text = " ".join([tokenizer.mask_token] * prompt) if isinstance(prompt, int) else prompt
@@ -128,7 +128,7 @@ def _conditional(
 ) -> Callable[[Tensor, Tensor], Tensor]:
     """(ids, place of each row) -> the probabilities of the token there, (rows, vocabulary), on the CPU in float32."""
     repeated = {name: values.repeat(num_samples, *[1] * (values.dim() - 1)) for name, values in (context or {}).items()}
-    inputs = {"context": repeated} if repeated else {}
+    inputs = to_device({"context": repeated}, model.device) if repeated else {}
     reserved = torch.as_tensor(model.config.reserved_token_ids, dtype=torch.long, device=model.device)
     chains, weights = torch.arange(num_samples), [sampling.guidance] * num_samples
 
