@@ -83,6 +83,11 @@ class TextWork:
             )
         if recipe.conditioning in TEXT_BASELINES:
             return self._with_grades(self._baseline(recipe))
+        if head != "classification" and "classifier_pooling" in recipe.model:
+            raise ConfigurationError(
+                "classifier_pooling says what one label for a whole text is read from, and these texts have "
+                f"{'a label for each word' if head == 'tags' else 'none'}. Leave it out."
+            )
         fields = {**self._label_fields(), **recipe.model}
         arguments: dict[str, Any] = {"schema": schema, "conditioning": recipe.conditioning, **fields}
         if task.is_from_scratch:

@@ -17,6 +17,7 @@ from contextual_bert.errors import ConfigurationError, did_you_mean
 
 PAPER_CONTEXT_SIZE = 736
 ATTRIBUTE_STARTS = ("ones", "paper", "released")
+POOLINGS = ("cls", "mean")
 
 
 @strict
@@ -39,6 +40,8 @@ class ContextualBertConfig(BertConfig):
         has_attribute_values: for ``multi_attribute``, whether they scale the attention's values, too, or only where it
             looks.
         is_ordinal: for sequence classification, whether the labels are grades of one scale, 0 the lowest.
+        classifier_pooling: for sequence classification, what a text is to its head: "cls", what BERT's pooler makes of
+            the first position; "mean", the mean of the last block over the text, as in sentence-transformers.
         context_dropout: how often the whole context was left out while this model was trained last; the trainers set
             it.
         field_dropout: how often each single field was; likewise.
@@ -68,6 +71,7 @@ class ContextualBertConfig(BertConfig):
     attribute_start: str = "ones"
     has_attribute_values: bool = True
     is_ordinal: bool = False
+    classifier_pooling: str = "cls"
     context_dropout: float = 0.0
     field_dropout: float = 0.0
     use_cache: bool = False  # there is nothing to cache without a decoder, and BERT's True warns when checkpointing
@@ -89,10 +93,10 @@ class ContextualBertConfig(BertConfig):
                 f"conditioning={self.conditioning!r} needs a context, and context_features is empty. "
                 "Make the config with ContextualBertConfig.from_schema(schema, ...), or take conditioning='none'."
             )
-        if self.attribute_start not in ATTRIBUTE_STARTS:
-            raise ConfigurationError(
-                f"attribute_start={self.attribute_start!r}. {did_you_mean(self.attribute_start, ATTRIBUTE_STARTS)}"
-            )
+        for name, known in (("attribute_start", ATTRIBUTE_STARTS), ("classifier_pooling", POOLINGS)):
+            value = getattr(self, name)
+            if value not in known:
+                raise ConfigurationError(f"{name}={value!r}. {did_you_mean(value, known)}")
         if not 0 <= self.num_extra_layers <= self.num_hidden_layers:
             raise ConfigurationError(
                 f"num_extra_layers={self.num_extra_layers} of num_hidden_layers={self.num_hidden_layers}: they are the "

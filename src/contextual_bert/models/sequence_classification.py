@@ -46,8 +46,8 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
     """One label, several labels, a grade or a number for a text or a pair of texts, given the context.
 
     Formula:
-        logits = W tanh(P x_1(N) + p) + b;
-        with ``is_ordinal``: Pr(y > k) = sigmoid(w tanh(P x_1(N) + p) - t_k), t_1 < t_2 < ..., logits = log Pr(y = k)
+        logits = W z + b; z = tanh(P x_1(N) + p), or with ``classifier_pooling="mean"`` the mean over i of x_i(N);
+        with ``is_ordinal``: Pr(y > k) = sigmoid(w z - t_k), t_1 < t_2 < ..., logits = log Pr(y = k)
 
     Symbols:
         ===============  =======================================================
@@ -63,17 +63,19 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
 
     Args:
         config: ContextualBertConfig; ``num_labels``, ``problem_type`` as for BertForSequenceClassification;
-            ``is_ordinal`` where the labels are grades 0, 1, 2, ... of one scale.
+            ``is_ordinal`` where the labels are grades 0, 1, 2, ... of one scale; ``classifier_pooling``.
 
     Raises:
         ConfigurationError: ``is_ordinal`` with less than two labels or with a ``problem_type``.
 
     Relation to its siblings:
         ``ContextualBertForTokenClassification`` labels every position. With ``conditioning='none'`` it is BERT's; the
-        last block computes the first position only, which is all that is read.
+        last block computes the first position only, which is all that is read. The mean reads all of them, without
+        the pooler: it is for checkpoints that were trained so, whose first position and pooler never learned anything.
 
     Reference:
-        Devlin et al. (2019), section 4.1; for grades McCullagh (1980), "Regression Models for Ordinal Data".
+        Devlin et al. (2019), section 4.1; for grades McCullagh (1980), "Regression Models for Ordinal Data"; for the
+        mean Reimers and Gurevych (2019), "Sentence-BERT", section 3.
 
     Example:
         >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
@@ -92,7 +94,7 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
                 f"is_ordinal=True with num_labels={num_labels}, problem_type={config.problem_type!r}: grades "
                 "need two labels or more and no problem_type."
             )
-        self.bert = ContextualBertModel(config, has_pooler=True)
+        self.bert = ContextualBertModel(config, has_pooler=config.classifier_pooling == "cls")
         self.dropout = nn.Dropout(dropout_of(config))
         classifier = OrdinalClassifier if config.is_ordinal else nn.Linear
         self.classifier = classifier(config.hidden_size, num_labels)
@@ -112,7 +114,8 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
     ) -> ContextualClassifierOutput:
         num_items_in_batch = kwargs.pop("num_items_in_batch", None)
         given = cast(Tensor, input_ids if input_ids is not None else inputs_embeds)
-        first = torch.arange(given.shape[0], device=given.device) * given.shape[1]
+        has_pooler = self.bert.pooler is not None
+        first = torch.arange(given.shape[0], device=given.device) * given.shape[1] if has_pooler else None
         outputs: ContextualBertModelOutput = self.bert(
             input_ids,
             attention_mask,
@@ -124,8 +127,9 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
             return_dict=True,
             **kwargs,
         )
-        pooler: Any = self.bert.pooler
-        logits = self.classifier(self.dropout(pooler(cast(Tensor, outputs.last_hidden_state).unsqueeze(1))))
+        hidden = cast(Tensor, outputs.last_hidden_state)
+        pooled = self.bert.pooler(hidden.unsqueeze(1)) if self.bert.pooler is not None else mean(hidden, attention_mask)
+        logits = self.classifier(self.dropout(pooled))
         loss = self._loss(logits, labels, num_items_in_batch) if labels is not None else None
         return classified(outputs, logits, loss)
 
@@ -179,6 +183,14 @@ class OrdinalClassifier(nn.Module):
         # sigmoid(b) - sigmoid(a) = sigmoid(b) sigmoid(-a) (1 - exp(a - b))
         between = below[:, 1:] + above[:, :-1] + torch.log(-torch.expm1(-steps[1:]))
         return torch.cat([below[:, :1], between, above[:, -1:]], dim=-1)
+
+
+def mean(hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
+    """(batch, length, hidden) -> (batch, hidden): the mean over the positions that are no padding."""
+    if attention_mask is None:
+        return hidden.mean(dim=1)
+    shares = attention_mask / attention_mask.sum(dim=1, keepdim=True).clamp(min=1)
+    return (shares.to(hidden.dtype).unsqueeze(1) @ hidden).squeeze(1)
 
 
 def classified(outputs: ContextualBertModelOutput, logits: Tensor, loss: Tensor | None) -> ContextualClassifierOutput:

@@ -192,6 +192,18 @@ def test_a_baseline_that_cannot_do_it_says_so(prepared: dict[str, TextPreparatio
         TextWork(ready).build_model(replace(ready.recipe, conditioning=name))
 
 
+def test_a_label_can_be_read_from_the_mean(prepared: dict[str, TextPreparation], tmp_path: Path) -> None:
+    ready = prepared["classification"]
+    recipe = replace(ready.recipe, conditioning="global_state_update", model={"classifier_pooling": "mean"})
+    run(recipe, tmp_path / "run", preparation=ready, is_quiet=True)
+    again = evaluate_run(tmp_path / "run")
+    assert json.loads(again.report.to_json())["metrics"] == metrics_of(tmp_path / "run")["test"]["metrics"]
+    assert TextPipeline.from_pretrained(tmp_path / "run").model.config.classifier_pooling == "mean"
+    for head in ("tags", "masked_lm"):
+        with pytest.raises(ConfigurationError, match=r"classifier_pooling.*Leave it out"):
+            TextWork(prepared[head]).build_model(replace(prepared[head].recipe, model=recipe.model))
+
+
 def test_new_weights_alone_are_trained(prepared: dict[str, TextPreparation], checkpoint: Path, tmp_path: Path) -> None:
     ready = prepared["classification"]
     recipe = replace(ready.recipe, conditioning="multi_attribute", trained_weights="new")

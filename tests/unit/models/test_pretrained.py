@@ -37,6 +37,17 @@ def test_a_fine_tuned_checkpoint_brings_its_head(bert: BertForSequenceClassifica
         torch.testing.assert_close(model(IDS, MASK).logits, expected, rtol=0, atol=1e-5)
 
 
+def test_the_mean_starts_with_the_function_of_the_checkpoint(
+    bert: BertForSequenceClassification, checkpoint: Path
+) -> None:
+    load = partial(ContextualBertForSequenceClassification.from_bert, checkpoint, schema=SCHEMA)
+    with torch.no_grad():
+        hidden = bert.bert(IDS, attention_mask=MASK).last_hidden_state
+        means = torch.stack([hidden[0].mean(dim=0), hidden[1, :3].mean(dim=0)])
+        found = load(classifier_pooling="mean").eval()(IDS, MASK, CONTEXT).logits
+    torch.testing.assert_close(found, bert.classifier(means), rtol=0, atol=1e-5)
+
+
 def test_another_number_of_labels_needs_a_new_head(checkpoint: Path) -> None:
     load = partial(ContextualBertForSequenceClassification.from_bert, checkpoint, schema=SCHEMA, num_labels=7)
     with pytest.raises(

@@ -71,6 +71,28 @@ def test_all_hidden_states_on_request(batch: dict[str, Any]) -> None:
     torch.testing.assert_close(outputs.logits, model(**batch).logits)
 
 
+@pytest.mark.parametrize("method_name", ["none", "new_position", "global_state_update"])
+def test_the_mean_is_that_of_the_text_alone(method_name: str, batch: dict[str, Any]) -> None:
+    model = model_of(method_name, num_labels=3, classifier_pooling="mean")
+    assert not any("pooler" in name for name, _ in model.named_parameters())  # no weight that nothing trains
+    hidden = model.bert(**batch).last_hidden_state
+    lengths = batch["attention_mask"].sum(dim=1).tolist()
+    assert len(set(lengths)) > 1
+    means = torch.stack([row[:length].mean(dim=0) for row, length in zip(hidden, lengths, strict=True)])
+    found = model(**batch).logits
+    torch.testing.assert_close(found, model.classifier(means))
+    alone = {name: value[:1, : lengths[0]] for name, value in batch.items() if name != "context"}
+    context = {feature: tensor[:1] for feature, tensor in batch["context"].items()}
+    torch.testing.assert_close(model(**alone, context=context).logits, found[:1])
+    del alone["attention_mask"]
+    torch.testing.assert_close(model(**alone, context=context).logits, found[:1])
+
+
+def test_an_unknown_pooling_is_named() -> None:
+    with pytest.raises(ConfigurationError, match=r"classifier_pooling='avg'.*mean"):
+        model_of(num_labels=3, classifier_pooling="avg")
+
+
 def test_grades_are_probabilities_in_order() -> None:
     head = OrdinalClassifier(8, 5)
     hidden = torch.randn(40, 8, generator=torch.Generator().manual_seed(0)) * 30
