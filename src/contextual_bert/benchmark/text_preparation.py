@@ -23,6 +23,7 @@ from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation import EvaluationSettings, has_grades
 from contextual_bert.inference import EncodedTexts, encode_texts, placed
 from contextual_bert.models import ContextualBertProcessor
+from contextual_bert.models.pretrained import pooling_of
 from contextual_bert.training import TextTask
 from contextual_bert.training.recipe import Recipe
 
@@ -58,6 +59,12 @@ class TextPreparation(Prepared):
         return "tags" if pa.types.is_nested(self.table.schema.field(self.task.label).type) else "classification"
 
     @cached_property
+    def pooling(self) -> str:
+        """What the label of a text is read from: unless the recipe says it, what the checkpoint was trained for."""
+        is_known = "classifier_pooling" in self.recipe.model or self.task.is_from_scratch
+        return self.recipe.model.get("classifier_pooling", "cls") if is_known else pooling_of(self.task.checkpoint)
+
+    @cached_property
     def texts(self) -> dict[str, EncodedTexts]:
         """Part -> its texts, encoded, with what became of them; parts without a row are left out."""
         rows = {part: self.split.rows(part) for part in ("train", "validation", "test")}
@@ -84,6 +91,8 @@ class TextPreparation(Prepared):
         if self.labels:
             shown = ", ".join(self.labels[:_NUM_SHOWN]) + (", ..." if len(self.labels) > _NUM_SHOWN else "")
             found.append(f"{len(self.labels)} labels: {shown}")
+        if self.head == "classification" and self.pooling == "mean":
+            found.append("labels are read from the mean over their texts (classifier_pooling='mean')")
         return [*self.split.lines(), *found, *self._known_texts()]
 
     @property

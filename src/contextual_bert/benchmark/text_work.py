@@ -88,7 +88,8 @@ class TextWork:
                 "classifier_pooling says what one label for a whole text is read from, and these texts have "
                 f"{'a label for each word' if head == 'tags' else 'none'}. Leave it out."
             )
-        fields = {**self._label_fields(), **recipe.model}
+        pooling = {"classifier_pooling": self.ready.pooling} if head == "classification" else {}
+        fields = {**self._label_fields(), **pooling, **recipe.model}
         arguments: dict[str, Any] = {"schema": schema, "conditioning": recipe.conditioning, **fields}
         if task.is_from_scratch:
             model: Any = MODELS[head](bert_config(task.checkpoint, **arguments))

@@ -4,12 +4,13 @@ It loads and checks; what makes the start BERT's function is each method's ``sta
 """
 
 import inspect
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
-from transformers.utils import logging
+from transformers.utils import cached_file, logging
 
 from contextual_bert.conditioning import get_method
 from contextual_bert.context import ContextSchema
@@ -135,6 +136,21 @@ def bert_config(
             "num_extra_layers": num_extra_layers,
         },
     )
+
+
+def pooling_of(checkpoint: str | Path) -> str:
+    """How a checkpoint has learned to make one vector of a text: "mean" where sentence-transformers wrote so beside it,
+    "cls", as BERT does, where nothing is written.
+
+    Args:
+        checkpoint: folder or name on the Hub.
+    """
+    try:
+        path = cached_file(str(checkpoint), "1_Pooling/config.json")
+    except OSError:
+        return "cls"
+    is_mean = path is not None and json.loads(Path(path).read_text(encoding="utf-8")).get("pooling_mode_mean_tokens")
+    return "mean" if is_mean else "cls"
 
 
 def load_tokenizer(checkpoint: str | Path) -> PreTrainedTokenizerBase:

@@ -1,6 +1,7 @@
 """Runs on texts: from a table and a checkpoint to a directory that predicts, for every head and baseline."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -192,16 +193,50 @@ def test_a_baseline_that_cannot_do_it_says_so(prepared: dict[str, TextPreparatio
         TextWork(ready).build_model(replace(ready.recipe, conditioning=name))
 
 
-def test_a_label_can_be_read_from_the_mean(prepared: dict[str, TextPreparation], tmp_path: Path) -> None:
-    ready = prepared["classification"]
-    recipe = replace(ready.recipe, conditioning="global_state_update", model={"classifier_pooling": "mean"})
-    run(recipe, tmp_path / "run", preparation=ready, is_quiet=True)
-    again = evaluate_run(tmp_path / "run")
-    assert json.loads(again.report.to_json())["metrics"] == metrics_of(tmp_path / "run")["test"]["metrics"]
-    assert TextPipeline.from_pretrained(tmp_path / "run").model.config.classifier_pooling == "mean"
+@pytest.fixture
+def sentence_checkpoint(checkpoint: Path, tmp_path: Path) -> Path:
+    """The checkpoint as sentence-transformers would save it."""
+    folder = tmp_path / "sentences"
+    shutil.copytree(checkpoint, folder)
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}', encoding="utf-8")
+    return folder
+
+
+def started_from(ready: TextPreparation, checkpoint: Path, model: dict[str, Any]) -> TextPreparation:
+    texts = replace(ready.task, checkpoint=str(checkpoint))
+    return replace(ready, recipe=replace(ready.recipe, texts=texts, conditioning="global_state_update", model=model))
+
+
+def test_a_label_is_read_as_the_checkpoint_was_trained(
+    prepared: dict[str, TextPreparation], sentence_checkpoint: Path, tmp_path: Path
+) -> None:
+    ready, output = started_from(prepared["classification"], sentence_checkpoint, {}), tmp_path / "run"
+    assert "labels are read from the mean over their texts (classifier_pooling='mean')" in ready.lines()
+    run(ready.recipe, output, preparation=ready, is_quiet=True)
+    shutil.rmtree(sentence_checkpoint)
+    again = evaluate_run(output)
+    assert json.loads(again.report.to_json())["metrics"] == metrics_of(output)["test"]["metrics"]
+    assert TextPipeline.from_pretrained(output).model.config.classifier_pooling == "mean"
+
+
+def test_what_a_label_is_read_from_can_be_said(
+    prepared: dict[str, TextPreparation], checkpoint: Path, sentence_checkpoint: Path
+) -> None:
+    mean, first = {"classifier_pooling": "mean"}, {"classifier_pooling": "cls"}
+    for folder, model, expected in (
+        (checkpoint, {}, "cls"),
+        (checkpoint, mean, "mean"),
+        (sentence_checkpoint, first, "cls"),
+    ):
+        ready = started_from(prepared["classification"], folder, model)
+        built: Any = TextWork(ready).build_model(ready.recipe)
+        assert built.config.classifier_pooling == ready.pooling == expected
+        assert any("classifier_pooling" in line for line in ready.lines()) == (expected == "mean")
     for head in ("tags", "masked_lm"):
+        ready = started_from(prepared[head], checkpoint, mean)
         with pytest.raises(ConfigurationError, match=r"classifier_pooling.*Leave it out"):
-            TextWork(prepared[head]).build_model(replace(prepared[head].recipe, model=recipe.model))
+            TextWork(ready).build_model(ready.recipe)
 
 
 def test_new_weights_alone_are_trained(prepared: dict[str, TextPreparation], checkpoint: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from contextual_bert.models import (
     ContextualBertModel,
     ContextualBertProcessor,
 )
+from contextual_bert.models.pretrained import pooling_of
 from contextual_bert.testing import miniature_schema
 from contextual_bert.testing.miniature import RECORDS
 
@@ -46,6 +47,11 @@ def test_the_mean_starts_with_the_function_of_the_checkpoint(
         means = torch.stack([hidden[0].mean(dim=0), hidden[1, :3].mean(dim=0)])
         found = load(classifier_pooling="mean").eval()(IDS, MASK, CONTEXT).logits
     torch.testing.assert_close(found, bert.classifier(means), rtol=0, atol=1e-5)
+
+
+def test_how_a_checkpoint_makes_a_vector_of_a_text(checkpoint: Path, minilm: Path) -> None:
+    assert pooling_of(checkpoint) == "cls"
+    assert pooling_of(minilm) == "mean"
 
 
 def test_another_number_of_labels_needs_a_new_head(checkpoint: Path) -> None:
