@@ -6,8 +6,8 @@ from contextual_bert.baselines.cnn import TextCNN
 from contextual_bert.baselines.crf import LinearChainCRF
 from contextual_bert.baselines.frozen_bert import ConcatText, ConcatWord
 from contextual_bert.baselines.label_shares import LabelShares
+from contextual_bert.baselines.logistic import LogisticClassifier
 from contextual_bert.baselines.ngrams import NgramBag
-from contextual_bert.baselines.tfidf import TfidfClassifier
 
 __all__ = [
     "BagOfItems",
@@ -17,7 +17,7 @@ __all__ = [
     "ConcatWord",
     "LabelShares",
     "LinearChainCRF",
+    "LogisticClassifier",
     "NgramBag",
     "TextCNN",
-    "TfidfClassifier",
 ]

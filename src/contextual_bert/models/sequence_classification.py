@@ -128,7 +128,11 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
             **kwargs,
         )
         hidden = cast(Tensor, outputs.last_hidden_state)
-        pooled = self.bert.pooler(hidden.unsqueeze(1)) if self.bert.pooler is not None else mean(hidden, attention_mask)
+        pooled = (
+            self.bert.pooler(hidden.unsqueeze(1))
+            if self.bert.pooler is not None
+            else mean_of_text(hidden, attention_mask)
+        )
         logits = self.classifier(self.dropout(pooled))
         loss = self._loss(logits, labels, num_items_in_batch) if labels is not None else None
         return classified(outputs, logits, loss)
@@ -185,7 +189,7 @@ class OrdinalClassifier(nn.Module):
         return torch.cat([below[:, :1], between, above[:, -1:]], dim=-1)
 
 
-def mean(hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
+def mean_of_text(hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
     """(batch, length, hidden) -> (batch, hidden): the mean over the positions that are no padding."""
     if attention_mask is None:
         return hidden.mean(dim=1)

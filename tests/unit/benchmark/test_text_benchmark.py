@@ -11,10 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from transformers import BertConfig, BertForSequenceClassification
+import torch
+from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertModel
 
 from contextual_bert import conditioning
 from contextual_bert.benchmark import evaluate_run
+from contextual_bert.benchmark.logistic_runs import LOGISTIC, SentenceVectors
 from contextual_bert.benchmark.tasks import TEXT_TASKS
 from contextual_bert.benchmark.tasks.entities import DOMAINS, FILES, SINGLE
 from contextual_bert.benchmark.tasks.text_benchmark import (
@@ -152,6 +154,8 @@ def test_a_study_has_the_bar_and_resumes(
         "context_popularity": (1, "baseline"),
         "tfidf": (1, "baseline"),
         "tfidf_context": (1, "baseline"),
+        "embeddings": (1, "baseline"),
+        "embeddings_context": (1, "baseline"),
     }
     assert found.labels is not None
     assert "root_mean_squared_error" in found.labels.rows[0].metrics
@@ -166,11 +170,31 @@ def test_a_study_has_the_bar_and_resumes(
     assert f"LAW-XVII; hash {str(data.task.card.data_digest)[:16]}" in page
 
 
+def test_a_vector_of_a_text_is_what_the_checkpoint_was_trained_for(
+    source: Path, tmp_path: Path, checkpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready = study_of("offensiveness", source, tmp_path / "data", checkpoint, rows={"none": 1}).preparation
+    bert, tokenizer = BertModel.from_pretrained(checkpoint).eval(), AutoTokenizer.from_pretrained(checkpoint)
+    texts = ["word1 word2", "word3", "word1 word2", " ".join(f"word{number}" for number in range(9))]
+    for pooling in ("cls", "mean"):
+        own = replace(ready, recipe=replace(ready.recipe, model={"classifier_pooling": pooling}))
+        vectors = SentenceVectors(own)
+        found = vectors.fit(texts).transform(texts)
+        for text, vector in zip(texts, found, strict=True):
+            with torch.no_grad():
+                hidden = bert(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
+            read = hidden.mean(dim=0) if pooling == "mean" else hidden[0]
+            assert vector == pytest.approx((read / read.norm()).numpy(), abs=1e-5)
+        with monkeypatch.context() as patched:
+            patched.setattr(SentenceVectors, "_read", lambda *_: pytest.fail("read again"))
+            assert np.array_equal(vectors.transform(texts[::-1]), found[::-1])
+
+
 def test_rows_are_run_by_name(source: Path, tmp_path: Path, checkpoint: str) -> None:
     data = study_of("offensiveness", source, tmp_path / "data", checkpoint, rows={"none": 1, "popularity": 1})
-    for rows in (["none"], ["none", "tfidf_context"], []):
+    for rows in (["none"], ["none", "tfidf_context"], ["none", "embeddings_context"], []):
         named = run_text_study(data, tmp_path / "runs", rows=rows, num_seeds=1, say=lambda _: None)
-        expected = rows or ["none", "popularity", "tfidf", "tfidf_context"]
+        expected = rows or ["none", "popularity", *LOGISTIC]
         assert [row.name for row in named.comparison.rows] == expected
     against = run_text_study(
         data, tmp_path / "runs", rows=["none", "tfidf"], num_seeds=1, reference="tfidf", say=lambda _: None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from contextual_bert.benchmark.logistic_runs import LOGISTIC, logistic_runs
 from contextual_bert.benchmark.task import TaskCard
 from contextual_bert.benchmark.tasks.text_benchmark import (
     ATTENTION_BIAS,
@@ -21,7 +22,6 @@ from contextual_bert.benchmark.tasks.text_benchmark import (
     TextStudyData,
     required,
 )
-from contextual_bert.benchmark.tfidf_runs import TFIDF, tfidf_run
 from contextual_bert.data import read_table
 from contextual_bert.evaluation import Run
 from contextual_bert.training import TextTask
@@ -99,8 +99,8 @@ def by_reader(table: Path, checkpoint: str) -> Recipe:
 
 
 def baselines(data: TextStudyData, output: Path, rows: ExtraRows) -> list[Run]:
-    """TF-IDF and logistic regression, which cost seconds and are fitted anew."""
-    return [tfidf_run(data.preparation, has_context=TFIDF[name], say=rows.say) for name in rows.names]
+    """Logistic regressions on words and on vectors of texts, which cost seconds and are fitted anew."""
+    return logistic_runs(data.preparation, rows.names, say=rows.say)
 
 
 BY_TEXT = TextBenchmark(
@@ -110,7 +110,7 @@ BY_TEXT = TextBenchmark(
     read=read,
     recipe=by_text,
     sizes=SIZES,
-    extra_rows=tuple(TFIDF),
+    extra_rows=tuple(LOGISTIC),
     extra=baselines,
 )
 BY_READER = TextBenchmark(
@@ -120,6 +120,6 @@ BY_READER = TextBenchmark(
     read=read,
     recipe=by_reader,
     sizes=SIZES_BY_READER,
-    extra_rows=tuple(TFIDF),
+    extra_rows=tuple(LOGISTIC),
     extra=baselines,
 )

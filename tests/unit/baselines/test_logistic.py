@@ -1,4 +1,4 @@
-"""TF-IDF with a logistic regression: the context helps where it matters, and every value it meets is read."""
+"""A logistic regression on TF-IDF or other vectors: the context helps where it matters, and every value it meets is read."""
 
 import datetime
 import sys
@@ -9,8 +9,8 @@ import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from contextual_bert.baselines import TfidfClassifier
-from contextual_bert.baselines.tfidf import ContextColumns
+from contextual_bert.baselines import LogisticClassifier
+from contextual_bert.baselines.logistic import ContextColumns
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError
 
 WORDS = (["awful", "boring"], ["fine", "plain"], ["great", "superb"])
@@ -35,22 +35,37 @@ def draw(num_rows: int, *, seed: int) -> Part:
 TRAINING, VALIDATION, TEST = (draw(rows, seed=seed) for seed, rows in enumerate((300, 100, 200)))
 
 
-def accuracy(model: TfidfClassifier, texts: list[str], labels: np.ndarray, context: pa.Table | None) -> float:
+def accuracy(model: LogisticClassifier, texts: list[str], labels: np.ndarray, context: pa.Table | None) -> float:
     return float(np.mean(model.log_probabilities(texts, context).argmax(axis=1) == labels))
 
 
 @pytest.fixture(scope="module")
-def model() -> TfidfClassifier:
-    return TfidfClassifier(num_labels=4).fit(*TRAINING, validation=VALIDATION)
+def model() -> LogisticClassifier:
+    return LogisticClassifier(num_labels=4).fit(*TRAINING, validation=VALIDATION)
 
 
 def test_the_context_helps_where_it_matters(model):
     texts, labels, context = TEST
-    without = TfidfClassifier(num_labels=4).fit(*TRAINING[:2], validation=(*VALIDATION[:2], None))
+    without = LogisticClassifier(num_labels=4).fit(*TRAINING[:2], validation=(*VALIDATION[:2], None))
     assert accuracy(model, texts, labels, context) > 0.95
     assert 0.3 < accuracy(without, texts, labels, None) < 0.75
     # Without a context in training, none is read later.
     assert np.array_equal(without.log_probabilities(texts, context), without.log_probabilities(texts))
+
+
+def test_vectors_may_come_from_elsewhere():
+    class SaysGood:
+        def fit(self, texts):
+            return self
+
+        def transform(self, texts):
+            return np.array([["great" in text or "superb" in text] for text in texts], dtype=np.float32)
+
+    texts, labels, _ = TRAINING
+    model = LogisticClassifier(num_labels=4, inverse_strengths=(10.0,), vectorizer=SaysGood()).fit(texts, labels)
+    first, again, other = np.exp(model.log_probabilities(["a great film", "a superb film", "a plain film"]))
+    assert np.array_equal(first, again)
+    assert first[2:].sum() > 0.9 > 0.1 > other[3]
 
 
 def test_probabilities_sum_to_one_over_all_labels(model):
@@ -60,7 +75,7 @@ def test_probabilities_sum_to_one_over_all_labels(model):
     # Two labels of five in training: the others are impossible.
     few = np.isin(TRAINING[1], (1, 2))
     texts = [text for text, is_kept in zip(TRAINING[0], few, strict=True) if is_kept]
-    model = TfidfClassifier(num_labels=5, inverse_strengths=(1.0,)).fit(texts, TRAINING[1][few])
+    model = LogisticClassifier(num_labels=5, inverse_strengths=(1.0,)).fit(texts, TRAINING[1][few])
     probabilities = np.exp(model.log_probabilities(["a great film", "an awful film"]))
     assert probabilities.sum(axis=1) == pytest.approx(1.0, abs=1e-12)
     assert (probabilities[:, [0, 3, 4]] == 0).all() and (probabilities[:, [1, 2]] > 0).all()
@@ -71,7 +86,7 @@ def test_without_context_it_is_scikit_learn_s():
     texts, labels, _ = TRAINING
     words = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
     expected = LogisticRegression(C=10.0, max_iter=1000).fit(words.fit_transform(texts), labels)
-    model = TfidfClassifier(num_labels=4, inverse_strengths=(10.0,)).fit(texts, labels)
+    model = LogisticClassifier(num_labels=4, inverse_strengths=(10.0,)).fit(texts, labels)
     found = model.log_probabilities(TEST[0])
     assert np.exp(found) == pytest.approx(expected.predict_proba(words.transform(TEST[0])), abs=1e-9)
 
@@ -87,7 +102,7 @@ def test_unseen_and_missing_values_are_read(model):
 def test_missing_is_a_state_that_is_learned_from():
     readers = pa.table({"reader": ["ann", None] * 20, "age": [20, None] * 20, "blank": ["", None] * 20})
     texts, labels = ["a film"] * 40, np.array([1, 0] * 20)
-    model = TfidfClassifier(num_labels=2, inverse_strengths=(10.0,)).fit(texts, labels, readers)
+    model = LogisticClassifier(num_labels=2, inverse_strengths=(10.0,)).fit(texts, labels, readers)
     assert accuracy(model, texts, labels, readers) == 1.0
 
 
@@ -117,35 +132,35 @@ def test_the_strength_is_chosen_by_cross_entropy_on_the_validation_part(model):
     texts, labels, context = VALIDATION
     losses = {}
     for each in (0.1, 1.0, 10.0, 100.0):
-        alone = TfidfClassifier(num_labels=4, inverse_strengths=(each,)).fit(*TRAINING)
+        alone = LogisticClassifier(num_labels=4, inverse_strengths=(each,)).fit(*TRAINING)
         losses[each] = -alone.log_probabilities(texts, context)[np.arange(len(labels)), labels].mean()
     assert len(set(losses.values())) == 4
     assert model.inverse_strength == min(losses, key=lambda each: losses[each])
     # A strength too weak for labels of pure noise is not taken.
     noise = np.random.default_rng(0).integers(0, 4, 300)
-    chosen = TfidfClassifier(num_labels=4).fit(TRAINING[0], noise, validation=(TRAINING[0], noise[::-1], None))
+    chosen = LogisticClassifier(num_labels=4).fit(TRAINING[0], noise, validation=(TRAINING[0], noise[::-1], None))
     assert chosen.inverse_strength == 0.1
 
 
 def test_a_validation_label_that_training_lacks_is_left_out():
     texts, labels = ["a good film", "a good one", "a bad film", "a bad one"], [0, 0, 1, 1]
     validation = (["a good film", "a new film"], [0, 2], None)
-    assert TfidfClassifier(num_labels=3).fit(texts, labels, validation=validation).inverse_strength == 100.0
+    assert LogisticClassifier(num_labels=3).fit(texts, labels, validation=validation).inverse_strength == 100.0
     with pytest.raises(DataError, match="no label of the validation part"):
-        TfidfClassifier(num_labels=3).fit(texts, labels, validation=(["a new film"], [2], None))
+        LogisticClassifier(num_labels=3).fit(texts, labels, validation=(["a new film"], [2], None))
 
 
 def test_faulty_settings_and_texts_are_refused(model):
     texts, labels, context = TRAINING
     with pytest.raises(ConfigurationError, match="num_labels=1"):
-        TfidfClassifier(num_labels=1)
+        LogisticClassifier(num_labels=1)
     with pytest.raises(ConfigurationError, match=r"inverse_strengths=\(1\.0, 0\.0\)"):
-        TfidfClassifier(num_labels=2, inverse_strengths=(1.0, 0.0))
+        LogisticClassifier(num_labels=2, inverse_strengths=(1.0, 0.0))
     with pytest.raises(ConfigurationError, match="Call fit first"):
-        TfidfClassifier(num_labels=2).log_probabilities(["a film"])
+        LogisticClassifier(num_labels=2).log_probabilities(["a film"])
     with pytest.raises(ConfigurationError, match="no validation part"):
-        TfidfClassifier(num_labels=4).fit(texts, labels)
-    one = TfidfClassifier(num_labels=4, inverse_strengths=(1.0,))
+        LogisticClassifier(num_labels=4).fit(texts, labels)
+    one = LogisticClassifier(num_labels=4, inverse_strengths=(1.0,))
     with pytest.raises(ConfigurationError, match=r"labels have shape \(3,\)"):
         one.fit(texts, labels[:3])
     with pytest.raises(DataError, match="row 1, column 'labels': 4 is no label"):
@@ -167,4 +182,4 @@ def test_faulty_settings_and_texts_are_refused(model):
 def test_it_says_what_it_needs(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'contextual-bert\[text\]'"):
-        TfidfClassifier(num_labels=2)
+        LogisticClassifier(num_labels=2)

@@ -1,7 +1,8 @@
-"""TF-IDF and a logistic regression, with the context beside the words: the bar that every text model must pass.
+"""A logistic regression on vectors of texts, with the context beside them: the bar that every text model must pass.
 
-No torch and no tokenizer: words are what scikit-learn takes for words. It knows neither models nor metrics, and of the
-context only the types of its columns. Paper: not there; Wang and Manning (2012) for word bigrams as a strong baseline.
+No torch and no tokenizer: TF-IDF's words are what scikit-learn takes for words. It knows neither models nor metrics,
+and of the context only the types of its columns. Paper: not there; Wang and Manning (2012) for word bigrams as a strong
+baseline.
 """
 
 from collections.abc import Sequence
@@ -17,22 +18,22 @@ from contextual_bert.context import Categorical, canonical_array
 from contextual_bert.context.columns import encode_column, to_numbers
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError, did_you_mean
 
-INVERSE_STRENGTHS = (0.1, 1.0, 10.0, 100.0)
+INVERSE_STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 MAX_STEPS = 1000  # of the optimiser; scikit-learn's 100 are too few for many n-grams
 
 LabelledTexts = tuple[Sequence[str], ArrayLike, pa.Table | None]
 
 
-class TfidfClassifier:
-    """A label for a text from its words and word pairs, weighted by TF-IDF, and from the context.
+class LogisticClassifier:
+    """A label for a text from a vector of it, TF-IDF unless another is given, and from the context.
 
     Formula:
-        logits = W [tf-idf(text) ; c] + b;  (W, b) = argmin of the sum of cross-entropies + |W|^2 / (2 C)
+        logits = W [v(text) ; c] + b;  (W, b) = argmin of the sum of cross-entropies + |W|^2 / (2 C)
 
     Symbols:
-        tf-idf with 1 + log of the counts, rows of length 1; C inverse strength of the regularisation; c the context: of
-        each column of text one component a value and one for "missing"; each number standardised, 0 where it is
-        missing, and a component that says so.
+        v by default TF-IDF of words and word pairs, with 1 + log of the counts, rows of length 1; C inverse strength of
+        the regularisation; c the context: of each column of text one component a value and one for "missing"; each
+        number standardised, 0 where it is missing, and a component that says so.
 
     Shapes:
         texts (rows,); labels (rows,) whole numbers from 0; log-probabilities (rows, num_labels) float64.
@@ -40,6 +41,8 @@ class TfidfClassifier:
     Args:
         num_labels: labels; one that does not occur in training has the probability 0.
         inverse_strengths: values of C to choose from on the validation part; one value needs none.
+        vectorizer: what makes v of texts, with scikit-learn's ``fit`` and ``transform``; None: TF-IDF. Rows of length 1
+            suit the one strength for text and context.
 
     Raises:
         ConfigurationError: scikit-learn is not installed; fewer than two labels; a strength that is not positive.
@@ -52,24 +55,27 @@ class TfidfClassifier:
 
     Example:
         >>> texts, labels = ["a good coat", "good", "a bad coat", "bad"], [1, 1, 0, 0]
-        >>> model = TfidfClassifier(num_labels=2, inverse_strengths=(1.0,)).fit(texts, labels)
+        >>> model = LogisticClassifier(num_labels=2, inverse_strengths=(1.0,)).fit(texts, labels)
         >>> model.log_probabilities(["bad coats", "good coats"]).argmax(axis=1).tolist()
         [0, 1]
     """
 
-    def __init__(self, *, num_labels: int, inverse_strengths: Sequence[float] = INVERSE_STRENGTHS) -> None:
+    def __init__(
+        self, *, num_labels: int, inverse_strengths: Sequence[float] = INVERSE_STRENGTHS, vectorizer: Any = None
+    ) -> None:
         try:
             from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415  (an optional extra)
             from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
         except ImportError as error:
-            message = "TfidfClassifier needs scikit-learn. Install it: pip install 'contextual-bert[text]'."
+            message = "LogisticClassifier needs scikit-learn. Install it: pip install 'contextual-bert[text]'."
             raise ConfigurationError(message) from error
         if num_labels < 2:
             raise ConfigurationError(f"num_labels={num_labels}: give 2 or more.")
         if not inverse_strengths or min(inverse_strengths) <= 0:
             raise ConfigurationError(f"inverse_strengths={tuple(inverse_strengths)}: give one or more, each above 0.")
         self.num_labels = num_labels
-        self.words = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
+        is_given = vectorizer is not None
+        self.vectorizer = vectorizer if is_given else TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
         self.candidates = [LogisticRegression(C=each, max_iter=MAX_STEPS) for each in inverse_strengths]
         self.columns: ContextColumns | None = None
         self.chosen: Any = None
@@ -104,7 +110,7 @@ class TfidfClassifier:
         if len(np.unique(targets)) < 2:
             raise DataError("all texts have the same label", fix="Give texts of two labels or more to learn from.")
         try:
-            self.words.fit(texts)
+            self.vectorizer.fit(texts)
         except ValueError as error:
             fix = "Give more texts: words and word pairs count from their second text on."
             raise DataError(f"no word can be learned: {error}", fix=fix) from error
@@ -138,13 +144,13 @@ class TfidfClassifier:
         return found
 
     def _inputs(self, texts: Sequence[str], context: pa.Table | None) -> Any:
-        words = self.words.transform(texts)
+        vectors = sparse.csr_matrix(self.vectorizer.transform(texts))
         if self.columns is None:
-            return words
+            return vectors
         if context is None or context.num_rows != len(texts):
             given = "none" if context is None else f"{context.num_rows:,} rows"
             raise ConfigurationError(f"{len(texts):,} texts need a context of as many rows; {given} came.")
-        return sparse.hstack([words, self.columns.encode(context)], format="csr")
+        return sparse.hstack([vectors, self.columns.encode(context)], format="csr")
 
     def _targets(self, labels: ArrayLike, texts: Sequence[str]) -> NDArray[np.int64]:
         targets = np.asarray(labels)
@@ -161,7 +167,7 @@ class TfidfClassifier:
 
     def _fitted(self) -> Any:
         if self.chosen is None:
-            raise ConfigurationError("This TfidfClassifier has learned nothing yet. Call fit first.")
+            raise ConfigurationError("This LogisticClassifier has learned nothing yet. Call fit first.")
         return self.chosen
 
 

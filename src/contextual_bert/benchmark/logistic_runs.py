@@ -1,0 +1,122 @@
+"""Logistic regressions as rows of a study on texts: the bar that every model has to clear. One fit, no seeds.
+
+They read what the models read: the same texts, split and context, and the strength of the regularisation is chosen on
+the same validation part. ``tfidf`` reads words, ``embeddings`` a vector of the text by the checkpoint as it is, which
+nothing trains.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from contextual_bert.baselines import LogisticClassifier
+from contextual_bert.benchmark.reporting import cluster_numbers
+from contextual_bert.benchmark.text_preparation import TextPreparation
+from contextual_bert.evaluation import LabelledRows, Run, Scores
+from contextual_bert.inference import encode_texts
+from contextual_bert.inference.scoring import to_device
+from contextual_bert.models import ContextualBertModel, ContextualBertProcessor, rank_labels
+from contextual_bert.models.sequence_classification import mean_of_text
+from contextual_bert.training.arguments import chosen_device
+from contextual_bert.training.progress import counting
+
+# Row -> whether it has the context.
+LOGISTIC: Mapping[str, bool] = {
+    "tfidf": False,
+    "tfidf_context": True,
+    "embeddings": False,
+    "embeddings_context": True,
+}
+_BATCH_SIZE = 64
+
+
+class SentenceVectors:
+    """Vectors of texts by a BERT that stays as it is, in the place of a vectoriser of scikit-learn.
+
+    Formula:
+        v = z / |z|;  z the mean of the last block over the text where the checkpoint was trained for that, otherwise
+        its first position
+
+    Shapes:
+        texts (rows,) -> (rows, hidden) float32.
+
+    Args:
+        ready: whose checkpoint it is, and how its texts are cut. A text that was met before is not read again.
+
+    Reference:
+        Reimers and Gurevych (2019), "Sentence-BERT", section 3.
+    """
+
+    def __init__(self, ready: TextPreparation) -> None:
+        self.task, self.pooling = ready.task, ready.pooling
+        self.device = chosen_device(ready.recipe.device)
+        self.known: dict[str, NDArray[np.float32]] = {}
+
+    def fit(self, texts: Sequence[str]) -> Self:
+        """Nothing is learned."""
+        return self
+
+    def transform(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """A row a text."""
+        new = sorted({*texts} - {*self.known})
+        if new:
+            self.known.update(zip(new, self._read(new), strict=True))
+        return np.stack([self.known[text] for text in texts])
+
+    @torch.no_grad()
+    def _read(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        checkpoint, cut = self.task.checkpoint, {"max_length": self.task.max_length, "truncation": self.task.truncation}
+        model = ContextualBertModel.from_bert(checkpoint, conditioning="none").eval().to(self.device)
+        processor, table = ContextualBertProcessor.from_bert(checkpoint), pa.table({"text": texts})
+        dataset = encode_texts(table, processor, text="text", **cut).dataset
+        found = np.empty((len(texts), model.config.hidden_size), dtype=np.float32)
+        order = dataset.sizes.argsort(stable=True)  # texts of one length beside each other, so that none is padded much
+        with counting("vectors of texts") as progress:
+            for start in range(0, len(order), _BATCH_SIZE):
+                chosen = order[start : start + _BATCH_SIZE]
+                inputs = to_device(dataset.__getitems__(chosen), self.device)
+                hidden = model(**inputs).last_hidden_state
+                vectors = mean_of_text(hidden, inputs["attention_mask"]) if self.pooling == "mean" else hidden[:, 0]
+                found[chosen.numpy()] = functional.normalize(vectors, dim=-1).cpu().numpy()
+                if progress is not None:
+                    progress(start + len(chosen), len(order))
+        return found
+
+
+def logistic_runs(ready: TextPreparation, names: Sequence[str], *, say: Callable[[str], None] = print) -> list[Run]:
+    """The rows of these names.
+
+    Args:
+        ready: the data, with one label a text.
+        names: of ``LOGISTIC``.
+        say: where sentences about the progress go.
+    """
+    vectors = SentenceVectors(ready)
+    return [_run(name, ready, vectorizer=vectors if name.startswith("embeddings") else None, say=say) for name in names]
+
+
+def _run(name: str, ready: TextPreparation, *, vectorizer: Any, say: Callable[[str], None]) -> Run:
+    say(f"{name}: fitting")
+    schema, task = ready.processor.schema, ready.task
+    context = [*schema.names] if LOGISTIC[name] and schema is not None else []
+    parts: dict[str, tuple[list[str], np.ndarray, pa.Table | None]] = {}
+    for part in ("train", "validation", "test"):
+        table = ready.table.take(pa.array(ready.split.rows(part)))
+        labels: Any = ready.datasets[part].labels
+        texts = table.column(task.text).to_pylist()
+        parts[part] = (texts, labels.numpy(), table.select(context) if context else None)
+    model = LogisticClassifier(num_labels=len(ready.labels), vectorizer=vectorizer)
+    model.fit(*parts["train"], validation=parts["validation"])
+    texts, true, attributes = parts["test"]
+    shares = model.log_probabilities(texts, attributes)
+    ranks = rank_labels(torch.from_numpy(shares), torch.from_numpy(true))
+    rows = ready.split.rows("test")
+    place = np.zeros(len(rows), dtype=np.int64)
+    scores = Scores(rows, place, *(column.numpy() for column in ranks))
+    labelled = LabelledRows(rows, place, predicted=shares.argmax(axis=1), true=true, names=ready.labels)
+    return Run(name, 0, scores, cluster_numbers(ready, "test", rows), role="baseline", labelled=labelled)
