@@ -1,4 +1,4 @@
-"""A logistic regression on TF-IDF or other vectors: the context helps where it matters, and every value it meets is read."""
+"""A logistic regression on texts: the context helps where it matters, and every value it meets is read."""
 
 import datetime
 import sys
