@@ -99,7 +99,7 @@ def by_reader(table: Path, checkpoint: str) -> Recipe:
 
 
 def baselines(data: TextStudyData, output: Path, rows: ExtraRows) -> list[Run]:
-    """Logistic regressions on words and on vectors of texts, which cost seconds and are fitted anew."""
+    """Logistic regressions on words and on vectors of texts, which are fitted anew each time."""
     return logistic_runs(data.preparation, rows.names, say=rows.say)
 
 
