@@ -6,7 +6,7 @@ nothing trains.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -70,10 +70,15 @@ class SentenceVectors:
 
     @torch.no_grad()
     def _read(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        checkpoint, cut = self.task.checkpoint, {"max_length": self.task.max_length, "truncation": self.task.truncation}
-        model = ContextualBertModel.from_bert(checkpoint, conditioning="none").eval().to(self.device)
-        processor, table = ContextualBertProcessor.from_bert(checkpoint), pa.table({"text": texts})
-        dataset = encode_texts(table, processor, text="text", **cut).dataset
+        model: Any = ContextualBertModel.from_bert(self.task.checkpoint, conditioning="none")
+        model.eval().to(self.device)
+        dataset = encode_texts(
+            pa.table({"text": texts}),
+            ContextualBertProcessor.from_bert(self.task.checkpoint),
+            text="text",
+            max_length=self.task.max_length,
+            truncation=cast(Any, self.task.truncation),
+        ).dataset
         found = np.empty((len(texts), model.config.hidden_size), dtype=np.float32)
         order = dataset.sizes.argsort(stable=True)  # texts of one length beside each other, so that none is padded much
         with counting("vectors of texts") as progress:

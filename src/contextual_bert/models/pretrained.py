@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
-from transformers.utils import cached_file, logging
+from transformers.utils import logging
+from transformers.utils.hub import cached_file
 
 from contextual_bert.conditioning import get_method
 from contextual_bert.context import ContextSchema
