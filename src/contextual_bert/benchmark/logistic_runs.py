@@ -25,12 +25,12 @@ from contextual_bert.models.sequence_classification import mean_of_text
 from contextual_bert.training.arguments import chosen_device
 from contextual_bert.training.progress import counting
 
-# Row -> whether it has the context.
-LOGISTIC: Mapping[str, bool] = {
-    "tfidf": False,
-    "tfidf_context": True,
-    "embeddings": False,
-    "embeddings_context": True,
+# Row -> what it reads.
+LOGISTIC: Mapping[str, frozenset[str]] = {
+    "tfidf": frozenset({"words"}),
+    "tfidf_context": frozenset({"words", "context"}),
+    "embeddings": frozenset({"embeddings"}),
+    "embeddings_context": frozenset({"embeddings", "context"}),
 }
 _BATCH_SIZE = 64
 
@@ -102,13 +102,15 @@ def logistic_runs(ready: TextPreparation, names: Sequence[str], *, say: Callable
         say: where sentences about the progress go.
     """
     vectors = SentenceVectors(ready)
-    return [_run(name, ready, vectorizer=vectors if name.startswith("embeddings") else None, say=say) for name in names]
+    return [
+        _run(name, ready, vectorizer=vectors if "embeddings" in LOGISTIC[name] else None, say=say) for name in names
+    ]
 
 
 def _run(name: str, ready: TextPreparation, *, vectorizer: Any, say: Callable[[str], None]) -> Run:
     say(f"{name}: fitting")
     schema, task = ready.processor.schema, ready.task
-    context = [*schema.names] if LOGISTIC[name] and schema is not None else []
+    context = [*schema.names] if "context" in LOGISTIC[name] and schema is not None else []
     parts: dict[str, tuple[list[str], np.ndarray, pa.Table | None]] = {}
     for part in ("train", "validation", "test"):
         table = ready.table.take(pa.array(ready.split.rows(part)))

@@ -61,8 +61,8 @@ class TextPreparation(Prepared):
     @cached_property
     def pooling(self) -> str:
         """What the label of a text is read from: unless the recipe says it, what the checkpoint was trained for."""
-        is_known = "classifier_pooling" in self.recipe.model or self.task.is_from_scratch
-        return self.recipe.model.get("classifier_pooling", "cls") if is_known else pooling_of(self.task.checkpoint)
+        learned = "cls" if self.task.is_from_scratch else pooling_of(self.task.checkpoint)
+        return self.recipe.model.get("classifier_pooling", learned)
 
     @cached_property
     def texts(self) -> dict[str, EncodedTexts]:

@@ -114,8 +114,8 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
     ) -> ContextualClassifierOutput:
         num_items_in_batch = kwargs.pop("num_items_in_batch", None)
         given = cast(Tensor, input_ids if input_ids is not None else inputs_embeds)
-        has_pooler = self.bert.pooler is not None
-        first = torch.arange(given.shape[0], device=given.device) * given.shape[1] if has_pooler else None
+        pooler: Any = self.bert.pooler
+        first = torch.arange(given.shape[0], device=given.device) * given.shape[1] if pooler is not None else None
         outputs: ContextualBertModelOutput = self.bert(
             input_ids,
             attention_mask,
@@ -128,11 +128,7 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
             **kwargs,
         )
         hidden = cast(Tensor, outputs.last_hidden_state)
-        pooled = (
-            self.bert.pooler(hidden.unsqueeze(1))
-            if self.bert.pooler is not None
-            else mean_of_text(hidden, attention_mask)
-        )
+        pooled = mean_of_text(hidden, attention_mask) if pooler is None else pooler(hidden.unsqueeze(1))
         logits = self.classifier(self.dropout(pooled))
         loss = self._loss(logits, labels, num_items_in_batch) if labels is not None else None
         return classified(outputs, logits, loss)
