@@ -229,6 +229,26 @@ def test_the_wishes_become_constraints(page: Page) -> None:
     expect(page.locator(".empty")).to_contain_text("max_price")
 
 
+def test_a_query_is_given_up_with_the_change_that_overtakes_it(page: Page) -> None:
+    """Its answer would else be shown as that to the change, which is asked for a moment later."""
+    price = page.get_by_label("Price, at most")
+    page.clock.install()
+    page.clock.pause_at(time.time() + 60)
+    page.route("**/v1/complete?*", lambda _: None)
+    with page.expect_request("**/v1/complete?*"):
+        price.fill("60")
+        page.clock.run_for(1_000)
+    with page.expect_event("requestfailed"):
+        price.fill("50")
+    expect(page.locator("#results")).to_have_attribute("aria-busy", "true")
+    page.unroute("**/v1/complete?*")
+    page.clock.run_for(1_000)
+    settled(page)
+    prices = [float(each) for each in page.locator(".proposals .price").all_inner_texts()]
+    assert prices
+    assert max(prices) <= 50
+
+
 def test_a_proposal_is_taken_and_the_set_starts_over(page: Page) -> None:
     first = proposals(page)[0]
     page.get_by_role("button", name=f"Take {first} for blank 1").click()

@@ -44,9 +44,8 @@ function queryFor(person) {
   return query;
 }
 
-// Ask for what the page shows; an answer that is overtaken is dropped.
+// Ask for what the page shows.
 async function refresh() {
-  asked?.abort();
   const mine = (asked = new AbortController());
   const status = find("status");
   if (!blanks().length) {
@@ -86,8 +85,9 @@ async function refresh() {
 
 const refreshLater = later(refresh, 120);
 
-// From the change on, and not from the request on: what is shown is out of date.
+// From the change on, and not from the request on: what is shown is out of date, and an answer on its way will be.
 function soon() {
+  asked?.abort();
   markBusy(true);
   refreshLater();
 }
