@@ -21,7 +21,7 @@ from contextual_bert.errors import ConfigurationError, DataError, SchemaError, d
 INVERSE_STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 MAX_STEPS = 1000  # of the optimiser; scikit-learn's 100 are too few for many n-grams
 
-LabelledTexts = tuple[Sequence[str], ArrayLike, pa.Table | None]
+LabelledPart = tuple[Sequence[str], ArrayLike, pa.Table | None]
 
 
 class LogisticClassifier:
@@ -91,7 +91,7 @@ class LogisticClassifier:
         labels: ArrayLike,
         context: pa.Table | None = None,
         *,
-        validation: LabelledTexts | None = None,
+        validation: LabelledPart | None = None,
     ) -> Self:
         """Learn from labelled texts; without a context, none is read later either.
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from contextual_bert.baselines import LogisticClassifier
+from contextual_bert.baselines.logistic import LabelledPart
 from contextual_bert.benchmark.reporting import cluster_numbers
 from contextual_bert.benchmark.text_preparation import TextPreparation
 from contextual_bert.evaluation import LabelledRows, Run, Scores
@@ -102,21 +103,32 @@ def logistic_runs(ready: TextPreparation, names: Sequence[str], *, say: Callable
         say: where sentences about the progress go.
     """
     vectors = SentenceVectors(ready)
+    schema = ready.processor.schema
+    context = [] if schema is None else [*schema.names]
+    parts = {part: _labelled(ready, part, context) for part in ("train", "validation", "test")}
     return [
-        _run(name, ready, vectorizer=vectors if "embeddings" in LOGISTIC[name] else None, say=say) for name in names
+        _run(name, ready, parts, vectorizer=vectors if "embeddings" in LOGISTIC[name] else None, say=say)
+        for name in names
     ]
 
 
-def _run(name: str, ready: TextPreparation, *, vectorizer: Any, say: Callable[[str], None]) -> Run:
+def _labelled(ready: TextPreparation, part: str, context: Sequence[str]) -> LabelledPart:
+    table = ready.table.take(pa.array(ready.split.rows(part)))
+    labels: Any = ready.datasets[part].labels
+    return table.column(ready.task.text).to_pylist(), labels.numpy(), table.select(context) if context else None
+
+
+def _run(
+    name: str,
+    ready: TextPreparation,
+    parts: Mapping[str, LabelledPart],
+    *,
+    vectorizer: Any,
+    say: Callable[[str], None],
+) -> Run:
     say(f"{name}: fitting")
-    schema, task = ready.processor.schema, ready.task
-    context = [*schema.names] if "context" in LOGISTIC[name] and schema is not None else []
-    parts: dict[str, tuple[list[str], np.ndarray, pa.Table | None]] = {}
-    for part in ("train", "validation", "test"):
-        table = ready.table.take(pa.array(ready.split.rows(part)))
-        labels: Any = ready.datasets[part].labels
-        texts = table.column(task.text).to_pylist()
-        parts[part] = (texts, labels.numpy(), table.select(context) if context else None)
+    if "context" not in LOGISTIC[name]:
+        parts = {part: (texts, labels, None) for part, (texts, labels, _) in parts.items()}
     model = LogisticClassifier(num_labels=len(ready.labels), vectorizer=vectorizer)
     model.fit(*parts["train"], validation=parts["validation"])
     texts, true, attributes = parts["test"]

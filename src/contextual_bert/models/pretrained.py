@@ -145,13 +145,24 @@ def pooling_of(checkpoint: str | Path) -> str:
 
     Args:
         checkpoint: folder or name on the Hub.
+
+    Raises:
+        CheckpointError: what is written there is no JSON object.
     """
     try:
         path = cached_file(str(checkpoint), "1_Pooling/config.json")
     except OSError:
         return "cls"
-    is_mean = path is not None and json.loads(Path(path).read_text(encoding="utf-8")).get("pooling_mode_mean_tokens")
-    return "mean" if is_mean else "cls"
+    if path is None:
+        return "cls"
+    try:
+        modes = dict(json.loads(Path(path).read_text(encoding="utf-8")))
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{path} is no JSON object ({error}); it says how the checkpoint makes one vector of a text. Mend it, or "
+            "remove it: a label is then read from the first position."
+        ) from error
+    return "mean" if modes.get("pooling_mode_mean_tokens") else "cls"
 
 
 def load_tokenizer(checkpoint: str | Path) -> PreTrainedTokenizerBase:

@@ -10,7 +10,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from contextual_bert.baselines import LogisticClassifier
-from contextual_bert.baselines.logistic import ContextColumns
+from contextual_bert.baselines.logistic import INVERSE_STRENGTHS, ContextColumns
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError
 
 WORDS = (["awful", "boring"], ["fine", "plain"], ["great", "superb"])
@@ -131,10 +131,10 @@ def test_dates_truth_values_and_codes_as_text_are_categories():
 def test_the_strength_is_chosen_by_cross_entropy_on_the_validation_part(model):
     texts, labels, context = VALIDATION
     losses = {}
-    for each in (0.1, 1.0, 10.0, 100.0):
+    for each in INVERSE_STRENGTHS:
         alone = LogisticClassifier(num_labels=4, inverse_strengths=(each,)).fit(*TRAINING)
         losses[each] = -alone.log_probabilities(texts, context)[np.arange(len(labels)), labels].mean()
-    assert len(set(losses.values())) == 4
+    assert len(set(losses.values())) == len(INVERSE_STRENGTHS)
     assert model.inverse_strength == min(losses, key=lambda each: losses[each])
     # A strength too weak for labels of pure noise is not taken.
     noise = np.random.default_rng(0).integers(0, 4, 300)

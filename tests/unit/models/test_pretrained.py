@@ -54,6 +54,14 @@ def test_how_a_checkpoint_makes_a_vector_of_a_text(checkpoint: Path, minilm: Pat
     assert pooling_of(minilm) == "mean"
 
 
+@pytest.mark.parametrize("content", ["{", "[1]", "7"])
+def test_a_pooling_that_cannot_be_read_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "1_Pooling").mkdir()
+    (tmp_path / "1_Pooling" / "config.json").write_text(content, encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"1_Pooling/config\.json is no JSON object"):
+        pooling_of(tmp_path)
+
+
 def test_another_number_of_labels_needs_a_new_head(checkpoint: Path) -> None:
     load = partial(ContextualBertForSequenceClassification.from_bert, checkpoint, schema=SCHEMA, num_labels=7)
     with pytest.raises(
