@@ -131,7 +131,8 @@ def _run(
         parts = {part: (texts, labels, None) for part, (texts, labels, _) in parts.items()}
     model = LogisticClassifier(num_labels=len(ready.labels), vectorizer=vectorizer)
     model.fit(*parts["train"], validation=parts["validation"])
-    texts, true, attributes = parts["test"]
+    texts, labels, attributes = parts["test"]
+    true = np.asarray(labels)
     shares = model.log_probabilities(texts, attributes)
     ranks = rank_labels(torch.from_numpy(shares), torch.from_numpy(true))
     rows = ready.split.rows("test")
