@@ -3,6 +3,8 @@
 It knows neither features nor items, only the context vector. Paper: section 3, "Global State", equation 1, Figure 1.
 """
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -61,6 +63,12 @@ class GlobalStateSlot(StateSlot):
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         self.context = FeedForward(sizes.context_size, sizes.hidden_size, sizes.hidden_size)
+
+    def start_as_bert(self) -> None:
+        """The blocks read nothing at first; what they will read differs between contexts as much as c does."""
+        first, _, second = (cast(nn.Linear, each) for each in self.context)
+        nn.init.kaiming_normal_(first.weight, nonlinearity="relu")
+        nn.init.kaiming_normal_(second.weight, nonlinearity="linear")
 
     def initial(self, context: ContextEmbedding) -> Tensor:
         return self.context(context.vector)

@@ -67,6 +67,9 @@ class StateSlot(nn.Module):
         if "transition" in vars(cls) and "reads_sequence" not in vars(cls):
             cls.reads_sequence = True
 
+    def start_as_bert(self) -> None:
+        """Leave what the blocks compute as it is; called once, with BERT's weights in place."""
+
     def initial(self, context: ContextEmbedding) -> Tensor:
         """The state that the first block reads, (batch, ...)."""
         raise NotImplementedError
@@ -139,6 +142,7 @@ class ConditioningMethod:
         has_context: False for the control that takes none.
         num_extra_layers: blocks that ``from_bert`` puts on top of those of a checkpoint, unless it is told otherwise.
         keeps_bert: whether a model that starts from a BERT checkpoint computes at first what that BERT computes.
+        has_unit_context: whether the features' embeddings then start with variance 1.
 
     Example:
         >>> class Silent(ConditioningMethod):
@@ -151,6 +155,7 @@ class ConditioningMethod:
     label: ClassVar[str] = ""
     has_context: ClassVar[bool] = True
     keeps_bert: ClassVar[bool] = False
+    has_unit_context: ClassVar[bool] = True
     num_extra_layers: ClassVar[int] = 0
 
     def state(self, sizes: Sizes) -> StateSlot | None:

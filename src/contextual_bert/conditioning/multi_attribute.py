@@ -53,6 +53,7 @@ class MultiAttribute(ConditioningMethod):
     name = "multi_attribute"
     label = "[MA]"
     num_extra_layers = 6
+    has_unit_context = False
 
     def state(self, sizes: Sizes) -> StateSlot:
         return AttributeState(sizes)

@@ -81,6 +81,18 @@ class ContextEncoder(nn.Module):
         )
         return ContextEmbedding(vector=torch.cat(embedded, dim=-1), features=embedded)
 
+    @torch.no_grad()
+    def draw_at_unit_scale(self) -> None:
+        """Draw the embeddings anew so that their components have variance 1; a projected one, where its vector's have.
+
+        For a pretrained BERT, beside whose states normal 0.02 says nothing for long (docs/decisions/011).
+        """
+        for module in self.modules():
+            if isinstance(module, nn.Embedding):
+                module.reset_parameters()
+            elif isinstance(module, nn.Linear):
+                nn.init.kaiming_normal_(module.weight, nonlinearity="linear")
+
     def missing(self, num_rows: int) -> dict[str, Tensor]:
         """The context of rows of which nothing is known: every feature in its state `missing`."""
         device = next(self.parameters()).device

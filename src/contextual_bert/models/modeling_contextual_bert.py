@@ -32,7 +32,7 @@ from transformers.models.bert.modeling_bert import (
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from contextual_bert.conditioning import get_method
+from contextual_bert.conditioning import StateSlot, get_method
 from contextual_bert.context import ContextEmbedding, ContextEncoder, ContextSchema
 from contextual_bert.context.encoder import MeanEmbedding, ValueEmbedding
 from contextual_bert.errors import ConfigurationError
@@ -281,6 +281,10 @@ class ContextualBertPreTrainedModel(BertPreTrainedModel):
     def start_as_bert(self) -> None:
         """Set the method's weights so that they leave BERT's function as it is, where the method can."""
         for module in self.modules():
+            if isinstance(module, ContextEncoder) and get_method(self.config.conditioning).has_unit_context:
+                module.draw_at_unit_scale()
+            if isinstance(module, StateSlot):
+                module.start_as_bert()
             if isinstance(module, ContextualBertLayer) and module.conditioning is not None:
                 module.conditioning.start_as_bert(module.attention.output.LayerNorm)
             if isinstance(module, ContextualBertModel) and module.conditioning is not None:

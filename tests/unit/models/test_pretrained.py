@@ -3,7 +3,7 @@
 import json
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, BertForSequenceClassification, BertModel, GPT2Config
 
 from contextual_bert.conditioning import METHODS, get_method
-from contextual_bert.context import encode_records
+from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector, encode_records
 from contextual_bert.errors import CheckpointError, ConfigurationError
 from contextual_bert.models import (
     ContextualBertForMaskedLM,
@@ -118,6 +118,46 @@ def test_the_context_is_learned_from_there(method_name: str, checkpoint: Path) -
     other = {feature: tensor.flip(0) for feature, tensor in CONTEXT.items()}
     model.eval()
     assert not torch.equal(model(IDS, MASK, CONTEXT).logits, model(IDS, MASK, other).logits)
+
+
+@pytest.mark.parametrize("method_name", ["global_state", "global_state_update", "state_flow", "film"])
+def test_the_state_tells_contexts_apart_and_does_so_when_its_biases_have_moved(method_name: str, minilm: Path) -> None:
+    """As far as a hundred steps of AdamW at 2e-4 move them, and the same for every context."""
+    torch.manual_seed(0)
+    schema = ContextSchema(features=tuple(Categorical(name=name, values=tuple("abcdefgh")) for name in "xyz"))
+    model = ContextualBertModel.from_bert(minilm, schema=schema, conditioning=method_name)
+    slot: Any = model.encoder.conditioning
+    with torch.no_grad():
+        for name, weight in slot.named_parameters():
+            if name.endswith("bias"):
+                weight.add_(0.02 * torch.randn_like(weight).sign())
+        state = slot.initial(model.context_encoder({name: torch.randint(2, 10, (200,)) for name in "xyz"}))
+        states = [state]
+        if method_name == "global_state_update":
+            for layer in range(model.config.num_hidden_layers - 1):
+                states.append(slot.transition(layer, states[-1], None, None))
+    for each in states:
+        assert 0.5 < float(each.square().mean().sqrt()) < 2
+        assert float(each.var(dim=0).sum()) > 0.5 * float(each.square().mean(dim=0).sum())
+
+
+def test_every_kind_of_feature_starts_equally_loud(checkpoint: Path) -> None:
+    torch.manual_seed(0)
+    sizes = {"embedding_size": 64}
+    schema = ContextSchema(
+        features=(
+            Categorical(name="sex", values=("f", "m"), **sizes),
+            Numerical(name="age", edges=(20.0, 40.0), **sizes),
+            MultiCategorical(name="brands", values=("a", "b"), **sizes),
+            Vector(name="style", size=16, **sizes),
+        )
+    )
+    records = [{"sex": "f", "age": 30, "brands": ["b"], "style": torch.randn(16).tolist()}, {}]
+    context = encode_records(schema, records).tensors
+    for method_name, scale in (("concat", 1.0), ("multi_attribute", 0.02)):
+        model = ContextualBertModel.from_bert(checkpoint, schema=schema, conditioning=method_name)
+        for feature in cast(Any, model.context_encoder)(context).features[: 4 if scale == 1 else 3]:
+            assert 0.6 * scale < float(feature.detach().std(dim=1).min()) < 1.6 * scale
 
 
 def test_saved_and_loaded_it_stays_what_it_was(checkpoint: Path, tmp_path: Path) -> None:
