@@ -37,8 +37,8 @@ class MultiAttribute(ConditioningMethod):
     Relation to its siblings:
         The others add the context to the sequence or put it beside it; here it multiplies, inside the attention. On a
         pretrained BERT only ``num_extra_layers`` new blocks on top do so; from scratch all blocks do. A feature
-        whose embedding has not the model's width is mapped to it; the paper gives it that width. With
-        ``has_attribute_values=False`` V_m = T W_v,m: the paper's control "BERT Attention (bias)".
+        whose embedding has not the model's width is mapped to it and keeps its scale; the paper gives it that width.
+        With ``has_attribute_values=False`` V_m = T W_v,m: the paper's control "BERT Attention (bias)".
 
     Reference:
         Zhang et al. (2021), "MA-BERT: Learning Representation by Incorporating Multi-Attribute Knowledge in
@@ -74,7 +74,7 @@ class AttributeState(StateSlot):
         super().__init__()
         self.starts_at_one = sizes.attribute_start == "ones"
         self.attributes = nn.ModuleList(
-            nn.Identity() if size == sizes.hidden_size else nn.Linear(size, sizes.hidden_size, bias=False)
+            nn.Identity() if size == sizes.hidden_size else ToModelWidth(size, sizes.hidden_size, bias=False)
             for size in sizes.feature_sizes
         )
 
@@ -82,6 +82,14 @@ class AttributeState(StateSlot):
         vectors = [attribute(feature) for attribute, feature in zip(self.attributes, context.features, strict=True)]
         state = torch.stack(vectors, dim=1)
         return 1 + state if self.starts_at_one else state
+
+
+class ToModelWidth(nn.Linear):
+    """Maps a feature's embedding to the model's width. What comes out starts with the scale of what goes in."""
+
+    def initialise(self, initializer_range: float) -> None:
+        """Variance 1 / fan-in, whatever scale the other weights start with (He et al. 2015)."""
+        nn.init.kaiming_normal_(self.weight, nonlinearity="linear")
 
 
 class MultiAttributeAttention(BlockSlot):

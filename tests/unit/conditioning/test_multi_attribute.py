@@ -80,9 +80,11 @@ def test_one_attribute_of_ones_is_bert() -> None:
 @pytest.mark.parametrize(
     ("start", "center", "spread"), [("ones", 1.0, 0.02), ("released", 0.0, 0.02), ("paper", 0.0, 0.144)]
 )
-def test_where_the_attributes_begin(start: str, center: float, spread: float) -> None:
+@pytest.mark.parametrize("width", [32, 24])
+def test_where_the_attributes_begin(start: str, center: float, spread: float, width: int) -> None:
+    """A feature of another width than the model's is mapped, and begins there as well."""
     values = tuple(map(str, range(500)))
-    schema = ContextSchema(features=(Categorical(name="user", values=values, embedding_size=32),))
+    schema = ContextSchema(features=(Categorical(name="user", values=values, embedding_size=width),))
     torch.manual_seed(0)
     config = ContextualBertConfig.from_schema(
         schema, conditioning="multi_attribute", vocab_size=23, attribute_start=start, **SIZES
@@ -91,14 +93,8 @@ def test_where_the_attributes_begin(start: str, center: float, spread: float) ->
     state = model(torch.tensor([[3, 1]] * 500), context={"user": torch.arange(2, 502)}, logits_at="all").state.detach()
     assert state.shape == (500, 1, 32)
     assert float(state.mean()) == pytest.approx(center, abs=0.005)
-    assert float(state.std()) == pytest.approx(spread, rel=0.05)
-    assert start != "paper" or float(state.abs().max()) <= PAPER_RANGE
-
-
-def test_a_feature_of_another_width_is_mapped() -> None:
-    attributes = miniature_model("multi_attribute").bert.encoder.conditioning.attributes
-    sizes = [feature.embedding_size for feature in miniature_schema().layout]
-    assert [tuple(each.weight.shape) for each in attributes] == [(32, size) for size in sizes]
+    assert float(state.std()) == pytest.approx(spread, rel=0.05 if width == 32 else 0.2)
+    assert start != "paper" or width != 32 or float(state.abs().max()) <= PAPER_RANGE
 
 
 def test_six_blocks_on_top_of_a_checkpoint(checkpoint: Path) -> None:

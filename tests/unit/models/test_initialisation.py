@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from contextual_bert.conditioning import METHODS, BlockSlot, Sizes, register_method
 from contextual_bert.conditioning.film import ScaleAndShift
 from contextual_bert.conditioning.global_state import GlobalState
+from contextual_bert.conditioning.multi_attribute import ToModelWidth
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Vector
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
 
@@ -44,8 +45,9 @@ def check_initialised(model: nn.Module) -> int:
         elif isinstance(module, ScaleAndShift):
             assert not bool(weight.any()), name
         else:
-            assert abs(float(weight.mean())) < 4 * 0.02 / weight.numel() ** 0.5, name
-            assert float(weight.std()) == pytest.approx(0.02, rel=4 / (2 * weight.numel()) ** 0.5), name
+            scale = module.in_features**-0.5 if isinstance(module, ToModelWidth) else 0.02
+            assert abs(float(weight.mean())) < 4 * scale / weight.numel() ** 0.5, name
+            assert float(weight.std()) == pytest.approx(scale, rel=4 / (2 * weight.numel()) ** 0.5), name
         bias = getattr(module, "bias", None)
         assert bias is None or not bool(bias.any()), name
     return count
