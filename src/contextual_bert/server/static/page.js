@@ -85,11 +85,15 @@ async function refresh() {
 
 const refreshLater = later(refresh, 120);
 
-// From the change on, and not from the request on: what is shown is out of date, and an answer on its way will be.
 function soon() {
+  outOfDate();
+  refreshLater();
+}
+
+// From the change on, and not from the request on: what is shown, and an answer on its way.
+function outOfDate() {
   asked?.abort();
   markBusy(true);
-  refreshLater();
 }
 
 function markBusy(isBusy) {
@@ -224,7 +228,7 @@ function drawTogether() {
 
 // Something to look at: two items that are far apart in the vocabulary, and a blank.
 async function startOver() {
-  markBusy(true);
+  outOfDate();
   const total = schema.counts.items;
   const places = [...new Set([Math.floor(total / 3), Math.floor((2 * total) / 3)])].filter((place) => place < total);
   const pages = await Promise.all(places.map((offset) => api.findItems("", 1, { offset })));
