@@ -97,6 +97,12 @@ def test_where_the_attributes_begin(start: str, center: float, spread: float, wi
     assert start != "paper" or width != 32 or float(state.abs().max()) <= PAPER_RANGE
 
 
+def test_a_feature_of_another_width_is_mapped() -> None:
+    attributes = miniature_model("multi_attribute").bert.encoder.conditioning.attributes
+    sizes = [feature.embedding_size for feature in miniature_schema().layout]
+    assert [tuple(each.weight.shape) for each in attributes] == [(32, size) for size in sizes]
+
+
 def test_six_blocks_on_top_of_a_checkpoint(checkpoint: Path) -> None:
     model = ContextualBertForSequenceClassification.from_bert(
         checkpoint, schema=miniature_schema(), conditioning="multi_attribute", num_labels=4
