@@ -61,8 +61,9 @@ class TextPreparation(Prepared):
     @cached_property
     def pooling(self) -> str:
         """What the label of a text is read from: unless the recipe says it, what the checkpoint was trained for."""
-        learned = "cls" if self.task.is_from_scratch else pooling_of(self.task.checkpoint)
-        return self.recipe.model.get("classifier_pooling", learned)
+        if "classifier_pooling" in self.recipe.model:
+            return self.recipe.model["classifier_pooling"]
+        return "cls" if self.task.is_from_scratch else pooling_of(self.task.checkpoint)
 
     @cached_property
     def texts(self) -> dict[str, EncodedTexts]:

@@ -233,6 +233,8 @@ def test_what_a_label_is_read_from_can_be_said(
         built: Any = TextWork(ready).build_model(ready.recipe)
         assert built.config.classifier_pooling == ready.pooling == expected
         assert any("classifier_pooling" in line for line in ready.lines()) == (expected == "mean")
+    (sentence_checkpoint / "1_Pooling" / "config.json").write_text("{", encoding="utf-8")
+    assert started_from(prepared["classification"], sentence_checkpoint, first).pooling == "cls"  # not looked at
     for head in ("tags", "masked_lm"):
         ready = started_from(prepared[head], checkpoint, mean)
         with pytest.raises(ConfigurationError, match=r"classifier_pooling.*Leave it out"):
