@@ -3,7 +3,7 @@
 It knows neither features nor items, only the context vector. Paper: section 3, "Global State", equation 1, Figure 1.
 """
 
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -66,7 +66,7 @@ class GlobalStateSlot(StateSlot):
 
     def start_as_bert(self) -> None:
         """The blocks read nothing at first; what they will read differs between contexts as much as c does."""
-        first, _, second = (cast(nn.Linear, each) for each in self.context)
+        first, _, second = cast(Any, self.context)
         nn.init.kaiming_normal_(first.weight, nonlinearity="relu")
         nn.init.kaiming_normal_(second.weight, nonlinearity="linear")
 

@@ -81,7 +81,6 @@ class ContextEncoder(nn.Module):
         )
         return ContextEmbedding(vector=torch.cat(embedded, dim=-1), features=embedded)
 
-    @torch.no_grad()
     def draw_at_unit_scale(self) -> None:
         """Draw the embeddings anew so that their components have variance 1; a projected one, where its vector's have.
 
