@@ -6,6 +6,7 @@ from contextual_bert.context.encoding import (
     encode_records,
     encode_table,
     missing_like,
+    unknown_like,
     unknown_values,
 )
 from contextual_bert.context.features import (
@@ -42,5 +43,6 @@ __all__ = [
     "encode_table",
     "infer_schema",
     "missing_like",
+    "unknown_like",
     "unknown_values",
 ]

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from contextual_bert.arrow_types import is_list, is_text
 from contextual_bert.context.features import (
+    CATEGORICAL_UNKNOWN,
     MISSING,
     MULTI_EMPTY,
     MULTI_MISSING,
@@ -27,7 +28,6 @@ from contextual_bert.context.features import (
 from contextual_bert.context.vocabulary import NULL, UNKNOWN, canonical_array, require_finite
 from contextual_bert.errors import DataError, SchemaError
 
-CATEGORICAL_UNKNOWN = 1
 _NUMBER_FIX = "Allowed: a finite number; leave it empty if it is missing."
 
 

@@ -5,7 +5,7 @@ nothing by itself; the model's `_init_weights` reaches every weight. Paper: sect
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -84,13 +84,18 @@ class ContextEncoder(nn.Module):
     def draw_at_unit_scale(self) -> None:
         """Draw the embeddings anew so that their components have variance 1; a projected one, where its vector's have.
 
-        For a pretrained BERT, beside whose states normal 0.02 says nothing for long (docs/decisions/011).
+        For a pretrained BERT, beside whose states normal 0.02 says nothing for long (docs/decisions/011). A value that
+        the schema does not know, which training may never show, starts as the mean of those that it knows.
         """
         for module in self.modules():
             if isinstance(module, nn.Embedding):
                 module.reset_parameters()
             elif isinstance(module, nn.Linear):
                 nn.init.kaiming_normal_(module.weight, nonlinearity="linear")
+        for shape, module in zip(self.layout, self.features.values(), strict=True):
+            if shape.unknown_id is not None:
+                rows = cast(nn.Embedding, module).weight
+                rows[shape.unknown_id] = rows[shape.num_reserved :].mean(dim=0)
 
     def missing(self, num_rows: int) -> dict[str, Tensor]:
         """The context of rows of which nothing is known: every feature in its state `missing`."""

@@ -13,9 +13,17 @@ import torch
 from torch import Tensor
 
 from contextual_bert.arrow_types import without_views
-from contextual_bert.context.columns import CATEGORICAL_UNKNOWN, EncodedColumn, encode_column
+from contextual_bert.context.columns import EncodedColumn, encode_column
 from contextual_bert.context.dates import date_part, to_dates
-from contextual_bert.context.features import MULTI_MISSING, MULTI_UNKNOWN, Categorical, MultiCategorical, Numerical
+from contextual_bert.context.features import (
+    CATEGORICAL_UNKNOWN,
+    MULTI_MISSING,
+    MULTI_UNKNOWN,
+    Categorical,
+    FeatureLayout,
+    MultiCategorical,
+    Numerical,
+)
 from contextual_bert.context.records import record_columns
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.errors import SchemaError, did_you_mean
@@ -121,6 +129,21 @@ def missing_like(values: Tensor) -> Tensor:
     elif values.ndim > 1:
         missing[..., 0] = MULTI_MISSING
     return missing
+
+
+def unknown_like(values: Tensor, layout: FeatureLayout) -> Tensor:
+    """A tensor of that shape in which every row has a value that the schema does not know.
+
+    Numbers and vectors have no such state: they are missing.
+
+    Example:
+        >>> unknown_like(torch.tensor([[4, 5], [3, 0]]), FeatureLayout("brands", "multi_categorical", 6, 0, 8)).tolist()
+        [[2, 0], [2, 0]]
+    """
+    unknown = missing_like(values)
+    if layout.unknown_id is not None:
+        unknown.view(len(unknown), -1)[:, 0] = layout.unknown_id
+    return unknown
 
 
 def unknown_values(schema: ContextSchema, record: Mapping[str, object]) -> dict[str, list[str]]:

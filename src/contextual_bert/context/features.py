@@ -19,7 +19,7 @@ from contextual_bert.errors import ContextualBertError, SchemaError, did_you_mea
 Kind = Literal["categorical", "multi_categorical", "numerical", "vector"]
 DatePart = Literal["year", "month", "weekday"]
 
-MISSING = 0
+MISSING, CATEGORICAL_UNKNOWN = range(2)
 CATEGORICAL_RESERVED = ("[missing]", "[unknown]")
 MULTI_RESERVED = ("[padding]", "[missing]", "[unknown]", "[empty]")
 MULTI_PADDING, MULTI_MISSING, MULTI_UNKNOWN, MULTI_EMPTY = range(4)
@@ -60,6 +60,16 @@ class FeatureLayout:
     num_embeddings: int
     vector_size: int
     embedding_size: int
+
+    @property
+    def num_reserved(self) -> int:
+        """Number of ids before that of the first value."""
+        return len({"categorical": CATEGORICAL_RESERVED, "multi_categorical": MULTI_RESERVED}.get(self.kind, ()))
+
+    @property
+    def unknown_id(self) -> int | None:
+        """Id of a value that the schema does not know; None where there is no such state."""
+        return {"categorical": CATEGORICAL_UNKNOWN, "multi_categorical": MULTI_UNKNOWN}.get(self.kind)
 
 
 class _Description(BaseModel):

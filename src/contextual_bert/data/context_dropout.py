@@ -1,11 +1,11 @@
 """Contexts with parts left out while training, so that a model learns what to say when it is told less, or nothing.
 
 What is left out is a pure function of (seed, epoch, example id, field), as the masks are. It knows neither models nor
-values, only what a missing field looks like. Paper: not there. Reference: Ho and Salimans (2021), "Classifier-free
-diffusion guidance", section 3.2, for the whole context.
+values, only what a missing field looks like, and an unknown value. Paper: not there. Reference: Ho and Salimans (2021),
+"Classifier-free diffusion guidance", section 3.2, for the whole context.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,24 +16,24 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from contextual_bert.context import missing_like
+from contextual_bert.context import FeatureLayout, missing_like, unknown_like
 from contextual_bert.data.dataset import SetBatch, SetDataset
-from contextual_bert.data.hashing import hash_counters, hash_strings, unit_interval
+from contextual_bert.data.hashing import Draw, hash_counters, hash_strings, unit_interval
 from contextual_bert.data.shuffling import ShuffledContext, ShuffledTexts
 from contextual_bert.data.texts import TextDataset
 from contextual_bert.errors import ConfigurationError
 
 __all__ = ["DroppedContext"]
 
-# Apart from each other, and from what the masks of texts draw.
-_WHOLE, _FIELD = 5, 6
+UNKNOWN_SHARE = 0.5
 
 
 class DroppedContext(Dataset[dict[str, Any]]):
-    """Sets or texts whose contexts are missing at times, wholly or field by field; for training only.
+    """Sets or texts whose contexts are left out at times, wholly or field by field; for training only.
 
-    Formula: field f of example i is missing where u(i) < p or u(i, f) < q, and what it was where not; u(i) and u(i, f)
-        are hashes of (seed, epoch, i) and (seed, epoch, i, f) in [0, 1).
+    Formula: field f of example i is left out where u(i) < p or u(i, f) < q, and what it was where not; u(i) and u(i, f)
+        are hashes of (seed, epoch, i) and (seed, epoch, i, f) in [0, 1). A field that is left out is missing; where
+        u(i) >= p, every other time it has an unknown value, if its kind knows such a state.
 
     Symbols: p `context_dropout`, q `field_dropout`.
 
@@ -43,6 +43,7 @@ class DroppedContext(Dataset[dict[str, Any]]):
         dataset: the examples, shuffled contexts too.
         context_dropout: how often nothing is known of a row.
         field_dropout: how often a field is not known, each for itself.
+        layout: what there is to know of the fields, `ContextSchema.layout`; without it all that is left out is missing.
         seed: seed of the hash.
 
     Raises:
@@ -65,6 +66,7 @@ class DroppedContext(Dataset[dict[str, Any]]):
         *,
         context_dropout: float = 0.0,
         field_dropout: float = 0.0,
+        layout: Sequence[FeatureLayout] = (),
         seed: int = 0,
     ) -> None:
         if not dataset.context:
@@ -74,6 +76,7 @@ class DroppedContext(Dataset[dict[str, Any]]):
             )
         self.dataset, self.seed = dataset, seed
         self.context_dropout, self.field_dropout = context_dropout, field_dropout
+        self._layouts = {feature.name: feature for feature in layout}
         # A field by its name: what is dropped of it does not depend on which others there are.
         self._fields = hash_strings(pa.array(list(dataset.context))).view(np.int64)
         # Shared memory: workers that were started before an epoch begins still see its number.
@@ -95,27 +98,41 @@ class DroppedContext(Dataset[dict[str, Any]]):
 
     def absent(self, example_ids: Tensor) -> Tensor:
         """(examples, fields): what is left out of them in this epoch."""
-        counters = (self.seed, int(self._epoch))
         rows = example_ids.numpy()[:, None]
-        is_whole = unit_interval(hash_counters(*counters, _WHOLE, rows)) < self.context_dropout
-        is_field = unit_interval(hash_counters(*counters, _FIELD, rows, self._fields)) < self.field_dropout
-        return torch.from_numpy(is_whole | is_field)
+        is_field = self._drawn(Draw.CONTEXT_FIELD, rows, self._fields) < self.field_dropout
+        return torch.from_numpy(self._is_whole(rows) | is_field)
+
+    def unknown(self, example_ids: Tensor) -> Tensor:
+        """(examples, fields): which of what is left out is not missing but unknown, if its kind knows that."""
+        rows = example_ids.numpy()[:, None]
+        is_unknown = self._drawn(Draw.UNKNOWN_FIELD, rows, self._fields) < UNKNOWN_SHARE
+        return self.absent(example_ids) & torch.from_numpy(is_unknown & ~self._is_whole(rows))
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         example = self.dataset[index]
-        [absent] = self.absent(self.dataset.example_ids[[index]])
-        context = {
-            name: missing_like(value[None])[0] if is_absent else value
-            for (name, value), is_absent in zip(example["context"].items(), absent.tolist(), strict=True)
-        }
-        return {**example, "context": context}
+        context = {name: value[None] for name, value in example["context"].items()}
+        told = self._told_less(context, self.dataset.example_ids[[index]])
+        return {**example, "context": {name: value[0] for name, value in told.items()}}
 
     def __getitems__(self, indices: Sequence[int] | Tensor) -> SetBatch | dict[str, Any]:
         batch = self.dataset.__getitems__(indices)
         own = batch.context if isinstance(batch, SetBatch) else batch["context"]
-        absent = self.absent(self.dataset.example_ids[torch.as_tensor(indices, dtype=torch.int64)])
-        context = {
-            name: torch.where(column.view(-1, *(1,) * (values.ndim - 1)), missing_like(values), values)
-            for (name, values), column in zip(own.items(), absent.T, strict=True)
-        }
+        context = self._told_less(own, self.dataset.example_ids[torch.as_tensor(indices, dtype=torch.int64)])
         return replace(batch, context=context) if isinstance(batch, SetBatch) else {**batch, "context": context}
+
+    def _told_less(self, context: Mapping[str, Tensor], example_ids: Tensor) -> dict[str, Tensor]:
+        left: dict[str, Tensor] = {}
+        columns = zip(context.items(), self.absent(example_ids).T, self.unknown(example_ids).T, strict=True)
+        for (name, values), is_absent, is_unknown in columns:
+            by_row = (-1, *(1,) * (values.ndim - 1))
+            left[name] = torch.where(is_absent.view(by_row), missing_like(values), values)
+            if name in self._layouts:
+                unknown = unknown_like(values, self._layouts[name])
+                left[name] = torch.where(is_unknown.view(by_row), unknown, left[name])
+        return left
+
+    def _is_whole(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return self._drawn(Draw.WHOLE_CONTEXT, rows) < self.context_dropout
+
+    def _drawn(self, draw: Draw, *counters: NDArray[np.int64]) -> NDArray[np.float64]:
+        return unit_interval(hash_counters(self.seed, int(self._epoch), draw, *counters))

@@ -2,10 +2,12 @@
 
 A draw depends on nothing but the counters it is given (a seed, an epoch, an example, a position), so it is the same for
 any order of the rows, number of workers, batch size, world size, machine and version of numpy.
-It knows nothing of masks, splits or sets: they choose the counters. Steele, Lea and Flood (2014), "Fast splittable
-pseudorandom number generators", section 5, is the mixing function.
+It knows nothing of masks, splits or sets: they choose the counters; `Draw` keeps apart what is drawn for one example of
+one epoch. Steele, Lea and Flood (2014), "Fast splittable pseudorandom number generators", section 5, is the mixing
+function.
 """
 
+from enum import IntEnum, unique
 from typing import Any
 
 import numpy as np
@@ -13,11 +15,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["hash_counters", "hash_strings", "splitmix64", "unit_interval"]
+__all__ = ["Draw", "hash_counters", "hash_strings", "splitmix64", "unit_interval"]
 
 _INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
+
+
+@unique
+class Draw(IntEnum):
+    """What is drawn for an example of an epoch: the third counter, so that no draw says anything of another.
+
+    Example:
+        >>> hash_counters(0, 1, Draw.MASK_RATE, 7) == hash_counters(0, 1, Draw.WHOLE_CONTEXT, 7)
+        array([False])
+    """
+
+    SPAN_END = 1
+    MASKED_UNIT = 2
+    MASK_KIND = 3
+    MASK_TOKEN = 4
+    WHOLE_CONTEXT = 5
+    CONTEXT_FIELD = 6
+    UNKNOWN_FIELD = 7
+    MASK_RATE = 8
 
 
 def splitmix64(counter: NDArray[np.uint64]) -> NDArray[np.uint64]:

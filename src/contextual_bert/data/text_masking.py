@@ -14,7 +14,7 @@ from torch import Tensor
 
 from contextual_bert.data.collators import MaskingCollator
 from contextual_bert.data.dataset import SetBatch
-from contextual_bert.data.hashing import hash_counters, unit_interval
+from contextual_bert.data.hashing import Draw, hash_counters, unit_interval
 from contextual_bert.errors import ConfigurationError
 
 __all__ = ["TextMaskingCollator", "Unit", "check_rates"]
@@ -22,8 +22,6 @@ __all__ = ["TextMaskingCollator", "Unit", "check_rates"]
 Unit = Literal["token", "word", "span"]
 REPLACED, KEPT = 0.1, 0.1  # of the hidden tokens: another token at random, or as it was; the rest is [MASK]
 SPAN_END = 1 / 3.8  # a span ends behind a word with this chance: 3.8 words on average, as in SpanBERT
-# Apart from each other, so that what is hidden says nothing of how.
-_ENDS, _KEYS, _KINDS, _TOKENS, _RATES = 1, 2, 3, 4, 5
 
 
 def check_rates(rate: float, max_rate: float | None, *, name: str = "rate") -> None:
@@ -105,10 +103,10 @@ class TextMaskingCollator(MaskingCollator):
         sizes = np.zeros((len(ids), num_units), dtype=np.int64)
         np.add.at(sizes, (rows[may_hide], units[may_hide]), 1)
         # Units in random order; those that a text does not have come last and are empty.
-        keys = hash_counters(self.seed, self.epoch, _KEYS, examples, np.arange(num_units))
+        keys = hash_counters(self.seed, self.epoch, Draw.MASKED_UNIT, examples, np.arange(num_units))
         order = np.where(sizes > 0, keys >> np.uint64(1), np.uint64(2**64 - 1)).argsort(axis=1, kind="stable")
         ordered = np.take_along_axis(sizes, order, axis=1)
-        drawn = unit_interval(hash_counters(self.seed, self.epoch, _RATES, examples))
+        drawn = unit_interval(hash_counters(self.seed, self.epoch, Draw.MASK_RATE, examples))
         rates = self.rate + (self.max_rate - self.rate) * drawn
         budget = np.maximum(1, np.rint(rates * may_hide.sum(axis=1, keepdims=True)))
         is_taken = ordered.cumsum(axis=1) <= budget
@@ -131,14 +129,16 @@ class TextMaskingCollator(MaskingCollator):
         if self.unit == "word":
             return words
         numbers = np.arange(int(words.max(initial=0)) + 1)
-        ends = unit_interval(hash_counters(self.seed, self.epoch, _ENDS, examples, numbers)) < SPAN_END
+        ends = unit_interval(hash_counters(self.seed, self.epoch, Draw.SPAN_END, examples, numbers)) < SPAN_END
         spans = np.concatenate([np.zeros((len(ids), 1), dtype=np.int64), ends.cumsum(axis=1)[:, :-1]], axis=1)
         return np.take_along_axis(spans, np.maximum(words, 0), axis=1)
 
     def _hidden(self, sets: SetBatch, masked: Tensor) -> Tensor:
         examples, places = sets.example_ids.numpy()[:, None], np.arange(sets.item_ids.shape[1])
-        kind = torch.from_numpy(unit_interval(hash_counters(self.seed, self.epoch, _KINDS, examples, places)))
-        drawn = hash_counters(self.seed, self.epoch, _TOKENS, examples, places) % np.uint64(len(self.ordinary_ids))
+        kind = torch.from_numpy(unit_interval(hash_counters(self.seed, self.epoch, Draw.MASK_KIND, examples, places)))
+        drawn = hash_counters(self.seed, self.epoch, Draw.MASK_TOKEN, examples, places) % np.uint64(
+            len(self.ordinary_ids)
+        )
         others = torch.from_numpy(self.ordinary_ids[drawn.astype(np.int64)])
         shown = torch.where(kind < REPLACED, others, sets.item_ids)
         return torch.where(masked, torch.where(kind < REPLACED + KEPT, shown, self.mask_id), sets.item_ids)

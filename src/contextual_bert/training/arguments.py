@@ -51,7 +51,8 @@ class ContextualTrainingArguments(TrainingArguments):
             method's; None: that of the other new weights.
         context_dropout: how often a training example is shown without its context: every field is missing. The model
             learns what to say of somebody of whom nothing is known.
-        field_dropout: how often each single field is missing, so that one model is valid for any subset of the fields.
+        field_dropout: how often each single field is left out, so that one model is valid for any subset of the fields,
+            and for values that training does not have: it is missing, or, every other time, an unknown value.
 
     Raises:
         ConfigurationError: ``masks_per_set`` below one; ``one_mask_epochs`` that change nothing or cannot be counted; a
@@ -91,7 +92,8 @@ class ContextualTrainingArguments(TrainingArguments):
         default=0.0, metadata={"help": "How often a training example is shown without its context."}
     )
     field_dropout: float = field(
-        default=0.0, metadata={"help": "How often each single field of a training example's context is missing."}
+        default=0.0,
+        metadata={"help": "How often each single field of a training example's context is missing or unknown."},
     )
 
     def __post_init__(self) -> None:

@@ -5,6 +5,7 @@ Knows no method; ``contextual_bert.data.DroppedContext`` says what is left out o
 
 from torch import nn
 
+from contextual_bert.context import ContextEncoder
 from contextual_bert.data import DroppedContext, SetDataset, TextDataset
 from contextual_bert.models import ContextualBertConfig
 from contextual_bert.training.arguments import ContextualTrainingArguments
@@ -32,6 +33,11 @@ def with_context_dropout(
         config.context_dropout, config.field_dropout = float(args.context_dropout), float(args.field_dropout)
     if not args.context_dropout and not args.field_dropout:
         return dataset
+    layouts = [module.layout for module in model.modules() if isinstance(module, ContextEncoder)]
     return DroppedContext(
-        dataset, context_dropout=args.context_dropout, field_dropout=args.field_dropout, seed=args.seed
+        dataset,
+        context_dropout=args.context_dropout,
+        field_dropout=args.field_dropout,
+        layout=layouts[0] if layouts else (),
+        seed=args.seed,
     )

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from scipy.stats import binomtest
+from scipy.stats import binomtest, ks_2samp
 from torch import Tensor
 from torch.utils.data import DataLoader
 
@@ -18,7 +18,9 @@ from contextual_bert.data import (
     ShuffledContext,
     ShuffledTexts,
     TextDataset,
+    TextMaskingCollator,
 )
+from contextual_bert.data.hashing import Draw, hash_counters, unit_interval
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.testing import miniature_schema
 
@@ -85,6 +87,46 @@ def test_fields_are_left_out_independently() -> None:
     absent = absent_in(DroppedContext(own_sets(), field_dropout=0.5).__getitems__(range(COUNT)).context)
     patterns = np.bincount(absent @ (1 << np.arange(len(FIELDS))), minlength=16)
     assert ((patterns - COUNT / 16) ** 2 / (COUNT / 16)).sum() < 40  # chi-square with 15 degrees, p = 5e-4
+
+
+@pytest.mark.parametrize("kind", ["sets", "texts"])
+def test_every_other_field_that_is_left_out_is_unknown_where_its_kind_knows_that(kind: str) -> None:
+    own: Any = own_sets() if kind == "sets" else own_texts()
+    rates = {"context_dropout": 0.2, "field_dropout": 0.5}
+    dropped = DroppedContext(own, **rates, layout=miniature_schema().layout, seed=3)
+    batch: Any = dropped.__getitems__(range(COUNT))
+    context = batch.context if kind == "sets" else batch["context"]
+    unknown = encode_records(miniature_schema(), [{**GIVEN, "sex": "x", "brands": ["x"]}]).tensors
+    is_unknown = {
+        "sex": context["sex"] == unknown["sex"],
+        "brands": (context["brands"] == torch.tensor([[int(unknown["brands"][0, 0]), 0, 0]])).all(dim=1),
+    }
+    plain: Any = DroppedContext(own, **rates, seed=3).__getitems__(range(COUNT))
+    absent = absent_in(plain.context if kind == "sets" else plain["context"])
+    for name, found in is_unknown.items():
+        assert binomtest(int(found.sum()), COUNT, 0.8 * 0.25).pvalue > 1e-3
+        assert not (found.numpy() & ~absent[:, FIELDS.index(name)]).any()
+    both = (is_unknown["sex"] & is_unknown["brands"]).sum()
+    assert binomtest(int(both), COUNT, 0.8 * 0.25**2).pvalue > 1e-3  # each for itself
+    rest = {**context, **{name: (plain.context if kind == "sets" else plain["context"])[name] for name in is_unknown}}
+    assert np.array_equal(absent_in(rest), absent)  # numbers and vectors are missing, as what is not unknown is
+    is_whole = unit_interval(hash_counters(3, 0, Draw.WHOLE_CONTEXT, own.example_ids.numpy())) < 0.2
+    assert not any((found.numpy() & is_whole).any() for found in is_unknown.values())
+    row = {name: value[None] for name, value in dropped[17]["context"].items()}
+    assert all(torch.equal(row[name][0], context[name][17]) for name in FIELDS)
+
+
+def test_who_is_left_out_says_nothing_of_how_much_of_the_text_is_hidden() -> None:
+    texts = own_texts(2_000)
+    is_dropped = DroppedContext(texts, context_dropout=0.3).absent(texts.example_ids)[:, 0].numpy()
+    sets = SetDataset(
+        torch.arange(40_000) % 50 + 5, torch.arange(0, 40_001, 20), context={}, example_ids=texts.example_ids
+    )
+    masking = TextMaskingCollator(
+        mask_id=2, pad_id=0, special_ids=[0, 2], is_word_start=torch.ones(60, dtype=torch.bool), rate=0.15, max_rate=1.0
+    )
+    hidden = (masking(sets.__getitems__(range(2_000)))["labels"] >= 0).sum(dim=1).numpy()
+    assert ks_2samp(hidden[is_dropped], hidden[~is_dropped]).pvalue > 1e-3
 
 
 def test_without_a_rate_nothing_changes_and_the_data_set_stays_as_it_was() -> None:

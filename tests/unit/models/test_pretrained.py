@@ -160,6 +160,18 @@ def test_every_kind_of_feature_starts_equally_loud(checkpoint: Path) -> None:
             assert 0.6 * scale < float(feature.detach().std(dim=1).min()) < 1.6 * scale
 
 
+def test_an_unknown_value_starts_as_the_mean_of_the_known_ones(checkpoint: Path) -> None:
+    schema = ContextSchema(
+        features=(Categorical(name="sex", values=("f", "m")), MultiCategorical(name="brands", values=("a", "b", "c")))
+    )
+    records = [{"sex": sex, "brands": [brand]} for sex in "fmx" for brand in "abcx"]
+    model = ContextualBertModel.from_bert(checkpoint, schema=schema, conditioning="global_state")
+    encoder: Any = model.context_encoder
+    sex, brands = (each.detach() for each in encoder(encode_records(schema, records).tensors).features)
+    torch.testing.assert_close(sex[8], (sex[0] + sex[4]) / 2)
+    torch.testing.assert_close(brands[3], brands[:3].mean(dim=0))
+
+
 def test_saved_and_loaded_it_stays_what_it_was(checkpoint: Path, tmp_path: Path) -> None:
     model = ContextualBertForMaskedLM.from_bert(checkpoint, schema=SCHEMA, conditioning="concat").eval()
     model.save_pretrained(tmp_path / "saved")

@@ -1,5 +1,6 @@
 """Context dropout in both trainers: what is left out in training, nothing in evaluation; the config remembers it."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import torch
 from transformers import set_seed
 
 from contextual_bert.benchmark import Preparation, run
-from contextual_bert.context import missing_like
+from contextual_bert.context import FeatureLayout, missing_like, unknown_like
 from contextual_bert.data import DroppedContext, TextDataset
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference import CompletionPipeline
@@ -48,15 +49,23 @@ def contexts_seen(model: torch.nn.Module) -> list[dict[str, torch.Tensor]]:
     return seen
 
 
-def shares_missing(seen: list[dict[str, torch.Tensor]]) -> tuple[float, float]:
-    """The share of rows in which all is missing, and of fields that are missing."""
-    absent = torch.cat(
-        [
-            torch.stack([(v == missing_like(v)).reshape(len(v), -1).all(dim=1) for v in context.values()], dim=1)
-            for context in seen
-        ]
-    ).float()
-    return float(absent.all(dim=1).float().mean()), float(absent.mean())
+def shares_left_out(seen: list[dict[str, torch.Tensor]], layout: Sequence[FeatureLayout]) -> tuple[float, float, float]:
+    """The share of rows in which all is missing, of fields that are missing or unknown, and that are unknown."""
+
+    def share(blank: Callable[[torch.Tensor, FeatureLayout], torch.Tensor]) -> torch.Tensor:
+        return torch.cat(
+            [
+                torch.stack([(v == blank(v, one)).reshape(len(v), -1).all(dim=1) for v, one in columns], dim=1)
+                for columns in [[(context[one.name], one) for one in layout] for context in seen]
+            ]
+        )
+
+    missing = share(lambda values, _: missing_like(values))
+    has_unknown = [one.unknown_id is not None for one in layout]
+    unknown = share(unknown_like) & torch.tensor(has_unknown)
+    shares = missing.all(dim=1), missing | unknown, unknown[:, torch.tensor(has_unknown)]
+    whole, single, by_value = (float(each.float().mean()) for each in shares)
+    return whole, single, by_value
 
 
 def test_training_lacks_what_it_should_and_evaluation_nothing(tiny_data: Preparation, tmp_path: Path) -> None:
@@ -65,11 +74,13 @@ def test_training_lacks_what_it_should_and_evaluation_nothing(tiny_data: Prepara
     for each in (trainer, plain):
         each.seen = contexts_seen(each.model)  # pyright: ignore
         each.train()
-    whole, single = shares_missing(trainer.seen)  # pyright: ignore
-    own_whole, own_single = shares_missing(plain.seen)  # pyright: ignore
+    layout = tiny_data.processor.schema.layout
+    whole, single, unknown = shares_left_out(trainer.seen, layout)  # pyright: ignore
+    own_whole, own_single, own_unknown = shares_left_out(plain.seen, layout)  # pyright: ignore
     assert own_whole == 0
     assert whole == pytest.approx(0.3, abs=0.1)
     assert single == pytest.approx(1 - (1 - own_single) * 0.7 * 0.8, abs=0.05)
+    assert unknown == pytest.approx(own_unknown * 0.7 * 0.8 + 0.7 * 0.1, abs=0.03)
     evaluated: list[list[dict[str, torch.Tensor]]] = []
     for each in (trainer, plain):
         each.seen.clear()  # pyright: ignore
@@ -158,10 +169,11 @@ def test_texts_are_trained_with_it_too(tmp_path: Path) -> None:
     seen = contexts_seen(model)
     trainer.train()
     epochs = [torch.cat([each["sex"] for each in seen][half::2]) for half in (0, 1)]
-    assert [float((each == 0).float().mean()) for each in epochs] == pytest.approx([0.4, 0.4], abs=0.1)
+    for state in (0, 1):  # missing and unknown
+        assert [float((each == state).float().mean()) for each in epochs] == pytest.approx([0.2, 0.2], abs=0.07)
     seen.clear()
     trainer.evaluate()
-    assert all(bool((each["sex"] > 0).all()) for each in seen)
+    assert all(bool((each["sex"] > 1).all()) for each in seen)
     assert model.config.field_dropout == 0.4
 
 
