@@ -63,11 +63,16 @@ def training_step_keeping_memory(result: Result) -> str:
     )
 
 
+def precisions(result: Result) -> list[str]:
+    """Those that were measured."""
+    return [name for name in ("fp32", "bf16") if name in result]
+
+
 def ratio_table(result: Result) -> str:
     """Examples a second and ratios of each contender, and what was aimed at."""
     rows: list[list[str]] = []
     verdicts: list[str] = []
-    for precision in ("fp32", "bf16"):
+    for precision in precisions(result):
         trainer = result[precision]["trainer"]
         for name, rate in trainer["examples_per_second"].items():
             ratio = trainer["times_the_examples_per_second_of_the_peer"].get(name)
@@ -97,7 +102,7 @@ def split_table(result: Result) -> str:
     """Where the time of a step goes."""
     header = ["ms", "data", "encoder", "(forward", "backward)", "head", "(forward", "backward)", "optimiser", "step"]
     rows: list[list[str]] = []
-    for precision in ("fp32", "bf16"):
+    for precision in precisions(result):
         for name, parts in result[precision]["split"]["part_seconds"].items():
             there, back = ((f"{part}_forward", f"{part}_backward") for part in ("encoder", "head"))
             figures = [
