@@ -7,13 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerFast
 
 from contextual_bert.context import Categorical, ContextSchema
 from contextual_bert.errors import ConfigurationError, UnknownNameError
 from contextual_bert.inference import TextSampling, sample_texts
-from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
+from contextual_bert.models import (
+    ContextFeatureExtractor,
+    ContextualBertConfig,
+    ContextualBertForMaskedLM,
+    ContextualBertProcessor,
+)
 from contextual_bert.testing import miniature_text_processor
-from contextual_bert.testing.miniature import drawn_anew
+from contextual_bert.testing.miniature import drawn_anew, miniature_tokenizer
 
 SCHEMA = ContextSchema(features=(Categorical(name="sex", values=("f", "m")),))
 WORDS = (5, 6, 7)  # word0, word1, word2: the others are reserved here, so that all texts can be counted
@@ -71,6 +78,18 @@ def test_long_chains_have_the_stationary_distribution(
     for state, probability in expected.items():
         text = " ".join(f"word{number - 5}" for number in state)
         assert texts.count(text) / 4000 == pytest.approx(probability, abs=0.035)
+
+
+def test_places_that_no_text_uses_are_never_drawn(model: ContextualBertForMaskedLM) -> None:
+    known: Any = miniature_tokenizer()
+    renamed = Tokenizer.from_str(known.backend_tokenizer.to_str().replace('"word1"', '"[unused1]"'))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=renamed, **known.special_tokens_map)
+    other = ContextualBertProcessor(ContextFeatureExtractor(SCHEMA.to_dict()), tokenizer)
+    drawn: list[set[str]] = []
+    for processor in (miniature_text_processor(), other):
+        texts = sample_texts(model, processor, prompt=2, num_samples=200, sampling=TextSampling(num_sweeps=3))
+        drawn.append({word for text in texts for word in text.split()})
+    assert drawn == [{"word0", "word1", "word2"}, {"word0", "word2"}]
 
 
 def test_what_is_not_masked_stays(model: ContextualBertForMaskedLM, processor: ContextualBertProcessor) -> None:

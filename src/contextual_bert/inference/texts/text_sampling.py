@@ -4,7 +4,8 @@ Each step hides one token of each text and draws it anew from what the model say
 context. It knows no table and no training. Wang and Cho (2019), "BERT has a Mouth, and It Must Speak".
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,8 @@ from contextual_bert.inference.guidance import guidance_notes, guided_logits
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.inference.texts.text_layout import num_readable
 from contextual_bert.models import IGNORED_LABEL, ContextualBertForMaskedLM, ContextualBertProcessor
+
+UNUSED = re.compile(r"\[unused\d+\]")  # places in BERT's vocabulary that stand for no piece of text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +68,8 @@ def sample_texts(
 
     Formula:
         x_i ~ Pr(x_i | x_-i, c) ** (1 / temperature), normalised, for each free i of a sweep in random order; Pr from
-        the logits without + guidance (with - without the context). The conditionals of a masked model need not belong
+        the logits without + guidance (with - without the context), over what is neither reserved nor unused in the
+        vocabulary. The conditionals of a masked model need not belong
         to one joint distribution: what a long chain gives is the stationary distribution of this procedure, not the
         model's, for it has none.
 
@@ -111,7 +115,8 @@ def sample_texts(
     if not len(free):
         raise ConfigurationError(f"prompt={prompt!r} has no {tokenizer.mask_token}, so there is nothing to draw.")
     generator = torch.Generator().manual_seed(seed)
-    conditional = _conditional(model.eval(), batch.get("context"), num_samples, sampling)
+    never = [*model.config.reserved_token_ids, *(i for name, i in tokenizer.get_vocab().items() if UNUSED.match(name))]
+    conditional = _conditional(model.eval(), batch.get("context"), num_samples, sampling, never=never)
     chains = torch.arange(num_samples)
     for _ in range(sampling.num_sweeps):
         # Every chain has an order of its own: in each step all of them are at other places.
@@ -124,12 +129,17 @@ def sample_texts(
 
 
 def _conditional(
-    model: ContextualBertForMaskedLM, context: Mapping[str, Tensor] | None, num_samples: int, sampling: TextSampling
+    model: ContextualBertForMaskedLM,
+    context: Mapping[str, Tensor] | None,
+    num_samples: int,
+    sampling: TextSampling,
+    *,
+    never: Sequence[int],
 ) -> Callable[[Tensor, Tensor], Tensor]:
     """(ids, place of each row) -> the probabilities of the token there, (rows, vocabulary), on the CPU in float32."""
     repeated = {name: values.repeat(num_samples, *[1] * (values.dim() - 1)) for name, values in (context or {}).items()}
     inputs = to_device({"context": repeated}, model.device) if repeated else {}
-    reserved = torch.as_tensor(model.config.reserved_token_ids, dtype=torch.long, device=model.device)
+    forbidden = torch.as_tensor(never, dtype=torch.long, device=model.device)
     chains, weights = torch.arange(num_samples), [sampling.guidance] * num_samples
 
     def probabilities(ids: Tensor, places: Tensor) -> Tensor:
@@ -137,7 +147,7 @@ def _conditional(
         asked[chains, places] = 0
         logits = guided_logits(model, {"input_ids": ids, "labels": asked, **inputs}, weights, rows=chains)
         logits = logits / sampling.temperature
-        logits[:, reserved] = -torch.inf
+        logits[:, forbidden] = -torch.inf
         return logits.softmax(dim=-1).cpu()
 
     return probabilities
