@@ -33,7 +33,7 @@ tags:
 - Probabilities are those of the population it was trained on: another shop, season or country needs another training
   or fine-tuning.
 - Values of the context that it never saw are treated as `unknown`, a state that is learned only where the training
-  part had rare values.
+  part had rare values, or with `field_dropout`.
 - A context feature can be a stand-in for a person's group. Look at the segments above before you act on a difference.
 {limits}
 

@@ -69,7 +69,7 @@ class Preparation(Prepared):
 
     def lines(self) -> list[str]:
         """What was read, split and found, for people."""
-        return [*self.sets.report.lines(), *self.split.lines(), *self.audit.lines()]
+        return [*self.sets.report.lines(), *self.split.lines(), *self.audit.lines(), *self.unlearned_lines()]
 
     @property
     def num_choices(self) -> int:

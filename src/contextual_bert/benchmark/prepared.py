@@ -74,6 +74,25 @@ class Prepared:
         """What was read, split and found, for people."""
         raise NotImplementedError
 
+    def unlearned_lines(self) -> list[str]:
+        """A sentence on the features that are new in validation or test at times, and never in training."""
+        schema = self.processor.schema
+        if schema is None or self.recipe.training.get("field_dropout"):
+            return []
+        unlearned: list[str] = []
+        for feature in schema.layout:
+            if feature.unknown_id is not None:
+                parts = [
+                    part for part, data in self.datasets.items() if feature.unknown_id in data.context[feature.name]
+                ]
+                unlearned += [repr(feature.name)] * bool(parts and "train" not in parts)
+        if not unlearned:
+            return []
+        return [
+            f"context {', '.join(unlearned)}: validation or test have values that training has not, and what to say of "
+            "such values is not learned. Set field_dropout=0.1, or leave the column out."
+        ]
+
     @property
     def num_choices(self) -> int:
         """Among how many items or labels the true one is ranked."""

@@ -94,7 +94,7 @@ class TextPreparation(Prepared):
             found.append(f"{len(self.labels)} labels: {shown}")
         if self.head == "classification" and self.pooling == "mean":
             found.append("labels are read from the mean over their texts (classifier_pooling='mean')")
-        return [*self.split.lines(), *found, *self._known_texts()]
+        return [*self.split.lines(), *found, *self._known_texts(), *self.unlearned_lines()]
 
     @property
     def num_choices(self) -> int:

@@ -376,3 +376,25 @@ def test_a_damaged_run_is_not_loaded(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("{")
     with pytest.raises(RunDirectoryError, match="no complete run"):
         load_run(tmp_path, name="none")
+
+
+@pytest.mark.parametrize("part", ["validation", "test", "train"])
+def test_values_that_training_never_shows_are_pointed_out(
+    outfits: Path, tiny_recipe: Recipe, tmp_path: Path, part: str
+) -> None:
+    table = pq.read_table(outfits)
+    rows = prepare(tiny_recipe).split.rows(part)
+    shop = np.where(np.arange(table.num_rows) % 2, "east", "west").astype(object)
+    shop[rows[::4]] = "new"
+    path = tmp_path / "shops.parquet"
+    pq.write_table(table.append_column("shop", pa.array(shop)), path)
+    schema = {"features": [{"kind": "categorical", "name": "shop", "values": ["east", "west"]}]}
+    recipe = replace(tiny_recipe, data=str(path), schema=schema)
+    found = [line for line in prepare(recipe).lines() if "is not learned" in line]
+    if part == "train":  # as where rare values count as unknown
+        assert not found
+    else:
+        assert len(found) == 1
+        assert found[0].startswith("context 'shop': ") and "Set field_dropout=0.1, or leave the column out." in found[0]
+    told_less = replace(recipe, training={**recipe.training, "field_dropout": 0.1})
+    assert not any("is not learned" in line for line in prepare(told_less).lines())

@@ -203,6 +203,20 @@ def sentence_checkpoint(checkpoint: Path, tmp_path: Path) -> Path:
     return folder
 
 
+def test_values_that_training_never_shows_are_pointed_out(
+    prepared: dict[str, TextPreparation], table: Path, tmp_path: Path
+) -> None:
+    own = prepared["classification"]
+    sex = np.array(own.table.column("sex").to_pylist(), dtype=object)
+    sex[own.split.rows("test")[0]] = "x"
+    path, columns = tmp_path / "texts.parquet", pq.read_table(table)
+    pq.write_table(columns.set_column(columns.column_names.index("sex"), "sex", pa.array(sex)), path)
+    lines = prepare_texts(replace(own.recipe, data=str(path))).lines()
+    assert any("test: context 'sex': 1 rows have values never seen in training" in line for line in lines)
+    assert any(line.startswith("context 'sex': ") and "is not learned. Set field_dropout=0.1" in line for line in lines)
+    assert not any("is not learned" in line for line in own.lines())
+
+
 def started_from(ready: TextPreparation, checkpoint: Path, model: dict[str, Any]) -> TextPreparation:
     texts = replace(ready.task, checkpoint=str(checkpoint))
     return replace(ready, recipe=replace(ready.recipe, texts=texts, conditioning="global_state_update", model=model))
