@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from contextual_bert.baselines import BagOfItems
 from contextual_bert.benchmark.checks import BASELINES, SET_BASELINES, check_kind
 from contextual_bert.benchmark.preparation import Preparation
+from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.conditioning import get_method
 from contextual_bert.data import cooccurrence_vectors
 from contextual_bert.errors import ConfigurationError, ContextualBertError
@@ -28,7 +29,8 @@ DEFAULT_MODEL: Mapping[str, Any] = {
     "intermediate_size": 256,
     "tie_word_embeddings": False,
 }
-_SHORT_SET = 32
+# Up to how many items or tokens two plain products are faster on a processor than the fused kernel (docs/log.md).
+_LONGEST_PLAIN: Mapping[str, int] = {"float32": 32, "bfloat16": 192}
 
 
 def arguments_of(
@@ -85,7 +87,7 @@ def new_model(recipe: Recipe, ready: Preparation) -> ContextualBertForMaskedLM |
     sizes = {**DEFAULT_MODEL, **recipe.model}
     fields = {
         "initializer_range": initial_scale(sizes["hidden_size"]),
-        "attn_implementation": attention_for(recipe, ready.datasets["train"].sizes),
+        "attn_implementation": attention_for(recipe, ready),
         **sizes,
     }
     fields |= {"conditioning": name, "vocab_size": vocab_size}
@@ -97,12 +99,12 @@ def new_model(recipe: Recipe, ready: Preparation) -> ContextualBertForMaskedLM |
         raise ConfigurationError(f"No model has these settings ({dict(recipe.model)}): {error}.") from error
 
 
-def attention_for(recipe: Recipe, sizes: NDArray[np.int64]) -> str:
-    """The faster attention to train with: on a processor two plain products, except for long sets in float32.
+def attention_for(recipe: Recipe, ready: Prepared) -> str:
+    """The faster attention to train with: on a processor two plain products, except for what is long.
 
-    For a handful of items the fused kernel's fixed cost exceeds the attention itself (docs/log.md).
+    For a handful of items the fused kernel's fixed cost exceeds the attention itself.
     """
-    is_short = recipe.dtype == "bfloat16" or int(sizes.max(initial=0)) <= _SHORT_SET
+    is_short = int(ready.datasets["train"].sizes.max()) <= _LONGEST_PLAIN[recipe.dtype]
     return "eager" if is_short and chosen_device(recipe.device).type == "cpu" else "sdpa"
 
 
@@ -148,7 +150,7 @@ def copy_at_scale(vectors: NDArray[np.float64], weight: Tensor) -> None:
 
 def started_from(recipe: Recipe, ready: Preparation) -> ContextualBertForMaskedLM:
     """The model of the run ``init_from``, with rows for the items that were appended to its vocabulary."""
-    attention = attention_for(recipe, ready.datasets["train"].sizes)
+    attention = attention_for(recipe, ready)
     model = ContextualBertForMaskedLM.from_pretrained(str(recipe.init_from), attn_implementation=attention)
     if recipe.conditioning != model.config.conditioning:
         raise ConfigurationError(

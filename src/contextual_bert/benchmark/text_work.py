@@ -9,7 +9,7 @@ from transformers import Trainer, TrainerCallback
 
 from contextual_bert.baselines import BiLSTM, BiLSTMTagger, ConcatText, ConcatWord, LabelShares, NgramBag, TextCNN
 from contextual_bert.baselines.text import LabelModel
-from contextual_bert.benchmark.building import has_context
+from contextual_bert.benchmark.building import attention_for, has_context
 from contextual_bert.benchmark.checks import TAG_BASELINES, TEXT_BASELINES, check_kind
 from contextual_bert.benchmark.reporting import segments_of
 from contextual_bert.benchmark.text_preparation import TextPreparation
@@ -90,7 +90,12 @@ class TextWork:
             )
         pooling = {"classifier_pooling": self.ready.pooling} if head == "classification" else {}
         fields = {**self._label_fields(), **pooling, **recipe.model}
-        arguments: dict[str, Any] = {"schema": schema, "conditioning": recipe.conditioning, **fields}
+        arguments: dict[str, Any] = {
+            "schema": schema,
+            "conditioning": recipe.conditioning,
+            "attn_implementation": attention_for(recipe, self.ready),
+            **fields,
+        }
         if task.is_from_scratch:
             model: Any = MODELS[head](bert_config(task.checkpoint, **arguments))
         else:

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,15 +83,16 @@ def test_a_tied_matrix_gets_the_vectors_of_the_input(tiny_recipe: Recipe, tiny_d
 
 @pytest.mark.parametrize(
     ("dtype", "longest", "attention"),
-    [("float32", 32, "eager"), ("float32", 33, "sdpa"), ("bfloat16", 33, "eager")],
+    [("float32", 32, "eager"), ("float32", 33, "sdpa"), ("bfloat16", 192, "eager"), ("bfloat16", 193, "sdpa")],
 )
 def test_short_sets_take_plain_attention_on_a_processor(
     dtype: str, longest: int, attention: str, tiny_recipe: Recipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe, sizes = replace(tiny_recipe, dtype=dtype, device="cpu"), np.array([2, longest, 3])
-    assert attention_for(recipe, sizes) == attention
+    recipe = replace(tiny_recipe, dtype=dtype, device="cpu")
+    ready: Any = SimpleNamespace(datasets={"train": SimpleNamespace(sizes=np.array([2, longest, 3]))})
+    assert attention_for(recipe, ready) == attention
     monkeypatch.setattr("contextual_bert.benchmark.building.chosen_device", lambda _: torch.device("cuda"))
-    assert attention_for(recipe, sizes) == "sdpa"
+    assert attention_for(recipe, ready) == "sdpa"
 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])

@@ -113,6 +113,20 @@ def test_the_head_follows_from_the_table(prepared: dict[str, TextPreparation], h
     assert not writers[0] & writers[2]
 
 
+@pytest.mark.parametrize("is_from_scratch", [False, True])
+@pytest.mark.parametrize("head", HEADS)
+def test_a_model_is_built_with_the_attention_chosen(
+    prepared: dict[str, TextPreparation], head: str, is_from_scratch: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready = prepared[head]
+    recipe = replace(ready.recipe, device="cpu", texts=replace(ready.task, is_from_scratch=is_from_scratch))
+    work = TextWork(replace(ready, recipe=recipe))
+    for attention in ("eager", "sdpa"):
+        monkeypatch.setattr("contextual_bert.benchmark.text_work.attention_for", lambda *_, chosen=attention: chosen)
+        model: Any = work.build_model(recipe)
+        assert model.config._attn_implementation == attention
+
+
 @pytest.mark.parametrize("head", HEADS)
 def test_a_run_is_evaluated_again_to_the_same_digits(finished: dict[str, Path], head: str) -> None:
     metrics = metrics_of(finished[head])
