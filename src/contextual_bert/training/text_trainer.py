@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.data import Dataset, Sampler
 from transformers import EarlyStoppingCallback, EvalPrediction, TrainerCallback
 
 from contextual_bert.data import TextDataset
@@ -65,6 +66,12 @@ class TextTrainer(NewWeightsTrainer):
             compute_metrics=summarise_labels,
             callbacks=[*changing, *early, *(callbacks or [])],
         )
+
+    def _get_eval_sampler(self, eval_dataset: Dataset[Any]) -> Sampler[int] | None:
+        if not isinstance(eval_dataset, TextDataset):
+            return super()._get_eval_sampler(eval_dataset)
+        by_length: Any = eval_dataset.sizes.argsort(stable=True).tolist()  # so that padding is not paid for
+        return by_length
 
     def prediction_step(
         self, model: nn.Module, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: list[str] | None = None
