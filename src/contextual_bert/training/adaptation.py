@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from contextual_bert.errors import ConfigurationError, did_you_mean
-from contextual_bert.models import ContextualBertPreTrainedModel
+from contextual_bert.models import ContextualBertConfig, ContextualBertPreTrainedModel
 from contextual_bert.models.pretrained import is_new
 from contextual_bert.training.arguments import check_share
 
@@ -63,7 +63,12 @@ def add_lora(model: ContextualBertPreTrainedModel, *, rank: int = 8, alpha: floa
         target_modules=r".*\.attention\.self\.(query|value)",
         modules_to_save=_new_modules(model),
     )
-    return peft.get_peft_model(model, settings)
+    adapted = peft.get_peft_model(model, settings)
+    for module in adapted.modules():
+        # What peft has copied reads the model's config, not a copy of it: attn_implementation may change.
+        if isinstance(getattr(module, "config", None), ContextualBertConfig):
+            module.config = model.config
+    return adapted
 
 
 def check_lora(settings: Mapping[str, Any]) -> None:

@@ -128,3 +128,10 @@ def test_beside_the_changes_every_new_weight_is_trained(method_name: str) -> Non
     low_rank = {name for name in trained if "lora_" in name}
     assert len(low_rank) == 2 * 2 * (inner.config.num_hidden_layers - 1)
     assert {name.replace(".modules_to_save.default", "") for name in trained - low_rank} == new
+
+
+def test_what_peft_copies_follows_the_models_attention() -> None:
+    """The blocks of multi_attribute are copied whole: a change of attn_implementation reaches them as well."""
+    model = model_of("multi_attribute")
+    merged: Any = add_lora(model, rank=2).merge_and_unload()
+    assert all(each.config is merged.config for each in merged.modules() if hasattr(each, "config"))
