@@ -132,6 +132,7 @@ def test_beside_the_changes_every_new_weight_is_trained(method_name: str) -> Non
 
 def test_what_peft_copies_follows_the_models_attention() -> None:
     """The blocks of multi_attribute are copied whole: a change of attn_implementation reaches them as well."""
+    pytest.importorskip("peft")
     model = model_of("multi_attribute")
     merged: Any = add_lora(model, rank=2).merge_and_unload()
     assert all(each.config is merged.config for each in merged.modules() if hasattr(each, "config"))
