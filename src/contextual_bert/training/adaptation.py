@@ -66,7 +66,7 @@ def add_lora(model: ContextualBertPreTrainedModel, *, rank: int = 8, alpha: floa
     adapted = peft.get_peft_model(model, settings)
     for module in adapted.modules():
         # What peft has copied reads the model's config, not a copy of it: attn_implementation may change.
-        if isinstance(getattr(module, "config", None), ContextualBertConfig):
+        if isinstance(vars(module).get("config"), ContextualBertConfig):
             module.config = model.config
     return adapted
 
