@@ -37,7 +37,7 @@ from contextual_bert.evaluation import (
     paired_bootstrap,
 )
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, Metric
-from contextual_bert.evaluation.runs import align_runs, group_runs
+from contextual_bert.evaluation.runs import align_runs, group_runs, paired_runs
 from contextual_bert.evaluation.tables import interval_cell
 from contextual_bert.inference import set_index
 from contextual_bert.training import training_arguments
@@ -143,17 +143,13 @@ def load_report(directory: Path) -> Report:
 
 
 def cross_entropy_differences(runs: Sequence[Run], *, num_items: int | None = None) -> Callable[[str, str], Interval]:
-    """Of two rows: the cross-entropy of the first minus that of the second, paired, on the seeds that both have.
-
-    A seed makes more of a difference than two methods may, so one row's third is not set against another's first two;
-    rows without a common seed, as the oracle, are averaged over their own.
-    """
+    """Of two rows: the cross-entropy of the first minus that of the second, paired, on the seeds that both have."""
     scores, clusters = align_runs(runs, num_items=num_items)
-    numbers = {name: {runs[number].seed: number for number in found} for name, found in group_runs(runs).items()}
+    groups = group_runs(runs)
 
     def loss(name: str, other: str) -> NDArray[np.float64]:
-        seeds = numbers[name].keys() & numbers[other].keys() or numbers[name].keys()
-        return -np.mean([scores[numbers[name][seed]].log_probability for seed in sorted(seeds)], axis=0)
+        numbers = paired_runs(name, other, groups, runs)
+        return -np.mean([scores[number].log_probability for number in numbers], axis=0)
 
     return lambda name, other: paired_bootstrap(loss(name, other), loss(other, name), clusters).interval
 

@@ -1,8 +1,8 @@
 """Several methods beside each other: mean and standard error over seeds, and paired differences to a reference.
 
-A difference pairs the same masked positions, averages each over a method's seeds first, and resamples customers, so its
-interval speaks of other customers and the standard error of other seeds. This module does not know what was trained:
-a run is a name, a seed, its scores and what it cost.
+A difference pairs the same masked positions, averages each first over the seeds that both methods have, and resamples
+customers, so its interval speaks of other customers and the standard error of other seeds. This module does not know
+what was trained: a run is a name, a seed, its scores and what it cost.
 
 Paper: Table 1 (mean and standard error of three runs). PROTOCOL, points 9-13.
 """
@@ -27,7 +27,16 @@ from contextual_bert.evaluation.metrics import (
     usable_ks,
 )
 from contextual_bert.evaluation.report import FEW_CLUSTERS, EvaluationSettings, rows_in_words
-from contextual_bert.evaluation.runs import Cost, Role, Run, align_runs, group_runs, mean_cost, seed_warnings
+from contextual_bert.evaluation.runs import (
+    Cost,
+    Role,
+    Run,
+    align_runs,
+    group_runs,
+    mean_cost,
+    paired_runs,
+    seed_warnings,
+)
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import (
     Provenance,
@@ -67,7 +76,7 @@ class ComparisonRow:
 class Comparison(JsonText):
     """The table of a study: one row a method.
 
-    Formula: difference = mean over rows of (mean over seeds of a) - (the same of the reference).
+    Formula: difference = mean over rows of (mean of a over the seeds that both have) - (the same of the reference).
 
     Symbols: as in Report; `metrics` are over seeds, `intervals` and `differences` over customers.
 
@@ -125,8 +134,8 @@ class Comparison(JsonText):
         notes.append(
             f"Differences to {self.reference}: {100 * settings.level:g}% interval from a paired bootstrap over "
             f"{self.num_clusters:,} {plural(settings.cluster_name)} ({settings.num_resamples:,} resamples, seed "
-            f"{settings.seed}), each position averaged over the seeds first; p corrected by Holm "
-            "over the rows of its column."
+            f"{settings.seed}), each position averaged over the seeds first, between trained "
+            "methods over those that both have; p corrected by Holm over the rows of its column."
         )
         return [*notes, *(f"Warning: {warning}" for warning in self.warnings), self.provenance.line()]
 
@@ -195,13 +204,21 @@ def compare_runs(
     numbers = [summarise(each, ks=kept, num_items=num_items, num_bins=settings.num_bins) for each in scores]
     curves = [recall_curve(each, largest_k=max(kept, default=1)) for each in scores]
     values = [row_values(each, kept) for each in scores]
-    means = {
-        (name, key): np.mean([values[run][key] for run in members], axis=0)
-        for name, members in groups.items()
+
+    def mean(members: Sequence[int], key: str) -> NDArray[np.float64]:
+        return np.mean([values[run][key] for run in members], axis=0)
+
+    means = {(name, key): mean(members, key) for name, members in groups.items() for key in values[0]}
+    # Differences are resampled as rows of their own, so that equal methods differ by exactly 0.
+    gaps = {
+        (name, key): mean(paired_runs(name, reference, groups, runs), key)
+        - mean(paired_runs(reference, name, groups, runs), key)
+        for name in groups
+        if name != reference
         for key in values[0]
     }
     draws = ClusterBootstrap(codes, num_resamples=settings.num_resamples, seed=settings.seed)
-    intervals, differences = _intervals(means, reference=reference, draws=draws, level=settings.level)
+    intervals, differences = _intervals(means, gaps, draws=draws, level=settings.level)
     rows: list[ComparisonRow] = []
     for name, members in groups.items():
         row = ComparisonRow(
@@ -234,11 +251,13 @@ def compare_runs(
 
 
 def _intervals(
-    means: Mapping[Cell, NDArray[np.float64]], *, reference: str, draws: ClusterBootstrap, level: float
+    means: Mapping[Cell, NDArray[np.float64]],
+    gaps: Mapping[Cell, NDArray[np.float64]],
+    *,
+    draws: ClusterBootstrap,
+    level: float,
 ) -> tuple[dict[Cell, Interval], dict[Cell, Difference]]:
     """Of every (method, metric): its interval, and its corrected difference to the reference."""
-    # Differences are resampled as rows of their own, so that equal methods differ by exactly 0.
-    gaps = {(name, key): column - means[reference, key] for (name, key), column in means.items() if name != reference}
     replicates = draws.resampled_means(np.stack([*means.values(), *gaps.values()], axis=1)).T
     intervals = {
         cell: draws.interval(exact_mean(column), replicate, level=level)

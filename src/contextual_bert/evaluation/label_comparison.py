@@ -21,7 +21,7 @@ from contextual_bert.evaluation.comparison import (
     difference_table,
     methods_table,
 )
-from contextual_bert.evaluation.intervals import ClusterBootstrap, SeedMean, seed_mean
+from contextual_bert.evaluation.intervals import ClusterBootstrap, Difference, SeedMean, seed_mean
 from contextual_bert.evaluation.label_report import LabelSettings, size_line
 from contextual_bert.evaluation.labels import (
     LabelledRows,
@@ -36,7 +36,7 @@ from contextual_bert.evaluation.labels import (
 )
 from contextual_bert.evaluation.metrics import metric_of
 from contextual_bert.evaluation.report import FEW_CLUSTERS
-from contextual_bert.evaluation.runs import Cost, Role, group_runs, mean_cost, place, seed_warnings
+from contextual_bert.evaluation.runs import Cost, Role, group_runs, mean_cost, paired_runs, place, seed_warnings
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import Provenance, Table, plural, render_markdown, render_rich, seed_cell
 
@@ -65,7 +65,8 @@ class ComparedGroup:
 class LabelComparison(JsonText):
     """The table of a study of labels: one row a method, and the main metric by group.
 
-    Formula: difference = (mean over seeds of the metric of a) - (the same of the reference), in each resample too.
+    Formula: difference = (mean of the metric of a over the seeds that both have) - (the same of the reference), in each
+    resample too.
 
     Symbols: as in LabelReport; `metrics` are over seeds, `intervals` and `differences` of a row over customers.
 
@@ -139,8 +140,8 @@ class LabelComparison(JsonText):
         notes.append(
             f"Differences to {self.reference}: {100 * settings.level:g}% interval from a paired bootstrap over "
             f"{self.num_clusters:,} {plural(settings.cluster_name)} ({settings.num_resamples:,} resamples, seed "
-            f"{settings.seed}), the metric averaged over the seeds in each; p corrected by Holm over the rows of its "
-            "column."
+            f"{settings.seed}), the metric averaged over the seeds in each, between trained methods over those that "
+            "both have; p corrected by Holm over the rows of its column."
         )
         return [*notes, *(f"Warning: {warning}" for warning in self.warnings), self.provenance.line()]
 
@@ -176,18 +177,18 @@ def compare_labels(
         label_clusters(rows[0], clusters), num_resamples=settings.num_resamples, seed=settings.seed
     )
     parts = label_groups(rows[0], groups or {})
-    found = {name: _measure([rows[run] for run in numbers], draws, parts) for name, numbers in members.items()}
-    against = found[reference]
-    differences = {
-        (name, key): draws.difference(
-            value.mean - against.metrics[key].mean,
-            each.replicates[key] - against.replicates[key],
-            level=settings.level,
+    measured = [_measure(each, draws, parts) for each in rows]
+    found = {name: _over_seeds([measured[run] for run in numbers]) for name, numbers in members.items()}
+    differences: dict[tuple[str, str], Difference] = {}
+    for name in (each for each in members if each != reference):
+        own, other = (
+            _over_seeds([measured[run] for run in paired_runs(*pair, members, made)])
+            for pair in ((name, reference), (reference, name))
         )
-        for name, each in found.items()
-        if name != reference
-        for key, value in each.metrics.items()
-    }
+        for key, value in own.metrics.items():
+            differences[name, key] = draws.difference(
+                value.mean - other.metrics[key].mean, own.replicates[key] - other.replicates[key], level=settings.level
+            )
     adjusted = adjusted_for_many(differences)
     compared = [
         ComparisonRow(
@@ -226,6 +227,14 @@ def compare_labels(
 
 
 class _Measured(NamedTuple):
+    """A run's metrics, the same in each resample, and its main metric in each group."""
+
+    metrics: dict[str, float]
+    replicates: dict[str, NDArray[np.float64]]
+    groups: list[float]
+
+
+class _OverSeeds(NamedTuple):
     """A method's metrics over seeds, their means over seeds in each resample, and its main metric in each group."""
 
     metrics: dict[str, SeedMean]
@@ -233,16 +242,22 @@ class _Measured(NamedTuple):
     groups: list[SeedMean]
 
 
-def _measure(runs: Sequence[LabelledRows], draws: ClusterBootstrap, groups: Sequence[Members]) -> _Measured:
-    names, main = runs[0].names, main_metric(runs[0].names)
-    columns = [label_columns(rows) for rows in runs]
-    numbers = [exact_metrics(each, names) for each in columns]
-    resampled = [label_metrics(draws.resampled_means(each), names) for each in columns]
+def _measure(rows: LabelledRows, draws: ClusterBootstrap, groups: Sequence[Members]) -> _Measured:
+    names, main, columns = rows.names, main_metric(rows.names), label_columns(rows)
     return _Measured(
-        metrics={key: seed_mean([each[key] for each in numbers]) for key in numbers[0]},
+        metrics=exact_metrics(columns, names),
+        replicates=label_metrics(draws.resampled_means(columns), names),
+        groups=[exact_metrics(columns[group.rows], names)[main] for group in groups],
+    )
+
+
+def _over_seeds(runs: Sequence[_Measured]) -> _OverSeeds:
+    keys = runs[0].metrics
+    return _OverSeeds(
+        metrics={key: seed_mean([each.metrics[key] for each in runs]) for key in keys},
         # Sorted, so that the order of the seeds changes no digit and equal methods differ by exactly 0.
-        replicates={key: np.sort([each[key] for each in resampled], axis=0).mean(axis=0) for key in numbers[0]},
-        groups=[seed_mean([exact_metrics(each[group.rows], names)[main] for each in columns]) for group in groups],
+        replicates={key: np.sort([each.replicates[key] for each in runs], axis=0).mean(axis=0) for key in keys},
+        groups=[seed_mean(list(of_group)) for of_group in zip(*(each.groups for each in runs), strict=True)],
     )
 
 

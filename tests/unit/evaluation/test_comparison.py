@@ -151,7 +151,8 @@ GOLDEN = """## Comparison on 2 masked positions of 2 sets, 2 customers
 items, higher is better; ties get their expected rank; with one target recall@k equals hit rate@k.
 - First table: mean over seeds, standard error over seeds in brackets; (-) where there is one seed.
 - Differences to none: 95% interval from a paired bootstrap over 2 customers (100 resamples, seed 0), each position \
-averaged over the seeds first; p corrected by Holm over the rows of its column.
+averaged over the seeds first, between trained methods over those that both have; p corrected by Holm over the \
+rows of its column.
 - Warning: few customers (2): the intervals are too narrow or unknown.
 - Data 1f3a; commit not recorded; seeds not recorded; hardware not recorded; recipe not recorded.
 """
@@ -191,6 +192,19 @@ def test_few_and_unequal_seeds_are_said():
     text = compare_runs(made, reference="none", settings=FAST).to_markdown()
     assert "Warning: one seed for concat" in text
     assert "different numbers of seeds (none 2, concat 1)" in text
+
+
+def test_a_seed_that_the_other_lacks_decides_nothing():
+    made = [run for run in runs() if run.name != "concat" or run.seed == 1]
+    found = compare_runs(made, reference="none", settings=FAST)
+    alone = compare_runs([made[1], made[3]], reference="none", settings=FAST)
+    assert [(run.name, run.seed) for run in (made[1], made[3])] == [("none", 1), ("concat", 1)]
+    for key, difference in alone.rows[1].differences.items():
+        assert found.rows[1].differences[key].interval == difference.interval
+    # Neither a baseline nor the oracle has a seed that means something: they are set against the mean of all.
+    for row in found.rows[3:]:
+        gap = row.metrics["cross_entropy_nats"].mean - found.rows[0].metrics["cross_entropy_nats"].mean
+        assert row.differences["cross_entropy_nats"].interval.value == pytest.approx(gap)
 
 
 def test_the_reference_must_be_among_the_runs():

@@ -80,14 +80,15 @@ def test_differences_of_f1_are_those_of_the_same_resamples():
     def sentences(tags: np.ndarray) -> list[list[str]]:
         return [[TAGS[tag] for tag in text] for text in tags.reshape(-1, LENGTH).tolist()]
 
-    made = [("none", 0, predict(0.6, 0)), ("film", 0, predict(0.8, 1)), ("film", 1, predict(0.9, 2))]
+    made = [("none", seed, predict(0.6, seed)) for seed in range(2)]
+    made += [("film", seed, predict(0.8 + seed / 10, 2 + seed)) for seed in range(2)]
     settings = LabelSettings(num_resamples=100)
     found = compare_labels(made, reference="none", clusters=CUSTOMERS, settings=settings)
     gaps = []
     for drawn in np.random.default_rng(settings.seed).integers(0, TEXTS // 2, size=(100, TEXTS // 2)):
         words = np.concatenate([np.flatnonzero(customer == CUSTOMERS) for customer in drawn])
         scores = [f1_score(sentences(TRUE[words]), sentences(rows.predicted[words])) for _, _, rows in made]
-        gaps.append(100 * (np.mean(scores[1:]) - scores[0]))
+        gaps.append(100 * (np.mean(scores[2:]) - np.mean(scores[:2])))
     difference = found.rows[1].differences["entity_f1_percent"].interval
     assert (difference.low, difference.high) == pytest.approx(np.quantile(gaps, [0.025, 0.975]), rel=1e-9)
     means = [row.metrics["entity_f1_percent"].mean for row in found.rows]
@@ -151,6 +152,21 @@ def test_tables_for_people_and_machines(comparison, tmp_path):
     assert f"{comparison.rows[2].metrics['entity_f1_percent'].mean:.2f}" in console.export_text()
 
 
+def test_a_seed_that_the_other_lacks_decides_nothing():
+    made = runs()
+    made = [run for run in made if run.name != "film" or run.seed == 1]
+    found = compare_labels(made, reference="none", clusters=CUSTOMERS, settings=FAST)
+    alone = compare_labels([made[1], made[3]], reference="none", clusters=CUSTOMERS, settings=FAST)
+    assert [run.seed for run in (made[1], made[3])] == [1, 1]
+    assert len(found.rows[0].seeds) == 3
+    for key, difference in alone.rows[1].differences.items():
+        assert found.rows[1].differences[key].interval == difference.interval
+    # One fit has no seed: it is set against the mean of all.
+    key = "accuracy_percent"
+    gap = found.rows[3].metrics[key].mean - found.rows[0].metrics[key].mean
+    assert found.rows[3].differences[key].interval.value == pytest.approx(gap)
+
+
 def test_markdown_golden():
     truth = {"example_id": [0, 1], "position": [0, 0], "true": [0, 1], "names": ("1", "2")}
     made = [
@@ -168,7 +184,7 @@ def test_markdown_golden():
     assert found.to_markdown() == GOLDEN
 
 
-# Seeds of none: accuracy 50 and 0; macro F1 (2 / 3 + 0) / 2 and 0; errors sqrt(1 / 2) and 1.
+# Seeds of none: accuracy 50 and 0; macro F1 (2 / 3 + 0) / 2 and 0; errors sqrt(1 / 2) and 1. film has the first alone.
 GOLDEN = """## Comparison on 2 labels of 2 texts
 
 **Methods**
@@ -182,8 +198,8 @@ GOLDEN = """## Comparison on 2 labels of 2 texts
 
 | method | accuracy (%) | macro F1 (%) | RMSE |
 | :-- | --: | --: | --: |
-| film | +75.00 [+50.00, +100.00] p ≤ 0.020 | +83.33 [+50.00, +100.00] p ≤ 0.020 | \
--0.8536 [-1.0000, -0.5000] p ≤ 0.020 |
+| film | +50.00 [+0.00, +100.00] p = 0.455 | +66.67 [+0.00, +100.00] p = 0.455 | \
+-0.7071 [-1.0000, +0.0000] p = 0.455 |
 
 **Accuracy (%) by domain**
 
@@ -196,7 +212,8 @@ GOLDEN = """## Comparison on 2 labels of 2 texts
 - RMSE: of the numbers that the labels are, over all rows at once, lower is better.
 - Methods and groups: mean over seeds, standard error over seeds in brackets; (-) with one seed.
 - Differences to none: 95% interval from a paired bootstrap over 2 texts (100 resamples, seed 0), the metric averaged \
-over the seeds in each; p corrected by Holm over the rows of its column.
+over the seeds in each, between trained methods over those that both have; p corrected by Holm over the rows \
+of its column.
 - Warning: one seed for film: how much another seed would change is unknown.
 - Warning: methods have different numbers of seeds (none 2, film 1): a lucky seed weighs more where there are fewer.
 - Warning: few texts (2): the intervals are too narrow or unknown.
