@@ -205,8 +205,9 @@ def label_findings(labels: LabelComparison) -> list[str]:
     if labels.reference not in rows or len(rows) == 1:
         return []
     own = rows.pop(labels.reference).metrics[metric.key].mean
-    best = sorted(rows.values(), key=lambda row: row.metrics[metric.key].mean, reverse=metric.is_higher_better)
-    steps = (f"`{row.name}` {_signed(row.differences[metric.key].interval, metric)}" for row in best)
+    gaps = {name: row.differences[metric.key].interval for name, row in rows.items()}
+    best = sorted(gaps, key=lambda name: gaps[name].value, reverse=metric.is_higher_better)
+    steps = (f"`{name}` {_signed(gaps[name], metric)}" for name in best)
     return [f"By {metric.heading}: `{labels.reference}` {own:.{metric.digits}f}; against it {', '.join(steps)}."]
 
 
