@@ -1,7 +1,8 @@
 """Numbers: pure functions of ranks and probabilities, with intervals, reports and pictures. No model is known here."""
 
 from contextual_bert.evaluation.calibration import Calibration, CalibrationBin
-from contextual_bert.evaluation.comparison import Comparison, ComparisonRow, compare_runs
+from contextual_bert.evaluation.comparison import Comparison, compare_runs
+from contextual_bert.evaluation.comparison_rows import ComparisonRow
 from contextual_bert.evaluation.importance import FeatureImportance, FeatureImportances, measure_importances
 from contextual_bert.evaluation.importance_plots import plot_importance
 from contextual_bert.evaluation.intervals import (

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from rich.console import Group
 
 from contextual_bert.errors import UnknownNameError, did_you_mean
-from contextual_bert.evaluation.intervals import ClusterBootstrap, Difference, Interval, SeedMean, holm, seed_mean
+from contextual_bert.evaluation.comparison_rows import ComparisonRow, cost_table, difference_table, methods_table
+from contextual_bert.evaluation.intervals import ClusterBootstrap, Difference, Interval, holm, seed_mean
 from contextual_bert.evaluation.metrics import (
     CROSS_ENTROPY,
     exact_mean,
-    metric_of,
     recall_curve,
     row_values,
     summarise,
@@ -28,8 +28,6 @@ from contextual_bert.evaluation.metrics import (
 )
 from contextual_bert.evaluation.report import FEW_CLUSTERS, EvaluationSettings, rows_in_words
 from contextual_bert.evaluation.runs import (
-    Cost,
-    Role,
     Run,
     align_runs,
     group_runs,
@@ -41,35 +39,14 @@ from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import (
     Provenance,
     Table,
-    difference_cell,
     metric_notes,
     plural,
     render_markdown,
     render_rich,
-    seed_cell,
 )
 
 # A method and one of its metrics.
 Cell = tuple[str, str]
-
-
-@dataclass(frozen=True)
-class ComparisonRow:
-    """One method: seeds, each metric's mean over them, intervals over customers, differences to the reference, cost."""
-
-    name: str
-    role: Role
-    seeds: tuple[int, ...]
-    metrics: dict[str, SeedMean]
-    intervals: dict[str, Interval]
-    differences: dict[str, Difference]
-    curve: tuple[tuple[int, float], ...]
-    cost: Cost
-
-    @property
-    def label(self) -> str:
-        """The name, with the role where it is no method and the name does not say so."""
-        return self.name if self.role == "method" or self.role in self.name else f"{self.name} ({self.role})"
 
 
 @dataclass(frozen=True)
@@ -154,35 +131,6 @@ class Comparison(JsonText):
 
     def cost_table(self) -> Table:
         return cost_table(self.rows)
-
-
-def methods_table(rows: Sequence[ComparisonRow]) -> Table:
-    """Each metric's mean and standard error over seeds."""
-    keys = tuple(rows[0].metrics)
-    cells = [
-        (row.label, str(len(row.seeds)), *(seed_cell(row.metrics[key], metric_of(key)) for key in keys)) for row in rows
-    ]
-    return Table("Methods", ("method", "seeds", *(metric_of(key).heading for key in keys)), tuple(cells))
-
-
-def difference_table(rows: Sequence[ComparisonRow], *, reference: str, num_resamples: int) -> Table:
-    """Each metric's difference to the reference; without rows where there is nothing to compare."""
-    others = [row for row in rows if row.differences]
-    keys = tuple(others[0].differences) if others else ()
-    cells = [
-        (
-            row.label,
-            *(difference_cell(row.differences[key], metric_of(key), num_resamples=num_resamples) for key in keys),
-        )
-        for row in others
-    ]
-    return Table(f"Difference to {reference}", ("method", *(metric_of(key).heading for key in keys)), tuple(cells))
-
-
-def cost_table(rows: Sequence[ComparisonRow]) -> Table:
-    """What a run of each method cost; without rows where nothing was measured."""
-    costs = tuple((row.label, *_cost_cells(row.cost)) for row in rows if row.cost != Cost())
-    return Table("Cost of one run", ("method", "parameters", "training (s)", "peak memory (MiB)"), costs)
 
 
 def compare_runs(
@@ -301,10 +249,3 @@ def _beaten_oracles(
 def _mean_curve(curves: Sequence[tuple[tuple[int, float], ...]]) -> tuple[tuple[int, float], ...]:
     ks = [k for k, _ in curves[0]]
     return tuple((k, seed_mean([curve[index][1] for curve in curves]).mean) for index, k in enumerate(ks))
-
-
-def _cost_cells(cost: Cost) -> tuple[str, str, str]:
-    parameters = "-" if cost.parameters is None else f"{cost.parameters:,}"
-    seconds = "-" if cost.training_seconds is None else f"{cost.training_seconds:,.0f}"
-    memory = "-" if cost.peak_memory_bytes is None else f"{cost.peak_memory_bytes / 2**20:,.0f}"
-    return parameters, seconds, memory

@@ -14,13 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from rich.console import Group
 
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
-from contextual_bert.evaluation.comparison import (
-    ComparisonRow,
-    adjusted_for_many,
-    cost_table,
-    difference_table,
-    methods_table,
-)
+from contextual_bert.evaluation.comparison import adjusted_for_many
+from contextual_bert.evaluation.comparison_rows import ComparisonRow, cost_table, difference_table, methods_table
 from contextual_bert.evaluation.intervals import ClusterBootstrap, Difference, SeedMean, seed_mean
 from contextual_bert.evaluation.label_report import LabelSettings, size_line
 from contextual_bert.evaluation.labels import (
