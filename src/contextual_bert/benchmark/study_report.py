@@ -147,11 +147,14 @@ def cross_entropy_differences(runs: Sequence[Run], *, num_items: int | None = No
     scores, clusters = align_runs(runs, num_items=num_items)
     groups = group_runs(runs)
 
-    def loss(name: str, other: str) -> NDArray[np.float64]:
-        numbers = paired_runs(name, other, groups, runs)
+    def loss(numbers: Sequence[int]) -> NDArray[np.float64]:
         return -np.mean([scores[number].log_probability for number in numbers], axis=0)
 
-    return lambda name, other: paired_bootstrap(loss(name, other), loss(other, name), clusters).interval
+    def difference(name: str, other: str) -> Interval:
+        own, others = paired_runs(name, other, groups, runs)
+        return paired_bootstrap(loss(own), loss(others), clusters).interval
+
+    return difference
 
 
 def findings(

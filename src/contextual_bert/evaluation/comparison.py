@@ -157,13 +157,10 @@ def compare_runs(
         return np.mean([values[run][key] for run in members], axis=0)
 
     means = {(name, key): mean(members, key) for name, members in groups.items() for key in values[0]}
+    pairs = {name: paired_runs(name, reference, groups, runs) for name in groups if name != reference}
     # Differences are resampled as rows of their own, so that equal methods differ by exactly 0.
     gaps = {
-        (name, key): mean(paired_runs(name, reference, groups, runs), key)
-        - mean(paired_runs(reference, name, groups, runs), key)
-        for name in groups
-        if name != reference
-        for key in values[0]
+        (name, key): mean(own, key) - mean(others, key) for name, (own, others) in pairs.items() for key in values[0]
     }
     draws = ClusterBootstrap(codes, num_resamples=settings.num_resamples, seed=settings.seed)
     intervals, differences = _intervals(means, gaps, draws=draws, level=settings.level)

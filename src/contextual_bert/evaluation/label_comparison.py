@@ -176,10 +176,8 @@ def compare_labels(
     found = {name: _over_seeds([measured[run] for run in numbers]) for name, numbers in members.items()}
     differences: dict[tuple[str, str], Difference] = {}
     for name in (each for each in members if each != reference):
-        own, other = (
-            _over_seeds([measured[run] for run in paired_runs(*pair, members, made)])
-            for pair in ((name, reference), (reference, name))
-        )
+        pair = paired_runs(name, reference, members, made)
+        own, other = (_over_seeds([measured[run] for run in numbers]) for numbers in pair)
         for key, value in own.metrics.items():
             differences[name, key] = draws.difference(
                 value.mean - other.metrics[key].mean, own.replicates[key] - other.replicates[key], level=settings.level
@@ -212,7 +210,10 @@ def compare_labels(
         rows=tuple(compared),
         groups=tuple(
             ComparedGroup(
-                part.feature, part.value, len(part.rows), {name: each.groups[i] for name, each in found.items()}
+                part.feature,
+                part.value,
+                len(part.rows),
+                {name: seed_mean([measured[run].groups[i] for run in numbers]) for name, numbers in members.items()},
             )
             for i, part in enumerate(parts)
         ),
@@ -230,11 +231,10 @@ class _Measured(NamedTuple):
 
 
 class _OverSeeds(NamedTuple):
-    """A method's metrics over seeds, their means over seeds in each resample, and its main metric in each group."""
+    """A method's metrics over seeds, and their means over seeds in each resample."""
 
     metrics: dict[str, SeedMean]
     replicates: dict[str, NDArray[np.float64]]
-    groups: list[SeedMean]
 
 
 def _measure(rows: LabelledRows, draws: ClusterBootstrap, groups: Sequence[Members]) -> _Measured:
@@ -252,7 +252,6 @@ def _over_seeds(runs: Sequence[_Measured]) -> _OverSeeds:
         metrics={key: seed_mean([each.metrics[key] for each in runs]) for key in keys},
         # Sorted, so that the order of the seeds changes no digit and equal methods differ by exactly 0.
         replicates={key: np.sort([each.replicates[key] for each in runs], axis=0).mean(axis=0) for key in keys},
-        groups=[seed_mean(list(of_group)) for of_group in zip(*(each.groups for each in runs), strict=True)],
     )
 
 

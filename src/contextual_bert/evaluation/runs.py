@@ -79,16 +79,20 @@ def group_runs(runs: Sequence[NamedRun]) -> dict[str, list[int]]:
     return groups
 
 
-def paired_runs(name: str, other: str, groups: Mapping[str, Sequence[int]], runs: Sequence[NamedRun]) -> Sequence[int]:
-    """The numbers of the runs of ``name`` to set against those of ``other``: of the seeds that both have.
+def paired_runs(
+    name: str, other: str, groups: Mapping[str, Sequence[int]], runs: Sequence[NamedRun]
+) -> tuple[list[int], list[int]]:
+    """The numbers of the runs of two methods to set against each other: of the seeds that both have.
 
     A seed makes more of a difference than two methods may, so one row's third is not set against another's first two.
     All runs where one of the two is a baseline or the oracle, whose seed means little, or where no seed is shared.
     """
-    seeds = {runs[number].seed for number in groups[other]}
-    shared = [number for number in groups[name] if runs[number].seed in seeds]
-    is_trained = all(runs[groups[each][0]].role in ("method", "control") for each in (name, other))
-    return shared if is_trained and shared else groups[name]
+    pair = (groups[name], groups[other])
+    is_trained = all(runs[numbers[0]].role in ("method", "control") for numbers in pair)
+    first, second = ({runs[number].seed for number in numbers} for numbers in pair)
+    kept = first & second if is_trained and first & second else first | second
+    own, others = ([number for number in numbers if runs[number].seed in kept] for numbers in pair)
+    return own, others
 
 
 def align_runs(runs: Sequence[Run], *, num_items: int | None) -> tuple[list[Scores], NDArray[np.int64]]:
