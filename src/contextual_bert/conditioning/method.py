@@ -120,9 +120,12 @@ class BlockSlot(nn.Module):
     ``read``: between attention and feed-forward, ``forward(hidden, state)``.
     ``modulate``: on the input of each of the two sub-layers, ``forward(hidden, state, sublayer)`` with sublayer 0 or 1;
     the residual path keeps the unmodulated input.
+
+    ``reads_context`` is False where its weights read the sequence alone, as of an attention that the state scales.
     """
 
     point: ClassVar[Point]
+    reads_context: ClassVar[bool] = True
     output_size: int | None = None  # None: the model's width
 
     def start_as_bert(self, attention_norm: nn.LayerNorm) -> None:

@@ -96,6 +96,7 @@ class MultiAttributeAttention(BlockSlot):
     """U_1 to U_M side by side: the attentions of all features in one product."""
 
     point = "attend"
+    reads_context = False
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()

@@ -9,11 +9,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+from torch import nn
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 from transformers.utils import logging
 from transformers.utils.hub import cached_file
 
 from contextual_bert.conditioning import get_method
+from contextual_bert.conditioning.method import BlockSlot
 from contextual_bert.context import ContextSchema
 from contextual_bert.errors import CheckpointError, ConfigurationError, did_you_mean
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
@@ -98,16 +100,23 @@ def is_new(key: str, model: Any) -> bool:
     """
     block = re.search(r"encoder\.layer\.(\d+)\.", key)
     is_extra = block is not None and int(block[1]) >= model.config.num_hidden_layers - model.config.num_extra_layers
-    return is_extra or is_of_context(key) or key.startswith(model.head_keys)
+    return is_extra or _is_of_context(key) or key.startswith(model.head_keys)
 
 
-def is_of_context(key: str) -> bool:
-    """Whether a weight is the context encoder's or the method's, by its name.
+def context_weights(model: nn.Module) -> list[nn.Parameter]:
+    """The weights that read the context: the context encoder's and the method's, but for those of the method that read
+    the sequence alone (``BlockSlot.reads_context``).
 
-    Example:
-        >>> is_of_context("bert.context_encoder.year.weight")
-        True
+    Args:
+        model: a model of this package.
     """
+    slots = [module for module in model.modules() if isinstance(module, BlockSlot) and not module.reads_context]
+    of_sequence = {id(weight) for slot in slots for weight in slot.parameters()}
+    named = [weight for name, weight in model.named_parameters() if _is_of_context(name)]
+    return [weight for weight in named if id(weight) not in of_sequence]
+
+
+def _is_of_context(key: str) -> bool:
     return any(part in key for part in CONTEXT_WEIGHTS)
 
 

@@ -13,12 +13,12 @@ from transformers import Trainer, TrainingArguments
 
 from contextual_bert.data import DroppedContext, LengthBucketSampler, SetDataset, TextDataset
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.models.pretrained import is_new, is_of_context
+from contextual_bert.models.pretrained import context_weights, is_new
 
 
 class NewWeightsTrainer(Trainer):
     """A Trainer with ``new_weights_learning_rate`` for the method, the context encoder, the head and extra blocks, and
-    ``context_learning_rate`` for the first two.
+    ``context_learning_rate`` for what of the first two reads the context.
 
     And what both trainers have beside: the batches of training have one length.
 
@@ -67,7 +67,7 @@ def own_rates(model: nn.Module, args: TrainingArguments) -> dict[int, float]:
             )
         rates.update({id(weight): new_rate for name, weight in model.named_parameters() if is_new(name, model)})
     if context_rate is not None:
-        of_context = [weight for name, weight in model.named_parameters() if is_of_context(name)]
+        of_context = context_weights(model)
         if not of_context:
             raise ConfigurationError(
                 f"context_learning_rate={context_rate} is for the weights that read the context, and this model has "

@@ -476,9 +476,16 @@ def test_what_reads_the_context_can_have_a_rate_of_its_own(
         assert sorted(weights) == sorted(id(weight) for weight in model.parameters())
         rates = {id(weight): group["lr"] for group in optimizer.param_groups for weight in group["params"]}
         found = {name: rates[id(weight)] for name, weight in model.named_parameters()}
-        of_context = {name for name in found if "conditioning." in name or "context_encoder." in name}
+        # MA-BERT's new queries, keys and values read the sequence; what scales them reads the context.
+        of_sequence = {
+            name for name in found if method == "multi_attribute" and ".layer." in name and "conditioning." in name
+        }
+        of_context = {name for name in found if "conditioning." in name or "context_encoder." in name} - of_sequence
         assert of_context
         assert {found[name] for name in of_context} == {0.125}
+        assert {found[name] for name in of_sequence} == (
+            {rate_of_new or 0.25} if method == "multi_attribute" else set()
+        )
         assert found["classifier.weight"] == (rate_of_new or 0.25)
         assert found["bert.encoder.layer.0.attention.self.query.weight"] == 0.25
     recipe = replace(ready.recipe, conditioning="none")
