@@ -48,7 +48,7 @@ class ContextualTrainingArguments(TrainingArguments):
         new_weights_learning_rate: peak learning rate of the weights that a BERT checkpoint does not have; None:
             ``learning_rate`` holds for all.
         context_learning_rate: peak learning rate of the weights that read the context, the context encoder's and the
-            method's (of ``multi_attribute`` the vectors of the features alone); None: that of the other new weights.
+            method's (of ``multi_attribute`` what makes the features' vectors); None: that of the other new weights.
         context_dropout: how often a training example is shown without its context: every field is missing. The model
             learns what to say of somebody of whom nothing is known.
         field_dropout: how often each single field is left out, so that one model is valid for any subset of the fields,
