@@ -62,6 +62,7 @@ class TextSize:
         training: fields of ContextualTrainingArguments of every model that starts from the checkpoint.
         baseline_training: those of what starts from nothing.
         max_length: tokens of a text.
+        row_training: row -> fields of ContextualTrainingArguments in which it differs from ``training``.
     """
 
     seeds: Mapping[str, int]
@@ -70,6 +71,7 @@ class TextSize:
     baseline_training: Mapping[str, Any] = field(
         default_factory=lambda: {"num_train_epochs": 20, "learning_rate": 1e-3, "lr_scheduler_type": "cosine"}
     )
+    row_training: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +110,8 @@ class TextStudyData:
             UnknownNameError: no such row.
         """
         every = text_rows(replace(self.preparation.recipe, training=self.size.training), self.size.baseline_training)
+        for row, own in self.size.row_training.items():
+            every[row] = replace(every[row], training={**every[row].training, **own})
         return named_rows(every, names or [row for row in every if row in self.size.seeds])
 
     def chosen(self, names: Sequence[str]) -> tuple[dict[str, Recipe], list[str]]:
