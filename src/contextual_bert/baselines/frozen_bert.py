@@ -4,7 +4,7 @@ It takes the features as a module and knows no checkpoint. Paper: MA-BERT, secti
 Concat (word)"; the third, "BERT Attention (bias)", is the method itself with ``has_attribute_values=False``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -12,12 +12,14 @@ from torch import Tensor, nn
 from contextual_bert.baselines.text import LabelModel, TextClassifier, TextHead
 from contextual_bert.context import ContextEncoder, FeatureLayout
 
+DROPOUT = 0.1  # BERT's: of a text's vector, and in new layers
+
 
 class Frozen(nn.Module):
     """A module that is never trained nor in training mode, and whose weights are not counted among the trained ones.
 
     Args:
-        module: gives (batch, length, hidden) for (input_ids, attention_mask).
+        module: gives features for (input_ids, attention_mask).
 
     Example:
         >>> frozen = Frozen(nn.Linear(2, 2)).train()
@@ -40,23 +42,22 @@ class Frozen(nn.Module):
 
 
 class ConcatText(TextClassifier):
-    """A text's label from its [CLS] vector in a frozen BERT and the context beside it.
+    """A text's label from its vector in a frozen BERT and the context beside it.
 
     Formula:
-        logits = W [t_1 ; c] + b
+        logits = W [t ; c] + b
 
     Symbols:
-        t_1 the feature of [CLS]; c the concatenated feature embeddings.
+        t the feature of the text, in the paper that of [CLS]; c the concatenated feature embeddings.
 
     Shapes:
         input_ids, attention_mask (batch, length); labels (batch,), -100 where nothing is asked; logits (batch, labels).
 
     Args:
-        features: gives (batch, length, hidden) for (input_ids, attention_mask).
+        features: gives (batch, hidden) for (input_ids, attention_mask).
         hidden_size: of the features.
         num_labels: labels, or 1 for regression.
         layout: the context's features.
-        dropout: probability of dropping a component of t_1.
 
     Relation to its siblings:
         ``ConcatWord`` puts the context beside every token and goes on from there.
@@ -69,7 +70,7 @@ class ConcatText(TextClassifier):
         >>> layout = ContextSchema(features=(Categorical(name="sex", values=("f", "m")),)).layout
         >>> class Features(nn.Module):
         ...     def forward(self, input_ids, attention_mask):
-        ...         return torch.zeros(*input_ids.shape, 4)
+        ...         return torch.zeros(len(input_ids), 4)
         >>> ConcatText(Features(), hidden_size=4, num_labels=2, layout=layout)(torch.tensor([[2, 3]]))["logits"].shape
         torch.Size([1, 2])
     """
@@ -81,38 +82,37 @@ class ConcatText(TextClassifier):
         hidden_size: int,
         num_labels: int,
         layout: Sequence[FeatureLayout],
-        dropout: float = 0.1,
     ) -> None:
         super().__init__(
-            hidden_size, num_labels=num_labels, layout=layout, conditioning="concat", reserved_ids=(), dropout=dropout
+            hidden_size, num_labels=num_labels, layout=layout, conditioning="concat", reserved_ids=(), dropout=DROPOUT
         )
         self.features = Frozen(features)
 
     def text_vectors(self, input_ids: Tensor, is_read: Tensor) -> Tensor:
-        return self.features(input_ids, is_read.long())[:, 0]
+        return self.features(input_ids, is_read.long())
 
 
 class ConcatWord(LabelModel):
     """A text's label from new encoder layers on a frozen BERT, the context put into every token between the two.
 
     Formula:
-        x_i = W [t_i ; c] + b;  logits = V E(x)_1 + d, E encoder layers
+        x_i = W [t_i ; c] + b;  logits = V p(E(x)) + d, E encoder layers
 
     Symbols:
-        t_i the feature of token i; c the concatenated feature embeddings.
+        t_i the feature of token i; c the concatenated feature embeddings; p the pooling, in the paper that of [CLS].
 
     Shapes:
         input_ids, attention_mask (batch, length); labels (batch,), -100 where nothing is asked; logits (batch, labels).
 
     Args:
         features: gives (batch, length, hidden) for (input_ids, attention_mask).
+        pooling: gives (batch, hidden) for (batch, length, hidden) and attention_mask.
         hidden_size: of the features and the new layers.
         num_labels: labels, or 1 for regression.
         layout: the context's features.
         num_layers: new layers; MA-BERT's baseline has six.
         num_heads: of each.
         intermediate_size: inner width of each.
-        dropout: of the new layers and before the label.
 
     Relation to its siblings:
         As large as ``multi_attribute`` with one attribute on a frozen BERT, which scales attention by the context.
@@ -127,13 +127,15 @@ class ConcatWord(LabelModel):
         ...     def forward(self, input_ids, attention_mask):
         ...         return torch.zeros(*input_ids.shape, 4)
         >>> sizes = {"hidden_size": 4, "num_layers": 1, "num_heads": 2, "intermediate_size": 8}
-        >>> ConcatWord(Features(), num_labels=2, layout=layout, **sizes)(torch.tensor([[2, 3]]))["logits"].shape
+        >>> first = lambda hidden, attention_mask: hidden[:, 0]
+        >>> ConcatWord(Features(), first, num_labels=2, layout=layout, **sizes)(torch.tensor([[2, 3]]))["logits"].shape
         torch.Size([1, 2])
     """
 
     def __init__(
         self,
         features: nn.Module,
+        pooling: Callable[[Tensor, Tensor], Tensor],
         *,
         hidden_size: int,
         num_labels: int,
@@ -141,17 +143,17 @@ class ConcatWord(LabelModel):
         num_layers: int,
         num_heads: int,
         intermediate_size: int,
-        dropout: float = 0.1,
     ) -> None:
         super().__init__()
         self.features = Frozen(features)
+        self.pooling = pooling
         self.context_encoder = ContextEncoder(layout)
         self.entry = nn.Linear(hidden_size + self.context_encoder.context_size, hidden_size)
         layer = nn.TransformerEncoderLayer(
-            hidden_size, num_heads, intermediate_size, dropout, activation="gelu", batch_first=True
+            hidden_size, num_heads, intermediate_size, DROPOUT, activation="gelu", batch_first=True
         )
         self.encoder = nn.TransformerEncoder(layer, num_layers, enable_nested_tensor=False)
-        self.head = TextHead(hidden_size, num_labels=num_labels, layout=(), conditioning="none", dropout=dropout)
+        self.head = TextHead(hidden_size, num_labels=num_labels, layout=(), conditioning="none", dropout=DROPOUT)
 
     def logits(self, input_ids: Tensor, is_real: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
         tokens = self.features(input_ids, is_real.long())
@@ -159,4 +161,4 @@ class ConcatWord(LabelModel):
         vector = self.context_encoder(missing if context is None else context).vector
         beside = vector.unsqueeze(1).expand(-1, tokens.shape[1], -1)
         hidden = self.encoder(self.entry(torch.cat([tokens, beside], dim=-1)), src_key_padding_mask=~is_real)
-        return self.head(hidden[:, 0], None)
+        return self.head(self.pooling(hidden, is_real), None)

@@ -22,7 +22,7 @@ from contextual_bert.evaluation import LabelledRows, Run, Scores
 from contextual_bert.inference import encode_texts
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.models import ContextualBertModel, ContextualBertProcessor, rank_labels
-from contextual_bert.models.sequence_classification import mean_of_text
+from contextual_bert.models.sequence_classification import vector_of_text
 from contextual_bert.training.arguments import chosen_device
 from contextual_bert.training.progress import counting
 
@@ -87,7 +87,7 @@ class SentenceVectors:
                 chosen = order[start : start + _BATCH_SIZE]
                 inputs = to_device(dataset.__getitems__(chosen), self.device)
                 hidden = model(**inputs).last_hidden_state
-                vectors = mean_of_text(hidden, inputs["attention_mask"]) if self.pooling == "mean" else hidden[:, 0]
+                vectors = vector_of_text(hidden, inputs["attention_mask"], pooling=self.pooling)
                 found[chosen.numpy()] = functional.normalize(vectors, dim=-1).cpu().numpy()
                 if progress is not None:
                     progress(start + len(chosen), len(order))

@@ -1,6 +1,7 @@
 """What a run on texts does: the model for its head, from a checkpoint, its trainer, its scores and their segments."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -24,7 +25,7 @@ from contextual_bert.models import (
     ContextualBertPreTrainedModel,
 )
 from contextual_bert.models.pretrained import bert_config
-from contextual_bert.models.sequence_classification import OrdinalClassifier
+from contextual_bert.models.sequence_classification import OrdinalClassifier, vector_of_text
 from contextual_bert.training import (
     ContextualBertTrainer,
     ContextualTrainingArguments,
@@ -228,10 +229,12 @@ class TextWork:
         if name.startswith("bilstm"):
             return BiLSTM(len(tokenizer), **reader)
         bert = ContextualBertModel.from_bert(self.ready.task.checkpoint, schema=None, conditioning="none")
+        pooling = partial(vector_of_text, pooling=self.ready.pooling)
         if name == "bert_concat_text":
-            return ConcatText(LastHidden(bert), hidden_size=bert.config.hidden_size, **labels)
+            return ConcatText(LastHidden(bert, pooling), hidden_size=bert.config.hidden_size, **labels)
         return ConcatWord(
             LastHidden(bert),
+            pooling,
             hidden_size=bert.config.hidden_size,
             num_layers=EXTRA_LAYERS,
             num_heads=bert.config.num_attention_heads,
@@ -255,11 +258,12 @@ class TextWork:
 
 
 class LastHidden(nn.Module):
-    """A model's last hidden states, as the baselines on a frozen BERT take them."""
+    """A model's last hidden states, as the baselines on a frozen BERT take them; with ``pooling`` one of each text."""
 
-    def __init__(self, model: ContextualBertModel) -> None:
+    def __init__(self, model: ContextualBertModel, pooling: Callable[[Tensor, Tensor], Tensor] | None = None) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.pooling = model, pooling
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        return self.model(input_ids, attention_mask).last_hidden_state
+        hidden = self.model(input_ids, attention_mask).last_hidden_state
+        return hidden if self.pooling is None else self.pooling(hidden, attention_mask)

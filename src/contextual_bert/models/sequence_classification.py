@@ -193,6 +193,11 @@ def mean_of_text(hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
     return (shares.to(hidden.dtype).unsqueeze(1) @ hidden).squeeze(1)
 
 
+def vector_of_text(hidden: Tensor, attention_mask: Tensor | None, *, pooling: str) -> Tensor:
+    """(batch, length, hidden) -> (batch, hidden): what ``classifier_pooling`` reads, without BERT's pooler."""
+    return mean_of_text(hidden, attention_mask) if pooling == "mean" else hidden[:, 0]
+
+
 def classified(outputs: ContextualBertModelOutput, logits: Tensor, loss: Tensor | None) -> ContextualClassifierOutput:
     return ContextualClassifierOutput(
         loss=loss,

@@ -126,6 +126,27 @@ def test_a_row_that_is_told_less_of_unseen_readers(source: Path, tmp_path: Path,
     assert replace(row, name=None, training=plain.training) == plain
 
 
+def test_a_row_may_train_otherwise(source: Path, tmp_path: Path, checkpoint: str) -> None:
+    own = {"context_learning_rate": 0.01}
+    data = study_of(
+        "offensiveness", source, tmp_path, checkpoint, rows={"global_state_update": 1, "multi_attribute": 1}
+    )
+    other = replace(data, size=replace(data.size, row_training={"multi_attribute": own}))
+    plain, changed = data.rows(), other.rows()
+    assert changed["global_state_update"] == plain["global_state_update"]
+    assert changed["multi_attribute"].training == {**plain["multi_attribute"].training, **own}
+
+
+@pytest.mark.parametrize("size", ["small", "full"])
+def test_the_vectors_of_ma_bert_have_a_rate_of_their_own(
+    source: Path, tmp_path: Path, checkpoint: str, size: str
+) -> None:
+    data = study_of("offensiveness", source, tmp_path, checkpoint, rows={})
+    rows = replace(data, size=TEXT_TASKS["offensiveness"].sizes[size]).rows()
+    own = {name for name, row in rows.items() if row.training.get("context_learning_rate") == 0.01}
+    assert own == {"multi_attribute", "attention_bias"}
+
+
 def test_rows_whose_bert_only_gets_low_rank_changes(source: Path, tmp_path: Path, checkpoint: str) -> None:
     data = study_of("offensiveness", source, tmp_path / "data", checkpoint, rows={f"{name}_lora": 1 for name in LORA})
     rows, plain = data.rows(), data.rows(LORA)

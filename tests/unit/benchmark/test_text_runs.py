@@ -345,6 +345,28 @@ def test_a_baseline_orders_grades_as_the_models_do(
     assert model.head.output.thresholds.grad.abs().sum() > 0
 
 
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+@pytest.mark.parametrize("name", ["bert_concat_text", "bert_concat_word"])
+def test_a_label_on_a_frozen_bert_is_read_where_the_methods_read_it(
+    prepared: dict[str, TextPreparation], name: str, pooling: str
+) -> None:
+    recipe = replace(prepared["classification"].recipe, conditioning=name, model={"classifier_pooling": pooling})
+    ready = prepare_texts(recipe)
+    model: Any = TextWork(ready).build_model(ready.recipe).eval()
+    inputs: Any = ready.datasets["test"].__getitems__(torch.arange(3))
+    ids, mask = inputs["input_ids"], inputs["attention_mask"]
+    last = model.features.module.model if name == "bert_concat_text" else model.encoder
+    hidden: list[Any] = []
+    read: list[torch.Tensor] = []
+    last.register_forward_hook(lambda _module, _inputs, output: hidden.append(output))
+    model.head.register_forward_pre_hook(lambda _module, inputs: read.append(inputs[0]))
+    model(**inputs)
+    states = getattr(hidden[0], "last_hidden_state", hidden[0])
+    weights = mask.float() if pooling == "mean" else (torch.arange(ids.shape[1]) == 0).expand_as(mask).float()
+    expected = torch.einsum("bl,blh->bh", weights / weights.sum(dim=1, keepdim=True), states)
+    torch.testing.assert_close(read[0], expected)
+
+
 def test_grades_written_as_text_are_ordered_as_numbers(checkpoint: Path) -> None:
     table = pa.table({"text": ["so it goes"] * 40, "stars": ["10", "9", "8", "10"] * 10})
     texts = TextTask(checkpoint=str(checkpoint), label="stars", is_ordinal=True)

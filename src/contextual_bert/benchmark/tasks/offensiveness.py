@@ -37,7 +37,7 @@ MAIN = ("none", "global_state_update", "multi_attribute", "global_state_update_s
 # Chosen on the validation part with `global_state_update`, seed 0, see docs/log.md; every method has the same, but for
 # MA-BERT, whose vectors of the features hardly leave their start at that rate: theirs was chosen with itself.
 TRAINING = {"num_train_epochs": 3, "learning_rate": 5e-5, "new_weights_learning_rate": 2e-4}
-ROW_TRAINING = dict.fromkeys(("multi_attribute", ATTENTION_BIAS), {"context_learning_rate": 0.01})
+ROW_TRAINING = {name: {"context_learning_rate": 0.01} for name in ("multi_attribute", ATTENTION_BIAS)}
 SIZES = {
     "small": TextSize(
         seeds={**dict.fromkeys((*MAIN, *CHEAP), 3), **dict.fromkeys(CONTROLS, 1)},
