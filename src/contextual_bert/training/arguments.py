@@ -5,8 +5,10 @@ Knows no model and no data.
 
 import atexit
 import math
+import timeit
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -199,8 +201,10 @@ def chosen_dtype(name: str) -> torch.dtype:
 
 
 def fast_dtype(device: str = "auto") -> str:
-    """The faster of the two dtypes to train in: a processor without bfloat16 instructions emulates them, at half the
-    speed of float32 (docs/guides/compare-methods.md).
+    """The faster of the two dtypes to train in.
+
+    A processor without bfloat16 instructions emulates them, at half the speed of float32; and one that has them may
+    still multiply float32 faster (docs/guides/compare-methods.md), so there both are timed.
 
     Raises:
         ConfigurationError: see ``chosen_device``.
@@ -212,7 +216,22 @@ def fast_dtype(device: str = "auto") -> str:
     if chosen_device(device).type != "cpu":
         return "bfloat16"
     can = torch.cpu.get_capabilities()
-    return "bfloat16" if any(can.get(name) for name in ("amx_bf16", "avx512_bf16", "bf16")) else "float32"
+    has_instructions = any(can.get(name) for name in ("amx_bf16", "avx512_bf16", "bf16"))
+    if not has_instructions:
+        return "float32"
+    return "bfloat16" if seconds_of_product(torch.bfloat16) < seconds_of_product(torch.float32) else "float32"
+
+
+@cache
+def seconds_of_product(dtype: torch.dtype) -> float:
+    """The time that this processor takes for a product of matrices of the sizes that training has: the best of ten.
+
+    Example:
+        >>> 0 < seconds_of_product(torch.float32) < 1
+        True
+    """
+    rows, weight = torch.ones(1024, 384, dtype=dtype), torch.ones(384, 384, dtype=dtype)
+    return min(timeit.repeat(lambda: rows @ weight, number=1, repeat=10))
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
