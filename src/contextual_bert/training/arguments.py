@@ -8,7 +8,7 @@ import math
 import timeit
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -217,21 +217,26 @@ def fast_dtype(device: str = "auto") -> str:
         return "bfloat16"
     can = torch.cpu.get_capabilities()
     has_instructions = any(can.get(name) for name in ("amx_bf16", "avx512_bf16", "bf16"))
-    if not has_instructions:
-        return "float32"
-    return "bfloat16" if seconds_of_product(torch.bfloat16) < seconds_of_product(torch.float32) else "float32"
+    return "bfloat16" if has_instructions and bfloat16_speed() > 1 else "float32"
 
 
 @cache
-def seconds_of_product(dtype: torch.dtype) -> float:
-    """The time that this processor takes for a product of matrices of the sizes that training has: the best of ten.
+def bfloat16_speed() -> float:
+    """How many times as fast as in float32 this processor multiplies matrices in bfloat16.
+
+    The best of many short trials, in turns, because others may use the processor too.
 
     Example:
-        >>> 0 < seconds_of_product(torch.float32) < 1
+        >>> bfloat16_speed() > 0
         True
     """
-    rows, weight = torch.ones(1024, 384, dtype=dtype), torch.ones(384, 384, dtype=dtype)
-    return min(timeit.repeat(lambda: rows @ weight, number=1, repeat=10))
+    products = [
+        partial(torch.mm, torch.ones(256, 384, dtype=dtype), torch.ones(384, 384, dtype=dtype))
+        for dtype in (torch.float32, torch.bfloat16)
+    ]
+    seconds = [[timeit.timeit(product, number=1) for product in products] for _ in range(25)]
+    in_float32, in_bfloat16 = map(min, zip(*seconds, strict=True))
+    return in_float32 / in_bfloat16
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:

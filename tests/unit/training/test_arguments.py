@@ -7,7 +7,7 @@ import torch
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.training import arguments
-from contextual_bert.training.arguments import fast_dtype, seconds_of_product
+from contextual_bert.training.arguments import bfloat16_speed, fast_dtype
 
 
 @pytest.mark.parametrize(
@@ -26,19 +26,19 @@ def test_bfloat16_where_its_products_are_faster(
 ) -> None:
     """``speed`` is that of products in bfloat16, of float32 1; None where nothing need be timed."""
 
-    def seconds(of: torch.dtype) -> float:
+    def measured() -> float:
         assert speed is not None
-        return 1 / speed if of == torch.bfloat16 else 1.0
+        return speed
 
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
-    monkeypatch.setattr(arguments, "seconds_of_product", seconds)
+    monkeypatch.setattr(arguments, "bfloat16_speed", measured)
     assert fast_dtype("cpu") == dtype
 
 
-def test_the_time_of_a_product_is_taken_once() -> None:
-    first = seconds_of_product(torch.float32)
-    assert first > 0
-    assert seconds_of_product(torch.float32) is first
+def test_the_speed_is_measured_once() -> None:
+    first = bfloat16_speed()
+    assert 0 < first < 100
+    assert bfloat16_speed() is first
 
 
 def test_of_an_unknown_device() -> None:
