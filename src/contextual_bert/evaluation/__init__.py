@@ -16,11 +16,11 @@ from contextual_bert.evaluation.intervals import (
     paired_bootstrap,
     seed_mean,
 )
-from contextual_bert.evaluation.label_classes import ClassScore, ComparedClass, class_scores
-from contextual_bert.evaluation.label_comparison import ComparedGroup, LabelComparison, compare_labels
-from contextual_bert.evaluation.label_report import LabelGroup, LabelReport, LabelSettings, evaluate_labels
-from contextual_bert.evaluation.label_runs import LabelRun
 from contextual_bert.evaluation.labels import LabelledRows, has_grades, has_tags
+from contextual_bert.evaluation.labels.classes import ClassScore, ComparedClass, class_scores
+from contextual_bert.evaluation.labels.comparison import ComparedGroup, LabelComparison, compare_labels
+from contextual_bert.evaluation.labels.report import LabelGroup, LabelReport, LabelSettings, evaluate_labels
+from contextual_bert.evaluation.labels.runs import LabelRun
 from contextual_bert.evaluation.learning import (
     Convergence,
     LearningCurve,

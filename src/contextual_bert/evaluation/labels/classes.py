@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from contextual_bert.evaluation.intervals import SeedMean, seed_mean
-from contextual_bert.evaluation.labels import LabelledRows, has_tags, text_entities
+from contextual_bert.evaluation.labels.rows import LabelledRows, has_tags, text_entities
 from contextual_bert.evaluation.metrics import MACRO_F1, metric_of
 from contextual_bert.evaluation.tables import Table, seed_cell
 

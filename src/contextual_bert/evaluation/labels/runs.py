@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from contextual_bert.errors import DataError
-from contextual_bert.evaluation.labels import LabelledRows
+from contextual_bert.evaluation.labels.rows import LabelledRows
 from contextual_bert.evaluation.runs import Cost, Role, place
 
 _SAME_ROWS = "Predict every run on the same part of the same split, each labelled place once."

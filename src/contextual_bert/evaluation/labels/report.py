@@ -1,6 +1,6 @@
 """One evaluation of labelled texts or words, for people and for machines: metrics with intervals, and by group.
 
-As `report` for masked positions. This module does not know what a model is, nor how a metric is computed.
+As `evaluation.report` for masked positions. This module does not know what a model is, nor how a metric is computed.
 
 Papers: MA-BERT (2021), Tables 2 to 4. PROTOCOL, points 5, 10, 11, 13.
 """
@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from rich.console import Group
 
 from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval
-from contextual_bert.evaluation.label_classes import ClassScore, class_scores, score_table
-from contextual_bert.evaluation.labels import (
+from contextual_bert.evaluation.labels.classes import ClassScore, class_scores, score_table
+from contextual_bert.evaluation.labels.rows import (
     LabelledRows,
     exact_metrics,
     label_clusters,

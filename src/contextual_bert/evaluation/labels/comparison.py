@@ -1,6 +1,7 @@
 """Several methods on the same labelled rows: mean and standard error over seeds, paired differences, groups.
 
-As `comparison` for masked positions, whose rows and tables it fills. This module does not know what was trained.
+As `evaluation.comparison` for masked positions, whose rows and tables it fills. This module does not know what was
+trained.
 
 Papers: MA-BERT (2021), Tables 2 to 4. PROTOCOL, points 9-11, 13.
 """
@@ -17,16 +18,15 @@ from contextual_bert.errors import UnknownNameError, did_you_mean
 from contextual_bert.evaluation.comparison import adjusted_for_many
 from contextual_bert.evaluation.comparison_rows import ComparisonRow, cost_table, difference_table, methods_table
 from contextual_bert.evaluation.intervals import ClusterBootstrap, Difference, SeedMean, seed_mean
-from contextual_bert.evaluation.label_classes import (
+from contextual_bert.evaluation.labels.classes import (
     ClassScore,
     ComparedClass,
     class_scores,
     compared_classes,
     compared_table,
 )
-from contextual_bert.evaluation.label_report import LabelSettings, size_line
-from contextual_bert.evaluation.label_runs import LabelRun, aligned_rows
-from contextual_bert.evaluation.labels import (
+from contextual_bert.evaluation.labels.report import LabelSettings, size_line
+from contextual_bert.evaluation.labels.rows import (
     LabelledRows,
     Members,
     exact_metrics,
@@ -37,6 +37,7 @@ from contextual_bert.evaluation.labels import (
     label_notes,
     main_metric,
 )
+from contextual_bert.evaluation.labels.runs import LabelRun, aligned_rows
 from contextual_bert.evaluation.metrics import ENTITY_F1, metric_of
 from contextual_bert.evaluation.report import FEW_CLUSTERS
 from contextual_bert.evaluation.runs import group_runs, mean_cost, paired_runs, seed_warnings
