@@ -169,8 +169,8 @@ Dtype = Annotated[
     str,
     typer.Option(
         metavar="auto|float32|bfloat16",
-        help="bfloat16 runs under autocast, weights and loss stay float32. Fast on accelerators and on processors with "
-        "AMX or AVX512-BF16, slower than float32 on others; auto takes the faster one.",
+        help="bfloat16 runs under autocast, weights and loss stay float32. Fast on accelerators and on many processors "
+        "with AMX or AVX512-BF16, slower than float32 on others; auto takes the faster one.",
     ),
 ]
 Settings = Annotated[

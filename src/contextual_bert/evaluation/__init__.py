@@ -16,9 +16,11 @@ from contextual_bert.evaluation.intervals import (
     paired_bootstrap,
     seed_mean,
 )
-from contextual_bert.evaluation.label_comparison import ComparedGroup, LabelComparison, LabelRun, compare_labels
-from contextual_bert.evaluation.label_report import LabelGroup, LabelReport, LabelSettings, evaluate_labels
 from contextual_bert.evaluation.labels import LabelledRows, has_grades, has_tags
+from contextual_bert.evaluation.labels.classes import ClassScore, ComparedClass, class_scores
+from contextual_bert.evaluation.labels.comparison import ComparedGroup, LabelComparison, compare_labels
+from contextual_bert.evaluation.labels.report import LabelGroup, LabelReport, LabelSettings, evaluate_labels
+from contextual_bert.evaluation.labels.runs import LabelRun
 from contextual_bert.evaluation.learning import (
     Convergence,
     LearningCurve,
@@ -44,7 +46,9 @@ from contextual_bert.evaluation.tables import Provenance
 __all__ = [
     "Calibration",
     "CalibrationBin",
+    "ClassScore",
     "ClusterBootstrap",
+    "ComparedClass",
     "ComparedGroup",
     "Comparison",
     "ComparisonRow",
@@ -73,6 +77,7 @@ __all__ = [
     "Segment",
     "Study",
     "bootstrap",
+    "class_scores",
     "cluster_interval",
     "compare_labels",
     "compare_runs",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
 from contextual_bert.evaluation.comparison import Comparison
-from contextual_bert.evaluation.label_comparison import LabelComparison
+from contextual_bert.evaluation.labels.comparison import LabelComparison
 from contextual_bert.evaluation.learning import (
     STILL_FALLING_NATS_PER_EPOCH,
     Convergence,

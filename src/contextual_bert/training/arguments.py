@@ -5,8 +5,10 @@ Knows no model and no data.
 
 import atexit
 import math
+import timeit
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -199,8 +201,10 @@ def chosen_dtype(name: str) -> torch.dtype:
 
 
 def fast_dtype(device: str = "auto") -> str:
-    """The faster of the two dtypes to train in: a processor without bfloat16 instructions emulates them, at half the
-    speed of float32 (docs/guides/compare-methods.md).
+    """The faster of the two dtypes to train in.
+
+    A processor without bfloat16 instructions emulates them, at half the speed of float32; and one that has them may
+    still multiply float32 faster (docs/guides/compare-methods.md), so there both are timed.
 
     Raises:
         ConfigurationError: see ``chosen_device``.
@@ -212,7 +216,27 @@ def fast_dtype(device: str = "auto") -> str:
     if chosen_device(device).type != "cpu":
         return "bfloat16"
     can = torch.cpu.get_capabilities()
-    return "bfloat16" if any(can.get(name) for name in ("amx_bf16", "avx512_bf16", "bf16")) else "float32"
+    has_instructions = any(can.get(name) for name in ("amx_bf16", "avx512_bf16", "bf16"))
+    return "bfloat16" if has_instructions and bfloat16_speed() > 1 else "float32"
+
+
+@cache
+def bfloat16_speed() -> float:
+    """How many times as fast as in float32 this processor multiplies matrices in bfloat16.
+
+    The best of many short trials, in turns, because others may use the processor too.
+
+    Example:
+        >>> bfloat16_speed() > 0
+        True
+    """
+    products = [
+        partial(torch.mm, torch.ones(256, 384, dtype=dtype), torch.ones(384, 384, dtype=dtype))
+        for dtype in (torch.float32, torch.bfloat16)
+    ]
+    seconds = [[timeit.timeit(product, number=1) for product in products] for _ in range(25)]
+    in_float32, in_bfloat16 = map(min, zip(*seconds, strict=True))
+    return in_float32 / in_bfloat16
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:

@@ -122,6 +122,19 @@ def test_groups_show_the_main_metric(comparison):
     assert compare_labels(stars, reference="none", groups={"domain": DOMAINS}, settings=FAST).main == "accuracy_percent"
 
 
+def test_each_type_has_the_f1_of_every_method():
+    def rows(predicted: list[int]) -> LabelledRows:
+        return LabelledRows([0] * 4, range(4), predicted, [1, 2, 1, 3], names=("O", "B-PER", "I-PER", "B-LOC", "B-ORG"))
+
+    made = [("none", 0, rows([1, 2, 1, 3])), ("none", 1, rows([1, 0, 1, 0]))]
+    made += [("film", 0, rows([4, 0, 1, 3]))]  # finds an ORG that is none: it is no row of the table
+    found = compare_labels(made, reference="none", settings=FAST).classes
+    assert [(each.name, each.num_true) for each in found] == [("PER", 2), ("LOC", 1)]
+    assert [each.methods["none"].mean for each in found] == pytest.approx([(100 + 50) / 2, (100 + 0) / 2])
+    assert [each.methods["film"].mean for each in found] == pytest.approx([200 / 3, 100])
+    assert np.isnan(found[0].methods["film"].standard_error)
+
+
 def test_rows_in_any_order_give_the_same_comparison(comparison):
     shuffled = []
     for number, run in enumerate(runs()):
@@ -143,9 +156,17 @@ def test_tables_for_people_and_machines(comparison, tmp_path):
     assert again.to_markdown() == comparison.to_markdown()
     text = again.to_markdown()
     titles = [table.title for table in again.tables()]
-    assert titles == ["Methods", "Difference to none", "Entity F1 (%) by domain", "Cost of one run"]
+    assert titles == [
+        "Methods",
+        "Difference to none",
+        "Entity F1 (%) by domain",
+        "F1 (%) by type of entities",
+        "Cost of one run",
+    ]
     assert "## Comparison on 360 labels of 90 texts, 45 customers" in text
     assert "| method | news (n = 120) | tweets (n = 240) |" in text
+    assert "| type of entities | n | none | film | concat | tf-idf (baseline) |" in text
+    assert "by type" not in " ".join(table.title for table in again.tables(has_groups=False))
     with (tmp_path / "out.txt").open("w") as sink:
         console = Console(width=100, record=True, file=sink)
         console.print(comparison.to_rich())
@@ -208,9 +229,16 @@ GOLDEN = """## Comparison on 2 labels of 2 texts
 | none | 50.00 (50.00) | 0.00 (0.00) |
 | film | 100.00 (-) | 100.00 (-) |
 
+**F1 (%) by label**
+
+| label | n | none | film |
+| :-- | --: | --: | --: |
+| 1 | 1 | 33.33 (33.33) | 100.00 (-) |
+| 2 | 1 | 0.00 (0.00) | 100.00 (-) |
+
 - Macro F1: plain mean over the classes that occur in the truth or the prediction.
 - RMSE: of the numbers that the labels are, over all rows at once, lower is better.
-- Methods and groups: mean over seeds, standard error over seeds in brackets; (-) with one seed.
+- Methods, groups and labels: mean over seeds, standard error over seeds in brackets; (-) with one seed.
 - Differences to none: 95% interval from a paired bootstrap over 2 texts (100 resamples, seed 0), the metric averaged \
 over the seeds in each, between trained methods over those that both have; p corrected by Holm over the rows \
 of its column.

@@ -5,9 +5,9 @@ import sys
 import numpy as np
 import pytest
 from rich.console import Console
+from seqeval.metrics import classification_report, precision_score, recall_score
 from seqeval.metrics import f1_score as entity_f1
-from seqeval.metrics import precision_score, recall_score
-from sklearn.metrics import f1_score
+from sklearn.metrics import f1_score, precision_recall_fscore_support
 
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation import (
@@ -15,6 +15,7 @@ from contextual_bert.evaluation import (
     LabelReport,
     LabelSettings,
     Provenance,
+    class_scores,
     evaluate_labels,
     has_grades,
     has_tags,
@@ -88,6 +89,38 @@ def test_entities_are_those_of_seqeval(names, seed):
     assert found["entity_recall_percent"] == pytest.approx(100 * recall_score(true, predicted), rel=1e-12)
     assert found["entity_f1_percent"] == pytest.approx(100 * entity_f1(true, predicted), rel=1e-12)
     assert 5 < found["entity_f1_percent"] < 95
+
+
+@pytest.mark.parametrize("names", [TAGS, ("B", "I", "O"), ("B-PER", "I-PER", "I-LOC")])
+def test_each_type_of_entities_is_that_of_seqeval(names):
+    rows = random_rows(names, seed=2)
+    expected = classification_report(sentences(rows, "true"), sentences(rows, "predicted"), output_dict=True)
+    found = class_scores(rows.select(np.random.default_rng(0).permutation(len(rows))))
+    types = {name: value for name, value in expected.items() if not name.endswith(" avg")}
+    assert {each.name for each in found} == types.keys()
+    for each in found:
+        of_type = types[each.name]
+        assert each.num_true == of_type["support"]
+        assert each.precision_percent == pytest.approx(100 * of_type["precision"])
+        assert each.recall_percent == pytest.approx(100 * of_type["recall"])
+        assert each.f1_percent == pytest.approx(100 * of_type["f1-score"])
+    assert [each.num_true for each in found] == sorted((each.num_true for each in found), reverse=True)
+
+
+def test_each_label_is_that_of_scikit_learn():
+    rows = random_rows(("negative", "neutral", "positive", "never"), seed=1)
+    rows = rows.select((rows.true != 3) & (rows.true != 0))  # one label is only predicted, and one of those is left out
+    rows = rows.select(rows.predicted != 3)
+    found = class_scores(rows)
+    assert [each.name for each in found] == ["negative", "neutral", "positive"]
+    columns = zip(
+        *precision_recall_fscore_support(rows.true, rows.predicted, labels=[0, 1, 2], zero_division=0), strict=True
+    )
+    for each, (precision, recall, f1, support) in zip(found, columns, strict=True):
+        assert (each.precision_percent, each.recall_percent) == pytest.approx((100 * precision, 100 * recall))
+        assert (each.f1_percent, each.num_true) == (pytest.approx(100 * f1), support)
+    assert np.mean([each.f1_percent for each in found]) == pytest.approx(values(rows)["macro_f1_percent"])
+    assert "| neutral |" in evaluate_labels(rows, settings=FAST).to_markdown()
 
 
 def test_an_entity_ends_with_its_text():
@@ -178,6 +211,9 @@ def test_a_report_is_read_back_and_shown(tmp_path):
     f1 = report.metrics["entity_f1_percent"]
     assert f"| entity F1 (%) | {f1.value:.2f} [{f1.low:.2f}, {f1.high:.2f}] |" in text
     assert f"## Evaluation: {len(rows)} labels of 60 texts, 15 customers" in text
+    assert [table.title for table in again.tables()] == ["Metrics", "By type of entities", "Groups"]
+    first = report.classes[0]
+    assert f"| {first.name} | {first.num_true} | {first.precision_percent:.2f} |" in text
     assert "| domain | (missing) |" in text and "read as seqeval does" in text
     assert "Few customers (15)" in text and "Data 1f3a" in text
     with (tmp_path / "out.txt").open("w") as sink:

@@ -1,6 +1,6 @@
 """One evaluation of labelled texts or words, for people and for machines: metrics with intervals, and by group.
 
-As `report` for masked positions. This module does not know what a model is, nor how a metric is computed.
+As `evaluation.report` for masked positions. This module does not know what a model is, nor how a metric is computed.
 
 Papers: MA-BERT (2021), Tables 2 to 4. PROTOCOL, points 5, 10, 11, 13.
 """
@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 from rich.console import Group
 
 from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval
-from contextual_bert.evaluation.labels import (
+from contextual_bert.evaluation.labels.classes import ClassScore, class_scores, score_table
+from contextual_bert.evaluation.labels.rows import (
     LabelledRows,
     exact_metrics,
     label_clusters,
@@ -23,7 +24,7 @@ from contextual_bert.evaluation.labels import (
     label_metrics,
     label_notes,
 )
-from contextual_bert.evaluation.metrics import metric_of
+from contextual_bert.evaluation.metrics import ENTITY_F1, metric_of
 from contextual_bert.evaluation.report import FEW_CLUSTERS, check_bootstrap
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import Provenance, Table, interval_cell, plural, render_markdown, render_rich
@@ -67,6 +68,7 @@ class LabelReport(JsonText):
         settings: how it was evaluated.
         metrics: key -> Interval.
         groups: in the order of the features.
+        classes: the labels, or types of entities, one at a time.
         provenance: data, commit, seeds, hardware, recipe.
 
     Relation to its siblings: `evaluate_labels` makes it; `LabelComparison` puts several runs side by side; `Report` is
@@ -87,6 +89,7 @@ class LabelReport(JsonText):
     settings: LabelSettings
     metrics: dict[str, Interval]
     groups: tuple[LabelGroup, ...]
+    classes: tuple[ClassScore, ...]
     provenance: Provenance
 
     def to_markdown(self) -> str:
@@ -99,10 +102,12 @@ class LabelReport(JsonText):
         return f"Evaluation: {size_line(self.num_rows, self.num_texts, self.num_clusters, self.settings)}"
 
     def tables(self) -> list[Table]:
-        """The metrics, and the groups where there are some."""
+        """The metrics, the classes, and the groups where there are some."""
         rows = [(metric_of(key).heading, interval_cell(value, metric_of(key))) for key, value in self.metrics.items()]
         heading = f"value [{100 * self.settings.level:g}% interval]"
-        return [Table("Metrics", ("metric", heading), tuple(rows)), *([self.group_table()] if self.groups else [])]
+        classes = score_table(self.classes, are_types=ENTITY_F1 in self.metrics)
+        groups = [self.group_table()] if self.groups else []
+        return [Table("Metrics", ("metric", heading), tuple(rows)), classes, *groups]
 
     def group_table(self) -> Table:
         """Each value of each feature with its n and its metrics."""
@@ -166,6 +171,7 @@ def evaluate_labels(
             LabelGroup(feature, value, len(numbers), exact_metrics(columns[numbers], rows.names))
             for feature, value, numbers in label_groups(rows, groups or {})
         ),
+        classes=class_scores(rows),
         provenance=provenance or Provenance(),
     )
 

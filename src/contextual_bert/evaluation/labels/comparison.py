@@ -1,6 +1,7 @@
 """Several methods on the same labelled rows: mean and standard error over seeds, paired differences, groups.
 
-As `comparison` for masked positions, whose rows and tables it fills. This module does not know what was trained.
+As `evaluation.comparison` for masked positions, whose rows and tables it fills. This module does not know what was
+trained.
 
 Papers: MA-BERT (2021), Tables 2 to 4. PROTOCOL, points 9-11, 13.
 """
@@ -13,12 +14,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from rich.console import Group
 
-from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
+from contextual_bert.errors import UnknownNameError, did_you_mean
 from contextual_bert.evaluation.comparison import adjusted_for_many
 from contextual_bert.evaluation.comparison_rows import ComparisonRow, cost_table, difference_table, methods_table
 from contextual_bert.evaluation.intervals import ClusterBootstrap, Difference, SeedMean, seed_mean
-from contextual_bert.evaluation.label_report import LabelSettings, size_line
-from contextual_bert.evaluation.labels import (
+from contextual_bert.evaluation.labels.classes import (
+    ClassScore,
+    ComparedClass,
+    class_scores,
+    compared_classes,
+    compared_table,
+)
+from contextual_bert.evaluation.labels.report import LabelSettings, size_line
+from contextual_bert.evaluation.labels.rows import (
     LabelledRows,
     Members,
     exact_metrics,
@@ -29,21 +37,12 @@ from contextual_bert.evaluation.labels import (
     label_notes,
     main_metric,
 )
-from contextual_bert.evaluation.metrics import metric_of
+from contextual_bert.evaluation.labels.runs import LabelRun, aligned_rows
+from contextual_bert.evaluation.metrics import ENTITY_F1, metric_of
 from contextual_bert.evaluation.report import FEW_CLUSTERS
-from contextual_bert.evaluation.runs import Cost, Role, group_runs, mean_cost, paired_runs, place, seed_warnings
+from contextual_bert.evaluation.runs import group_runs, mean_cost, paired_runs, seed_warnings
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import Provenance, Table, plural, render_markdown, render_rich, seed_cell
-
-
-class LabelRun(NamedTuple):
-    """One trained model on labelled rows; a plain tuple of the first three fields will do."""
-
-    name: str
-    seed: int
-    rows: LabelledRows
-    role: Role = "method"
-    cost: Cost = Cost()
 
 
 @dataclass(frozen=True)
@@ -74,6 +73,7 @@ class LabelComparison(JsonText):
         settings: how it was evaluated.
         rows: one a method.
         groups: in the order of the features.
+        classes: the labels, or types of entities, one at a time.
         warnings: what a reader must know before believing the table.
         provenance: data, commit, seeds, hardware, recipe.
 
@@ -98,6 +98,7 @@ class LabelComparison(JsonText):
     settings: LabelSettings
     rows: tuple[ComparisonRow, ...]
     groups: tuple[ComparedGroup, ...]
+    classes: tuple[ComparedClass, ...]
     warnings: tuple[str, ...]
     provenance: Provenance
 
@@ -105,20 +106,22 @@ class LabelComparison(JsonText):
         return render_markdown(self.heading(), self.tables(), self.notes())
 
     def to_rich(self, *, has_groups: bool = True) -> Group:
-        """For a terminal; without the tables of the groups, which may be many."""
+        """For a terminal; without the tables of groups and classes, which may be long."""
         return render_rich(self.heading(), self.tables(has_groups=has_groups), self.notes())
 
     def heading(self) -> str:
         return f"Comparison on {size_line(self.num_rows, self.num_texts, self.num_clusters, self.settings)}"
 
     def tables(self, *, has_groups: bool = True) -> list[Table]:
-        """Methods, differences, one table a feature of the groups, cost: where there is something in them."""
+        """Methods, differences, one table a feature of the groups, classes, cost: where there is something in them."""
         differences = difference_table(self.rows, reference=self.reference, num_resamples=self.settings.num_resamples)
         features = dict.fromkeys(group.feature for group in self.groups if has_groups)
-        groups = [self.group_table(feature) for feature in features]
-        return [
-            table for table in (methods_table(self.rows), differences, *groups, cost_table(self.rows)) if table.rows
-        ]
+        details = [self.group_table(feature) for feature in features]
+        if has_groups:
+            headings = {row.name: row.label for row in self.rows}
+            details.append(compared_table(self.classes, headings, are_types=self.main == ENTITY_F1))
+        tables = (methods_table(self.rows), differences, *details, cost_table(self.rows))
+        return [table for table in tables if table.rows]
 
     def group_table(self, feature: str) -> Table:
         """The main metric of each method at each value of a feature."""
@@ -131,7 +134,9 @@ class LabelComparison(JsonText):
         """The footer: what the metrics and brackets are, warnings, provenance."""
         settings = self.settings
         notes = label_notes(self.rows[0].metrics)
-        notes.append("Methods and groups: mean over seeds, standard error over seeds in brackets; (-) with one seed.")
+        notes.append(
+            "Methods, groups and labels: mean over seeds, standard error over seeds in brackets; (-) with one seed."
+        )
         notes.append(
             f"Differences to {self.reference}: {100 * settings.level:g}% interval from a paired bootstrap over "
             f"{self.num_clusters:,} {plural(settings.cluster_name)} ({settings.num_resamples:,} resamples, seed "
@@ -165,7 +170,7 @@ def compare_labels(
     members = group_runs(made)
     if reference not in members:
         raise UnknownNameError(f"The reference {reference!r} is not among the runs. {did_you_mean(reference, members)}")
-    rows = _align(made)
+    rows = aligned_rows(made)
     if clusters is None:
         clusters, settings = rows[0].example_id, replace(settings, cluster_name="text")
     draws = ClusterBootstrap(
@@ -217,17 +222,21 @@ def compare_labels(
             )
             for i, part in enumerate(parts)
         ),
+        classes=compared_classes(
+            {name: [measured[run].classes for run in numbers] for name, numbers in members.items()}
+        ),
         warnings=(*seed_warnings(members, made), *([few] if draws.num_clusters < FEW_CLUSTERS else [])),
         provenance=provenance or Provenance(),
     )
 
 
 class _Measured(NamedTuple):
-    """A run's metrics, the same in each resample, and its main metric in each group."""
+    """A run's metrics, the same in each resample, its main metric in each group, and its classes."""
 
     metrics: dict[str, float]
     replicates: dict[str, NDArray[np.float64]]
     groups: list[float]
+    classes: tuple[ClassScore, ...]
 
 
 class _OverSeeds(NamedTuple):
@@ -243,6 +252,7 @@ def _measure(rows: LabelledRows, draws: ClusterBootstrap, groups: Sequence[Membe
         metrics=exact_metrics(columns, names),
         replicates=label_metrics(draws.resampled_means(columns), names),
         groups=[exact_metrics(columns[group.rows], names)[main] for group in groups],
+        classes=class_scores(rows),
     )
 
 
@@ -253,39 +263,3 @@ def _over_seeds(runs: Sequence[_Measured]) -> _OverSeeds:
         # Sorted, so that the order of the seeds changes no digit and equal methods differ by exactly 0.
         replicates={key: np.sort([each.replicates[key] for each in runs], axis=0).mean(axis=0) for key in keys},
     )
-
-
-_SAME_ROWS = "Predict every run on the same part of the same split, each labelled place once."
-
-
-def _align(runs: Sequence[LabelRun]) -> list[LabelledRows]:
-    """Each run's rows in the order of the first run's; an error unless places, truth and names are the same."""
-    aligned = [run.rows.sorted() for run in runs]
-    first, its_rows = runs[0], aligned[0]
-    for run, rows in zip(runs[1:], aligned[1:], strict=True):
-        if rows.names != its_rows.names:
-            raise DataError(
-                f"{place(run)} has the labels {rows.names}, {place(first)} {its_rows.names}", fix=_SAME_ROWS
-            )
-        if len(rows) != len(its_rows):
-            raise DataError(
-                f"{place(run)} has {len(rows)} labelled rows, {place(first)} {len(its_rows)}", fix=_SAME_ROWS
-            )
-        differs = (rows.example_id != its_rows.example_id) | (rows.position != its_rows.position)
-        if differs.any():
-            here, there = (_position(each, int(differs.argmax())) for each in (rows, its_rows))
-            raise DataError(f"{place(run)} has {here} where {place(first)} has {there}", fix=_SAME_ROWS)
-        differs = rows.true != its_rows.true
-        if differs.any():
-            row = int(differs.argmax())
-            here, there = (rows.names[each.true[row]] for each in (rows, its_rows))
-            raise DataError(
-                f"in {place(run)} {here!r} is true for {_position(rows, row)}, in {place(first)} {there!r}",
-                fix=_SAME_ROWS,
-            )
-    back = np.argsort(first.rows.order())
-    return [rows.select(back) for rows in aligned]
-
-
-def _position(rows: LabelledRows, row: int) -> str:
-    return f"example {rows.example_id[row]}, position {rows.position[row]}"

@@ -8,7 +8,7 @@ Papers: MA-BERT (2021), section 3, for the RMSE of grades; Ramshaw and Marcus (1
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -239,17 +239,30 @@ def label_notes(keys: Collection[str]) -> list[str]:
     return notes
 
 
-def _entity_counts(rows: LabelledRows) -> NDArray[np.float64]:
-    """(rows, 3): entities that are right, found and true; a text's counts stand in the row of its first word."""
+Entities = set[tuple[str, int, int]]
+
+
+def text_entities(rows: LabelledRows) -> Iterator[tuple[int, Entities, Entities]]:
+    """For each text the row of its first word, the entities found and those that are true: (type, first, last word).
+
+    Raises:
+        ConfigurationError: seqeval is not installed.
+    """
     try:
         from seqeval.metrics.sequence_labeling import get_entities  # noqa: PLC0415  (an optional extra)
     except ImportError as error:
         raise ConfigurationError("Entity F1 needs seqeval. Install it: pip install 'contextual-bert[text]'.") from error
     order, names = rows.order(), np.array(rows.names, dtype=object)
-    counts = np.zeros((len(rows), 3))
     for words in np.split(order, np.flatnonzero(np.diff(rows.example_id[order])) + 1):
         found, there = (set(get_entities(names[column[words]].tolist())) for column in (rows.predicted, rows.true))
-        counts[words[0]] = len(found & there), len(found), len(there)
+        yield int(words[0]), found, there
+
+
+def _entity_counts(rows: LabelledRows) -> NDArray[np.float64]:
+    """(rows, 3): entities that are right, found and true; a text's counts stand in the row of its first word."""
+    counts = np.zeros((len(rows), 3))
+    for first, found, there in text_entities(rows):
+        counts[first] = len(found & there), len(found), len(there)
     return counts
 
 
