@@ -19,7 +19,7 @@ class Frozen(nn.Module):
     """A module that is never trained nor in training mode, and whose weights are not counted among the trained ones.
 
     Args:
-        module: gives features for (input_ids, attention_mask).
+        module: gives (batch, length, hidden) for (input_ids, attention_mask).
 
     Example:
         >>> frozen = Frozen(nn.Linear(2, 2)).train()
@@ -45,16 +45,17 @@ class ConcatText(TextClassifier):
     """A text's label from its vector in a frozen BERT and the context beside it.
 
     Formula:
-        logits = W [t ; c] + b
+        logits = W [p(t) ; c] + b
 
     Symbols:
-        t the feature of the text, in the paper that of [CLS]; c the concatenated feature embeddings.
+        t the features of the tokens; p the pooling, in the paper that of [CLS]; c the concatenated feature embeddings.
 
     Shapes:
         input_ids, attention_mask (batch, length); labels (batch,), -100 where nothing is asked; logits (batch, labels).
 
     Args:
-        features: gives (batch, hidden) for (input_ids, attention_mask).
+        features: gives (batch, length, hidden) for (input_ids, attention_mask).
+        pooling: gives (batch, hidden) for (batch, length, hidden) and attention_mask.
         hidden_size: of the features.
         num_labels: labels, or 1 for regression.
         layout: the context's features.
@@ -70,14 +71,17 @@ class ConcatText(TextClassifier):
         >>> layout = ContextSchema(features=(Categorical(name="sex", values=("f", "m")),)).layout
         >>> class Features(nn.Module):
         ...     def forward(self, input_ids, attention_mask):
-        ...         return torch.zeros(len(input_ids), 4)
-        >>> ConcatText(Features(), hidden_size=4, num_labels=2, layout=layout)(torch.tensor([[2, 3]]))["logits"].shape
+        ...         return torch.zeros(*input_ids.shape, 4)
+        >>> first = lambda hidden, attention_mask: hidden[:, 0]
+        >>> model = ConcatText(Features(), first, hidden_size=4, num_labels=2, layout=layout)
+        >>> model(torch.tensor([[2, 3]]))["logits"].shape
         torch.Size([1, 2])
     """
 
     def __init__(
         self,
         features: nn.Module,
+        pooling: Callable[[Tensor, Tensor], Tensor],
         *,
         hidden_size: int,
         num_labels: int,
@@ -87,9 +91,10 @@ class ConcatText(TextClassifier):
             hidden_size, num_labels=num_labels, layout=layout, conditioning="concat", reserved_ids=(), dropout=DROPOUT
         )
         self.features = Frozen(features)
+        self.pooling = pooling
 
     def text_vectors(self, input_ids: Tensor, is_read: Tensor) -> Tensor:
-        return self.features(input_ids, is_read.long())
+        return self.pooling(self.features(input_ids, is_read.long()), is_read)
 
 
 class ConcatWord(LabelModel):

@@ -231,7 +231,7 @@ class TextWork:
         bert = ContextualBertModel.from_bert(self.ready.task.checkpoint, schema=None, conditioning="none")
         pooling = partial(vector_of_text, pooling=self.ready.pooling)
         if name == "bert_concat_text":
-            return ConcatText(LastHidden(bert, pooling), hidden_size=bert.config.hidden_size, **labels)
+            return ConcatText(LastHidden(bert), pooling, hidden_size=bert.config.hidden_size, **labels)
         return ConcatWord(
             LastHidden(bert),
             pooling,
@@ -258,12 +258,11 @@ class TextWork:
 
 
 class LastHidden(nn.Module):
-    """A model's last hidden states, as the baselines on a frozen BERT take them; with ``pooling`` one of each text."""
+    """A model's last hidden states, as the baselines on a frozen BERT take them."""
 
-    def __init__(self, model: ContextualBertModel, pooling: Callable[[Tensor, Tensor], Tensor] | None = None) -> None:
+    def __init__(self, model: ContextualBertModel) -> None:
         super().__init__()
-        self.model, self.pooling = model, pooling
+        self.model = model
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        hidden = self.model(input_ids, attention_mask).last_hidden_state
-        return hidden if self.pooling is None else self.pooling(hidden, attention_mask)
+        return self.model(input_ids, attention_mask).last_hidden_state

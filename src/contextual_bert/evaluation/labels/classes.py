@@ -6,7 +6,7 @@ Reference: the report of one class at a time of scikit-learn and of seqeval.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,7 +94,7 @@ def compared_classes(methods: Mapping[str, Sequence[Sequence[ClassScore]]]) -> t
         ComparedClass(
             each.name,
             each.num_true,
-            {method: seed_mean([run.get(each.name, 0.0) for run in runs]) for method, runs in f1.items()},
+            {method: seed_mean([run[each.name] for run in runs]) for method, runs in f1.items()},
         )
         for each in first
         if each.num_true
@@ -138,9 +138,5 @@ def _entities_by_type(rows: LabelledRows) -> tuple[Counter[str], Counter[str], C
     right, found, true = Counter[str](), Counter[str](), Counter[str]()
     for _, predicted, there in text_entities(rows):
         for counter, entities in ((right, predicted & there), (found, predicted), (true, there)):
-            counter.update(_types(entities))
+            counter.update(kind for kind, _, _ in entities)
     return right, found, true
-
-
-def _types(entities: Iterable[tuple[str, int, int]]) -> list[str]:
-    return [kind for kind, _, _ in entities]
