@@ -89,7 +89,7 @@ def command(
     from dataclasses import replace
 
     from contextual_bert.benchmark import prepare_for, study
-    from contextual_bert.benchmark.checks import BASELINES, PAPER_METHODS, check_study, clear_run, training_of
+    from contextual_bert.benchmark.checks import BASELINES, PAPER_METHODS, check_study, clear_run, model_of, training_of
     from contextual_bert.benchmark.runner import run_directory
 
     calm_transformers()
@@ -102,6 +102,7 @@ def command(
             conditioning=name,
             seed=seed + number,
             training=training_of(name, base.training),
+            model=model_of(name, base.model),
         )
         for name in names
         for number in range(seeds)

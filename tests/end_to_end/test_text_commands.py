@@ -298,6 +298,7 @@ def test_low_rank_changes_are_trained_compared_and_used(command: Any, own_texts:
     methods = ("--conditioning", "none,film", "--baselines", "context_popularity", "--seeds", 1, "--device", "cpu")
     rates = {"new_weights_learning_rate": 1e-3, "context_learning_rate": 1e-4}
     settings = [word for name, rate in rates.items() for word in ("--set", f"{name}={rate}")]
+    settings += ["--model", "classifier_pooling=cls"]
     output = own_texts / "compared-lora"
     ok(command("compare", own_texts / "reviews.csv", *texts, *methods, *lora, *settings, "--output", output))
     recipes = {
@@ -309,7 +310,10 @@ def test_low_rank_changes_are_trained_compared_and_used(command: Any, own_texts:
         "film": "lora",
         "context_popularity": "all",
     }
-    # Each row has the rates for weights that it has.
+    # Each row has the fields of a model's config that it reads, and the rates for weights that it has.
+    pooling = {"classifier_pooling": "cls"}
+    models = {"none": pooling, "film": pooling, "context_popularity": {}}
+    assert {name: each["model"] for name, each in recipes.items()} == models
     assert {name: rates.keys() & each["training"].keys() for name, each in recipes.items()} == {
         "none": {"new_weights_learning_rate"},
         "film": {*rates},
@@ -331,6 +335,11 @@ NONE, CNN = ("--conditioning", "none"), ("--conditioning", "cnn")
         ((*LABELLED, "--trained-weights", "lora", "--conditioning", "cnn"), "'cnn' is a baseline"),
         ((*LABELLED, *NONE, "--set", "context_learning_rate=1e-4"), "is for weights that 'none' does not have"),
         ((*LABELLED, *CNN, "--set", "new_weights_learning_rate=1e-4"), "is for weights that 'cnn' does not have"),
+        ((*LABELLED, *CNN, "--model", "hidden_size=8"), "'cnn' is a baseline that does not read it. Leave it out"),
+        (
+            ("--items", "review", "--conditioning", "bag", "--model", "hidden_size=8"),
+            "'bag' is a baseline that does not",
+        ),
         ((*LABELLED, "--set", "context_learning_rate=0"), "context_learning_rate=0: give a number above 0"),
         ((*LABELLED, "--trained-weights", "lora", "--from-scratch"), "is for texts, where a checkpoint's weights"),
         (("--items", "review", "--trained-weights", "lora"), "is for texts, where a checkpoint's weights"),

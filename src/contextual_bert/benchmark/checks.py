@@ -55,6 +55,11 @@ TEXT_BASELINES: Mapping[str, frozenset[str]] = {
     "bert_concat_word": frozenset({"items", "context"}),
 }
 BASELINES: Mapping[str, frozenset[str]] = {**SET_BASELINES, **TEXT_BASELINES}
+# Baseline -> the fields of a model's config that it reads, where it reads any.
+_OF_BASELINES: Mapping[str, frozenset[str]] = {
+    "bert_concat_text": frozenset({"classifier_pooling"}),
+    "bert_concat_word": frozenset({"classifier_pooling", "num_extra_layers"}),
+}
 MODEL_FILES = ("config.json", "model.safetensors", "README.md")
 RUN_FILES = (
     METRICS_FILE,  # first, so that a directory that is half cleared is not taken for a run
@@ -89,7 +94,7 @@ def check_kind(recipe: Recipe) -> None:
     """Raise ConfigurationError where a baseline is asked for what it cannot do, or LoRA without its package.
 
     A baseline for texts is none for sets, one for sets none for texts, and none has a BERT of which a part is trained;
-    nor does a rate hold for weights that are not there.
+    nor does a rate hold for weights that are not there, or a field of a model's config for what reads none.
     """
     own, kind = (SET_BASELINES, "sets of items") if recipe.texts is None else (TEXT_BASELINES, "texts")
     if recipe.conditioning in BASELINES and recipe.conditioning not in own:
@@ -102,6 +107,11 @@ def check_kind(recipe: Recipe) -> None:
     for name in recipe.training.keys() - training_of(recipe.conditioning, recipe.training).keys():
         raise ConfigurationError(
             f"{name}={recipe.training[name]} is for weights that {recipe.conditioning!r} does not have. Leave it out."
+        )
+    for name in recipe.model.keys() - model_of(recipe.conditioning, recipe.model).keys():
+        raise ConfigurationError(
+            f"{name}={recipe.model[name]} is for a model's config, and {recipe.conditioning!r} is a baseline that does "
+            "not read it. Leave it out."
         )
     if recipe.trained_weights == "lora":
         required_peft()
@@ -121,6 +131,17 @@ def training_of(conditioning: str, training: Mapping[str, Any]) -> dict[str, Any
         "new_weights_learning_rate": conditioning in BASELINES,
     }
     return {name: value for name, value in training.items() if not absent.get(name, False)}
+
+
+def model_of(conditioning: str, model: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the model's fields of a whole comparison those that this row of it reads: a baseline hardly any.
+
+    Example:
+        >>> model_of("bag", {"hidden_size": 256}), model_of("none", {"hidden_size": 256})
+        ({}, {'hidden_size': 256})
+    """
+    read = _OF_BASELINES.get(conditioning, frozenset()) if conditioning in BASELINES else model.keys()
+    return {name: value for name, value in model.items() if name in read}
 
 
 def checked_epochs(epochs: int) -> int:

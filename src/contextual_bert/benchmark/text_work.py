@@ -52,7 +52,7 @@ TRAINING: Mapping[str, Any] = {
 }
 # Of tags: their cross-entropy is best long before the entities are found (docs/log.md).
 BEST_TAGS: Mapping[str, Any] = {"metric_for_best_model": "recall_at_1_percent", "greater_is_better": True}
-EXTRA_LAYERS = 6  # of BERT Concat (word), as in MA-BERT
+EXTRA_LAYERS = 6  # of BERT Concat (word), as in MA-BERT, unless the recipe says ``num_extra_layers``
 
 
 class TextWork:
@@ -236,7 +236,7 @@ class TextWork:
             LastHidden(bert),
             pooling,
             hidden_size=bert.config.hidden_size,
-            num_layers=EXTRA_LAYERS,
+            num_layers=recipe.model.get("num_extra_layers", EXTRA_LAYERS),
             num_heads=bert.config.num_attention_heads,
             intermediate_size=bert.config.intermediate_size,
             **labels,

@@ -20,15 +20,14 @@ from contextual_bert.benchmark.logistic_runs import LOGISTIC, SentenceVectors
 from contextual_bert.benchmark.tasks import TEXT_TASKS
 from contextual_bert.benchmark.tasks.entities import DOMAINS, FILES, SINGLE
 from contextual_bert.benchmark.tasks.text_benchmark import (
-    FIELD_DROPOUT,
-    LORA,
-    METHODS,
     TextBenchmark,
     TextSize,
     TextStudyData,
     prepare_text_study,
     run_text_study,
 )
+from contextual_bert.benchmark.tasks.text_rows import FIELD_DROPOUT, LORA, METHODS, RowSettings
+from contextual_bert.benchmark.text_work import TextWork
 from contextual_bert.data import table_digest
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
@@ -126,15 +125,35 @@ def test_a_row_that_is_told_less_of_unseen_readers(source: Path, tmp_path: Path,
     assert replace(row, name=None, training=plain.training) == plain
 
 
-def test_a_row_may_train_otherwise(source: Path, tmp_path: Path, checkpoint: str) -> None:
-    own = {"context_learning_rate": 0.01}
+def test_a_row_may_have_settings_of_its_own(source: Path, tmp_path: Path, checkpoint: str) -> None:
+    own: RowSettings = {"training": {"context_learning_rate": 0.01}, "model": {"num_extra_layers": 2}}
     data = study_of(
         "offensiveness", source, tmp_path, checkpoint, rows={"global_state_update": 1, "multi_attribute": 1}
     )
-    other = replace(data, size=replace(data.size, row_training={"multi_attribute": own}))
+    other = replace(data, size=replace(data.size, row_settings={"multi_attribute": own}))
     plain, changed = data.rows(), other.rows()
     assert changed["global_state_update"] == plain["global_state_update"]
-    assert changed["multi_attribute"].training == {**plain["multi_attribute"].training, **own}
+    before, after = plain["multi_attribute"], changed["multi_attribute"]
+    assert after.training == {**before.training, "context_learning_rate": 0.01}
+    assert after.model == {**before.model, "num_extra_layers": 2}
+    assert replace(after, training=before.training, model=before.model) == before
+
+
+@pytest.mark.parametrize("task", ["offensiveness", "offensiveness-readers"])
+def test_new_blocks_are_one_in_small_and_as_in_the_paper_in_full(
+    source: Path, tmp_path: Path, checkpoint: str, task: str
+) -> None:
+    data = study_of(task, source, tmp_path, checkpoint, rows={})
+    for size, num_blocks in (("small", 1), ("full", 6)):
+        rows = replace(data, size=TEXT_TASKS[task].sizes[size]).rows()
+        work = TextWork(data.preparation)
+        for name in ("multi_attribute", "attention_bias"):
+            model: Any = work.build_model(rows[name])
+            assert model.config.num_extra_layers == num_blocks
+            assert model.config.has_attribute_values == (name == "multi_attribute")
+        model = work.build_model(rows["bert_concat_word"])
+        assert len(model.encoder.layers) == num_blocks
+        assert "num_extra_layers" not in rows["global_state_update"].model
 
 
 @pytest.mark.parametrize("size", ["small", "full"])

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from contextual_bert.benchmark.task import TaskCard
-from contextual_bert.benchmark.tasks.text_benchmark import METHODS, SPLIT_FILE, TextBenchmark, TextSize, required
+from contextual_bert.benchmark.tasks.text_benchmark import SPLIT_FILE, TextBenchmark, TextSize, required
+from contextual_bert.benchmark.tasks.text_rows import METHODS
 from contextual_bert.data import read_table, split_by_customer
 from contextual_bert.data.splits import PARTS
 from contextual_bert.training import TextTask

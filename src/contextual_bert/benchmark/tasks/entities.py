@@ -16,7 +16,6 @@ from contextual_bert.benchmark.run_files import is_complete, load_run
 from contextual_bert.benchmark.runner import run_directory, train_missing
 from contextual_bert.benchmark.task import TaskCard
 from contextual_bert.benchmark.tasks.text_benchmark import (
-    METHODS,
     SPLIT_FILE,
     ExtraRows,
     TextBenchmark,
@@ -24,6 +23,7 @@ from contextual_bert.benchmark.tasks.text_benchmark import (
     TextStudyData,
     required,
 )
+from contextual_bert.benchmark.tasks.text_rows import ATTRIBUTE_TRAINING, METHODS, RowSettings, with_one_new_block
 from contextual_bert.data import Split, read_table, table_digest
 from contextual_bert.data.splits import PARTS
 from contextual_bert.evaluation import LabelledRows, Run, Scores
@@ -35,6 +35,7 @@ FILES = {"train": "train", "validation": "dev", "test": "test"}
 DIGEST = "13bf8063b6ed2c221e017ad29038d696cfbce7cb18e56ee662316fc3cc3a77a7"
 SINGLE = "single_domain"
 TRAINING = {"num_train_epochs": 20, "learning_rate": 2e-4, "per_device_train_batch_size": 16}
+ROWS: dict[str, RowSettings] = {"multi_attribute": {"training": ATTRIBUTE_TRAINING}}
 SIZES = {
     "small": TextSize(
         seeds={
@@ -43,11 +44,13 @@ SIZES = {
         },
         training=TRAINING,
         max_length=128,
+        row_settings=with_one_new_block(ROWS),
     ),
     "full": TextSize(
         seeds=dict.fromkeys((*METHODS, "global_state_update_shuffled", SINGLE, *TAG_BASELINES), 3),
         training=TRAINING,
         max_length=192,
+        row_settings=ROWS,
     ),
 }
 

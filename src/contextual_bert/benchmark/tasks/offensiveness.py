@@ -11,16 +11,15 @@ import pyarrow as pa
 
 from contextual_bert.benchmark.logistic_runs import LOGISTIC, logistic_runs
 from contextual_bert.benchmark.task import TaskCard
-from contextual_bert.benchmark.tasks.text_benchmark import (
+from contextual_bert.benchmark.tasks.text_benchmark import ExtraRows, TextBenchmark, TextSize, TextStudyData, required
+from contextual_bert.benchmark.tasks.text_rows import (
     ATTENTION_BIAS,
+    ATTRIBUTE_TRAINING,
     FIELD_DROPOUT,
     LABEL_BASELINES,
     METHODS,
-    ExtraRows,
-    TextBenchmark,
-    TextSize,
-    TextStudyData,
-    required,
+    RowSettings,
+    with_one_new_block,
 )
 from contextual_bert.data import read_table
 from contextual_bert.evaluation import Run
@@ -38,22 +37,22 @@ MAIN = ("none", "global_state_update", "multi_attribute", "global_state_update_s
 # what hardly leaves its start at these rates: MA-BERT's vectors of the features, and one layer on a frozen BERT. Theirs
 # were chosen with themselves.
 TRAINING = {"num_train_epochs": 3, "learning_rate": 5e-5, "new_weights_learning_rate": 2e-4}
-ROW_TRAINING = {
-    **{name: {"context_learning_rate": 0.01} for name in ("multi_attribute", ATTENTION_BIAS)},
-    "bert_concat_text": {"learning_rate": 3e-3},
+ROWS: dict[str, RowSettings] = {
+    **{name: {"training": ATTRIBUTE_TRAINING} for name in ("multi_attribute", ATTENTION_BIAS)},
+    "bert_concat_text": {"training": {"learning_rate": 3e-3}},
 }
 SIZES = {
     "small": TextSize(
         seeds={**dict.fromkeys((*MAIN, *CHEAP), 3), **dict.fromkeys(CONTROLS, 1)},
         training=TRAINING,
         max_length=64,
-        row_training=ROW_TRAINING,
+        row_settings=with_one_new_block(ROWS),
     ),
     "full": TextSize(
         seeds=dict.fromkeys((*METHODS, "global_state_update_shuffled", *CONTROLS, *CHEAP), 3),
         training=TRAINING,
         max_length=160,
-        row_training=ROW_TRAINING,
+        row_settings=ROWS,
     ),
 }
 # Of readers never seen, their demographics mislead a model that has them whole in every example, see docs/log.md.

@@ -12,10 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from contextual_bert.benchmark.checks import TAG_BASELINES, checked_epochs, training_of
+from contextual_bert.benchmark.checks import checked_epochs
 from contextual_bert.benchmark.study_report import study
 from contextual_bert.benchmark.table_rows import named_rows
 from contextual_bert.benchmark.task import TaskCard
+from contextual_bert.benchmark.tasks.text_rows import RowSettings, text_rows
 from contextual_bert.benchmark.text_preparation import TextPreparation, prepare_texts
 from contextual_bert.data import read_table, table_digest
 from contextual_bert.data.columns import checked_column
@@ -25,22 +26,6 @@ from contextual_bert.evaluation.whole_files import replacing_directory
 from contextual_bert.training.recipe import Recipe
 
 DATA_FOLDER, TABLE_FILE, SPLIT_FILE = "data", "table.parquet", "split.json"
-METHODS = (
-    "none",
-    "concat",
-    "new_position",
-    "global_state",
-    "global_state_update",
-    "state_flow",
-    "film",
-    "multi_attribute",
-)
-# MA-BERT's controls: BERT Attention (bias), Concat (word), Concat (text), all on a frozen BERT.
-ATTENTION_BIAS = "attention_bias"
-FIELD_DROPOUT = "global_state_update_field_dropout"
-LORA = ("none", "global_state_update")
-LORA_RATE = 10  # times that of a checkpoint's own weights
-LABEL_BASELINES = ("ngrams", "ngrams_context", "cnn", "cnn_context", "bilstm", "bilstm_context")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +47,7 @@ class TextSize:
         training: fields of ContextualTrainingArguments of every model that starts from the checkpoint.
         baseline_training: those of what starts from nothing.
         max_length: tokens of a text.
-        row_training: row -> fields of ContextualTrainingArguments in which it differs from ``training``.
+        row_settings: row -> in what it differs from the others.
     """
 
     seeds: Mapping[str, int]
@@ -71,7 +56,7 @@ class TextSize:
     baseline_training: Mapping[str, Any] = field(
         default_factory=lambda: {"num_train_epochs": 20, "learning_rate": 1e-3, "lr_scheduler_type": "cosine"}
     )
-    row_training: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    row_settings: Mapping[str, RowSettings] = field(default_factory=dict[str, RowSettings])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +95,12 @@ class TextStudyData:
             UnknownNameError: no such row.
         """
         every = text_rows(replace(self.preparation.recipe, training=self.size.training), self.size.baseline_training)
-        for row, own in self.size.row_training.items():
-            every[row] = replace(every[row], training={**every[row].training, **own})
+        for row, own in self.size.row_settings.items():
+            every[row] = replace(
+                every[row],
+                training={**every[row].training, **own.get("training", {})},
+                model={**every[row].model, **own.get("model", {})},
+            )
         return named_rows(every, names or [row for row in every if row in self.size.seeds])
 
     def chosen(self, names: Sequence[str]) -> tuple[dict[str, Recipe], list[str]]:
@@ -128,49 +117,6 @@ class TextStudyData:
                 f"{', '.join(extra)} stands beside rows that are trained: name one of these too, for instance none."
             )
         return self.rows(own), extra
-
-
-def text_rows(base: Recipe, baseline_training: Mapping[str, Any]) -> dict[str, Recipe]:
-    """Row -> recipe in the table's order: methods, controls, baselines.
-
-    Args:
-        base: data and training of every method.
-        baseline_training: fields of ContextualTrainingArguments of what starts from nothing.
-
-    Reference: PROTOCOL, point 9; MA-BERT, section 4.2, for its three controls.
-    """
-    rate_of_bert = base.training["learning_rate"]
-    told_less = {**base.training, "field_dropout": 0.5}
-    lora, on_lora = {"trained_weights": "lora"}, {**base.training, "learning_rate": LORA_RATE * rate_of_bert}
-    frozen = {"trained_weights": "new", "is_control": True}
-    # All that these two train is new.
-    rate = base.training.get("new_weights_learning_rate", rate_of_bert)
-    on_frozen = {**training_of("bert_concat_word", base.training), "learning_rate": rate}
-    recipes = [
-        *(replace(base, conditioning=name, training=training_of(name, base.training)) for name in METHODS),
-        *(
-            replace(base, conditioning=name, name=f"{name}_lora", training=training_of(name, on_lora), **lora)
-            for name in LORA
-        ),
-        replace(base, conditioning="global_state_update", name=FIELD_DROPOUT, training=told_less),
-        replace(base, conditioning="global_state_update", is_context_shuffled=True),
-        replace(
-            base,
-            conditioning="multi_attribute",
-            name=ATTENTION_BIAS,
-            model={**base.model, "has_attribute_values": False},
-            **frozen,
-        ),
-        *(
-            replace(base, conditioning=name, training=on_frozen, model={}, is_control=True)
-            for name in ("bert_concat_word", "bert_concat_text")
-        ),
-        *(
-            replace(base, conditioning=name, training=baseline_training, model={})
-            for name in dict.fromkeys((*LABEL_BASELINES, *TAG_BASELINES, "popularity", "context_popularity"))
-        ),
-    ]
-    return {recipe.label: recipe for recipe in recipes}
 
 
 def task_table(task: TextBenchmark, source: Path, folder: Path) -> Path:
