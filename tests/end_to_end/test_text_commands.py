@@ -322,7 +322,7 @@ def test_low_rank_changes_are_trained_compared_and_used(command: Any, own_texts:
 
 
 LABELLED = ("--text", "review", "--checkpoint", "bert", "--label", "verdict")
-NONE, CNN = ("--conditioning", "none"), ("--conditioning", "cnn")
+NONE, CNN, MA_BERT, WORD = (("--conditioning", name) for name in ("none", "cnn", "multi_attribute", "bert_concat_word"))
 
 
 @pytest.mark.parametrize(
@@ -340,6 +340,14 @@ NONE, CNN = ("--conditioning", "none"), ("--conditioning", "cnn")
             ("--items", "review", "--conditioning", "bag", "--model", "hidden_size=8"),
             "'bag' is a baseline that does not",
         ),
+        ((*LABELLED, "--model", "hidden_act=rlu"), "No model has these settings ({'hidden_act': 'rlu'})"),
+        ((*LABELLED, "--model", "hidden_dropout_prob=x"), "No model has these settings ({'hidden_dropout_prob': 'x'})"),
+        ((*LABELLED, "--model", "num_attention_heads=5"), "is not a multiple of the number of attention heads (5)"),
+        ((*LABELLED, "--model", "num_hidden_layers=two"), "num_hidden_layers='two': give a whole number"),
+        ((*LABELLED, "--model", "num_extra_layers=-1"), "num_extra_layers=-1: give a whole number of new blocks, 0 or"),
+        ((*LABELLED, *MA_BERT, "--model", "num_extra_layers=0"), "num_extra_layers=0: give a whole number of new"),
+        ((*LABELLED, *WORD, "--model", "num_extra_layers=1.5"), "num_extra_layers=1.5: give a whole number of new"),
+        ((*LABELLED, *WORD, "--model", "classifier_pooling=men"), "classifier_pooling='men'. Did you mean 'mean'"),
         ((*LABELLED, "--set", "context_learning_rate=0"), "context_learning_rate=0: give a number above 0"),
         ((*LABELLED, "--trained-weights", "lora", "--from-scratch"), "is for texts, where a checkpoint's weights"),
         (("--items", "review", "--trained-weights", "lora"), "is for texts, where a checkpoint's weights"),

@@ -1,6 +1,7 @@
 """From a recipe to a model and its training arguments. Trains nothing and reads no table."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -91,12 +92,27 @@ def new_model(recipe: Recipe, ready: Preparation) -> ContextualBertForMaskedLM |
         **sizes,
     }
     fields |= {"conditioning": name, "vocab_size": vocab_size}
-    try:
+    with model_settings_in_words(recipe):
         return ContextualBertForMaskedLM(ContextualBertConfig.from_schema(schema, **fields))
+
+
+@contextmanager
+def model_settings_in_words(recipe: Recipe) -> Generator[None]:
+    """Where a recipe has fields of the model's config, turn what a config or a model says of them into an error that
+    names them.
+
+    Raises:
+        ConfigurationError: a config or a model was refused.
+    """
+    try:
+        yield
     except ContextualBertError:
         raise
     except (StrictDataclassError, ValueError, TypeError, KeyError) as error:
-        raise ConfigurationError(f"No model has these settings ({dict(recipe.model)}): {error}.") from error
+        if not recipe.model:
+            raise
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise ConfigurationError(f"No model has these settings ({dict(recipe.model)}): {reason}.") from error
 
 
 def attention_for(recipe: Recipe, ready: Prepared) -> str:

@@ -19,10 +19,11 @@ from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_sp
 from contextual_bert.data import SetDataset, TextDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.text_audit import joined_words
-from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
 from contextual_bert.evaluation import EvaluationSettings, has_grades
 from contextual_bert.inference import EncodedTexts, encode_texts, placed
 from contextual_bert.models import ContextualBertProcessor
+from contextual_bert.models.configuration_contextual_bert import POOLINGS
 from contextual_bert.models.pretrained import pooling_of
 from contextual_bert.training import TextTask
 from contextual_bert.training.recipe import Recipe
@@ -60,9 +61,16 @@ class TextPreparation(Prepared):
 
     @cached_property
     def pooling(self) -> str:
-        """What the label of a text is read from: unless the recipe says it, what the checkpoint was trained for."""
+        """What the label of a text is read from: unless the recipe says it, what the checkpoint was trained for.
+
+        Raises:
+            ConfigurationError: the recipe says something else.
+        """
         if "classifier_pooling" in self.recipe.model:
-            return self.recipe.model["classifier_pooling"]
+            chosen = self.recipe.model["classifier_pooling"]
+            if chosen not in POOLINGS:
+                raise ConfigurationError(f"classifier_pooling={chosen!r}. {did_you_mean(chosen, POOLINGS)}")
+            return chosen
         return "cls" if self.task.is_from_scratch else pooling_of(self.task.checkpoint)
 
     @cached_property

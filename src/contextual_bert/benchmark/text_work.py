@@ -10,7 +10,7 @@ from transformers import Trainer, TrainerCallback
 
 from contextual_bert.baselines import BiLSTM, BiLSTMTagger, ConcatText, ConcatWord, LabelShares, NgramBag, TextCNN
 from contextual_bert.baselines.text import LabelModel
-from contextual_bert.benchmark.building import attention_for, has_context
+from contextual_bert.benchmark.building import attention_for, has_context, model_settings_in_words
 from contextual_bert.benchmark.checks import TAG_BASELINES, TEXT_BASELINES, check_kind
 from contextual_bert.benchmark.reporting import segments_of
 from contextual_bert.benchmark.text_preparation import TextPreparation
@@ -24,7 +24,7 @@ from contextual_bert.models import (
     ContextualBertModel,
     ContextualBertPreTrainedModel,
 )
-from contextual_bert.models.pretrained import bert_config
+from contextual_bert.models.pretrained import bert_config, extra_layers_of
 from contextual_bert.models.sequence_classification import OrdinalClassifier, vector_of_text
 from contextual_bert.training import (
     ContextualBertTrainer,
@@ -52,7 +52,7 @@ TRAINING: Mapping[str, Any] = {
 }
 # Of tags: their cross-entropy is best long before the entities are found (docs/log.md).
 BEST_TAGS: Mapping[str, Any] = {"metric_for_best_model": "recall_at_1_percent", "greater_is_better": True}
-EXTRA_LAYERS = 6  # of BERT Concat (word), as in MA-BERT, unless the recipe says ``num_extra_layers``
+EXTRA_LAYERS = 6  # of BERT Concat (word), as in MA-BERT
 
 
 class TextWork:
@@ -73,7 +73,8 @@ class TextWork:
 
         Raises:
             UnknownNameError: neither a method nor a baseline has that name.
-            ConfigurationError: a baseline that cannot do this; a method that needs a context where there is none.
+            ConfigurationError: a baseline that cannot do this; a method that needs a context where there is none; a
+                model's settings that cannot work.
         """
         check_kind(recipe)
         task, schema, head = self.ready.task, self.ready.processor.schema, self.ready.head
@@ -97,13 +98,14 @@ class TextWork:
             "attn_implementation": attention_for(recipe, self.ready),
             **fields,
         }
-        if task.is_from_scratch:
-            model: Any = MODELS[head](bert_config(task.checkpoint, **arguments))
-        else:
-            # A head that the checkpoint has is for its own labels.
-            model = MODELS[head].from_bert(
-                task.checkpoint, ignore_mismatched_sizes=bool(self.ready.labels), **arguments
-            )
+        with model_settings_in_words(recipe):
+            if task.is_from_scratch:
+                model: Any = MODELS[head](bert_config(task.checkpoint, **arguments))
+            else:
+                # A head that the checkpoint has is for its own labels.
+                model = MODELS[head].from_bert(
+                    task.checkpoint, ignore_mismatched_sizes=bool(self.ready.labels), **arguments
+                )
         num_positions = model.config.max_position_embeddings
         if (task.max_length or 0) > num_positions:
             raise ConfigurationError(
@@ -236,7 +238,7 @@ class TextWork:
             LastHidden(bert),
             pooling,
             hidden_size=bert.config.hidden_size,
-            num_layers=recipe.model.get("num_extra_layers", EXTRA_LAYERS),
+            num_layers=extra_layers_of(recipe.model, default=EXTRA_LAYERS),
             num_heads=bert.config.num_attention_heads,
             intermediate_size=bert.config.intermediate_size,
             **labels,

@@ -6,6 +6,7 @@ It loads and checks; what makes the start BERT's function is each method's ``sta
 import inspect
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -127,11 +128,15 @@ def bert_config(
 
     Raises:
         CheckpointError: no config there, one of another architecture, no tokenizer.
+        ConfigurationError: a field with a value that no config takes.
     """
     found = _config(checkpoint)
     has_labels = not fields.keys() & {"num_labels", *LABEL_FIELDS}
     taken = {name: getattr(found, name) for name in (*BERT_FIELDS, *(LABEL_FIELDS if has_labels else ()))}
-    num_extra_layers = fields.get("num_extra_layers", get_method(conditioning).num_extra_layers)
+    num_extra_layers = extra_layers_of(fields, default=get_method(conditioning).num_extra_layers)
+    num_layers = fields.get("num_hidden_layers", found.num_hidden_layers)
+    if type(num_layers) is not int:
+        raise ConfigurationError(f"num_hidden_layers={num_layers!r}: give a whole number.")
     tokens = tokens_of(load_tokenizer(checkpoint))
     return ContextualBertConfig.from_schema(
         schema,
@@ -142,10 +147,30 @@ def bert_config(
             "has_bert_start": True,
             "conditioning": conditioning,
             **fields,
-            "num_hidden_layers": fields.get("num_hidden_layers", found.num_hidden_layers) + num_extra_layers,
+            "num_hidden_layers": num_layers + num_extra_layers,
             "num_extra_layers": num_extra_layers,
         },
     )
+
+
+def extra_layers_of(fields: Mapping[str, Any], *, default: int) -> int:
+    """How many new blocks stand on those of a checkpoint: ``num_extra_layers``, or what is usual.
+
+    Args:
+        fields: of a config.
+        default: what is usual. A model that usually has some cannot do without.
+
+    Raises:
+        ConfigurationError: no whole number, or too small.
+
+    Example:
+        >>> extra_layers_of({}, default=6), extra_layers_of({"num_extra_layers": 1}, default=6)
+        (6, 1)
+    """
+    found, least = fields.get("num_extra_layers", default), min(default, 1)
+    if type(found) is not int or found < least:
+        raise ConfigurationError(f"num_extra_layers={found!r}: give a whole number of new blocks, {least} or more.")
+    return found
 
 
 def pooling_of(checkpoint: str | Path) -> str:
