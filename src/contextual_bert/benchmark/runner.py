@@ -145,13 +145,13 @@ def make_trainer(
     is_quiet: bool,
 ) -> Trainer:
     """The trainer of a run: its data, TensorBoard in ``<checkpoints>/../tensorboard``, one progress bar."""
-    log = Path(str(arguments.output_dir)).parent / TENSORBOARD
     callbacks: list[TrainerCallback] = [clock]
-    if arguments.should_log:
-        callbacks.append(TensorBoardCallback(SummaryWriter(str(log))))
     if not is_quiet:
         callbacks.append(TrainingProgress(f"{recipe.label}, seed {recipe.seed}"))
     trainer = work.make_trainer(recipe, model, arguments, callbacks=callbacks)
+    if arguments.should_log:  # a folder that is there before a setting is refused would stay
+        log = Path(str(arguments.output_dir)).parent / TENSORBOARD
+        trainer.add_callback(TensorBoardCallback(SummaryWriter(str(log))))
     for printer in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(printer)
     return trainer

@@ -51,7 +51,7 @@ TRAINING: Mapping[str, Any] = {
     "warmup_steps": 0.1,
 }
 # Of tags: their cross-entropy is best long before the entities are found (docs/log.md).
-BEST_TAGS: Mapping[str, Any] = {"metric_for_best_model": "recall_at_1_percent", "greater_is_better": True}
+BEST_TAGS: Mapping[str, Any] = {"metric_for_best_model": "recall_at_1_percent"}
 EXTRA_LAYERS = 6  # of BERT Concat (word), as in MA-BERT
 
 

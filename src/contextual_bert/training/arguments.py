@@ -7,15 +7,18 @@ import atexit
 import math
 import timeit
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from transformers import TrainingArguments
 
-from contextual_bert.errors import ConfigurationError, ContextualBertError, did_you_mean
+from contextual_bert.errors import ConfigurationError, ContextualBertError, UnknownNameError, did_you_mean
+from contextual_bert.evaluation.metrics import metric_of
 
 SHARES = ("context_dropout", "field_dropout")
 DEVICES = ("auto", "cpu", "cuda", "mps")
@@ -30,6 +33,7 @@ OWN_SETTINGS = {
 }
 POSITIVE = (
     "context_learning_rate",
+    "gradient_accumulation_steps",
     "learning_rate",
     "masks_per_set",
     "new_weights_learning_rate",
@@ -37,6 +41,8 @@ POSITIVE = (
     "per_device_train_batch_size",
     "per_device_eval_batch_size",
 )
+# A value must have its field's type: pydantic turns no text into a number.
+_AS_GIVEN = ConfigDict(strict=True, arbitrary_types_allowed=True)
 
 
 @dataclass
@@ -77,7 +83,7 @@ class ContextualTrainingArguments(TrainingArguments):
     save_total_limit: int | None = 2
     load_best_model_at_end: bool = True
     metric_for_best_model: str | None = "cross_entropy_nats"
-    greater_is_better: bool | None = False
+    greater_is_better: bool | None = None  # follows from the metric
     logging_steps: float = 50
     ddp_find_unused_parameters: bool | None = False  # every weight takes part in every step
     restore_callback_states_from_checkpoint: bool = True  # early stopping counts on after a resume
@@ -112,6 +118,9 @@ class ContextualTrainingArguments(TrainingArguments):
                 f"one_mask_epochs={self.one_mask_epochs}: they are the last of the epochs. Give a number up to "
                 f"num_train_epochs={self.num_train_epochs}, and no max_steps."
             )
+        if self.greater_is_better is None and self.metric_for_best_model is not None:
+            with suppress(UnknownNameError):  # a metric of somebody else's trainer; transformers has a rule for these
+                self.greater_is_better = metric_of(self.metric_for_best_model.removeprefix("eval_")).is_higher_better
         super().__post_init__()
 
     @property
@@ -245,7 +254,7 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     Example:
         >>> check_settings({"num_train_epochs": 3})
     """
-    known = ContextualTrainingArguments.__dataclass_fields__
+    known = get_type_hints(ContextualTrainingArguments)
     for name, value in settings.items():
         if name in OWN_SETTINGS:
             raise ConfigurationError(f"{name!r} is not a setting of its own here: give {OWN_SETTINGS[name]} instead.")
@@ -257,6 +266,11 @@ def check_settings(settings: Mapping[str, Any]) -> None:
             raise ConfigurationError(f"{name}={value!r}: give a number above 0.")
         if name in SHARES:
             check_share(name, value)
+        try:
+            TypeAdapter(known[name], config=_AS_GIVEN).validate_python(value)
+        except ValidationError as error:
+            reasons = dict.fromkeys(reason["msg"].removeprefix("Input should be ") for reason in error.errors())
+            raise ConfigurationError(f"{name}={value!r}: give {' or '.join(reasons)}.") from error
 
 
 def check_share(name: str, value: object) -> None:

@@ -18,7 +18,9 @@ from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor, label
 from contextual_bert.training.arguments import ContextualTrainingArguments
 from contextual_bert.training.context_dropout import with_context_dropout
 from contextual_bert.training.new_weights import NewWeightsTrainer
-from contextual_bert.training.trainer import ChangesByEpoch, MaskEpoch, summarise_rows
+from contextual_bert.training.trainer import ChangesByEpoch, MaskEpoch, check_metric, summarise_rows
+
+KS = (1,)  # of recall@k: with few labels the first alone means something
 
 
 class TextTrainer(NewWeightsTrainer):
@@ -52,6 +54,7 @@ class TextTrainer(NewWeightsTrainer):
         patience: int | None = None,
         callbacks: list[TrainerCallback] | None = None,
     ) -> None:
+        check_metric(args, ks=KS)
         training = with_context_dropout(train_dataset, model, args)
         changing = [MaskEpoch(training)] if isinstance(training, ChangesByEpoch) else []
         early = [EarlyStoppingCallback(early_stopping_patience=patience)] if patience is not None else []
@@ -88,4 +91,4 @@ class TextTrainer(NewWeightsTrainer):
 
 def summarise_labels(prediction: EvalPrediction) -> dict[str, float]:
     """Metrics over all labels from what ``prediction_step`` gathered."""
-    return summarise_rows(prediction.predictions, np.asarray(prediction.label_ids) != IGNORED_LABEL, ks=(1,))
+    return summarise_rows(prediction.predictions, np.asarray(prediction.label_ids) != IGNORED_LABEL, ks=KS)

@@ -20,6 +20,7 @@ from transformers import (
     TrainerState,
     TrainingArguments,
 )
+from transformers.trainer_utils import IntervalStrategy
 
 from contextual_bert.data import (
     EveryPosition,
@@ -27,6 +28,7 @@ from contextual_bert.data import (
     SetDataset,
     TextMaskingCollator,
 )
+from contextual_bert.errors import UnknownNameError, did_you_mean
 from contextual_bert.evaluation import Scores, summarise
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, DEFAULT_KS
 from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS, ContextualBertForMaskedLM, ContextualBertProcessor
@@ -102,6 +104,7 @@ class ContextualBertTrainer(NewWeightsTrainer):
             one_mask_from_epoch=args.one_mask_from_epoch,
             seed=args.seed,
         )
+        check_metric(args)
         training = with_context_dropout(train_dataset, model, args)
         changing = [training] if isinstance(training, ChangesByEpoch) else []
         early = [EarlyStoppingCallback(early_stopping_patience=patience)] if patience is not None else []
@@ -129,6 +132,18 @@ class ContextualBertTrainer(NewWeightsTrainer):
         scores = scorer.score_masked(**inputs)
         labels = inputs["labels"]
         return None, tuple(scores), labels[labels != IGNORED_LABEL]
+
+
+def check_metric(args: ContextualTrainingArguments, *, ks: Sequence[int] = DEFAULT_KS) -> None:
+    """Raise UnknownNameError unless the best checkpoint is chosen by a number that ``summarise_rows`` gives, before an
+    epoch is trained in vain."""
+    name = args.metric_for_best_model
+    if name is None or args.eval_strategy == IntervalStrategy.NO:
+        return
+    one = np.ones(1)
+    known = summarise_rows((0 * one, 0 * one, one, one), one > 0, ks=ks)
+    if name.removeprefix("eval_") not in known:
+        raise UnknownNameError(f"metric_for_best_model={name!r}. {did_you_mean(name, known)}")
 
 
 class WholeBatchSampler(Sampler[int]):

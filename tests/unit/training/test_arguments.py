@@ -1,13 +1,17 @@
-"""Which dtype is the faster one: what the processor's instructions allow and its products show, whatever this machine
-has.
+"""Which dtype is the faster one, whatever this machine has; settings of a kind that the trainer cannot use; which way a
+metric is better.
 """
+
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from transformers import IntervalStrategy, SchedulerType
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.training import arguments
-from contextual_bert.training.arguments import bfloat16_speed, fast_dtype
+from contextual_bert.training.arguments import bfloat16_speed, check_settings, fast_dtype, training_arguments
 
 
 @pytest.mark.parametrize(
@@ -44,3 +48,43 @@ def test_the_speed_is_measured_once() -> None:
 def test_of_an_unknown_device() -> None:
     with pytest.raises(ConfigurationError, match="device='gpu'"):
         fast_dtype("gpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("weight_decay", "x", "give a valid number"),
+        ("weight_decay", True, "give a valid number"),
+        ("max_steps", 1.5, "give a valid integer"),
+        ("torch_compile", 1, "give a valid boolean"),
+        ("report_to", 3, "give a valid string or a valid list"),
+        ("save_total_limit", "all", "give a valid integer"),
+        ("gradient_accumulation_steps", 0, "give a number above 0"),
+        ("gradient_accumulation_steps", 1.5, "give a valid integer"),
+        ("num_train_epochs", True, "give a number above 0"),
+    ],
+)
+def test_a_setting_of_another_kind(name: str, value: Any, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"^{name}={value!r}: {words}\.$"):
+        check_settings({name: value})
+
+
+def test_settings_as_users_of_transformers_write_them() -> None:
+    check_settings({"lr_scheduler_type": SchedulerType.LINEAR, "eval_strategy": IntervalStrategy.NO, "optim": "sgd"})
+    check_settings({"weight_decay": 0, "logging_steps": 0.5, "save_total_limit": None, "report_to": ["tensorboard"]})
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_greater_better"),
+    [
+        ({}, False),
+        ({"metric_for_best_model": "recall_at_1_percent"}, True),
+        ({"metric_for_best_model": "eval_mean_reciprocal_rank"}, True),
+        ({"metric_for_best_model": "expected_calibration_error"}, False),
+        ({"metric_for_best_model": "eval_loss"}, False),
+        ({"metric_for_best_model": "recall_at_1_percent", "greater_is_better": False}, False),
+        ({"metric_for_best_model": "somebody_elses"}, True),
+    ],
+)
+def test_which_way_a_metric_is_better(settings: dict[str, Any], is_greater_better: bool, tmp_path: Path) -> None:
+    assert training_arguments(tmp_path, device="cpu", **settings).greater_is_better is is_greater_better

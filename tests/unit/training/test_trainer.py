@@ -11,6 +11,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
 from contextual_bert.baselines import BagOfItems
 from contextual_bert.benchmark import Preparation
 from contextual_bert.data import EveryPosition, MaskingCollator, SetDataset, ShuffledContext
+from contextual_bert.errors import UnknownNameError
 from contextual_bert.inference import score
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
 from contextual_bert.training import ContextualBertTrainer, MaskEpoch, training_arguments
@@ -109,6 +110,22 @@ def test_items_that_the_vocabulary_lacks_are_left_out_of_the_evaluation(
     assert result.num_unknown_targets == int((items == 2).sum()) > 0
     assert len(result.scores) == int((items != 2).sum())
     assert metrics["eval_loss"] == pytest.approx(-result.scores.log_probability.mean(), abs=1e-6)
+
+
+def test_the_best_epoch_is_the_best_by_the_metric_that_is_named(tiny_data: Preparation, tmp_path: Path) -> None:
+    epochs = {"eval_strategy": "epoch", "save_strategy": "epoch", "load_best_model_at_end": True, "num_train_epochs": 5}
+    metric = {"metric_for_best_model": "recall_at_20_percent"}
+    trainer = trainer_for(tiny_data, model_for(tiny_data), tmp_path, **epochs, **metric, learning_rate=0.1)
+    trainer.train()
+    recalls = [log["eval_recall_at_20_percent"] for log in trainer.state.log_history if "eval_loss" in log]
+    assert len(recalls) == 5
+    assert min(recalls) < max(recalls) == trainer.state.best_metric == trainer.evaluate()["eval_recall_at_20_percent"]
+
+
+def test_a_metric_that_no_evaluation_gives(tiny_data: Preparation, tmp_path: Path) -> None:
+    settings = {"eval_strategy": "epoch", "save_strategy": "epoch", "metric_for_best_model": "recall_at_3_percent"}
+    with pytest.raises(UnknownNameError, match=r"metric_for_best_model='recall_at_3_percent'\. Did you mean 'recall"):
+        trainer_for(tiny_data, model_for(tiny_data), tmp_path, **settings)
 
 
 def test_the_loss_is_exact_where_only_the_loss_is_asked_for(tiny_data: Preparation, tmp_path: Path) -> None:
