@@ -86,27 +86,14 @@ def command(
 ) -> None:
     """Train several methods with several seeds on the same split and compare them on the same masked positions."""
     choices = dict(locals())
-    from dataclasses import replace
-
-    from contextual_bert.benchmark import prepare_for, study
-    from contextual_bert.benchmark.checks import BASELINES, PAPER_METHODS, check_study, clear_run, model_of, training_of
+    from contextual_bert.benchmark import as_row, prepare_for, study
+    from contextual_bert.benchmark.checks import PAPER_METHODS, check_study, clear_run
     from contextual_bert.benchmark.runner import run_directory
 
     calm_transformers()
     names = [*dict.fromkeys((*(listed(conditioning) or PAPER_METHODS), *listed(baselines)))]
     base = recipe_of({**choices, "conditioning": names[0]})
-    of_baseline = replace(base, trained_weights="all", lora={})
-    recipes = [
-        replace(
-            of_baseline if name in BASELINES else base,
-            conditioning=name,
-            seed=seed + number,
-            training=training_of(name, base.training),
-            model=model_of(name, base.model),
-        )
-        for name in names
-        for number in range(seeds)
-    ]
+    recipes = [as_row(base, name).with_seed(seed + number) for name in names for number in range(seeds)]
     check_study(recipes, reference=reference)
     with resumable(output):
         with working(f"reading {data}"):

@@ -4,14 +4,13 @@ import atexit
 import json
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import TrainerCallback, set_seed
 
-from contextual_bert.benchmark import Preparation, prepare, runner, study
+from contextual_bert.benchmark import Preparation, as_row, prepare, runner, study
 from contextual_bert.data import MaskingCollator, SetBatch, SetDataset
 from contextual_bert.inference import score
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
@@ -162,7 +161,7 @@ def main() -> None:
 
     runner.write_run = recorded
     seen = {"training": trained(data, output / "training"), "gradients": gradients(data, output / "gradients")}
-    recipes = [replace(recipe, conditioning=name) for name in ("none", "bag")]
+    recipes = [as_row(recipe, name) for name in ("none", "bag")]
     found = study("Two methods", recipes, output / "runs", preparation=data)
     seen |= {"comparison": found.to_markdown(), "written": written}
     seen["evaluation"] = evaluated(with_unknown_items(data), output / "evaluation", checkpoint)

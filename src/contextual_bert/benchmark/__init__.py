@@ -11,7 +11,7 @@ from contextual_bert.benchmark.report_files import write_attribution, write_repo
 from contextual_bert.benchmark.run_files import is_complete, load_run
 from contextual_bert.benchmark.runner import run
 from contextual_bert.benchmark.study_report import study
-from contextual_bert.benchmark.table_rows import named_rows, table_rows
+from contextual_bert.benchmark.table_rows import as_row, named_rows, table_rows
 from contextual_bert.benchmark.text_inspection import inspect_texts
 from contextual_bert.benchmark.text_preparation import TextPreparation, prepare_texts
 from contextual_bert.benchmark.work import prepare_for
@@ -24,6 +24,7 @@ __all__ = [
     "Preparation",
     "Prepared",
     "TextPreparation",
+    "as_row",
     "attribute_run",
     "evaluate_oracle",
     "evaluate_run",

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from contextual_bert.benchmark import attribute_run, attribution, evaluate_run, run, write_attribution
+from contextual_bert.benchmark import as_row, attribute_run, attribution, evaluate_run, run, write_attribution
 from contextual_bert.benchmark.attribution import donor_of, with_permuted
 from contextual_bert.benchmark.checks import load_recipe
 from contextual_bert.benchmark.set_evaluation import load_sets
@@ -207,7 +207,7 @@ def test_a_run_without_a_context_has_nothing_to_attribute(planted: Recipe, tmp_p
     run(replace(recipe, conditioning="none"), tmp_path / "none", is_quiet=True)
     with pytest.raises(ConfigurationError, match=r"conditioning='none', which reads no context.*another method"):
         attribute_run(tmp_path / "none")
-    run(replace(recipe, conditioning="bag_context"), tmp_path / "bag", is_quiet=True)
+    run(as_row(recipe, "bag_context"), tmp_path / "bag", is_quiet=True)
     with pytest.raises(RunDirectoryError, match="baseline 'bag_context'"):
         attribute_run(tmp_path / "bag")
 

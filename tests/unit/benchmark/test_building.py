@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from contextual_bert.baselines import BagOfItems
-from contextual_bert.benchmark import Preparation
+from contextual_bert.benchmark import Preparation, as_row
 from contextual_bert.benchmark.building import attention_for, build_model
 from contextual_bert.data import cooccurrence_vectors
 from contextual_bert.errors import ConfigurationError
@@ -30,7 +30,7 @@ def item_weights(model: nn.Module) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("name", ["none", "global_state_update", "bag", "bag_context"])
 def test_item_vectors(name: str, tiny_recipe: Recipe, tiny_data: Preparation) -> None:
-    recipe = replace(tiny_recipe, conditioning=name)
+    recipe = as_row(tiny_recipe, name)
     torch.manual_seed(0)
     drawn = build_model(replace(recipe, item_vectors="random"), tiny_data)
     torch.manual_seed(0)

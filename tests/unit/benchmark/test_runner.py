@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from contextual_bert.benchmark import Preparation, load_run, prepare, run, runner, set_work, study
+from contextual_bert.benchmark import Preparation, as_row, load_run, prepare, run, runner, set_work, study
 from contextual_bert.benchmark.evaluation import evaluate_run
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import SetPolicy, Split
@@ -227,9 +227,7 @@ def test_going_on_from_nothing(tiny_recipe: Recipe, tmp_path: Path) -> None:
 
 
 def test_a_comparison_is_resumable(tiny_data: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recipes = [
-        replace(tiny_data.recipe, conditioning=name, seed=seed) for name in ("none", "bag_context") for seed in (0, 1)
-    ]
+    recipes = [as_row(tiny_data.recipe, name).with_seed(seed) for name in ("none", "bag_context") for seed in (0, 1)]
     said: list[str] = []
     first = study("Methods", recipes, tmp_path, preparation=tiny_data, say=said.append)
     assert said == []
@@ -293,7 +291,7 @@ def test_a_baseline_with_context_needs_one(tiny_recipe: Recipe, tmp_path: Path) 
 
 
 def test_runs_keep_their_own_settings(tiny_data: Preparation, tmp_path: Path) -> None:
-    recipe = replace(tiny_data.recipe, conditioning="bag", training={"num_train_epochs": 1, "learning_rate": 0.02})
+    recipe = replace(as_row(tiny_data.recipe, "bag"), training={"num_train_epochs": 1, "learning_rate": 0.02})
     run(recipe, tmp_path, preparation=tiny_data, is_quiet=True)
     written = json.loads((tmp_path / "recipe.json").read_text())["resolved"]["training"]
     assert (written["num_train_epochs"], written["learning_rate"]) == (1, 0.02)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, TypedDict
 
 from contextual_bert.benchmark.checks import TAG_BASELINES, training_of
+from contextual_bert.benchmark.table_rows import as_row
 from contextual_bert.training.recipe import Recipe
 
 METHODS = (
@@ -50,17 +51,14 @@ def text_rows(base: Recipe, baseline_training: Mapping[str, Any]) -> dict[str, R
     """
     rate_of_bert = base.training["learning_rate"]
     told_less = {**base.training, "field_dropout": 0.5}
-    lora, on_lora = {"trained_weights": "lora"}, {**base.training, "learning_rate": LORA_RATE * rate_of_bert}
+    on_lora = {**base.training, "learning_rate": LORA_RATE * rate_of_bert}
     frozen = {"trained_weights": "new", "is_control": True}
     # All that these two train is new.
     rate = base.training.get("new_weights_learning_rate", rate_of_bert)
     on_frozen = {**training_of("bert_concat_word", base.training), "learning_rate": rate}
     recipes = [
-        *(replace(base, conditioning=name, training=training_of(name, base.training)) for name in METHODS),
-        *(
-            replace(base, conditioning=name, name=f"{name}_lora", training=training_of(name, on_lora), **lora)
-            for name in LORA
-        ),
+        *(as_row(base, name) for name in METHODS),
+        *(as_row(replace(base, name=f"{name}_lora", training=on_lora, trained_weights="lora"), name) for name in LORA),
         replace(base, conditioning="global_state_update", name=FIELD_DROPOUT, training=told_less),
         replace(base, conditioning="global_state_update", is_context_shuffled=True),
         replace(
