@@ -322,6 +322,7 @@ def test_low_rank_changes_are_trained_compared_and_used(command: Any, own_texts:
 
 
 LABELLED = ("--text", "review", "--checkpoint", "bert", "--label", "verdict")
+SMOOTHED = ("--set", "label_smoothing_factor=0.1")
 NONE, CNN, MA_BERT, WORD = (("--conditioning", name) for name in ("none", "cnn", "multi_attribute", "bert_concat_word"))
 
 
@@ -349,6 +350,10 @@ NONE, CNN, MA_BERT, WORD = (("--conditioning", name) for name in ("none", "cnn",
         ((*LABELLED, *WORD, "--model", "num_extra_layers=1.5"), "num_extra_layers=1.5: give a whole number of new"),
         ((*LABELLED, *WORD, "--model", "classifier_pooling=men"), "classifier_pooling='men'. Did you mean 'mean'"),
         ((*LABELLED, "--set", "context_learning_rate=0"), "context_learning_rate=0: give a number above 0"),
+        ((*LABELLED, "--set", "label_smoothing_factor=1"), "label_smoothing_factor=1: give a share"),
+        ((*LABELLED, *CNN, *SMOOTHED), "is for models that label texts or words"),
+        (("--text", "review", "--checkpoint", "bert", *SMOOTHED), "is for models that label texts or words"),
+        (("--items", "review", *SMOOTHED), "Masked items and tokens and the baselines have their own loss"),
         ((*LABELLED, "--set", "weight_decay=x"), "weight_decay='x': give a valid number"),
         (
             (*LABELLED, "--set", "metric_for_best_model=accuracy"),

@@ -20,7 +20,7 @@ from transformers import TrainingArguments
 from contextual_bert.errors import ConfigurationError, ContextualBertError, UnknownNameError, did_you_mean
 from contextual_bert.evaluation.metrics import metric_of
 
-SHARES = ("context_dropout", "field_dropout")
+SHARES = ("context_dropout", "field_dropout", "label_smoothing_factor")
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = ("float32", "bfloat16")
 OWN_SETTINGS = {

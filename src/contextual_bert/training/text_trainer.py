@@ -18,7 +18,7 @@ from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor, label
 from contextual_bert.training.arguments import ContextualTrainingArguments
 from contextual_bert.training.context_dropout import with_context_dropout
 from contextual_bert.training.new_weights import NewWeightsTrainer
-from contextual_bert.training.trainer import ChangesByEpoch, MaskEpoch, check_metric, summarise_rows
+from contextual_bert.training.trainer import ChangesByEpoch, MaskEpoch, check_arguments, summarise_rows
 
 KS = (1,)  # of recall@k: with few labels the first alone means something
 
@@ -54,7 +54,7 @@ class TextTrainer(NewWeightsTrainer):
         patience: int | None = None,
         callbacks: list[TrainerCallback] | None = None,
     ) -> None:
-        check_metric(args, ks=KS)
+        check_arguments(args, has_classes=hasattr(model, "config"), ks=KS)
         training = with_context_dropout(train_dataset, model, args)
         changing = [MaskEpoch(training)] if isinstance(training, ChangesByEpoch) else []
         early = [EarlyStoppingCallback(early_stopping_patience=patience)] if patience is not None else []

@@ -28,7 +28,7 @@ from contextual_bert.data import (
     SetDataset,
     TextMaskingCollator,
 )
-from contextual_bert.errors import UnknownNameError, did_you_mean
+from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
 from contextual_bert.evaluation import Scores, summarise
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, DEFAULT_KS
 from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS, ContextualBertForMaskedLM, ContextualBertProcessor
@@ -104,7 +104,7 @@ class ContextualBertTrainer(NewWeightsTrainer):
             one_mask_from_epoch=args.one_mask_from_epoch,
             seed=args.seed,
         )
-        check_metric(args)
+        check_arguments(args, has_classes=False)
         training = with_context_dropout(train_dataset, model, args)
         changing = [training] if isinstance(training, ChangesByEpoch) else []
         early = [EarlyStoppingCallback(early_stopping_patience=patience)] if patience is not None else []
@@ -134,9 +134,23 @@ class ContextualBertTrainer(NewWeightsTrainer):
         return None, tuple(scores), labels[labels != IGNORED_LABEL]
 
 
-def check_metric(args: ContextualTrainingArguments, *, ks: Sequence[int] = DEFAULT_KS) -> None:
-    """Raise UnknownNameError unless the best checkpoint is chosen by a number that ``summarise_rows`` gives, before an
-    epoch is trained in vain."""
+def check_arguments(args: ContextualTrainingArguments, *, has_classes: bool, ks: Sequence[int] = DEFAULT_KS) -> None:
+    """Raise before an epoch is trained in vain.
+
+    Args:
+        args: what the trainer was given.
+        has_classes: whether the model is one of this package that has a class for each label.
+        ks: of the recalls that are evaluated.
+
+    Raises:
+        ConfigurationError: labels are to be smoothed where transformers cannot.
+        UnknownNameError: the best checkpoint is to be chosen by a number that ``summarise_rows`` does not give.
+    """
+    if args.label_smoothing_factor and not has_classes:
+        raise ConfigurationError(
+            f"label_smoothing_factor={args.label_smoothing_factor} is for models that label texts or words. Masked "
+            "items and tokens and the baselines have their own loss: leave it out."
+        )
     name = args.metric_for_best_model
     if name is None or args.eval_strategy == IntervalStrategy.NO:
         return
