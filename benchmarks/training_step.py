@@ -27,7 +27,7 @@ from torch import Tensor
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from workload import OURS, PEER, Workload
 
-from contextual_bert.training.arguments import fast_dtype
+from contextual_bert.training.devices import fast_dtype
 
 PRECISIONS = ("fp32", "bf16")
 CONTENDERS = (*OURS, PEER)

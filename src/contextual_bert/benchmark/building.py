@@ -20,7 +20,7 @@ from contextual_bert.data import cooccurrence_vectors
 from contextual_bert.errors import ConfigurationError, ContextualBertError
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, count_parameters
 from contextual_bert.training import ContextualTrainingArguments, training_arguments
-from contextual_bert.training.arguments import chosen_device
+from contextual_bert.training.devices import chosen_device
 from contextual_bert.training.recipe import Recipe
 
 DEFAULT_MODEL: Mapping[str, Any] = {
@@ -48,16 +48,14 @@ def arguments_of(
     Raises:
         ConfigurationError: settings that need a validation part where there is none.
     """
-    settings = {**(defaults or {}), **recipe.training}
+    settings = {"disable_tqdm": True, **(defaults or {}), **recipe.training}
     if not has_validation:
         if recipe.patience is not None:
             raise ConfigurationError(
                 f"patience={recipe.patience} needs a validation part. Give --validation, or leave it out."
             )
         settings |= {"eval_strategy": "no", "load_best_model_at_end": False}
-    return training_arguments(
-        checkpoints, device=recipe.device, dtype=recipe.dtype, seed=recipe.seed, disable_tqdm=True, **settings
-    )
+    return training_arguments(checkpoints, device=recipe.device, dtype=recipe.dtype, seed=recipe.seed, **settings)
 
 
 def build_model(recipe: Recipe, ready: Preparation) -> nn.Module:

@@ -23,7 +23,7 @@ from contextual_bert.inference import encode_texts
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.models import ContextualBertModel, ContextualBertProcessor, rank_labels
 from contextual_bert.models.sequence_classification import vector_of_text
-from contextual_bert.training.arguments import chosen_device
+from contextual_bert.training.devices import chosen_device
 from contextual_bert.training.progress import counting
 
 # Row -> what it reads.

@@ -59,8 +59,20 @@ class Prepared:
 
     @property
     def evaluated_part(self) -> str:
-        """The part that the final numbers are of: test, or validation where there is no test."""
-        return "test" if "test" in self.datasets else "validation"
+        """The part that the final numbers are of: test, or validation where there is no test.
+
+        Raises:
+            DataError: nothing is left of either.
+        """
+        for part in ("test", "validation"):
+            if part in self.datasets:
+                return part
+        raise DataError(
+            "nothing of the validation part and nothing of the test part is left to evaluate",
+            file=self.recipe.data,
+            fix="Give more rows, larger shares for these parts, or looser filters: items that training does not have "
+            "are dropped.",
+        )
 
     def encoded(self, part: str) -> Any:
         """The data set of a part, None where it has no row."""

@@ -53,6 +53,7 @@ from contextual_bert.training import (
     TrainingProgress,
     counting,
 )
+from contextual_bert.training.arguments import refusals_in_words
 from contextual_bert.training.recipe import Recipe
 
 Say = Callable[[str], None]
@@ -80,12 +81,13 @@ def run(
 
     Raises:
         ConfigurationError: the directory holds a run already.
+        DataError: no row is left to evaluate.
     """
     check_conditioning(recipe.conditioning)
     check_kind(recipe)
     checkpoint = checkpoint_to_resume(output, is_resumed=is_resumed)
     ready = preparation or prepare_for(recipe)
-    recipe, work = ready.resolve(recipe), work_of(ready)
+    recipe, work, evaluated_part = ready.resolve(recipe), work_of(ready), ready.evaluated_part
     if checkpoint is not None:
         check_same_recipe(recipe, output, split_digest=ready.split.digest)
     has_validation = "validation" in ready.datasets
@@ -93,6 +95,7 @@ def run(
     set_seed(recipe.seed)
     model = work.build_model(recipe)
     clock, memory = TrainingClock(trainer_state(checkpoint) if checkpoint is not None else None), PeakMemory()
+    is_quiet = is_quiet or bool(recipe.training.get("disable_tqdm"))
     trainer = make_trainer(work, recipe, model, arguments, clock, is_quiet=is_quiet)
     if trainer.is_world_process_zero():
         remember_recipe(output, recipe, split_digest=ready.split.digest)
@@ -132,7 +135,7 @@ def run(
         results = {"reports": reports, "scored": scored, "cost": cost, "arguments": arguments, "history": history}
         write_run(output, recipe, ready, model, results)
     trainer.accelerator.wait_for_everyone()
-    return reports[ready.evaluated_part]
+    return reports[evaluated_part]
 
 
 def make_trainer(
@@ -148,7 +151,8 @@ def make_trainer(
     callbacks: list[TrainerCallback] = [clock]
     if not is_quiet:
         callbacks.append(TrainingProgress(f"{recipe.label}, seed {recipe.seed}"))
-    trainer = work.make_trainer(recipe, model, arguments, callbacks=callbacks)
+    with refusals_in_words(recipe.training):
+        trainer = work.make_trainer(recipe, model, arguments, callbacks=callbacks)
     if arguments.should_log:  # a folder that is there before a setting is refused would stay
         log = Path(str(arguments.output_dir)).parent / TENSORBOARD
         trainer.add_callback(TensorBoardCallback(SummaryWriter(str(log))))

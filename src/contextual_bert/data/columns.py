@@ -20,6 +20,7 @@ __all__ = ["Flat", "checked_column", "flatten_items"]
 _ALLOWED = "Items are a list of strings or whole numbers a row, or one string a row with a separator between the items."
 # What a list looks like after a tool printed it into a cell.
 _PRINTED_LIST = r"^\s*\[\s*(['\"0-9-]|\])"
+_SEPARATORS = (",", ";", "|", " ")
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,9 +127,32 @@ def _split(column: pa.ChunkedArray, *, items: str, separator: str, file: str | N
             fix=f"Write the items with {separator!r} between them and nothing around them, or save the table as "
             "Parquet or JSON Lines.",
         )
+    _check_separator(column, items=items, separator=separator, file=file)
     empty = pc.equal(column, "")
     column = pc.if_else(empty, pa.scalar(None, pa.large_string()), column)
     return pc.utf8_split_whitespace(column) if separator == " " else pc.split_pattern(column, separator)
+
+
+def _check_separator(column: pa.ChunkedArray, *, items: str, separator: str, file: str | None) -> None:
+    """Raise where no cell has the separator and most have another one: each set would be one item with a long name."""
+    if _num_with(column, separator):
+        return
+    num_cells = len(column) - column.null_count - (pc.sum(pc.equal(column, "")).as_py() or 0)
+    for other in _SEPARATORS:
+        found = _num_with(column, other)
+        if found > num_cells / 2:
+            raise DataError(
+                f"no cell has {separator!r} between its items, and {found:,} of {num_cells:,} have {other!r}",
+                file=file,
+                column=items,
+                fix=f"Give --separator {other!r} (in Python SetPolicy(separator={other!r})); where a set has one item "
+                "and names have such characters, give the sets as lists, in Parquet or JSON Lines.",
+            )
+
+
+def _num_with(column: pa.ChunkedArray, text: str) -> int:
+    """How many cells hold this text."""
+    return pc.sum(pc.match_substring(column, text)).as_py() or 0
 
 
 def _is_item(kind: pa.DataType) -> bool:

@@ -77,6 +77,8 @@ class Scores:
             raise ConfigurationError(
                 f"The columns of Scores have different lengths: {lengths}. Give one value a masked position in each."
             )
+        diverged = "So ends a training that diverged: train again with a smaller learning rate."
+        reject(np.isnan(self.log_probability), self.log_probability, "log_probability", "a number", diverged)
         smooth = "A target with probability 0 has infinite cross-entropy: smooth the scorer."
         reject(~np.isfinite(self.log_probability), self.log_probability, "log_probability", "a finite number", smooth)
         limits = "Give natural logarithms of probabilities."

@@ -4,10 +4,9 @@ from contextual_bert.training.adaptation import add_lora, freeze_bert, unfreeze_
 from contextual_bert.training.arguments import (
     ContextualTrainingArguments,
     check_settings,
-    chosen_device,
-    chosen_dtype,
     training_arguments,
 )
+from contextual_bert.training.devices import chosen_device, chosen_dtype
 from contextual_bert.training.progress import TrainingProgress, counting
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.text_task import TextTask

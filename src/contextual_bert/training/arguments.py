@@ -5,11 +5,9 @@ Knows no model and no data.
 
 import atexit
 import math
-import timeit
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import cache, partial
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -19,10 +17,9 @@ from transformers import TrainingArguments
 
 from contextual_bert.errors import ConfigurationError, ContextualBertError, UnknownNameError, did_you_mean
 from contextual_bert.evaluation.metrics import metric_of
+from contextual_bert.training.devices import chosen_device, chosen_dtype
 
-SHARES = ("context_dropout", "field_dropout", "label_smoothing_factor")
-DEVICES = ("auto", "cpu", "cuda", "mps")
-DTYPES = ("float32", "bfloat16")
+SHARES = ("adam_beta1", "adam_beta2", "context_dropout", "field_dropout", "label_smoothing_factor")
 OWN_SETTINGS = {
     "output_dir": "output",
     "seed": "seed",
@@ -30,9 +27,31 @@ OWN_SETTINGS = {
     "use_cpu": "device",
     "bf16": "dtype",
     "fp16": "dtype",
+    "resume_from_checkpoint": "resume",
 }
+# What transformers' examples read and its Trainer does not, and what contradicts whole batches and their exact scores.
+FIXED = frozenset(
+    {
+        "batch_eval_metrics",
+        "bf16_full_eval",
+        "do_eval",
+        "do_predict",
+        "do_train",
+        "eval_do_concat_batches",
+        "eval_use_gather_object",
+        "fp16_full_eval",
+        "include_for_metrics",
+        "label_names",
+        "length_column_name",
+        "liger_kernel_config",
+        "local_rank",
+        "remove_unused_columns",
+        "use_liger_kernel",
+    }
+)
 POSITIVE = (
     "context_learning_rate",
+    "eval_accumulation_steps",
     "gradient_accumulation_steps",
     "learning_rate",
     "masks_per_set",
@@ -40,6 +59,18 @@ POSITIVE = (
     "num_train_epochs",
     "per_device_train_batch_size",
     "per_device_eval_batch_size",
+)
+NOT_NEGATIVE = (
+    "adam_epsilon",
+    "dataloader_num_workers",
+    "eval_delay",
+    "eval_steps",
+    "logging_steps",
+    "max_grad_norm",
+    "neftune_noise_alpha",
+    "save_steps",
+    "warmup_steps",
+    "weight_decay",
 )
 # A value must have its field's type: pydantic turns no text into a number.
 _AS_GIVEN = ConfigDict(strict=True, arbitrary_types_allowed=True)
@@ -121,6 +152,14 @@ class ContextualTrainingArguments(TrainingArguments):
         if self.greater_is_better is None and self.metric_for_best_model is not None:
             with suppress(UnknownNameError):  # a metric of somebody else's trainer; transformers has a rule for these
                 self.greater_is_better = metric_of(self.metric_for_best_model.removeprefix("eval_")).is_higher_better
+        if self.dataloader_num_workers == 0 and (
+            self.dataloader_persistent_workers or self.dataloader_multiprocessing_context is not None
+        ):
+            raise ConfigurationError(
+                "dataloader_persistent_workers and dataloader_multiprocessing_context are for workers, and there are "
+                "none. Give dataloader_num_workers, or leave them out."
+            )
+        self.adam_beta1, self.adam_beta2 = float(self.adam_beta1), float(self.adam_beta2)  # torch takes no integer 0
         super().__post_init__()
 
     @property
@@ -142,8 +181,7 @@ def training_arguments(
         **settings: any field of ContextualTrainingArguments.
 
     Raises:
-        ConfigurationError: a device that this machine lacks.
-        UnknownNameError: see ``check_settings``.
+        ConfigurationError: a device that this machine lacks; a setting that cannot work, see ``check_settings``.
 
     Example:
         >>> training_arguments(Path("run"), device="cpu", dtype="bfloat16").bf16
@@ -160,12 +198,8 @@ def training_arguments(
         "ddp_backend": "gloo" if on_cpu and is_distributed else None,
         "bf16": chosen_dtype(dtype) == torch.bfloat16,
     }
-    try:
+    with refusals_in_words(settings):
         return ContextualTrainingArguments(output_dir=str(output), seed=seed, data_seed=seed, **{**chosen, **settings})
-    except ContextualBertError:
-        raise
-    except (ValueError, TypeError, NotImplementedError, ImportError) as error:
-        raise ConfigurationError(f"The training settings {settings} do not work: {error}") from error
 
 
 def _leave_process_group() -> None:
@@ -174,78 +208,25 @@ def _leave_process_group() -> None:
         torch.distributed.destroy_process_group()
 
 
-def chosen_device(name: str) -> torch.device:
-    """The device of that name; "auto" takes an accelerator if there is one.
+@contextmanager
+def refusals_in_words(settings: Mapping[str, Any]) -> Generator[None]:
+    """Turns what transformers or torch raise at these settings into a sentence; without any it was not the settings.
 
     Raises:
-        ConfigurationError: no such device, or this machine lacks it.
+        ConfigurationError: in place of theirs.
 
     Example:
-        >>> chosen_device("cpu").type
-        'cpu'
+        >>> with suppress(ConfigurationError), refusals_in_words({"optim": "lomo"}):
+        ...     raise ImportError("install lomo-optim")
     """
-    if name not in DEVICES:
-        raise ConfigurationError(f"device={name!r}. {did_you_mean(name, DEVICES)}")
-    if (name == "cuda" and not torch.cuda.is_available()) or (name == "mps" and not torch.backends.mps.is_available()):
-        raise ConfigurationError(f"device={name!r}, and PyTorch finds none on this machine. Give 'cpu' or 'auto'.")
-    if name != "auto":
-        return torch.device(name)
-    accelerator = torch.accelerator.current_accelerator(check_available=True)
-    return accelerator if accelerator is not None else torch.device("cpu")
-
-
-def chosen_dtype(name: str) -> torch.dtype:
-    """float32 or bfloat16, by name.
-
-    Raises:
-        ConfigurationError: another name.
-
-    Example:
-        >>> chosen_dtype("bfloat16")
-        torch.bfloat16
-    """
-    if name not in DTYPES:
-        raise ConfigurationError(f"dtype={name!r}. {did_you_mean(name, DTYPES)}")
-    return torch.bfloat16 if name == "bfloat16" else torch.float32
-
-
-def fast_dtype(device: str = "auto") -> str:
-    """The faster of the two dtypes to train in.
-
-    A processor without bfloat16 instructions emulates them, at half the speed of float32; and one that has them may
-    still multiply float32 faster (docs/guides/compare-methods.md), so there both are timed.
-
-    Raises:
-        ConfigurationError: see ``chosen_device``.
-
-    Example:
-        >>> fast_dtype() in ("float32", "bfloat16")
-        True
-    """
-    if chosen_device(device).type != "cpu":
-        return "bfloat16"
-    can = torch.cpu.get_capabilities()
-    has_instructions = any(can.get(name) for name in ("amx_bf16", "avx512_bf16", "bf16"))
-    return "bfloat16" if has_instructions and bfloat16_speed() > 1 else "float32"
-
-
-@cache
-def bfloat16_speed() -> float:
-    """How many times as fast as in float32 this processor multiplies matrices in bfloat16.
-
-    The best of many short trials, in turns, because others may use the processor too.
-
-    Example:
-        >>> bfloat16_speed() > 0
-        True
-    """
-    products = [
-        partial(torch.mm, torch.ones(256, 384, dtype=dtype), torch.ones(384, 384, dtype=dtype))
-        for dtype in (torch.float32, torch.bfloat16)
-    ]
-    seconds = [[timeit.timeit(product, number=1) for product in products] for _ in range(25)]
-    in_float32, in_bfloat16 = map(min, zip(*seconds, strict=True))
-    return in_float32 / in_bfloat16
+    try:
+        yield
+    except (ContextualBertError, torch.OutOfMemoryError):
+        raise
+    except (ValueError, TypeError, KeyError, RuntimeError, ImportError) as error:
+        if not settings:
+            raise
+        raise ConfigurationError(f"The training settings {dict(settings)} do not work: {error}") from error
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
@@ -255,22 +236,39 @@ def check_settings(settings: Mapping[str, Any]) -> None:
         >>> check_settings({"num_train_epochs": 3})
     """
     known = get_type_hints(ContextualTrainingArguments)
+    choices = {each.name: list(each.metadata.get("choices") or ()) for each in fields(ContextualTrainingArguments)}
     for name, value in settings.items():
         if name in OWN_SETTINGS:
             raise ConfigurationError(f"{name!r} is not a setting of its own here: give {OWN_SETTINGS[name]} instead.")
+        if name in FIXED:
+            raise ConfigurationError(f"{name!r} changes nothing here, or what must not be changed. Leave it out.")
         if name not in known:
             raise ConfigurationError(f"No training setting {name!r}. {did_you_mean(name, known)}")
-        if name in POSITIVE and (
-            isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf
-        ):
-            raise ConfigurationError(f"{name}={value!r}: give a number above 0.")
-        if name in SHARES:
-            check_share(name, value)
+        check_value(name, value)
         try:
             TypeAdapter(known[name], config=_AS_GIVEN).validate_python(value)
         except ValidationError as error:
             reasons = dict.fromkeys(reason["msg"].removeprefix("Input should be ") for reason in error.errors())
             raise ConfigurationError(f"{name}={value!r}: give {' or '.join(reasons)}.") from error
+        if choices[name] and value is not None and value not in choices[name]:
+            raise ConfigurationError(f"{name}={value!r}. {did_you_mean(value, choices[name])}")
+
+
+def check_value(name: str, value: object) -> None:
+    """Raise ConfigurationError for a number out of its range.
+
+    Example:
+        >>> check_value("weight_decay", 0.5)
+    """
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if name in POSITIVE and value is not None and (number is None or not 0 < number < math.inf):
+        raise ConfigurationError(f"{name}={value!r}: give a number above 0.")
+    if name in NOT_NEGATIVE and number is not None and not 0 <= number < math.inf:
+        raise ConfigurationError(f"{name}={value!r}: give 0 or more.")
+    if name == "max_steps" and number is not None and number < 1 and number != -1:  # -1 is transformers' for none
+        raise ConfigurationError(f"{name}={value!r}: give 1 or more, or leave it out.")
+    if name in SHARES:
+        check_share(name, value)
 
 
 def check_share(name: str, value: object) -> None:

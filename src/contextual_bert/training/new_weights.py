@@ -4,12 +4,13 @@ start from nothing beside others that do not.
 Howard and Ruder (2018), section 3.2, "discriminative fine-tuning".
 """
 
+from collections.abc import Sized
 from typing import Any, cast
 
 import torch
 from torch import nn
 from torch.utils.data import Dataset, Sampler
-from transformers import Trainer, TrainingArguments
+from transformers import Trainer, TrainingArguments, get_scheduler
 
 from contextual_bert.data import DroppedContext, LengthBucketSampler, SetDataset, TextDataset
 from contextual_bert.errors import ConfigurationError
@@ -48,6 +49,45 @@ class NewWeightsTrainer(Trainer):
                     group["params"] = [weight for weight in group["params"] if rates.get(id(weight)) != rate]
                     optimizer.add_param_group({**group, "params": found, "lr": rate})
         return optimizer
+
+
+def rehearse(model: nn.Module, args: TrainingArguments, dataset: Sized) -> None:
+    """Make what the settings ask for on a weight of no use: what that does not take shows before a folder is there.
+
+    What transformers makes of the model itself (an optimiser that wants its layers) is left to it.
+
+    Args:
+        model: what is to be trained.
+        args: the settings.
+        dataset: what is to be learned from.
+
+    Raises:
+        ConfigurationError: a rate for weights that are not there; no whole batch; arguments that the optimiser does not
+            read, which transformers leaves out without a word.
+        ValueError, TypeError, ImportError, RuntimeError: an argument that the optimiser, its schedule or torch.compile
+            does not take, or a package that is not there.
+    """
+    own_rates(model, args)
+    if args.dataloader_drop_last and len(dataset) < args.train_batch_size:
+        raise ConfigurationError(
+            f"dataloader_drop_last leaves out batches of fewer than {args.train_batch_size}, and training has "
+            f"{len(dataset)} rows. Leave it out, or give a smaller batch."
+        )
+    made, settings = Trainer.get_optimizer_cls_and_kwargs(args, cast(Any, model))
+    if isinstance(made, type) and issubclass(made, torch.optim.Optimizer) and "params" not in settings:
+        given = [each.partition("=")[0].strip() for each in (args.optim_args or "").split(",")]
+        unread = ", ".join(name for name in given if name and name not in settings)
+        if unread:
+            raise ConfigurationError(f"optim_args: {made.__name__} does not read {unread}. Leave them out.")
+        get_scheduler(
+            args.lr_scheduler_type,
+            optimizer=made([nn.Parameter(torch.zeros(1))], **settings),
+            num_warmup_steps=args.get_warmup_steps(1),
+            num_training_steps=1,
+            scheduler_specific_kwargs=cast(Any, args.lr_scheduler_kwargs),
+        )
+    if args.torch_compile:
+        torch.compile(nn.Identity(), backend=args.torch_compile_backend or "inductor", mode=args.torch_compile_mode)
 
 
 def own_rates(model: nn.Module, args: TrainingArguments) -> dict[int, float]:

@@ -14,7 +14,8 @@ from contextual_bert.data import SetPolicy
 from contextual_bert.errors import ConfigurationError, RunDirectoryError, did_you_mean
 from contextual_bert.models import ContextualBertConfig
 from contextual_bert.training.adaptation import check_lora
-from contextual_bert.training.arguments import SHARES, check_settings, fast_dtype
+from contextual_bert.training.arguments import SHARES, check_settings
+from contextual_bert.training.devices import fast_dtype
 from contextual_bert.training.text_task import TextTask
 
 FORMAT = "contextual-bert recipe 1"

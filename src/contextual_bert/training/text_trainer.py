@@ -17,7 +17,7 @@ from contextual_bert.data import TextDataset
 from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor, label_logits, rank_labels
 from contextual_bert.training.arguments import ContextualTrainingArguments
 from contextual_bert.training.context_dropout import with_context_dropout
-from contextual_bert.training.new_weights import NewWeightsTrainer
+from contextual_bert.training.new_weights import NewWeightsTrainer, rehearse
 from contextual_bert.training.trainer import ChangesByEpoch, MaskEpoch, check_arguments, summarise_rows
 
 KS = (1,)  # of recall@k: with few labels the first alone means something
@@ -56,6 +56,8 @@ class TextTrainer(NewWeightsTrainer):
     ) -> None:
         check_arguments(args, has_classes=hasattr(model, "config"), ks=KS)
         training = with_context_dropout(train_dataset, model, args)
+        if training is not None:
+            rehearse(model, args, training)
         changing = [MaskEpoch(training)] if isinstance(training, ChangesByEpoch) else []
         early = [EarlyStoppingCallback(early_stopping_patience=patience)] if patience is not None else []
         given = train_dataset if train_dataset is not None else eval_dataset

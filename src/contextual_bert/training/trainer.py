@@ -34,7 +34,7 @@ from contextual_bert.evaluation.metrics import CROSS_ENTROPY, DEFAULT_KS
 from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS, ContextualBertForMaskedLM, ContextualBertProcessor
 from contextual_bert.training.arguments import ContextualTrainingArguments
 from contextual_bert.training.context_dropout import with_context_dropout
-from contextual_bert.training.new_weights import NewWeightsTrainer
+from contextual_bert.training.new_weights import NewWeightsTrainer, rehearse
 
 
 @runtime_checkable
@@ -106,6 +106,8 @@ class ContextualBertTrainer(NewWeightsTrainer):
         )
         check_arguments(args, has_classes=False)
         training = with_context_dropout(train_dataset, model, args)
+        if training is not None:
+            rehearse(model, args, training)
         changing = [training] if isinstance(training, ChangesByEpoch) else []
         early = [EarlyStoppingCallback(early_stopping_patience=patience)] if patience is not None else []
         super().__init__(

@@ -21,7 +21,7 @@ from contextual_bert.data import SetPolicy, Split
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError
 from contextual_bert.evaluation import Report, summarise
 from contextual_bert.inference import CompletionPipeline, score
-from contextual_bert.training import ContextualBertTrainer, Recipe
+from contextual_bert.training import ContextualBertTrainer, Recipe, TrainingProgress
 
 FILES = {
     "README.md",
@@ -367,6 +367,61 @@ def test_a_misspelt_method(tiny_recipe: Recipe, tmp_path: Path) -> None:
 def test_nothing_left_to_learn_from(tiny_recipe: Recipe, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no set of .* is left.*240 with fewer than 100 items"):
         run(replace(tiny_recipe, policy=SetPolicy(min_size=100)), tmp_path, is_quiet=True)
+
+
+def test_nothing_left_to_evaluate(tiny_recipe: Recipe, tmp_path: Path) -> None:
+    table = pa.table({"items": [f"one-{row} two-{row}".split() for row in range(40)]})
+    pq.write_table(table, tmp_path / "unique.parquet")
+    recipe = replace(tiny_recipe, data=str(tmp_path / "unique.parquet"), customer=None, conditioning="none")
+    with pytest.raises(DataError, match=r"unique\.parquet: nothing of the validation part and nothing of the test"):
+        run(recipe, tmp_path / "run", is_quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"report_to": "nowhere"}, "nowhere is not supported"),
+        ({"optim": "lomo"}, "lomo"),
+        ({"optim_args": "momentum"}, "not enough values to unpack"),
+        ({"optim_args": "foreach=1, speed=3"}, r"optim_args: AdamW does not read foreach, speed\. Leave them out"),
+        ({"lr_scheduler_type": "cosine_with_min_lr"}, "min_lr"),
+        ({"lr_scheduler_kwargs": {"power": 2}}, "unexpected keyword argument 'power'"),
+        ({"torch_compile": True, "torch_compile_mode": "foo"}, "mode=foo"),
+        ({"dataloader_drop_last": True, "per_device_train_batch_size": 1000}, "training has [0-9]+ rows"),
+        ({"context_learning_rate": 0.1, "new_weights_learning_rate": 0.1}, "starts from a BERT checkpoint"),
+    ],
+)
+def test_settings_that_no_step_can_be_made_with(
+    settings: dict[str, Any], words: str, tiny_data: Preparation, tmp_path: Path
+) -> None:
+    recipe = replace(tiny_data.recipe, training={**tiny_data.recipe.training, **settings})
+    with pytest.raises(ConfigurationError, match=words):
+        run(recipe, tmp_path / "run", preparation=tiny_data, is_quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_training_that_diverges_is_called_so(tiny_data: Preparation, tmp_path: Path) -> None:
+    recipe = replace(tiny_data.recipe, training={**tiny_data.recipe.training, "learning_rate": 1e30})
+    with pytest.raises(DataError, match="So ends a training that diverged: train again with a smaller learning rate"):
+        run(recipe, tmp_path / "run", preparation=tiny_data, is_quiet=True)
+
+
+@pytest.mark.parametrize("is_disabled", [True, False])
+def test_no_progress_bar_where_none_is_wanted(
+    is_disabled: bool, tiny_data: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+
+    class Watched(TrainingProgress):
+        def __init__(self, title: str) -> None:
+            shown.append(title)
+            super().__init__(title)
+
+    monkeypatch.setattr(runner, "TrainingProgress", Watched)
+    recipe = replace(tiny_data.recipe, training={**tiny_data.recipe.training, "disable_tqdm": is_disabled})
+    run(recipe, tmp_path / "run", preparation=tiny_data)
+    assert shown == ([] if is_disabled else ["global_state_update, seed 0"])
 
 
 @pytest.mark.parametrize("name", ["metrics.json", "test_scores.safetensors"])

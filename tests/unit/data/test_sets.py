@@ -36,6 +36,8 @@ def test_items_are_the_same_strings_whatever_the_type() -> None:
 def test_text_is_split_by_the_separator_and_stripped() -> None:
     assert as_lists(sets_of(["a b ;  c", " d"], separator=";")) == [["a b", "c"], ["d"]]
     assert as_lists(sets_of(["a  b", " c "], separator=" ")) == [["a", "b"], ["c"]]
+    assert as_lists(sets_of(["red coat, hat", "blue coat"])) == [["red coat", "hat"], ["blue coat"]]
+    assert as_lists(sets_of(["red coat", "hat"])) == [["red coat"], ["hat"]]  # half of the cells are not most
 
 
 @pytest.mark.parametrize(
@@ -48,6 +50,8 @@ def test_text_is_split_by_the_separator_and_stripped() -> None:
         ([[1.0], [float("nan")]], 1, "item 1 of 1 is not a finite number"),
         ([[1.0], [2.0, float("inf")]], 1, "item 2 of 2 is not a finite number"),
         (["a", "['a', 'b']"], 1, "\"['a', 'b']\" is a printed list"),
+        (["a b", "c d e", "f", None, ""], None, "no cell has ',' between its items, and 2 of 3 have ' '. Give --sep"),
+        (["a;b", "c;d e", "f;g"], None, "no cell has ',' between its items, and 3 of 3 have ';'"),
         ([["a"], ["b", "c", "b"]], 1, "the item 'b' occurs more than once in the set (1 such items in 1 rows)"),
         ([1, 2], None, "the column is of type int64"),
         ([[["a"]]], None, "the column is of type list"),

@@ -2,16 +2,18 @@
 metric is better.
 """
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from transformers import IntervalStrategy, SchedulerType
+from transformers import IntervalStrategy, SchedulerType, TrainingArguments
 
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.training import arguments
-from contextual_bert.training.arguments import bfloat16_speed, check_settings, fast_dtype, training_arguments
+from contextual_bert.training import devices
+from contextual_bert.training.arguments import FIXED, check_settings, refusals_in_words, training_arguments
+from contextual_bert.training.devices import bfloat16_speed, fast_dtype
 
 
 @pytest.mark.parametrize(
@@ -35,7 +37,7 @@ def test_bfloat16_where_its_products_are_faster(
         return speed
 
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
-    monkeypatch.setattr(arguments, "bfloat16_speed", measured)
+    monkeypatch.setattr(devices, "bfloat16_speed", measured)
     assert fast_dtype("cpu") == dtype
 
 
@@ -62,16 +64,59 @@ def test_of_an_unknown_device() -> None:
         ("gradient_accumulation_steps", 0, "give a number above 0"),
         ("gradient_accumulation_steps", 1.5, "give a valid integer"),
         ("num_train_epochs", True, "give a number above 0"),
+        ("weight_decay", -0.1, "give 0 or more"),
+        ("max_grad_norm", float("inf"), "give 0 or more"),
+        ("dataloader_num_workers", -1, "give 0 or more"),
+        ("max_steps", 0, "give 1 or more, or leave it out"),
+        ("adam_beta1", 2, "give a share, a number from 0 to below 1"),
+        ("train_sampling_strategy", "randm", r"Did you mean 'random'\?"),
     ],
 )
 def test_a_setting_of_another_kind(name: str, value: Any, words: str) -> None:
-    with pytest.raises(ConfigurationError, match=rf"^{name}={value!r}: {words}\.$"):
+    with pytest.raises(ConfigurationError, match=rf"^{name}={value!r}(: {words}\.|\. {words}.*)$"):
         check_settings({name: value})
 
 
 def test_settings_as_users_of_transformers_write_them() -> None:
     check_settings({"lr_scheduler_type": SchedulerType.LINEAR, "eval_strategy": IntervalStrategy.NO, "optim": "sgd"})
+    check_settings({"max_steps": -1, "eval_accumulation_steps": None, "context_learning_rate": None})
     check_settings({"weight_decay": 0, "logging_steps": 0.5, "save_total_limit": None, "report_to": ["tensorboard"]})
+
+
+@pytest.mark.parametrize("name", sorted(FIXED))
+def test_what_the_trainers_would_ignore_or_break_at(name: str) -> None:
+    assert name in {field.name for field in fields(TrainingArguments)}
+    with pytest.raises(ConfigurationError, match=f"'{name}' changes nothing here, or what must not be changed"):
+        check_settings({name: True})
+
+
+def test_what_another_option_says() -> None:
+    with pytest.raises(ConfigurationError, match="'resume_from_checkpoint' is not a setting of its own here: give res"):
+        check_settings({"resume_from_checkpoint": "runs/gsu"})
+
+
+def test_no_momentum_as_an_integer(tmp_path: Path) -> None:
+    assert isinstance(training_arguments(tmp_path, device="cpu", adam_beta1=0).adam_beta1, float)  # torch wants one
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"warmup_steps": 1.5, "save_strategy": "nver"}, "nver is not a valid SaveStrategy"),
+        ({"dataloader_persistent_workers": True}, "are for workers, and there are none"),
+        ({"dataloader_multiprocessing_context": "spawn"}, "are for workers, and there are none"),
+    ],
+)
+def test_what_transformers_refuses_is_a_sentence(settings: dict[str, Any], words: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        training_arguments(tmp_path, device="cpu", **settings)
+
+
+def test_what_no_setting_has_caused_keeps_its_class() -> None:
+    with pytest.raises(ValueError, match="ours"), refusals_in_words({}):
+        raise ValueError("ours")
+    with pytest.raises(torch.OutOfMemoryError), refusals_in_words({"optim": "sgd"}):
+        raise torch.OutOfMemoryError("full")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import torch
 
 from contextual_bert.data import SetPolicy
 from contextual_bert.errors import ConfigurationError, ContextualBertError, RunDirectoryError
-from contextual_bert.training import ContextualTrainingArguments, Recipe, arguments, training_arguments
+from contextual_bert.training import ContextualTrainingArguments, Recipe, devices, training_arguments
 
 RECIPE = Recipe(
     data="days.parquet",
@@ -152,7 +152,7 @@ def test_the_name_of_a_row(tmp_path: Path) -> None:
 
 def test_the_faster_dtype_is_stated_by_the_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True})
-    monkeypatch.setattr(arguments, "bfloat16_speed", lambda: 8.0)
+    monkeypatch.setattr(devices, "bfloat16_speed", lambda: 8.0)
     with_instructions = Recipe(data="days.parquet", items="codes", device="cpu", dtype="auto")
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True})
     without = Recipe.from_dict({**with_instructions.to_dict(), "dtype": "auto"})

@@ -1,0 +1,85 @@
+"""Where and in which numbers a model is trained, by the words that recipes and the command line use."""
+
+import timeit
+from functools import cache, partial
+
+import torch
+
+from contextual_bert.errors import ConfigurationError, did_you_mean
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+DTYPES = ("float32", "bfloat16")
+
+
+def chosen_device(name: str) -> torch.device:
+    """The device of that name; "auto" takes an accelerator if there is one.
+
+    Raises:
+        ConfigurationError: no such device, or this machine lacks it.
+
+    Example:
+        >>> chosen_device("cpu").type
+        'cpu'
+    """
+    if name not in DEVICES:
+        raise ConfigurationError(f"device={name!r}. {did_you_mean(name, DEVICES)}")
+    if (name == "cuda" and not torch.cuda.is_available()) or (name == "mps" and not torch.backends.mps.is_available()):
+        raise ConfigurationError(f"device={name!r}, and PyTorch finds none on this machine. Give 'cpu' or 'auto'.")
+    if name != "auto":
+        return torch.device(name)
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    return accelerator if accelerator is not None else torch.device("cpu")
+
+
+def chosen_dtype(name: str) -> torch.dtype:
+    """float32 or bfloat16, by name.
+
+    Raises:
+        ConfigurationError: another name.
+
+    Example:
+        >>> chosen_dtype("bfloat16")
+        torch.bfloat16
+    """
+    if name not in DTYPES:
+        raise ConfigurationError(f"dtype={name!r}. {did_you_mean(name, DTYPES)}")
+    return torch.bfloat16 if name == "bfloat16" else torch.float32
+
+
+def fast_dtype(device: str = "auto") -> str:
+    """The faster of the two dtypes to train in.
+
+    A processor without bfloat16 instructions emulates them, at half the speed of float32; and one that has them may
+    still multiply float32 faster (docs/guides/compare-methods.md), so there both are timed.
+
+    Raises:
+        ConfigurationError: see ``chosen_device``.
+
+    Example:
+        >>> fast_dtype() in ("float32", "bfloat16")
+        True
+    """
+    if chosen_device(device).type != "cpu":
+        return "bfloat16"
+    can = torch.cpu.get_capabilities()
+    has_instructions = any(can.get(name) for name in ("amx_bf16", "avx512_bf16", "bf16"))
+    return "bfloat16" if has_instructions and bfloat16_speed() > 1 else "float32"
+
+
+@cache
+def bfloat16_speed() -> float:
+    """How many times as fast as in float32 this processor multiplies matrices in bfloat16.
+
+    The best of many short trials, in turns, because others may use the processor too.
+
+    Example:
+        >>> bfloat16_speed() > 0
+        True
+    """
+    products = [
+        partial(torch.mm, torch.ones(256, 384, dtype=dtype), torch.ones(384, 384, dtype=dtype))
+        for dtype in (torch.float32, torch.bfloat16)
+    ]
+    seconds = [[timeit.timeit(product, number=1) for product in products] for _ in range(25)]
+    in_float32, in_bfloat16 = map(min, zip(*seconds, strict=True))
+    return in_float32 / in_bfloat16
