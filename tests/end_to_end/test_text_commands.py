@@ -322,6 +322,7 @@ def test_low_rank_changes_are_trained_compared_and_used(command: Any, own_texts:
 
 
 LABELLED = ("--text", "review", "--checkpoint", "bert", "--label", "verdict")
+WORDS = ("--items", "review", "--separator", " ", "--duplicates", "keep")
 SMOOTHED = ("--set", "label_smoothing_factor=0.1")
 NONE, CNN, MA_BERT, WORD = (("--conditioning", name) for name in ("none", "cnn", "multi_attribute", "bert_concat_word"))
 
@@ -336,14 +337,22 @@ NONE, CNN, MA_BERT, WORD = (("--conditioning", name) for name in ("none", "cnn",
         ((*LABELLED, "--trained-weights", "lora", "--conditioning", "cnn"), "'cnn' is a baseline"),
         ((*LABELLED, *NONE, "--set", "context_learning_rate=1e-4"), "is for weights that 'none' does not have"),
         ((*LABELLED, *CNN, "--set", "new_weights_learning_rate=1e-4"), "is for weights that 'cnn' does not have"),
-        ((*LABELLED, *CNN, "--model", "hidden_size=8"), "'cnn' is a baseline that does not read it. Leave it out"),
+        ((*LABELLED, *CNN, "--model", "num_hidden_layers=2"), "num_hidden_layers=2: 'cnn' does not read this field"),
         (
             ("--items", "review", "--conditioning", "bag", "--model", "hidden_size=8"),
-            "'bag' is a baseline that does not",
+            "hidden_size=8: 'bag' does not read this field",
         ),
-        ((*LABELLED, "--model", "hidden_act=rlu"), "No model has these settings ({'hidden_act': 'rlu'})"),
+        ((*LABELLED, *NONE, "--model", "attribute_start=paper"), "attribute_start=paper: 'none' does not read this"),
+        ((*LABELLED, "--model", "hidden_act=relu"), "'hidden_act' follows from the recipe, its data or its checkpoint"),
+        (
+            (*LABELLED, "--from-scratch", "--model", "hidden_act=rlu"),
+            "No model has these settings ({'hidden_act': 'rlu'})",
+        ),
         ((*LABELLED, "--model", "hidden_dropout_prob=x"), "No model has these settings ({'hidden_dropout_prob': 'x'})"),
-        ((*LABELLED, "--model", "num_attention_heads=5"), "is not a multiple of the number of attention heads (5)"),
+        (
+            (*LABELLED, "--from-scratch", "--model", "num_attention_heads=5"),
+            "is not a multiple of the number of attention heads (5)",
+        ),
         ((*LABELLED, "--model", "num_hidden_layers=two"), "num_hidden_layers='two': give a whole number"),
         ((*LABELLED, "--model", "num_extra_layers=-1"), "num_extra_layers=-1: give a whole number of new blocks, 0 or"),
         ((*LABELLED, *MA_BERT, "--model", "num_extra_layers=0"), "num_extra_layers=0: give a whole number of new"),
@@ -353,7 +362,7 @@ NONE, CNN, MA_BERT, WORD = (("--conditioning", name) for name in ("none", "cnn",
         ((*LABELLED, "--set", "label_smoothing_factor=1"), "label_smoothing_factor=1: give a share"),
         ((*LABELLED, *CNN, *SMOOTHED), "is for models that label texts or words"),
         (("--text", "review", "--checkpoint", "bert", *SMOOTHED), "is for models that label texts or words"),
-        (("--items", "review", *SMOOTHED), "Masked items and tokens and the baselines have their own loss"),
+        ((*WORDS, *SMOOTHED), "Masked items and tokens and the baselines have their own loss"),
         ((*LABELLED, "--set", "weight_decay=x"), "weight_decay='x': give a valid number"),
         (
             (*LABELLED, "--set", "metric_for_best_model=accuracy"),

@@ -60,6 +60,7 @@ _OF_BASELINES: Mapping[str, frozenset[str]] = {
     "bert_concat_text": frozenset({"classifier_pooling"}),
     "bert_concat_word": frozenset({"classifier_pooling", "num_extra_layers"}),
 }
+_OF_MULTI_ATTRIBUTE = frozenset({"attribute_start", "has_attribute_values"})
 MODEL_FILES = ("config.json", "model.safetensors", "README.md")
 RUN_FILES = (
     METRICS_FILE,  # first, so that a directory that is half cleared is not taken for a run
@@ -110,8 +111,8 @@ def check_kind(recipe: Recipe) -> None:
         )
     for name in recipe.model.keys() - model_of(recipe.conditioning, recipe.model).keys():
         raise ConfigurationError(
-            f"{name}={recipe.model[name]} is for a model's config, and {recipe.conditioning!r} is a baseline that does "
-            "not read it. Leave it out."
+            f"{name}={recipe.model[name]}: {recipe.conditioning!r} does not read this field of a model's config. "
+            "Leave it out."
         )
     if recipe.trained_weights == "lora":
         required_peft()
@@ -134,13 +135,17 @@ def training_of(conditioning: str, training: Mapping[str, Any]) -> dict[str, Any
 
 
 def model_of(conditioning: str, model: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the model's fields of a whole comparison those that this row of it reads: a baseline hardly any.
+    """Of the model's fields of a whole comparison those that this row of it reads: a baseline hardly any, and only
+    ``multi_attribute`` where its vectors start.
 
     Example:
         >>> model_of("bag", {"hidden_size": 256}), model_of("none", {"hidden_size": 256})
         ({}, {'hidden_size': 256})
     """
-    read = _OF_BASELINES.get(conditioning, frozenset()) if conditioning in BASELINES else model.keys()
+    if conditioning in BASELINES:
+        read = _OF_BASELINES.get(conditioning, frozenset())
+    else:
+        read = model.keys() - (_OF_MULTI_ATTRIBUTE if conditioning != "multi_attribute" else frozenset())
     return {name: value for name, value in model.items() if name in read}
 
 

@@ -18,6 +18,8 @@ from contextual_bert.errors import ConfigurationError, did_you_mean
 PAPER_CONTEXT_SIZE = 736
 ATTRIBUTE_STARTS = ("ones", "paper", "released")
 POOLINGS = ("cls", "mean")
+SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "max_position_embeddings")
+DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")
 
 
 @strict
@@ -48,8 +50,8 @@ class ContextualBertConfig(BertConfig):
 
     Raises:
         UnknownNameError: ``conditioning`` is not registered.
-        ConfigurationError: a key that looks like a misspelt field; a method that takes a context without features; a
-            decoder.
+        ConfigurationError: a key that looks like a misspelt field; a size below one; a dropout that is no share; a
+            method that takes a context without features; a decoder.
 
     Example:
         >>> ContextualBertConfig(vocab_size=50).conditioning
@@ -82,8 +84,20 @@ class ContextualBertConfig(BertConfig):
             is_misspelt = not hasattr(type(self), key) and difflib.get_close_matches(key, known, n=1, cutoff=0.8)
             if is_misspelt:
                 raise ConfigurationError(f"{type(self).__name__} has no field {key!r}. {did_you_mean(key, known)}")
+        self._check_numbers()
         super().__post_init__(**kwargs)
         self._check()
+
+    def _check_numbers(self) -> None:
+        # Before BERT's own checks, which divide by some of these. Of another type they are refused there.
+        for name in SIZES:
+            value: Any = getattr(self, name)
+            if isinstance(value, int) and value < 1:
+                raise ConfigurationError(f"{name}={value}: give a whole number of at least 1.")
+        for name in DROPOUTS:
+            value = getattr(self, name)
+            if isinstance(value, int | float) and not 0 <= value < 1:
+                raise ConfigurationError(f"{name}={value}: give a share, a number from 0 to below 1.")
 
     def _check(self) -> None:
         # Not a `validate_...` method: transformers would wrap our error in one of its own.

@@ -23,6 +23,25 @@ RECIPE_FILE = "recipe.json"
 SplitBy = Literal["customer", "time", "row"]
 ItemVectors = Literal["cooccurrence", "random"]
 TrainedWeights = Literal["all", "new", "lora"]
+# The fields of a model's config that a recipe may set: of every model, of one with new weights alone, of one kind.
+ALL_FIELDS = (
+    "attention_probs_dropout_prob",
+    "attribute_start",
+    "has_attribute_values",
+    "hidden_dropout_prob",
+    "initializer_range",
+    "num_hidden_layers",
+)
+NEW_FIELDS = (
+    "hidden_act",
+    "hidden_size",
+    "intermediate_size",
+    "layer_norm_eps",
+    "max_position_embeddings",
+    "num_attention_heads",
+)
+SET_FIELDS = ("has_head_layer_norm", "has_position_embeddings", "tie_word_embeddings")
+TEXT_FIELDS = ("classifier_dropout", "classifier_pooling", "num_extra_layers")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +122,7 @@ class Recipe:
         if self.dtype == "auto":
             object.__setattr__(self, "dtype", fast_dtype(self.device))
         check_settings(self.training)
-        check_fields(self.model)
+        check_fields(self.model, texts=self.texts)
         if (self.items is None) == (self.texts is None):
             raise ConfigurationError(
                 "Name either the column of items, items=..., or a column of texts, texts=TextTask()."
@@ -248,15 +267,21 @@ class Recipe:
         return cls.from_dict(content.get("recipe", content))
 
 
-def check_fields(model: Mapping[str, Any]) -> None:
-    """Raise ConfigurationError for a name that is no field of ContextualBertConfig, with the closest one."""
-    known = ContextualBertConfig.__dataclass_fields__
+def check_fields(model: Mapping[str, Any], *, texts: TextTask | None) -> None:
+    """Raise ConfigurationError for a name that is no field of a model's config, or one that nobody sets here.
+
+    Example:
+        >>> check_fields({"hidden_size": 256}, texts=None)
+    """
+    free = [*ALL_FIELDS, *(SET_FIELDS if texts is None else TEXT_FIELDS)]
+    free += NEW_FIELDS if texts is None or texts.is_from_scratch else ()
     for name in model:
-        if name in ("conditioning", "vocab_size", "context_features"):
-            raise ConfigurationError(
-                f"{name!r} follows from the recipe and its data: leave it out of the model's fields."
-            )
         if name in SHARES:
             raise ConfigurationError(f"{name!r} is a setting of the training: give it there (--set), not to the model.")
-        if name not in known:
-            raise ConfigurationError(f"No field {name!r} in a model's config. {did_you_mean(name, known)}")
+        if name not in free and name in ContextualBertConfig.__dataclass_fields__:
+            raise ConfigurationError(
+                f"{name!r} follows from the recipe, its data or its checkpoint: leave it out of the model's fields. "
+                f"Those that can be set: {', '.join(sorted(free))}."
+            )
+        if name not in free:
+            raise ConfigurationError(f"No field {name!r} in a model's config. {did_you_mean(name, free)}")

@@ -477,9 +477,9 @@ def test_new_weights_can_have_a_rate_of_their_own(prepared: dict[str, TextPrepar
     assert found["bert.embeddings.word_embeddings.weight"] == 0.25
     decays = {id(weight): group["weight_decay"] for group in optimizer.param_groups for weight in group["params"]}
     assert {decays[id(weight)] for name, weight in model.named_parameters() if name.endswith(".bias")} == {0.0}
-    trainer = work.make_trainer(recipe, work.build_model(replace(recipe, conditioning="cnn")), arguments, callbacks=[])
+    baseline = work.build_model(replace(recipe, conditioning="cnn"))
     with pytest.raises(ConfigurationError, match="Give learning_rate alone"):
-        trainer.create_optimizer()
+        work.make_trainer(recipe, baseline, arguments, callbacks=[])
 
 
 @pytest.mark.parametrize("rate_of_new", [None, 0.5])
@@ -511,6 +511,5 @@ def test_what_reads_the_context_can_have_a_rate_of_its_own(
         assert found["classifier.weight"] == (rate_of_new or 0.25)
         assert found["bert.encoder.layer.0.attention.self.query.weight"] == 0.25
     recipe = replace(ready.recipe, conditioning="none")
-    trainer = work.make_trainer(recipe, work.build_model(recipe), arguments, callbacks=[])
     with pytest.raises(ConfigurationError, match=r"context_learning_rate=0\.125 .* Leave it out"):
-        trainer.create_optimizer()
+        work.make_trainer(recipe, work.build_model(recipe), arguments, callbacks=[])

@@ -40,6 +40,25 @@ def test_a_key_of_somebody_else_is_kept_as_transformers_does() -> None:
     assert ContextualBertConfig(our_experiment="b").to_dict()["our_experiment"] == "b"
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hidden_size", 0),
+        ("num_attention_heads", 0),
+        ("num_attention_heads", -2),
+        ("num_hidden_layers", 0),
+        ("intermediate_size", -4),
+        ("max_position_embeddings", 0),
+        ("hidden_dropout_prob", 1),
+        ("attention_probs_dropout_prob", -0.1),
+        ("classifier_dropout", 2.0),
+    ],
+)
+def test_a_number_out_of_its_range(name: str, value: float) -> None:
+    with pytest.raises(ConfigurationError, match=f"{name}={value}: give a (whole number of at least 1|share)"):
+        ContextualBertConfig(vocab_size=50, **{name: value})
+
+
 @pytest.mark.parametrize("flag", ["is_decoder", "add_cross_attention"])
 def test_decoder_flags_are_rejected(flag: str) -> None:
     with pytest.raises(ConfigurationError, match="reads in both directions"):

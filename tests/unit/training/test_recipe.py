@@ -10,7 +10,7 @@ import torch
 
 from contextual_bert.data import SetPolicy
 from contextual_bert.errors import ConfigurationError, ContextualBertError, RunDirectoryError
-from contextual_bert.training import ContextualTrainingArguments, Recipe, devices, training_arguments
+from contextual_bert.training import ContextualTrainingArguments, Recipe, TextTask, devices, training_arguments
 
 RECIPE = Recipe(
     data="days.parquet",
@@ -80,6 +80,9 @@ def test_a_directory_without_a_recipe(tmp_path: Path, content: str | None, messa
         ({"training": {"learning_rate": float("nan")}}, "learning_rate=nan"),
         ({"model": {"hidden_sise": 3}}, "'hidden_sise'.*Did you mean 'hidden_size'"),
         ({"model": {"vocab_size": 3}}, "'vocab_size' follows from the recipe"),
+        ({"model": {"mask_token_id": 7}}, "'mask_token_id' follows from the recipe, .* can be set: attention_probs"),
+        ({"model": {"classifier_pooling": "mean"}}, "'classifier_pooling' follows from the recipe"),
+        ({"items": None, "texts": TextTask(checkpoint="bert"), "model": {"hidden_size": 8}}, "'hidden_size' follows"),
         ({"split_by": "customer"}, "customer=..."),
         ({"split_by": "time"}, "time=..."),
         ({"patience": 0}, "patience=0"),
@@ -87,7 +90,7 @@ def test_a_directory_without_a_recipe(tmp_path: Path, content: str | None, messa
 )
 def test_what_cannot_work_is_refused_at_once(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ContextualBertError, match=message):
-        Recipe(data="days.parquet", items="codes", **settings)
+        Recipe(**{"data": "days.parquet", "items": "codes", **settings})
 
 
 def test_our_defaults_are_the_recipes(tmp_path: Path) -> None:
