@@ -403,7 +403,7 @@ def test_a_method_with_context_on_a_table_without(command: Any, tmp_path: Path) 
         (("--data", "reviews.parquet", "--output", "o.jsonl", "--text-column", "price"), ("'price'", "column of text")),
         (("--data", "reviews.parquet", "--output", "o.jsonl", "--text-column", "words"), ("'words'", "of text")),
         (("--data", "reviews.parquet", "--output", "o.csv"), ("'words'", "CSV holds no list", ".parquet")),
-        (("--data", "labelled.parquet", "--output", "o.csv"), ("'label'", "Rename it")),
+        (("--data", "labelled.parquet", "--output", "o.csv"), ("'predicted_label'", "Rename it")),
         (("--data", "strangers.parquet", "--output", "o.csv"), ("lacks the context column 'sex'",)),
     ],
 )
@@ -417,7 +417,7 @@ def test_faulty_predictions(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write(Path("reviews.parquet"), text=["word1"], sex=["f"], price=[0.5], words=[["a"]])
-    write(Path("labelled.parquet"), text=["word1"], sex=["f"], label=["good"])
+    write(Path("labelled.parquet"), text=["word1"], sex=["f"], predicted_label=["good"])
     write(Path("strangers.parquet"), text=["word1"])
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     refused(command("predict", text_runs / "labels", *options), *expected)

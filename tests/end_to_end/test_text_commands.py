@@ -93,7 +93,7 @@ def test_a_table_gets_its_labels(command: Any, text_runs: Path, source: str, tar
     for sentence in ("4 texts, 1 of them cut to 8 tokens", "'sex': 1 rows have values never seen", f"wrote {output}"):
         assert sentence in result.stderr
     found = read_table(output)
-    assert found.column_names == [*ROWS, "label", "probability", "probability_bad", "probability_good"]
+    assert found.column_names == [*ROWS, "predicted_label", "probability", "probability_bad", "probability_good"]
     assert found.select(list(ROWS)).to_pydict() == ROWS
     queries = [
         {"text": text, "context": {"sex": sex} if sex else {}}
@@ -101,7 +101,7 @@ def test_a_table_gets_its_labels(command: Any, text_runs: Path, source: str, tar
     ]
     expected: Any = TextPipeline.from_pretrained(text_runs / "labels")(queries)
     for row, answer in zip(found.to_pylist(), expected, strict=True):
-        assert row["label"] == answer["label"]
+        assert row["predicted_label"] == answer["label"]
         shares = {name: row[f"probability_{name}"] for name in ("bad", "good")}
         assert shares == pytest.approx(answer["probabilities"], abs=1e-5)
         assert row["probability"] == pytest.approx(max(shares.values()), abs=1e-5)
@@ -113,13 +113,13 @@ def test_tables_of_pairs_tags_and_numbers(command: Any, text_runs: Path, reviews
     ok(command("predict", text_runs / "labels", "--data", reviews, *columns, "--output", tmp_path / "pairs.jsonl"))
     query = {"text": "word2", "pair": "word1 word2", "context": {"sex": "f"}}
     answer: Any = TextPipeline.from_pretrained(text_runs / "labels")(query)
-    assert read_table(tmp_path / "pairs.jsonl")["label"][0].as_py() == answer["label"]
+    assert read_table(tmp_path / "pairs.jsonl")["predicted_label"][0].as_py() == answer["label"]
     ok(command("predict", text_runs / "tags", "--data", reviews, "--output", tmp_path / "tags.parquet"))
     tags = read_table(tmp_path / "tags.parquet")
-    assert [len(row) for row in tags["label"].to_pylist()] == [2, 1, 7, 1]
+    assert [len(row) for row in tags["predicted_label"].to_pylist()] == [2, 1, 7, 1]
     assert tags["probability"][2].as_py()[6] is None
     ok(command("predict", text_runs / "number", "--data", reviews, "--output", tmp_path / "numbers.csv"))
-    assert read_table(tmp_path / "numbers.csv").column_names == [*ROWS, "label"]
+    assert read_table(tmp_path / "numbers.csv").column_names == [*ROWS, "predicted_label"]
 
 
 def test_a_table_is_replaced_if_asked(command: Any, text_runs: Path, reviews: Path, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_from_a_table_to_predictions(command: Any, own_texts: Path) -> None:
     predictions = own_texts / "predictions.csv"
     ok(command("predict", run, "--data", own_texts / "reviews.csv", "--output", predictions))
     found = read_table(predictions)
-    assert set(found.column("label").to_pylist()) <= {"bad", "good"}
+    assert set(found.column("predicted_label").to_pylist()) <= {"bad", "good"}
     assert TextPipeline.from_pretrained(run).max_length == 8
     assert "its middle was not read" in ok(command("predict", run, "--text", LONG)).stderr
     next_steps = ok(command("evaluate", run)).stderr

@@ -143,13 +143,13 @@ def test_a_table_keeps_its_order(batch_size: int) -> None:
         TABLE, batch_size=batch_size, progress=lambda done, total: seen.append((done, total))
     )
     names = ["low", "middle", "high"]
-    columns = ["label", "probability", *(f"probability_{name}" for name in names)]
+    columns = ["predicted_label", "probability", *(f"probability_{name}" for name in names)]
     assert found.column_names == [*TABLE.column_names, *columns] and pipeline.columns.names == columns
     assert found.select(TABLE.column_names) == TABLE
     for row in found.to_pylist():
         shares = expected_of(pipeline, row).softmax(dim=-1).tolist()
         assert [row[f"probability_{name}"] for name in names] == pytest.approx(shares, abs=1e-5)
-        assert row["label"] == names[shares.index(max(shares))]
+        assert row["predicted_label"] == names[shares.index(max(shares))]
         assert row["probability"] == pytest.approx(max(shares), abs=1e-5)
     assert seen == [(min(done, 5), 5) for done in range(batch_size, 5 + batch_size, batch_size)]
     assert report.num_texts == 5 and report.num_cut == 0 and report.unknown == {"sex": {"x": 1}}
@@ -169,16 +169,16 @@ def test_a_table_of_pairs() -> None:
 def test_a_table_of_numbers_and_one_of_several_labels() -> None:
     pipeline = pipeline_of(id2label={0: "value"})
     rows = pipeline.label_table(TABLE).table
-    assert rows.column_names == [*TABLE.column_names, "label"]
+    assert rows.column_names == [*TABLE.column_names, "predicted_label"]
     expected = [float(expected_of(pipeline, row)) for row in TABLE.to_pylist()]
-    assert rows["label"].to_pylist() == pytest.approx(expected, abs=1e-5)
-    numbers = pipeline_of(problem_type="regression").label_table(TABLE).table["label"].to_pylist()
+    assert rows["predicted_label"].to_pylist() == pytest.approx(expected, abs=1e-5)
+    numbers = pipeline_of(problem_type="regression").label_table(TABLE).table["predicted_label"].to_pylist()
     assert [len(each) for each in numbers] == [3] * 5
     pipeline = pipeline_of(problem_type="multi_label_classification")
     for row in pipeline.label_table(TABLE, batch_size=2).table.to_pylist():
         shares = dict(zip(["low", "middle", "high"], expected_of(pipeline, row).sigmoid().tolist(), strict=True))
         given = [name for name, share in shares.items() if share > 0.5]
-        assert row["label"] == given
+        assert row["predicted_label"] == given
         assert row["probability"] == pytest.approx([shares[name] for name in given], abs=1e-5)
         assert row["probability_high"] == pytest.approx(shares["high"], abs=1e-5)
 
@@ -190,12 +190,12 @@ def test_a_table_of_words(has_lists: bool, monkeypatch: pytest.MonkeyPatch) -> N
     words = [text.split() for text in TABLE["text"].to_pylist()]
     texts = pa.array(words) if has_lists else pa.array([f"  {text} " for text in TABLE["text"].to_pylist()])
     found, report = pipeline.label_table(TABLE.set_column(0, "text", texts), batch_size=2)
-    assert found.column_names == [*TABLE.column_names, "label", "probability"]
+    assert found.column_names == [*TABLE.column_names, "predicted_label", "probability"]
     assert found["text"].to_pylist() == texts.to_pylist() and report.num_cut == 1
     for row, given in zip(found.to_pylist(), words, strict=True):
         best = expected_of(pipeline, {**row, "text": " ".join(given[:3])})[1:-1].softmax(dim=-1).max(dim=-1)
         unread = [None] * (len(given) - 3)
-        assert row["label"] == [["low", "middle", "high"][tag] for tag in best.indices.tolist()] + unread
+        assert row["predicted_label"] == [["low", "middle", "high"][tag] for tag in best.indices.tolist()] + unread
         assert row["probability"][:3] == pytest.approx(best.values.tolist(), abs=1e-5)
         assert row["probability"][3:] == unread
 
@@ -203,7 +203,7 @@ def test_a_table_of_words(has_lists: bool, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_table_without_rows() -> None:
     for kind in (ContextualBertForSequenceClassification, ContextualBertForTokenClassification):
         found = pipeline_of(kind).label_table(TABLE.slice(0, 0)).table
-        assert found.num_rows == 0 and "label" in found.column_names
+        assert found.num_rows == 0 and "predicted_label" in found.column_names
     assert pipeline_of()([]) == []
 
 
@@ -231,7 +231,7 @@ def test_faults_of_tables_are_named(columns: dict[str, Any], message: str) -> No
         pipeline_of().label_table(pa.table({**TABLE.to_pydict(), **more}), **columns)
 
 
-@pytest.mark.parametrize("name", ["label", "probability", "probability_high"])
+@pytest.mark.parametrize("name", ["predicted_label", "probability", "probability_high"])
 def test_no_column_is_replaced(name: str) -> None:
     with pytest.raises(DataError, match=f"column '{name}': the table has this column.*Rename it"):
         pipeline_of().label_table(TABLE.append_column(name, pa.array(["x"] * 5)))

@@ -15,15 +15,15 @@ from contextual_bert.inference.guidance import guided_logits
 from contextual_bert.inference.texts.text_layout import NO_START
 from contextual_bert.models import ContextualBertConfig
 
-LABEL, PROBABILITY = "label", "probability"
+LABEL, PROBABILITY = "predicted_label", "probability"  # a table to be labelled often has a column "label"
 
 
 class LabelColumns:
-    """The columns ``label``, ``probability`` and, of each label, ``probability_<label>``.
+    """The columns ``predicted_label``, ``probability`` and, of each label, ``probability_<label>``.
 
     A text that may have several labels has a list of those above one half, and of their probabilities. Words have a
     list of tags and of their probabilities, null behind the longest text that the model reads. A regression has its
-    number as ``label`` and nothing else.
+    number as ``predicted_label`` and nothing else.
 
     Args:
         config: of the model.
