@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-__all__ = ["is_list", "is_text", "with_truth_in_words", "without_views"]
+__all__ = ["is_list", "is_single", "is_text", "with_truth_in_words", "without_views"]
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -23,6 +23,18 @@ def is_list(kind: pa.DataType) -> bool:
         (True, True, False)
     """
     return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
+def is_single(kind: pa.DataType) -> bool:
+    """Whether a type has one value a row that can be written as text: a category, a number, a date.
+
+    Example:
+        >>> is_single(pa.decimal128(6, 2)), is_single(pa.time64("us")), is_single(pa.list_(pa.string()))
+        (True, False, False)
+    """
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_null)
+    dates = (pa.types.is_date, pa.types.is_timestamp)
+    return is_text(kind) or any(test(kind) for test in (*tests, *dates))
 
 
 def without_views(table: pa.Table) -> pa.Table:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contextual_bert.arrow_types import is_text
+from contextual_bert.arrow_types import is_single, is_text
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError
 
 UNKNOWN = -1
@@ -170,7 +170,7 @@ def canonical_array(
     elif pa.types.is_timestamp(kind):
         # Nanoseconds have no Python type; a category does not need them.
         array = array.cast(pa.timestamp("us", tz=kind.tz), safe=False)
-    elif not pa.types.is_decimal(kind):
+    elif not is_single(kind):
         raise SchemaError(
             f"column {column!r} has the type {kind}, which has no single value a row. "
             "Allowed: text, numbers, truth values, dates and timestamps."

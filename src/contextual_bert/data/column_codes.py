@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import is_list, is_text
+from contextual_bert.arrow_types import is_list, is_single, is_text
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.hashing import hash_counters, hash_strings
 
@@ -52,8 +52,6 @@ def words_of(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
     if is_list(kind):
         sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy().astype(np.int64)
         return _present(np.repeat(np.arange(len(column)), sizes), pc.list_flatten(column))
-    if pa.types.is_nested(kind):
-        return np.zeros(0, dtype=np.int64), pa.array([], pa.string())
     rows, whole = _present(np.arange(len(column)), column)
     pieces = pc.split_pattern_regex(whole, _SEPARATORS)
     several = pc.greater(pc.list_value_length(pieces), 1)
@@ -65,6 +63,11 @@ def words_of(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
 
 
 def _present(rows: NDArray[np.int64], values: Any) -> tuple[NDArray[np.int64], pa.Array]:
+    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    if not is_single(kind):
+        return np.zeros(0, dtype=np.int64), pa.array([], pa.string())
+    if pa.types.is_floating(kind):
+        values = pc.if_else(pc.is_finite(values), values, pa.scalar(None, kind))
     strings = canonical_array(values)
     valid = pc.is_valid(strings)
     return rows[valid.to_numpy(zero_copy_only=False)], strings.filter(valid).cast(pa.string())

@@ -56,7 +56,12 @@ def _buffers(array: Any, path: str, column: str) -> Iterator[tuple[str, Any]]:
             yield from _buffers(child, f"{path}/{field.name}", column)
     elif is_text(kind):
         yield from _bytes(array.cast(pa.large_string()).cast(pa.large_binary()), f"{path}/string")
-    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+    elif pa.types.is_map(kind):
+        entries = pa.struct([("key", kind.key_type), ("value", kind.item_type)])
+        yield from _buffers(array.cast(pa.large_list(entries)), f"{path}/map", column)
+    elif pa.types.is_decimal(kind):
+        yield from _bytes(array.cast(pa.large_string()).cast(pa.large_binary()), f"{path}/{kind}")
+    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         yield from _bytes(array.cast(pa.large_binary()), f"{path}/binary")
     elif pa.types.is_null(kind):
         yield f"{path}/null", np.full(len(array), -1, dtype=np.int64).tobytes()

@@ -42,6 +42,23 @@ def test_a_clean_split_has_no_faults() -> None:
     assert "customers in two parts (who)" in found.lines()[0]
 
 
+def test_columns_of_every_type_are_read_past() -> None:
+    times = np.arange(TABLE.num_rows)
+    items = TABLE.column("items").combine_chunks()
+    found = audit_of(
+        *clean(
+            time=pa.array(times, pa.time64("us")),
+            stay=pa.array(times, pa.duration("s")),
+            picture=pa.array([b"x"] * len(times)),
+            orders=pa.ListArray.from_arrays(np.arange(len(times) + 1), items),
+            stock=pa.array([[("S", 1)]] * len(times), pa.map_(pa.string(), pa.int64())),
+            price=pa.array(times).cast(pa.decimal128(22, 2)),
+            ratio=np.full(len(times), np.inf),
+        )
+    )
+    assert found.faults == ()
+
+
 def test_a_copied_set_is_found_whatever_the_order_of_its_items() -> None:
     table, split = clean()
     train, test = int(split.rows("train")[3]), int(split.rows("test")[5])

@@ -1,6 +1,7 @@
 """Splits: who is in which part, and what a file vouches for."""
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -233,6 +234,11 @@ def test_a_digest_is_of_content_not_of_storage() -> None:
         "when": pa.array([1, 2, None, 4, 5], pa.timestamp("us")),
         "pair": [{"x": 1}, None, {"x": 3}, {"x": None}, {"x": 5}],
         "none": pa.nulls(5),
+        "price": pa.array([Decimal("1.50"), None, Decimal("-2.25"), Decimal(0), Decimal("9.99")]),
+        "stock": pa.array([[("S", 1)], None, [], [("M", 2), ("L", None)], [("S", 0)]], pa.map_(pa.string(), pa.int8())),
+        "key": pa.array([b"ab", None, b"cd", b"ab", b"ef"], pa.binary(2)),
+        "time": pa.array([1, 2, None, 4, 5], pa.time64("us")),
+        "stay": pa.array([1, 2, None, 4, 5], pa.duration("s")),
     }
     table = pa.table(rows)
     digest = table_digest(table)
@@ -251,6 +257,9 @@ def test_a_digest_is_of_content_not_of_storage() -> None:
         table.set_column(0, "text", pa.array(["ac", None, "cc", "", "a"])),
         table.set_column(1, "number", pa.array([1, 0, 3, 4, 5])),
         table.set_column(4, "items", pa.array([["a"], None, ["b"], ["c", None], ["a"]])),
+        table.set_column(9, "price", pa.array([Decimal("1.50"), None, Decimal("2.25"), Decimal(0), Decimal("9.99")])),
+        table.set_column(10, "stock", table["stock"].take([0, 2, 1, 3, 4])),
+        table.set_column(11, "key", pa.array([b"ab", None, b"cd", b"ef", b"ab"])),
         table.set_column(7, "pair", pa.array([{"x": 1}, {"x": None}, {"x": 3}, {"x": None}, {"x": 5}])),
     ]
     assert len({digest, *map(table_digest, changes)}) == len(changes) + 1
