@@ -171,8 +171,9 @@ def canonical_array(
         # Nanoseconds have no Python type; a category does not need them.
         array = array.cast(pa.timestamp("us", tz=kind.tz), safe=False)
     elif not is_single(kind):
+        named = f"column {column!r}" if column is not None else "the column"
         raise SchemaError(
-            f"column {column!r} has the type {kind}, which has no single value a row. "
+            f"{f'{file}, ' if file is not None else ''}{named} has the type {kind}, which has no single value a row. "
             "Allowed: text, numbers, truth values, dates and timestamps."
         )
     encoded = array.dictionary_encode()

@@ -186,7 +186,7 @@ def split_by_customer(
     Shares are met on average over customers, not exactly. A customer is a string: 7, 7.0 and "7" are the same one.
     """
     customers = checked_column(table, column, file=file, complete=True)
-    unique = canonical_array(customers).dictionary_encode()
+    unique = canonical_array(customers, file=file, column=column).dictionary_encode()
     draws = unit_interval(hash_strings(unique.dictionary, seed=seed))
     assignment = _parts_of(draws, validation, test)[unique.indices.to_numpy()]
     return _split(table, assignment, by="customer", column=column, fractions=(validation, test), seed=seed, file=file)

@@ -202,9 +202,11 @@ def _names(table: pa.Table, id_column: str | None, *, file: str | None) -> pa.Ar
     if not found or found[0] not in table.column_names:
         wanted = id_column or ID_COLUMNS[0]
         known = did_you_mean(wanted, table.column_names)
-        raise UnknownNameError(f"{place}the catalogue has no column {wanted!r} of item names. {known} Set id_column.")
+        fix = "Name the column of item names 'id', in Python also with id_column."
+        raise UnknownNameError(f"{place}the catalogue has no column {wanted!r} of item names. {known} {fix}")
     if len(found) > 1:
-        raise SchemaError(f"{place}the catalogue has the columns {' and '.join(found)}. Choose one with id_column.")
+        fix = "Leave one out, or rename it; in Python choose with id_column."
+        raise SchemaError(f"{place}the catalogue has the columns {' and '.join(found)}, and one names the items. {fix}")
     names = canonical_array(table.column(found[0]), file=file, column=found[0])
     if names.null_count:
         row = names.is_null().to_pylist().index(True)

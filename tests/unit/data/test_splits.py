@@ -17,7 +17,7 @@ from contextual_bert.data import (
     split_by_time,
     table_digest,
 )
-from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
+from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
 
 
 def customers_table(num_rows: int = 3000, num_customers: int = 1000) -> pa.Table:
@@ -211,6 +211,12 @@ def test_an_altered_split_is_detected(tmp_path: Path) -> None:
         Split.load(path)
     with pytest.raises(DataError, match="no such file"):
         Split.load(tmp_path / "none.json")
+
+
+def test_a_customer_is_one_value() -> None:
+    table = TABLE.append_column("home", TABLE["items"])
+    with pytest.raises(SchemaError, match=r"days\.csv, column 'home' has the type list<.*>, which has no single value"):
+        split_by_customer(table, "home", validation=0.1, test=0.1, file="days.csv")
 
 
 def test_a_split_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_numbers_as_names_and_another_column_of_names() -> None:
 
 FAULTS: list[tuple[dict[str, list[Any]], type[Exception], str]] = [
     ({"sku": ["hat"], "price": [1]}, UnknownNameError, "no column 'id'.*Known: price, sku"),
-    ({"id": ["hat"], "item": ["hat"]}, SchemaError, "columns id and item. Choose one with id_column"),
+    ({"id": ["hat"], "item": ["hat"]}, SchemaError, "columns id and item, and one names the items. Leave one"),
     ({"id": ["hat", "bag", "hat"]}, DataError, "row 2, column 'id': 'hat' was in row 0 already"),
     ({"id": [17.0, 17]}, DataError, "row 1, column 'id': '17' was in row 0"),
     ({"id": ["hat", None]}, DataError, "row 1, column 'id': the item has no name"),
