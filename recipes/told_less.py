@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.benchmark import is_complete, run
-from contextual_bert.benchmark.checks import load_recipe
+from contextual_bert.benchmark.run_directories import load_recipe
 from contextual_bert.benchmark.runner import run_directory
 from contextual_bert.benchmark.set_evaluation import EvaluatedSets, load_sets
 from contextual_bert.benchmark.tasks.outfit_completion import SIZES, StudyData, prepare_study

@@ -87,7 +87,8 @@ def command(
     """Train several methods with several seeds on the same split and compare them on the same masked positions."""
     choices = dict(locals())
     from contextual_bert.benchmark import as_row, prepare_for, study
-    from contextual_bert.benchmark.checks import PAPER_METHODS, check_study, clear_run
+    from contextual_bert.benchmark.checks import PAPER_METHODS, check_study
+    from contextual_bert.benchmark.run_directories import clear_run
     from contextual_bert.benchmark.runner import run_directory
 
     calm_transformers()

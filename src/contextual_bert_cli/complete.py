@@ -148,7 +148,7 @@ def command(
     device: options.Device = "auto",
 ) -> None:
     """Propose the missing items of a set for the person who asks, with probabilities."""
-    from contextual_bert.benchmark.checks import load_recipe
+    from contextual_bert.benchmark.run_directories import load_recipe
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.inference import BulkSettings
 

@@ -86,15 +86,8 @@ def command(
     """Train a model on a table of sets or texts, keep its best epoch, evaluate it, write a run directory."""
     choices = dict(locals())
     from contextual_bert.benchmark import prepare_for, run
-    from contextual_bert.benchmark.checks import (
-        BASELINES,
-        await_clearing,
-        check_conditioning,
-        check_kind,
-        checkpoint_to_resume,
-        clear_run,
-        load_recipe,
-    )
+    from contextual_bert.benchmark.checks import BASELINES, check_conditioning, check_kind
+    from contextual_bert.benchmark.run_directories import await_clearing, checkpoint_to_resume, clear_run, load_recipe
     from contextual_bert.benchmark.run_files import CHECKPOINTS, last_checkpoint
     from contextual_bert.errors import ConfigurationError
 

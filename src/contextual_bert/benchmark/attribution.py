@@ -17,9 +17,9 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
-from contextual_bert.benchmark.checks import load_recipe
 from contextual_bert.benchmark.evaluated import Progress
 from contextual_bert.benchmark.evaluation import load_evaluation
+from contextual_bert.benchmark.run_directories import load_recipe
 from contextual_bert.conditioning import get_method
 from contextual_bert.data import SetDataset, TextDataset
 from contextual_bert.data.hashing import hash_counters, hash_strings

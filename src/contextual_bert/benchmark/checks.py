@@ -1,31 +1,16 @@
-"""What is checked before a run starts: its method, its directory, and that what is gone on with is the same run.
+"""What is checked before a run starts: that its method exists, and can be asked for this, on this machine.
 
-A mistake must cost seconds and not the reading of a large table, and no run may be mixed with another. Trains nothing.
+A mistake must cost seconds and not the reading of a large table. Trains nothing, and knows no directory.
 """
 
-import json
-import os
-import shutil
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from contextual_bert.benchmark.run_files import (
-    CHECKPOINTS,
-    HISTORY_FILE,
-    LABELS_FILE,
-    METRICS_FILE,
-    SCORES_FILE,
-    TENSORBOARD,
-    is_complete,
-    last_checkpoint,
-)
 from contextual_bert.conditioning import METHODS
-from contextual_bert.errors import ConfigurationError, RunDirectoryError, UnknownNameError, did_you_mean
+from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
 from contextual_bert.training.adaptation import required_peft
-from contextual_bert.training.recipe import RECIPE_FILE, Recipe
+from contextual_bert.training.devices import chosen_device, chosen_dtype
+from contextual_bert.training.recipe import Recipe
 
 PAPER_METHODS = ("none", "concat", "new_position", "global_state", "global_state_update")
 # Baseline -> what it sees; the first two are for sets and texts, those of TAG_BASELINES can label the words of a text.
@@ -61,24 +46,6 @@ _OF_BASELINES: Mapping[str, frozenset[str]] = {
     "bert_concat_word": frozenset({"classifier_pooling", "num_extra_layers"}),
 }
 _OF_MULTI_ATTRIBUTE = frozenset({"attribute_start", "has_attribute_values"})
-MODEL_FILES = ("config.json", "model.safetensors", "README.md")
-RUN_FILES = (
-    METRICS_FILE,  # first, so that a directory that is half cleared is not taken for a run
-    SCORES_FILE,
-    LABELS_FILE,
-    HISTORY_FILE,
-    *MODEL_FILES,
-    "generation_config.json",
-    "processor_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "schema.json",
-    "split.json",
-    RECIPE_FILE,
-)
-# What may differ between the two halves of a run, or between a finished run and the recipe that asks for it. Of table
-# and split the content is compared, by its hash, not where they lie.
-_FREE = ("data", "split", "device")
 
 
 def check_conditioning(name: str) -> None:
@@ -92,7 +59,7 @@ def check_conditioning(name: str) -> None:
 
 
 def check_kind(recipe: Recipe) -> None:
-    """Raise ConfigurationError where a baseline is asked for what it cannot do, or LoRA without its package.
+    """Raise ConfigurationError where a baseline is asked for what it cannot do, or this machine for what it lacks.
 
     A baseline for texts is none for sets, one for sets none for texts, and none has a BERT of which a part is trained;
     nor does a rate hold for weights that are not there, or a field of a model's config for what reads none.
@@ -114,6 +81,8 @@ def check_kind(recipe: Recipe) -> None:
             f"{name}={recipe.model[name]}: {recipe.conditioning!r} does not read this field of a model's config. "
             "Leave it out."
         )
+    chosen_device(recipe.device)
+    chosen_dtype(recipe.dtype)
     if recipe.trained_weights == "lora":
         required_peft()
 
@@ -171,126 +140,3 @@ def check_study(recipes: Sequence[Recipe], *, reference: str, others: Sequence[s
         raise UnknownNameError(
             f"The reference {reference!r} is not among what is compared. {did_you_mean(reference, names)}"
         )
-
-
-def checkpoint_to_resume(output: Path, *, is_resumed: bool) -> Path | None:
-    """The checkpoint that a run in this directory starts from, None for a new run.
-
-    Raises:
-        ConfigurationError: the directory holds a run, an interrupted run that was not asked for, or other files.
-    """
-    if is_complete(output):
-        raise ConfigurationError(f"{output} holds a complete run. Give another --output, or --overwrite to replace it.")
-    checkpoint = last_checkpoint(output)
-    if checkpoint is not None and not is_resumed:
-        raise ConfigurationError(
-            f"{output} holds an interrupted run. Give --resume to go on with it, or --overwrite to start again."
-        )
-    foreign = [name for name in MODEL_FILES if (output / name).exists()]
-    if foreign and not is_run(output):
-        raise ConfigurationError(
-            f"{output} is no run directory and holds {', '.join(foreign)}, which a run would replace. "
-            "Give another --output."
-        )
-    return checkpoint
-
-
-def is_run(directory: Path) -> bool:
-    """Whether this is the directory of a run, complete or not."""
-    return (directory / RECIPE_FILE).is_file() or (directory / CHECKPOINTS).is_dir()
-
-
-def clear_run(directory: Path) -> None:
-    """Remove what a run wrote and nothing else; a directory that is no run stays as it is."""
-    if not is_run(directory):
-        return
-    for name in RUN_FILES:
-        (directory / name).unlink(missing_ok=True)
-    for name in (CHECKPOINTS, TENSORBOARD):
-        shutil.rmtree(directory / name, ignore_errors=True)
-
-
-def await_clearing(directory: Path, *, timeout_seconds: float = 60) -> None:
-    """Wait until another process has cleared the run in this directory, where several start it together."""
-    deadline = time.monotonic() + timeout_seconds
-    while (is_complete(directory) or last_checkpoint(directory) is not None) and time.monotonic() < deadline:
-        time.sleep(0.05)
-
-
-def load_recipe(directory: Path) -> Recipe:
-    """The recipe of a run whose model can be used.
-
-    Raises:
-        RunDirectoryError: no run directory, an interrupted run, or a baseline, of which no weights are kept.
-    """
-    if not is_complete(directory) and (directory / CHECKPOINTS).is_dir():
-        raise RunDirectoryError(
-            f"{directory} holds an interrupted run: go on with contextual-bert train ... --output {directory} --resume."
-        )
-    recipe = Recipe.load(directory)
-    if recipe.conditioning in BASELINES:
-        raise RunDirectoryError(
-            f"{directory} is a run of the baseline {recipe.conditioning!r}, of which scores and metrics are kept and "
-            "no weights. Name the run of a method."
-        )
-    return recipe
-
-
-def remember_recipe(output: Path, recipe: Recipe, *, split_digest: str) -> None:
-    """Write the recipe beside the checkpoints, so that a resumed run can be compared with it."""
-    folder = output / CHECKPOINTS
-    folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / f".{RECIPE_FILE}.{os.getpid()}"
-    try:
-        partial.write_text(
-            json.dumps({"recipe": recipe.to_dict(), "resolved": {"split_digest": split_digest}}) + "\n",
-            encoding="utf-8",
-        )
-        partial.replace(folder / RECIPE_FILE)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def check_same_recipe(recipe: Recipe, output: Path, *, split_digest: str) -> None:
-    """Raise unless the run in this directory, complete or interrupted, has the same recipe, table and split.
-
-    Raises:
-        ConfigurationError: another recipe; names what differs.
-    """
-    folders = [folder for folder in (output, output / CHECKPOINTS) if (folder / RECIPE_FILE).is_file()]
-    if not folders:
-        return
-    try:
-        found = Recipe.load(folders[0])
-    except RunDirectoryError as error:
-        raise RunDirectoryError(f"{error} Or give --overwrite.") from error
-    theirs, ours = _plain(found), _plain(recipe)
-    differing = [
-        f"{name}: {_shown(theirs.get(name))} there, {_shown(ours.get(name))} here"
-        for name in dict.fromkeys((*ours, *theirs))
-        if theirs.get(name) != ours.get(name)
-    ]
-    if _split_digest(folders[0]) != split_digest:
-        differing.append("split_digest: another table or another split")
-    if differing:
-        raise ConfigurationError(
-            f"{output} holds a run with other settings ({'; '.join(differing)}). "
-            "Give the same settings, another --output, or --overwrite to start again."
-        )
-
-
-def _split_digest(folder: Path) -> str | None:
-    """The hash of split and table that stands beside a recipe."""
-    return json.loads((folder / RECIPE_FILE).read_text(encoding="utf-8")).get("resolved", {}).get("split_digest")
-
-
-def _plain(recipe: Recipe) -> dict[str, Any]:
-    """Setting -> value, those of the trainer, the model and the policy one by one."""
-    content = json.loads(json.dumps(replace(recipe, **dict.fromkeys(_FREE, "")).to_dict(), default=str))
-    nested = {name: content.pop(name) or {} for name in ("training", "model", "policy", "texts", "lora")}
-    return content | {f"{group}.{name}": value for group, values in nested.items() for name, value in values.items()}
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

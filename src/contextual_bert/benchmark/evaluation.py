@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from contextual_bert.benchmark.checks import load_recipe
 from contextual_bert.benchmark.evaluated import Evaluation, EvaluationData, Progress, provenance_of
+from contextual_bert.benchmark.run_directories import load_recipe
 from contextual_bert.benchmark.set_evaluation import load_sets
 from contextual_bert.benchmark.text_evaluation import load_texts
 from contextual_bert.data import Oracle, StylistWorld

@@ -15,17 +15,11 @@ from transformers.integrations.integration_utils import TensorBoardCallback
 
 from contextual_bert.benchmark.building import arguments_of
 from contextual_bert.benchmark.card import write_card
-from contextual_bert.benchmark.checks import (
-    BASELINES,
-    check_conditioning,
-    check_kind,
-    check_same_recipe,
-    checkpoint_to_resume,
-    remember_recipe,
-)
+from contextual_bert.benchmark.checks import BASELINES, check_conditioning, check_kind
 from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.reporting import cluster_numbers, report_on
 from contextual_bert.benchmark.resources import PeakMemory, TrainingClock
+from contextual_bert.benchmark.run_directories import check_same_recipe, checkpoint_to_resume, remember_recipe
 from contextual_bert.benchmark.run_files import (
     CHECKPOINTS,
     LABELS_FILE,

@@ -16,7 +16,7 @@ import torch
 
 from contextual_bert.benchmark import as_row, attribute_run, attribution, evaluate_run, run, write_attribution
 from contextual_bert.benchmark.attribution import donor_of, with_permuted
-from contextual_bert.benchmark.checks import load_recipe
+from contextual_bert.benchmark.run_directories import load_recipe
 from contextual_bert.benchmark.set_evaluation import load_sets
 from contextual_bert.data import SetDataset
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError

@@ -1,73 +1,15 @@
-"""What a run may start from, and what it may remove."""
+"""What is checked before data are read: names, and what this machine can do."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+import torch
 
-from contextual_bert.benchmark.checks import (
-    check_conditioning,
-    check_same_recipe,
-    check_study,
-    checkpoint_to_resume,
-    clear_run,
-    load_recipe,
-    remember_recipe,
-)
-from contextual_bert.errors import ConfigurationError, RunDirectoryError, UnknownNameError
+from contextual_bert.benchmark.checks import check_conditioning, check_kind, check_study
+from contextual_bert.errors import ConfigurationError, UnknownNameError
 from contextual_bert.training import Recipe
 
 RECIPE = Recipe(data="days.parquet", items="items", training={"learning_rate": 0.1})
-
-
-def interrupted(directory: Path) -> Path:
-    checkpoint = directory / "checkpoints" / "checkpoint-5"
-    checkpoint.mkdir(parents=True)
-    (checkpoint / "trainer_state.json").write_text('{"global_step": 5}', encoding="utf-8")
-    remember_recipe(directory, RECIPE, split_digest="80e4")
-    return checkpoint
-
-
-def test_an_interrupted_run_is_resumed_only_when_asked(tmp_path: Path) -> None:
-    checkpoint = interrupted(tmp_path)
-    with pytest.raises(ConfigurationError, match="--resume"):
-        checkpoint_to_resume(tmp_path, is_resumed=False)
-    assert checkpoint_to_resume(tmp_path, is_resumed=True) == checkpoint
-    with pytest.raises(RunDirectoryError, match="interrupted run"):
-        load_recipe(tmp_path)
-
-
-def test_a_complete_run_and_foreign_files_are_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "README.md").touch()
-    with pytest.raises(ConfigurationError, match=r"no run directory and holds README\.md"):
-        checkpoint_to_resume(tmp_path, is_resumed=False)
-    (tmp_path / "metrics.json").touch()
-    with pytest.raises(ConfigurationError, match="complete run"):
-        checkpoint_to_resume(tmp_path, is_resumed=True)
-
-
-def test_only_what_a_run_wrote_is_removed(tmp_path: Path) -> None:
-    (tmp_path / "README.md").touch()
-    clear_run(tmp_path)
-    assert (tmp_path / "README.md").exists()
-    interrupted(tmp_path)
-    for name in ("metrics.json", "model.safetensors", "notes.txt"):
-        (tmp_path / name).touch()
-    clear_run(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
-
-
-def test_another_recipe_is_named(tmp_path: Path) -> None:
-    check_same_recipe(RECIPE, tmp_path, split_digest="80e4")
-    interrupted(tmp_path)
-    check_same_recipe(replace(RECIPE, data="./days.parquet", device="cpu"), tmp_path, split_digest="80e4")
-    check_same_recipe(replace(RECIPE, split="elsewhere/split.json"), tmp_path, split_digest="80e4")
-    with pytest.raises(ConfigurationError, match=r"training.learning_rate: 0.1 there, 0.2 here"):
-        check_same_recipe(replace(RECIPE, training={"learning_rate": 0.2}), tmp_path, split_digest="80e4")
-    with pytest.raises(ConfigurationError, match=r"training.learning_rate: 0.1 there, null here"):
-        check_same_recipe(replace(RECIPE, training={}), tmp_path, split_digest="80e4")
-    with pytest.raises(ConfigurationError, match="another table or another split"):
-        check_same_recipe(RECIPE, tmp_path, split_digest="ffff")
 
 
 def test_names_are_checked_before_anything_is_read() -> None:
@@ -77,3 +19,20 @@ def test_names_are_checked_before_anything_is_read() -> None:
     with pytest.raises(UnknownNameError, match="'none' is not among"):
         check_study([replace(RECIPE, conditioning="concat")], reference="none")
     check_study([replace(RECIPE, conditioning="concat")], reference="oracle", others=["oracle"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"device": "gpu"}, "device='gpu'. Did you mean 'cpu'? Known: auto, cpu, cuda, mps"),
+        ({"device": "cuda"}, "device='cuda', and PyTorch finds none on this machine"),
+        ({"dtype": "float16"}, "dtype='float16'. Did you mean 'bfloat16'"),
+    ],
+)
+def test_what_this_machine_lacks_is_said_before_data_are_read(
+    settings: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigurationError) as caught:
+        check_kind(replace(RECIPE, **settings))
+    assert words in str(caught.value)

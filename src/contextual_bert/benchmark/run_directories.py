@@ -1,0 +1,168 @@
+"""What a run directory holds already, and whether a run may write there or go on: no run is mixed with another."""
+
+import json
+import os
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from contextual_bert.benchmark.checks import BASELINES
+from contextual_bert.benchmark.run_files import (
+    CHECKPOINTS,
+    HISTORY_FILE,
+    LABELS_FILE,
+    METRICS_FILE,
+    SCORES_FILE,
+    TENSORBOARD,
+    is_complete,
+    last_checkpoint,
+)
+from contextual_bert.errors import ConfigurationError, RunDirectoryError
+from contextual_bert.training.recipe import RECIPE_FILE, Recipe
+
+MODEL_FILES = ("config.json", "model.safetensors", "README.md")
+RUN_FILES = (
+    METRICS_FILE,  # first, so that a directory that is half cleared is not taken for a run
+    SCORES_FILE,
+    LABELS_FILE,
+    HISTORY_FILE,
+    *MODEL_FILES,
+    "generation_config.json",
+    "processor_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "schema.json",
+    "split.json",
+    RECIPE_FILE,
+)
+# What may differ between the two halves of a run, or between a finished run and the recipe that asks for it. Of table
+# and split the content is compared, by its hash, not where they lie.
+_FREE = ("data", "split", "device")
+
+
+def checkpoint_to_resume(output: Path, *, is_resumed: bool) -> Path | None:
+    """The checkpoint that a run in this directory starts from, None for a new run.
+
+    Raises:
+        ConfigurationError: the directory holds a run, an interrupted run that was not asked for, or other files, or is
+            none.
+    """
+    if output.exists() and not output.is_dir():
+        raise ConfigurationError(f"{output} is a file, and a run is a folder. Give another --output.")
+    if is_complete(output):
+        raise ConfigurationError(f"{output} holds a complete run. Give another --output, or --overwrite to replace it.")
+    checkpoint = last_checkpoint(output)
+    if checkpoint is not None and not is_resumed:
+        raise ConfigurationError(
+            f"{output} holds an interrupted run. Give --resume to go on with it, or --overwrite to start again."
+        )
+    foreign = [name for name in MODEL_FILES if (output / name).exists()]
+    if foreign and not is_run(output):
+        raise ConfigurationError(
+            f"{output} is no run directory and holds {', '.join(foreign)}, which a run would replace. "
+            "Give another --output."
+        )
+    return checkpoint
+
+
+def is_run(directory: Path) -> bool:
+    """Whether this is the directory of a run, complete or not."""
+    return (directory / RECIPE_FILE).is_file() or (directory / CHECKPOINTS).is_dir()
+
+
+def clear_run(directory: Path) -> None:
+    """Remove what a run wrote and nothing else; a directory that is no run stays as it is."""
+    if not is_run(directory):
+        return
+    for name in RUN_FILES:
+        (directory / name).unlink(missing_ok=True)
+    for name in (CHECKPOINTS, TENSORBOARD):
+        shutil.rmtree(directory / name, ignore_errors=True)
+
+
+def await_clearing(directory: Path, *, timeout_seconds: float = 60) -> None:
+    """Wait until another process has cleared the run in this directory, where several start it together."""
+    deadline = time.monotonic() + timeout_seconds
+    while (is_complete(directory) or last_checkpoint(directory) is not None) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def load_recipe(directory: Path) -> Recipe:
+    """The recipe of a run whose model can be used.
+
+    Raises:
+        RunDirectoryError: no run directory, an interrupted run, or a baseline, of which no weights are kept.
+    """
+    if not is_complete(directory) and (directory / CHECKPOINTS).is_dir():
+        raise RunDirectoryError(
+            f"{directory} holds an interrupted run: go on with contextual-bert train ... --output {directory} --resume."
+        )
+    recipe = Recipe.load(directory)
+    if recipe.conditioning in BASELINES:
+        raise RunDirectoryError(
+            f"{directory} is a run of the baseline {recipe.conditioning!r}, of which scores and metrics are kept and "
+            "no weights. Name the run of a method."
+        )
+    return recipe
+
+
+def remember_recipe(output: Path, recipe: Recipe, *, split_digest: str) -> None:
+    """Write the recipe beside the checkpoints, so that a resumed run can be compared with it."""
+    folder = output / CHECKPOINTS
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / f".{RECIPE_FILE}.{os.getpid()}"
+    try:
+        partial.write_text(
+            json.dumps({"recipe": recipe.to_dict(), "resolved": {"split_digest": split_digest}}) + "\n",
+            encoding="utf-8",
+        )
+        partial.replace(folder / RECIPE_FILE)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def check_same_recipe(recipe: Recipe, output: Path, *, split_digest: str) -> None:
+    """Raise unless the run in this directory, complete or interrupted, has the same recipe, table and split.
+
+    Raises:
+        ConfigurationError: another recipe; names what differs.
+    """
+    folders = [folder for folder in (output, output / CHECKPOINTS) if (folder / RECIPE_FILE).is_file()]
+    if not folders:
+        return
+    try:
+        found = Recipe.load(folders[0])
+    except RunDirectoryError as error:
+        raise RunDirectoryError(f"{error} Or give --overwrite.") from error
+    theirs, ours = _plain(found), _plain(recipe)
+    differing = [
+        f"{name}: {_shown(theirs.get(name))} there, {_shown(ours.get(name))} here"
+        for name in dict.fromkeys((*ours, *theirs))
+        if theirs.get(name) != ours.get(name)
+    ]
+    if _split_digest(folders[0]) != split_digest:
+        differing.append("split_digest: another table or another split")
+    if differing:
+        raise ConfigurationError(
+            f"{output} holds a run with other settings ({'; '.join(differing)}). "
+            "Give the same settings, another --output, or --overwrite to start again."
+        )
+
+
+def _split_digest(folder: Path) -> str | None:
+    """The hash of split and table that stands beside a recipe."""
+    return json.loads((folder / RECIPE_FILE).read_text(encoding="utf-8")).get("resolved", {}).get("split_digest")
+
+
+def _plain(recipe: Recipe) -> dict[str, Any]:
+    """Setting -> value, those of the trainer, the model and the policy one by one."""
+    content = json.loads(json.dumps(replace(recipe, **dict.fromkeys(_FREE, "")).to_dict(), default=str))
+    nested = {name: content.pop(name) or {} for name in ("training", "model", "policy", "texts", "lora")}
+    return content | {f"{group}.{name}": value for group, values in nested.items() for name, value in values.items()}
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

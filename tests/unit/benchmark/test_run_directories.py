@@ -1,0 +1,70 @@
+"""What a run may start from, and what it may remove."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from contextual_bert.benchmark.run_directories import (
+    check_same_recipe,
+    checkpoint_to_resume,
+    clear_run,
+    load_recipe,
+    remember_recipe,
+)
+from contextual_bert.errors import ConfigurationError, RunDirectoryError
+from contextual_bert.training import Recipe
+
+RECIPE = Recipe(data="days.parquet", items="items", training={"learning_rate": 0.1})
+
+
+def interrupted(directory: Path) -> Path:
+    checkpoint = directory / "checkpoints" / "checkpoint-5"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "trainer_state.json").write_text('{"global_step": 5}', encoding="utf-8")
+    remember_recipe(directory, RECIPE, split_digest="80e4")
+    return checkpoint
+
+
+def test_an_interrupted_run_is_resumed_only_when_asked(tmp_path: Path) -> None:
+    checkpoint = interrupted(tmp_path)
+    with pytest.raises(ConfigurationError, match="--resume"):
+        checkpoint_to_resume(tmp_path, is_resumed=False)
+    assert checkpoint_to_resume(tmp_path, is_resumed=True) == checkpoint
+    with pytest.raises(RunDirectoryError, match="interrupted run"):
+        load_recipe(tmp_path)
+
+
+def test_a_complete_run_and_foreign_files_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "README.md").touch()
+    with pytest.raises(ConfigurationError, match=r"no run directory and holds README\.md"):
+        checkpoint_to_resume(tmp_path, is_resumed=False)
+    (tmp_path / "metrics.json").touch()
+    with pytest.raises(ConfigurationError, match="complete run"):
+        checkpoint_to_resume(tmp_path, is_resumed=True)
+    with pytest.raises(ConfigurationError, match=r"README\.md is a file, and a run is a folder"):
+        checkpoint_to_resume(tmp_path / "README.md", is_resumed=False)
+
+
+def test_only_what_a_run_wrote_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "README.md").touch()
+    clear_run(tmp_path)
+    assert (tmp_path / "README.md").exists()
+    interrupted(tmp_path)
+    for name in ("metrics.json", "model.safetensors", "notes.txt"):
+        (tmp_path / name).touch()
+    clear_run(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_another_recipe_is_named(tmp_path: Path) -> None:
+    check_same_recipe(RECIPE, tmp_path, split_digest="80e4")
+    interrupted(tmp_path)
+    check_same_recipe(replace(RECIPE, data="./days.parquet", device="cpu"), tmp_path, split_digest="80e4")
+    check_same_recipe(replace(RECIPE, split="elsewhere/split.json"), tmp_path, split_digest="80e4")
+    with pytest.raises(ConfigurationError, match=r"training.learning_rate: 0.1 there, 0.2 here"):
+        check_same_recipe(replace(RECIPE, training={"learning_rate": 0.2}), tmp_path, split_digest="80e4")
+    with pytest.raises(ConfigurationError, match=r"training.learning_rate: 0.1 there, null here"):
+        check_same_recipe(replace(RECIPE, training={}), tmp_path, split_digest="80e4")
+    with pytest.raises(ConfigurationError, match="another table or another split"):
+        check_same_recipe(RECIPE, tmp_path, split_digest="ffff")
