@@ -156,6 +156,23 @@ def test_new_blocks_are_one_in_small_and_as_in_the_paper_in_full(
         assert "num_extra_layers" not in rows["global_state_update"].model
 
 
+@pytest.mark.parametrize("task", ["entities", "offensiveness"])
+@pytest.mark.parametrize("size", ["small", "full"])
+def test_what_new_blocks_alone_give_and_what_a_context_of_others(
+    source: Path, tmp_path: Path, checkpoint: str, task: str, size: str
+) -> None:
+    data = study_of(task, source, tmp_path, checkpoint, rows={})
+    names = ("multi_attribute", "multi_attribute_shuffled", "none_new_blocks", "none")
+    data = replace(data, size=replace(TEXT_TASKS[task].sizes[size], max_length=16))
+    told, others, alone, plain = data.rows(names).values()
+    assert others == replace(told, is_context_shuffled=True)
+    assert alone.model["num_extra_layers"] == (1 if size == "small" else 6)
+    assert replace(alone, name=None, model={}, is_control=False) == plain
+    work = TextWork(data.preparation)
+    sizes = [work.count(work.build_model(row)) for row in (told, others, alone, plain)]
+    assert sizes[0] == sizes[1] and min(sizes[:3]) > sizes[3]
+
+
 @pytest.mark.parametrize("size", ["small", "full"])
 def test_rows_that_would_not_leave_their_start_have_rates_of_their_own(
     source: Path, tmp_path: Path, checkpoint: str, size: str

@@ -23,7 +23,14 @@ from contextual_bert.benchmark.tasks.text_benchmark import (
     TextStudyData,
     required,
 )
-from contextual_bert.benchmark.tasks.text_rows import ATTRIBUTE_TRAINING, METHODS, RowSettings, with_one_new_block
+from contextual_bert.benchmark.tasks.text_rows import (
+    ATTRIBUTE_TRAINING,
+    METHODS,
+    NEW_BLOCKS,
+    SHUFFLED,
+    RowSettings,
+    with_one_new_block,
+)
 from contextual_bert.data import Split, read_table, table_digest
 from contextual_bert.data.splits import PARTS
 from contextual_bert.evaluation import LabelledRows, Run, Scores
@@ -35,19 +42,23 @@ FILES = {"train": "train", "validation": "dev", "test": "test"}
 DIGEST = "13bf8063b6ed2c221e017ad29038d696cfbce7cb18e56ee662316fc3cc3a77a7"
 SINGLE = "single_domain"
 TRAINING = {"num_train_epochs": 20, "learning_rate": 2e-4, "per_device_train_batch_size": 16}
-ROWS: dict[str, RowSettings] = {"multi_attribute": {"training": ATTRIBUTE_TRAINING}}
+ROWS: dict[str, RowSettings] = {name: {"training": ATTRIBUTE_TRAINING} for name in ("multi_attribute", SHUFFLED)}
 SIZES = {
     "small": TextSize(
         seeds={
-            **dict.fromkeys(("none", "global_state_update", "global_state_update_shuffled", SINGLE), 3),
-            **dict.fromkeys(("multi_attribute", "bilstm", "bilstm_context"), 1),
+            **dict.fromkeys(
+                ("none", "global_state_update", "multi_attribute", "global_state_update_shuffled", SINGLE), 3
+            ),
+            **dict.fromkeys((SHUFFLED, NEW_BLOCKS, "bilstm", "bilstm_context"), 1),
         },
         training=TRAINING,
         max_length=128,
         row_settings=with_one_new_block(ROWS),
     ),
     "full": TextSize(
-        seeds=dict.fromkeys((*METHODS, "global_state_update_shuffled", SINGLE, *TAG_BASELINES), 3),
+        seeds=dict.fromkeys(
+            (*METHODS, "global_state_update_shuffled", SHUFFLED, NEW_BLOCKS, SINGLE, *TAG_BASELINES), 3
+        ),
         training=TRAINING,
         max_length=192,
         row_settings=ROWS,

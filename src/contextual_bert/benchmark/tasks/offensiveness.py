@@ -18,6 +18,7 @@ from contextual_bert.benchmark.tasks.text_rows import (
     FIELD_DROPOUT,
     LABEL_BASELINES,
     METHODS,
+    SHUFFLED,
     RowSettings,
     with_one_new_block,
 )
@@ -38,7 +39,7 @@ MAIN = ("none", "global_state_update", "multi_attribute", "global_state_update_s
 # were chosen with themselves.
 TRAINING = {"num_train_epochs": 3, "learning_rate": 5e-5, "new_weights_learning_rate": 2e-4}
 ROWS: dict[str, RowSettings] = {
-    **{name: {"training": ATTRIBUTE_TRAINING} for name in ("multi_attribute", ATTENTION_BIAS)},
+    **{name: {"training": ATTRIBUTE_TRAINING} for name in ("multi_attribute", SHUFFLED, ATTENTION_BIAS)},
     "bert_concat_text": {"training": {"learning_rate": 3e-3}},
 }
 SIZES = {

@@ -26,8 +26,11 @@ ATTENTION_BIAS = "attention_bias"
 FIELD_DROPOUT = "global_state_update_field_dropout"
 LORA = ("none", "global_state_update")
 LORA_RATE = 10  # times that of a checkpoint's own weights
-# Rows with new blocks on top of a checkpoint: six, as in MA-BERT, unless a row's settings say otherwise.
-WITH_NEW_BLOCKS = ("multi_attribute", ATTENTION_BIAS, "bert_concat_word")
+# What of MA-BERT's gain is its new blocks alone, and what is not its context: the same without it, or with others'.
+NEW_BLOCKS, SHUFFLED = "none_new_blocks", "multi_attribute_shuffled"
+NUM_NEW_BLOCKS = 6  # as in MA-BERT, unless a row's settings say otherwise
+# Rows with new blocks on top of a checkpoint.
+WITH_NEW_BLOCKS = ("multi_attribute", SHUFFLED, NEW_BLOCKS, ATTENTION_BIAS, "bert_concat_word")
 # MA-BERT's vectors of the features hardly leave their start at the rates of the rest, see docs/log.md.
 ATTRIBUTE_TRAINING = {"context_learning_rate": 0.01}
 LABEL_BASELINES = ("ngrams", "ngrams_context", "cnn", "cnn_context", "bilstm", "bilstm_context")
@@ -60,7 +63,17 @@ def text_rows(base: Recipe, baseline_training: Mapping[str, Any]) -> dict[str, R
         *(as_row(base, name) for name in METHODS),
         *(as_row(replace(base, name=f"{name}_lora", training=on_lora, trained_weights="lora"), name) for name in LORA),
         replace(base, conditioning="global_state_update", name=FIELD_DROPOUT, training=told_less),
-        replace(base, conditioning="global_state_update", is_context_shuffled=True),
+        *(
+            replace(base, conditioning=name, is_context_shuffled=True)
+            for name in ("global_state_update", "multi_attribute")
+        ),
+        replace(
+            base,
+            conditioning="none",
+            name=NEW_BLOCKS,
+            model={**base.model, "num_extra_layers": NUM_NEW_BLOCKS},
+            is_control=True,
+        ),
         replace(
             base,
             conditioning="multi_attribute",
