@@ -56,6 +56,11 @@ def command(
             "Give one of --by COLUMN (all rows of a customer in one part), --by-time COLUMN (the latest rows are the "
             "test) and --by-row."
         )
+    if items is None and (customer is not None or separator != ","):
+        option = "--customer" if customer is not None else "--separator"
+        raise ConfigurationError(f"{option} is for the look for leaks: name the column of items, too, with --items.")
+    if by_time is not None and seed:
+        raise ConfigurationError("--by-time draws nothing, the latest rows are the test. Leave --seed out.")
     if output.exists() and not overwrite:
         raise ConfigurationError(f"{output} exists already. Give --overwrite to replace it, or another --output.")
     with working(f"reading {data}"):
@@ -76,7 +81,7 @@ def command(
     if found is None:
         remark("no look for leaks: name the column of items with --items")
     remark(f"wrote {output}")
-    named = ["--customer", by or customer] if by or customer else []
+    named = ["--customer", customer or by] if customer or by else []
     next_commands(
         ["train", str(data), "--items", items or "items", *named, "--split", str(output), "--output", "runs/gsu"]
     )

@@ -161,6 +161,9 @@ def test_a_split_of_another_table(command: Any, table: Path, tmp_path: Path) -> 
     [
         ((), ("--by COLUMN", "--by-time COLUMN")),
         (("--by", "customer_id", "--by-row"), ("one of",)),
+        (("--by-row", "--customer", "customer_id"), ("--customer", "--items")),
+        (("--by-row", "--separator", ";"), ("--separator", "--items")),
+        (("--by-time", "account_age_days", "--seed", "1"), ("--by-time", "--seed")),
         (("--by", "customerid"), ("Did you mean 'customer_id'",)),
         (("--by-time", "country"), ("row 0", "'country'", "is not a time")),
         (("--by", "customer_id", "--validation", "0.0001", "--test", "0.0001"), ("would be empty",)),

@@ -73,13 +73,13 @@ def table_rows(base: Recipe, *, baseline_training: Mapping[str, Any]) -> dict[st
     return {recipe.label: recipe for recipe in recipes}
 
 
-def named_rows(every: Mapping[str, Recipe], names: Sequence[str]) -> dict[str, Recipe]:
-    """The rows of these names, in their order.
+def named_rows(every: Mapping[str, Recipe], names: Sequence[str], *, beside: Sequence[str] = ()) -> dict[str, Recipe]:
+    """The rows of these names, in their order; ``beside`` names those of the study that are no recipes.
 
     Raises:
         UnknownNameError: no such row.
     """
     for name in names:
         if name not in every:
-            raise UnknownNameError(f"No row {name!r} in this study. {did_you_mean(name, every)}")
+            raise UnknownNameError(f"No row {name!r} in this study. {did_you_mean(name, [*every, *beside])}")
     return {name: every[name] for name in names}

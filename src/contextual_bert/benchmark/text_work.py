@@ -55,6 +55,17 @@ BEST_TAGS: Mapping[str, Any] = {"metric_for_best_model": "recall_at_1_percent"}
 EXTRA_LAYERS = 6  # of BERT Concat (word), as in MA-BERT
 
 
+def baselines_of(head: str) -> list[str]:
+    """The baselines that can learn what a head learns.
+
+    Example:
+        >>> baselines_of("tags")
+        ['bilstm', 'bilstm_context', 'bilstm_crf', 'bilstm_crf_context']
+    """
+    of_texts = [each for each in TEXT_BASELINES if "_crf" not in each]  # a chain needs words with a label each
+    return {"classification": of_texts, "tags": [*TAG_BASELINES], "masked_lm": list[str]()}[head]
+
+
 class TextWork:
     """The work on these texts.
 
@@ -208,10 +219,9 @@ class TextWork:
         tokenizer: Any = self.ready.processor.tokenizer
         schema, name = self.ready.processor.schema, recipe.conditioning
         has_crf = "_crf" in name
-        of_texts = [each for each in TEXT_BASELINES if "_crf" not in each]  # a chain needs words with a label each
-        possible = {"classification": of_texts, "tags": TAG_BASELINES, "masked_lm": ()}
-        if name not in possible[self.ready.head]:
-            allowed = ", ".join(possible[self.ready.head]) or "none"
+        possible = baselines_of(self.ready.head)
+        if name not in possible:
+            allowed = ", ".join(possible) or "none"
             raise ConfigurationError(f"The baseline {name!r} cannot learn these labels. Allowed: {allowed}.")
         layout = schema.layout if schema is not None and has_context(recipe) else ()
         labels: dict[str, Any] = {"num_labels": len(self.ready.labels), "layout": layout}

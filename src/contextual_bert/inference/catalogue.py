@@ -3,11 +3,9 @@
 It knows ids, names and columns; which item may be proposed is for `constraints.py` to say. Not in the paper.
 """
 
-import math
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal
 from os import PathLike
 from typing import Any
 
@@ -20,9 +18,8 @@ from contextual_bert.arrow_types import is_list
 from contextual_bert.context import Vocabulary, canonical, canonical_array
 from contextual_bert.data import read_table
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean
+from contextual_bert.inference.catalogue_columns import ID_COLUMNS, PRICE, check_prices, id_column_of, item_names, stock
 
-ID_COLUMNS = ("id", "item")
-PRICE, STOCK = "price", "in_stock"
 NO_GROUP = -1
 _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
 
@@ -60,7 +57,8 @@ class Catalogue:
         source: a path or table, as ``read_table`` takes it: one row an item. A column ``price`` holds numbers, a column
             ``in_stock`` truth values; every other column is an attribute, a list of values where an item has several.
         vocabulary: the items of the model.
-        id_column: the column of item names; default: ``id`` or ``item``.
+        id_column: the column of item names; default: ``id`` or ``item``, else the one that holds most items
+            of the model.
 
     Raises:
         SchemaError, UnknownNameError: no column of names, or a price or stock column of another kind.
@@ -87,8 +85,9 @@ class Catalogue:
     ) -> None:
         table = read_table(source)
         file = str(source) if isinstance(source, str | PathLike) else None
-        names = _names(table, id_column, file=file)
-        _check_prices(table, file=file)
+        self.id_column = id_column if id_column is not None else id_column_of(table, vocabulary, file=file)
+        names = item_names(table, self.id_column, file=file)
+        check_prices(table, file=file)
         wanted = pa.array([None] * len(vocabulary.reserved) + list(vocabulary.values), pa.string())
         rows = pc.index_in(wanted, value_set=names, skip_nulls=True)
         if rows.null_count == len(rows):
@@ -105,7 +104,7 @@ class Catalogue:
         has_row = self.is_known[len(vocabulary.reserved) :].tolist()
         self.lacking = tuple(name for name, has in zip(vocabulary.values, has_row, strict=True) if not has)
         self.strangers: tuple[str, ...] = tuple(names.filter(pc.invert(known)).to_pylist())
-        self._in_stock = _stock(self.table, self.is_known, file=file)
+        self._in_stock = stock(self.table, self.is_known, file=file)
         self._attributes: dict[str, Attribute] = {}
         self._lock = threading.Lock()
 
@@ -178,6 +177,8 @@ class Catalogue:
     def findings(self) -> list[str]:
         """What does not fit between the catalogue and the model, in sentences."""
         found: list[str] = []
+        if self.id_column not in ID_COLUMNS:
+            found.append(f"The column {self.id_column!r} names the items of the catalogue.")
         if self.lacking:
             found.append(
                 f"The catalogue lacks {len(self.lacking):,} of the model's {len(self.vocabulary.values):,} items, "
@@ -193,74 +194,6 @@ class Catalogue:
 
 def _some(names: tuple[str, ...]) -> str:
     return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-
-
-def _names(table: pa.Table, id_column: str | None, *, file: str | None) -> pa.Array:
-    """The canonical names of the rows, each there once."""
-    found = [name for name in ID_COLUMNS if name in table.column_names] if id_column is None else [id_column]
-    place = f"{file}: " if file else ""
-    if not found or found[0] not in table.column_names:
-        wanted = id_column or ID_COLUMNS[0]
-        known = did_you_mean(wanted, table.column_names)
-        fix = "Name the column of item names 'id', in Python also with id_column."
-        raise UnknownNameError(f"{place}the catalogue has no column {wanted!r} of item names. {known} {fix}")
-    if len(found) > 1:
-        fix = "Leave one out, or rename it; in Python choose with id_column."
-        raise SchemaError(f"{place}the catalogue has the columns {' and '.join(found)}, and one names the items. {fix}")
-    names = canonical_array(table.column(found[0]), file=file, column=found[0])
-    if names.null_count:
-        row = names.is_null().to_pylist().index(True)
-        raise DataError("the item has no name", file=file, row=row, column=found[0], fix="Name it, or drop the row.")
-    first = pc.index_in(names, value_set=names).to_numpy()
-    again = np.flatnonzero(first != np.arange(len(names)))
-    if len(again):
-        row = int(again[0])
-        raise DataError(
-            f"{names[row].as_py()!r} was in row {first[row]} already",
-            file=file,
-            row=row,
-            column=found[0],
-            fix="Give one row an item.",
-        )
-    return names
-
-
-def _check_prices(table: pa.Table, *, file: str | None) -> None:
-    if PRICE not in table.column_names:
-        return
-    prices = table.column(PRICE).to_pylist()
-    faults = [row for row, price in enumerate(prices) if not _is_price(price)]
-    if faults:
-        # One word makes a column of CSV text: then that cell is the fault, not the first number.
-        row = next((row for row in faults if not str(prices[row]).replace(".", "", 1).isdigit()), faults[0])
-        raise DataError(
-            f"{prices[row]!r:.80} is not a price",
-            file=file,
-            row=row,
-            column=PRICE,
-            fix="Give a number of 0 or more; leave the cell empty if the price is unknown.",
-        )
-
-
-def _is_price(value: object) -> bool:
-    if value is None:
-        return True
-    return (
-        isinstance(value, int | float | Decimal) and not isinstance(value, bool) and not value < 0 and value != math.inf
-    )
-
-
-def _stock(table: pa.Table, is_known: NDArray[np.bool_], *, file: str | None) -> NDArray[np.bool_]:
-    stock = is_known.copy()
-    if STOCK in table.column_names:
-        column = table.column(STOCK)
-        if not pa.types.is_boolean(column.type):
-            raise DataError(
-                f"the type is {column.type}, not a truth value", file=file, column=STOCK, fix="Give true or false."
-            )
-        stock = column.fill_null(False).to_numpy().astype(np.bool_)
-    stock.flags.writeable = False
-    return stock
 
 
 def _attribute(column: pa.ChunkedArray, name: str) -> Attribute:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from contextual_bert.errors import ConfigurationError, did_you_mean
-from contextual_bert.inference.catalogue import PRICE
+from contextual_bert.inference.catalogue_columns import PRICE
 from contextual_bert.inference.joint_search import (
     Blanks,
     Conditionals,

@@ -70,8 +70,8 @@ def load_bert(
             checkpoint, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **loading
         )
     except TypeError as error:
-        advice = did_you_mean(next(iter(loading), ""), _fields())
-        raise ConfigurationError(f"from_bert does not take {sorted(loading)}. {advice}") from error
+        odd = sorted(name for name in loading if repr(name) in str(error)) or sorted(loading)
+        raise ConfigurationError(f"from_bert does not take {odd}. {did_you_mean(odd[0], _fields())}") from error
     except (OSError, RuntimeError) as error:
         raise CheckpointError(f"{checkpoint}: its weights cannot be loaded: {error}") from error
     finally:

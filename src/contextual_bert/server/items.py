@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contextual_bert.inference.catalogue import ID_COLUMNS, STOCK
+from contextual_bert.inference.catalogue_columns import STOCK
 from contextual_bert.server.attributes import words_of
 from contextual_bert.server.state import Version
 
@@ -51,7 +51,8 @@ def describe(version: Version, item: str) -> dict[str, Any]:
     if catalogue is None:
         return {"item": item, "in_stock": None, "attributes": {}}
     index = catalogue.vocabulary.id_of(item)
-    record = {key: plain(value) for key, value in catalogue.record(item).items() if key not in (*ID_COLUMNS, STOCK)}
+    shown_already = (catalogue.id_column, STOCK)
+    record = {key: plain(value) for key, value in catalogue.record(item).items() if key not in shown_already}
     return {"item": item, "in_stock": bool(catalogue.in_stock[index]), "attributes": record}
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 from fastapi.responses import Response
 
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError, UnknownNameError
-from contextual_bert.inference.catalogue import PRICE
+from contextual_bert.inference.catalogue_columns import PRICE
 
 MEDIA_TYPE = "application/problem+json"
 # Kind -> status, title. The kinds stand in docs/guides/serve.md.

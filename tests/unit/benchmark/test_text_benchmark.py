@@ -302,6 +302,19 @@ def test_single_domain_models_are_joined(source: Path, tmp_path: Path, checkpoin
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {"none", *(f"{SINGLE}_{name}" for name in DOMAINS)}
 
 
+def test_the_rows_that_a_message_offers_are_those_that_the_task_can_have(
+    source: Path, tmp_path: Path, checkpoint: str
+) -> None:
+    data = study_of("entities", source, tmp_path / "data", checkpoint, rows={"none": 3, SINGLE: 3})
+    with pytest.raises(UnknownNameError, match="Did you mean 'single_domain'") as caught:
+        data.chosen(["none", "single_domains"])
+    offered = str(caught.value).split("Known: ")[1].rstrip(".").split(", ")
+    assert {"bilstm_crf", "multi_attribute", "none_new_blocks"} < {*offered}
+    assert not {"ngrams", "cnn", "popularity", "bert_concat_word"} & {*offered}
+    with pytest.raises(UnknownNameError, match="No row 'ngrams'"):
+        data.chosen(["ngrams"])
+
+
 def test_addresses_become_passages(source: Path, tmp_path: Path, checkpoint: str) -> None:
     data = study_of("addresses", source, tmp_path / "data", checkpoint, rows={"none": 1})
     table = data.preparation.table

@@ -98,8 +98,24 @@ def test_numbers_as_names_and_another_column_of_names() -> None:
     assert catalogue.prices[6] == pytest.approx(9.9)
 
 
+def test_without_a_column_of_that_name_the_one_that_holds_the_items_names_them() -> None:
+    columns = {"group": ["hat", "hat", "kilts"], "sku": ["hat", "coat", "kilt"], "parts": [["hat"], [], None]}
+    catalogue = Catalogue(pa.table(columns | {"price": [17, 18, 19], "note": [None] * 3}), VOCABULARY)
+    assert catalogue.id_column == "sku"
+    assert ids(catalogue.is_known) == ["coat", "hat"]
+    assert catalogue.findings()[0] == "The column 'sku' names the items of the catalogue."
+    with pytest.raises(UnknownNameError, match=r"no column 'skus'.*Did you mean 'sku'"):
+        Catalogue(pa.table(columns), VOCABULARY, id_column="skus")
+
+
 FAULTS: list[tuple[dict[str, list[Any]], type[Exception], str]] = [
-    ({"sku": ["hat"], "price": [1]}, UnknownNameError, "no column 'id'.*Known: price, sku"),
+    (
+        {"sku": ["kilt"], "price": [1]},
+        UnknownNameError,
+        "no column 'id' .* none that holds an item of the model. Known: ",
+    ),
+    ({"sku": ["hat"], "next": ["coat"]}, SchemaError, "columns sku and next, and one names the items. Leave one out"),
+    ({"sku": ["hat", "bag", "hat"]}, DataError, "row 2, column 'sku': 'hat' was in row 0 already"),
     ({"id": ["hat"], "item": ["hat"]}, SchemaError, "columns id and item, and one names the items. Leave one"),
     ({"id": ["hat", "bag", "hat"]}, DataError, "row 2, column 'id': 'hat' was in row 0 already"),
     ({"id": [17.0, 17]}, DataError, "row 1, column 'id': '17' was in row 0"),

@@ -227,6 +227,7 @@ def test_weights_that_are_missing_or_do_not_fit(checkpoint: Path) -> None:
     ("settings", "message"),
     [
         ({"num_lables": 3}, r"from_bert does not take \['num_lables'\]. Did you mean 'num_labels'"),
+        ({"attn_implementation": "eager", "colour": 3}, r"from_bert does not take \['colour'\]. Known: "),
         ({"schema": None}, "needs a context, and context_features is empty"),
     ],
 )

@@ -12,12 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from contextual_bert.benchmark.checks import checked_epochs
+from contextual_bert.benchmark.checks import TEXT_BASELINES, checked_epochs
 from contextual_bert.benchmark.study_report import study
 from contextual_bert.benchmark.table_rows import named_rows
 from contextual_bert.benchmark.task import TaskCard
 from contextual_bert.benchmark.tasks.text_rows import RowSettings, text_rows
 from contextual_bert.benchmark.text_preparation import TextPreparation, prepare_texts
+from contextual_bert.benchmark.text_work import baselines_of
 from contextual_bert.data import read_table, table_digest
 from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
@@ -101,7 +102,14 @@ class TextStudyData:
                 training={**every[row].training, **own.get("training", {})},
                 model={**every[row].model, **own.get("model", {})},
             )
-        return named_rows(every, names or [row for row in every if row in self.size.seeds])
+        possible = baselines_of(self.preparation.head)
+        every = {
+            row: recipe
+            for row, recipe in every.items()
+            if recipe.conditioning not in TEXT_BASELINES or recipe.conditioning in possible
+        }
+        own = names or [row for row in every if row in self.size.seeds]
+        return named_rows(every, own, beside=self.task.extra_rows)
 
     def chosen(self, names: Sequence[str]) -> tuple[dict[str, Recipe], list[str]]:
         """The recipes of these rows, and which of them are the task's ``extra_rows``; all if none is named.
