@@ -33,6 +33,7 @@ from contextual_bert.benchmark.tasks.text_benchmark import task_table
 from contextual_bert.benchmark.text_preparation import TextPreparation, prepare_texts
 from contextual_bert.evaluation import bootstrap
 from contextual_bert.evaluation.tables import Table, render_markdown
+from contextual_bert.evaluation.whole_files import replacing_directory
 from contextual_bert.inference import load_text_model
 from contextual_bert_cli.failures import in_words
 from contextual_bert_cli.output import calm_transformers
@@ -191,9 +192,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not is_complete(directory):
         run(ready.recipe, directory, preparation=ready, is_resumed=True)
     found = measure(directory, ready, num_samples=chosen.num_samples, num_sweeps=chosen.sweeps)
-    chosen.output.mkdir(parents=True, exist_ok=True)
-    (chosen.output / "results.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    (chosen.output / "report.md").write_text(markdown(found), encoding="utf-8")
+    with replacing_directory(chosen.output) as folder:
+        (folder / "results.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        (folder / "report.md").write_text(markdown(found), encoding="utf-8")
     print(markdown(found))
 
 

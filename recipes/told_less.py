@@ -32,6 +32,7 @@ from contextual_bert.context import missing_like, unknown_like
 from contextual_bert.data import SetDataset
 from contextual_bert.evaluation import Interval, bootstrap, metric_of, paired_bootstrap
 from contextual_bert.evaluation.tables import Table, interval_cell, render_markdown
+from contextual_bert.evaluation.whole_files import replacing_directory
 from contextual_bert.inference import score
 from contextual_bert.inference.guidance import guided_logits
 from contextual_bert.models import IGNORED_LABEL, ContextualBertForMaskedLM
@@ -203,9 +204,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not is_complete(directories[name]):
             run(recipe, directories[name], preparation=data.preparation, is_resumed=True)
     found = measure(directories)
-    chosen.output.mkdir(parents=True, exist_ok=True)
-    (chosen.output / "results.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    (chosen.output / "report.md").write_text(markdown(found), encoding="utf-8")
+    with replacing_directory(chosen.output) as folder:
+        (folder / "results.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        (folder / "report.md").write_text(markdown(found), encoding="utf-8")
     print(markdown(found))
 
 

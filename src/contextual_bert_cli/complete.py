@@ -61,8 +61,12 @@ def command(
         ),
     ] = None,
     separator: Annotated[
-        str, typer.Option(help="What stands between the items of --set, --allow, --deny and --owned.")
-    ] = ",",
+        str | None,
+        typer.Option(
+            help="What stands between the items of --set, --allow, --deny and --owned (default ','), and of text in "
+            "--data (left out, as the run was trained)."
+        ),
+    ] = None,
     catalogue: Annotated[
         Path | None,
         typer.Option(
@@ -175,10 +179,11 @@ def command(
         raise ConfigurationError(
             f"--{next(iter(search)).replace('_', '-')} is for --joint: give that, or leave it out."
         )
+    between = separator or ","
     given = {
-        "allow": list(_split(allow or [], separator)),
-        "deny": list(_split(deny or [], separator)),
-        "owned": list(_split(owned or [], separator)),
+        "allow": list(_split(allow or [], between)),
+        "deny": list(_split(deny or [], between)),
+        "owned": list(_split(owned or [], between)),
         "in-stock": in_stock or None,
         "where": [condition_of(text) for text in where or []],
         "max-price": max_price,
@@ -200,7 +205,8 @@ def command(
         settings: dict[str, Any] = {CONSTRAINT_OPTIONS[option]: value for option, value in constraints.items()}
         settings |= {"repeats": True} if repeats else {}
         settings |= {"guidance": guidance} if guidance is not None else {}
-        columns = {"items": item_column or load_recipe(directory).item_column, "separator": separator}
+        own = load_recipe(directory)
+        columns = {"items": item_column or own.item_column, "separator": separator or own.policy.separator}
         bulk = BulkSettings(**columns, keep=listed(keep), constraints=settings, top_k=top, batch_size=batch_size)
         complete_rows(
             directory, data, output, settings=bulk, catalogue=catalogue, shard_size=shard_size or 20_000,
@@ -215,7 +221,7 @@ def command(
         if guidance is not None:
             asked = [{"guidance": guidance, **query} for query in asked]
     else:
-        asked.append({"items": items_of(items or "", separator), "context": read_context(context)})
+        asked.append({"items": items_of(items or "", between), "context": read_context(context)})
         asked[0] |= {CONSTRAINT_OPTIONS[option]: value for option, value in constraints.items()}
         asked[0] |= {"repeats": repeats, "guidance": 1 if guidance is None else guidance}
     with working(f"loading {directory}"):

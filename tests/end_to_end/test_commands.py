@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.csv import write_csv
 
 from contextual_bert import CompletionPipeline, ContextSchema, Explanation, OnnxCompletionPipeline
 from contextual_bert.data import Split
@@ -296,6 +298,27 @@ def test_complete_is_as_personal_as_it_is_asked_to_be(command: Any, finished: Pa
     path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     result = command("complete", finished, "--input", path, "--guidance", 2)
     assert [len(json.loads(line)["notes"]) for line in result.stdout.splitlines()] == [1, 0]
+
+
+def test_complete_reads_a_table_of_text_as_the_run_was_trained(command: Any, table: Path, tmp_path: Path) -> None:
+    rows = pq.read_table(table)
+    texts = [" ; ".join(row) for row in rows["items"].to_pylist()]
+    rows = pa.table({"customer_id": rows["customer_id"], "items": texts, "age": rows["age"]})
+    write_csv(rows, tmp_path / "outfits.csv")
+    run, source = tmp_path / "run", tmp_path / "outfits.csv"
+    assert command("train", source, *command.small, "--separator", ";", "--output", run).exit_code == 0
+    result = command("complete", run, "--data", source, "--output", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    lists = rows.set_column(1, "items", pc.split_pattern(rows["items"], " ; "))
+    pq.write_table(lists, tmp_path / "outfits.parquet")
+    assert (
+        command("complete", run, "--data", tmp_path / "outfits.parquet", "--output", tmp_path / "lists").exit_code == 0
+    )
+    found = [pq.read_table(tmp_path / name / "part-00000.parquet") for name in ("out", "lists")]
+    assert found[0] == found[1]
+    refused = command("complete", run, "--data", source, "--output", tmp_path / "no", "--separator", "|")
+    assert refused.exit_code == 2, refused.output
+    assert "have ';'" in refused.output
 
 
 def test_complete_of_a_table_is_as_personal_as_it_is_asked_to_be(

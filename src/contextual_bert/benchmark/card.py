@@ -66,7 +66,7 @@ from contextual_bert import {use}
 
 {code}
 ```"""
-LABELS = """pipeline = TextPipeline.from_pretrained("path/to/this/folder")
+LABELS = """pipeline = TextPipeline.from_pretrained("path/to/this/folder"{truncation})
 pipeline({{"text": "..."{example}}})"""
 SAMPLES = """model = ContextualBertForMaskedLM.from_pretrained("path/to/this/folder")
 processor = ContextualBertProcessor.from_pretrained("path/to/this/folder")
@@ -107,7 +107,9 @@ def about(recipe: Recipe) -> str:
         code = SAMPLES.format(example=", context={...}" if sees_context else "")
     else:
         does, use = f"finds `{task.label}` from `{task.text}`", "TextPipeline"
-        code = LABELS.format(example=', "context": {...}' if sees_context else "")
+        pair = ', "pair": "..."' if task.pair is not None else ""
+        cut = f', truncation="{task.truncation}"' if task.truncation != "head" else ""
+        code = LABELS.format(example=pair + (', "context": {...}' if sees_context else ""), truncation=cut)
     return TEXT_MODEL.format(
         task=does,
         conditioning=recipe.conditioning,

@@ -45,6 +45,14 @@ _OF_BASELINES: Mapping[str, frozenset[str]] = {
     "bert_concat_text": frozenset({"classifier_pooling"}),
     "bert_concat_word": frozenset({"classifier_pooling", "num_extra_layers"}),
 }
+# Training settings for what a baseline, or a model without a context, lacks.
+_OF_CONTEXT = frozenset({"context_learning_rate"})
+_OF_TRANSFORMERS = _OF_CONTEXT | {
+    "gradient_checkpointing",
+    "gradient_checkpointing_kwargs",
+    "neftune_noise_alpha",
+    "new_weights_learning_rate",
+}
 _OF_MULTI_ATTRIBUTE = frozenset({"attribute_start", "has_attribute_values"})
 
 
@@ -74,7 +82,7 @@ def check_kind(recipe: Recipe) -> None:
         )
     for name in recipe.training.keys() - training_of(recipe.conditioning, recipe.training).keys():
         raise ConfigurationError(
-            f"{name}={recipe.training[name]} is for weights that {recipe.conditioning!r} does not have. Leave it out."
+            f"{name}={recipe.training[name]} is for what {recipe.conditioning!r} does not have. Leave it out."
         )
     for name in recipe.model.keys() - model_of(recipe.conditioning, recipe.model).keys():
         raise ConfigurationError(
@@ -90,17 +98,14 @@ def check_kind(recipe: Recipe) -> None:
 def training_of(conditioning: str, training: Mapping[str, Any]) -> dict[str, Any]:
     """Of the settings of a whole comparison those that hold for this row of it: no rate for weights that it lacks.
 
-    ``none`` has no weights that read a context, and a baseline none beside new ones.
+    ``none`` has no weights that read a context, and a baseline neither new ones beside others nor a transformer's.
 
     Example:
         >>> training_of("none", {"learning_rate": 3e-4, "context_learning_rate": 1e-4})
         {'learning_rate': 0.0003}
     """
-    absent = {
-        "context_learning_rate": conditioning == "none" or conditioning in BASELINES,
-        "new_weights_learning_rate": conditioning in BASELINES,
-    }
-    return {name: value for name, value in training.items() if not absent.get(name, False)}
+    absent = _OF_TRANSFORMERS if conditioning in BASELINES else _OF_CONTEXT if conditioning == "none" else frozenset()
+    return {name: value for name, value in training.items() if name not in absent}
 
 
 def model_of(conditioning: str, model: Mapping[str, Any]) -> dict[str, Any]:

@@ -127,6 +127,12 @@ def split_for(recipe: Recipe, directory: Path, table: pa.Table, part: str | None
     return None, "evaluated: all rows, for this is not the table that the run was trained with"
 
 
+def shuffled_lines(own: Recipe) -> tuple[str, ...]:
+    """That a control, trained with the contexts of others, is given the true ones here; nothing of other runs."""
+    told = "trained with the contexts of others, evaluated with the true ones: not what its metrics.json has"
+    return (told,) if own.is_context_shuffled else ()
+
+
 def provenance_of(table: pa.Table, *, seed: int, recipe: str) -> Provenance:
     """Where the numbers come from."""
     return Provenance(

@@ -53,7 +53,8 @@ def evaluate_run(
 ) -> Evaluation:
     """Score every row of a table: every item masked once and ranked among all, or every label.
 
-    On the run's own table and split the numbers are those of its metrics.json.
+    On the run's own table and split the numbers are those of its metrics.json; but a run with the contexts of others is
+    given the true ones.
 
     Args:
         directory: the run directory.

@@ -106,7 +106,9 @@ def inspect_table(
         found = infer_schema(training.table, exclude=exclude, overrides=wanted)
     except DataError as error:
         raise placed(error, training.rows, file=recipe.data) from error
-    faults = fault_lines(audit(split, sets, customer=recipe.customer)) if split is not None else []
+    faults: list[str] = []
+    if split is not None:
+        faults = fault_lines(audit(split, sets, customer=recipe.customer, context=found.schema.columns))
     return Inspection(
         schema=found.schema if found.schema.features else None,
         notes=found.notes,

@@ -115,7 +115,7 @@ def prepare(recipe: Recipe, *, source: pa.Table | None = None) -> Preparation:
         schema = schema_of(recipe, training.table, training.rows)
         processor = ContextualBertProcessor.from_items(training.distinct_items(), schema)
     resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
-    found = audit(split, sets, customer=recipe.customer)
+    found = audit(split, sets, customer=recipe.customer, context=schema.columns if schema is not None else ())
     return Preparation(recipe=resolved, split=split, processor=processor, sets=sets, audit=found)
 
 

@@ -25,19 +25,28 @@ def report_on(part: str, scored: ScoredSet, ready: Prepared, *, segments: Mappin
     """Metrics with intervals and segments of one part; a label of each scored row for each feature."""
     dataset, customers = ready.datasets[part], ready.customers(part)
     index = set_index(dataset, scored.scores.example_id)
-    known = ready.customers("train")
-    no_one = np.zeros(0, dtype=np.bool_)
-    is_cold = no_one if customers is None or known is None else ~np.isin(customers, known)
     return evaluate_scores(
         scored.scores,
         clusters=customers[index] if customers is not None else None,
-        # A split by customer makes every customer cold: a segment of all says nothing.
-        cold_customers=is_cold[index] if is_cold.any() and not is_cold.all() else None,
+        cold_customers=cold_rows(customers, ready.customers("train"), index),
         segments=segments,
         num_items=ready.num_choices,
         settings=ready.settings,
         provenance=provenance(ready, seed=seed),
     )
+
+
+def cold_rows(
+    customers: NDArray[np.str_] | None, known: NDArray[np.str_] | None, index: NDArray[np.int64]
+) -> NDArray[np.bool_] | None:
+    """Whether the customer of each row of the index is new, None where that tells no rows apart.
+
+    A split by customer makes every customer cold: a segment of all says nothing.
+    """
+    if customers is None or known is None:
+        return None
+    is_cold = ~np.isin(customers, known)
+    return is_cold[index] if is_cold.any() and not is_cold.all() else None
 
 
 def label_report_on(part: str, scored: ScoredSet, ready: Prepared) -> LabelReport | None:

@@ -108,16 +108,14 @@ def load_recipe(directory: Path) -> Recipe:
     return recipe
 
 
-def remember_recipe(output: Path, recipe: Recipe, *, split_digest: str) -> None:
+def remember_recipe(output: Path, recipe: Recipe, *, split_digest: str, num_devices: int) -> None:
     """Write the recipe beside the checkpoints, so that a resumed run can be compared with it."""
     folder = output / CHECKPOINTS
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder / f".{RECIPE_FILE}.{os.getpid()}"
+    resolved = {"split_digest": split_digest, "num_devices": num_devices}
     try:
-        partial.write_text(
-            json.dumps({"recipe": recipe.to_dict(), "resolved": {"split_digest": split_digest}}) + "\n",
-            encoding="utf-8",
-        )
+        partial.write_text(json.dumps({"recipe": recipe.to_dict(), "resolved": resolved}) + "\n", encoding="utf-8")
         partial.replace(folder / RECIPE_FILE)
     finally:
         partial.unlink(missing_ok=True)
@@ -142,7 +140,7 @@ def check_same_recipe(recipe: Recipe, output: Path, *, split_digest: str) -> Non
         for name in dict.fromkeys((*ours, *theirs))
         if theirs.get(name) != ours.get(name)
     ]
-    if _split_digest(folders[0]) != split_digest:
+    if _resolved(folders[0], "split_digest") != split_digest:
         differing.append("split_digest: another table or another split")
     if differing:
         raise ConfigurationError(
@@ -151,9 +149,23 @@ def check_same_recipe(recipe: Recipe, output: Path, *, split_digest: str) -> Non
         )
 
 
-def _split_digest(folder: Path) -> str | None:
-    """The hash of split and table that stands beside a recipe."""
-    return json.loads((folder / RECIPE_FILE).read_text(encoding="utf-8")).get("resolved", {}).get("split_digest")
+def check_same_devices(output: Path, *, num_devices: int) -> None:
+    """Raise unless the interrupted run in this directory shared its steps among as many devices: they are counted.
+
+    Raises:
+        ConfigurationError: it had more or fewer; a step would be another number of rows, and the run end elsewhere.
+    """
+    theirs = _resolved(output / CHECKPOINTS, "num_devices")
+    if theirs is not None and theirs != num_devices:
+        raise ConfigurationError(
+            f"{output} holds a run that was interrupted on {theirs} devices (processes, GPUs), and here are "
+            f"{num_devices}: a step would be of other rows. Start it on as many, or give --overwrite to start again."
+        )
+
+
+def _resolved(folder: Path, name: str) -> Any:
+    """What stands beside a recipe: the hash of split and table, how many devices took part."""
+    return json.loads((folder / RECIPE_FILE).read_text(encoding="utf-8")).get("resolved", {}).get(name)
 
 
 def _plain(recipe: Recipe) -> dict[str, Any]:

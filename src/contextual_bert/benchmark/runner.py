@@ -19,7 +19,12 @@ from contextual_bert.benchmark.checks import BASELINES, check_conditioning, chec
 from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.reporting import cluster_numbers, report_on
 from contextual_bert.benchmark.resources import PeakMemory, TrainingClock
-from contextual_bert.benchmark.run_directories import check_same_recipe, checkpoint_to_resume, remember_recipe
+from contextual_bert.benchmark.run_directories import (
+    check_same_devices,
+    check_same_recipe,
+    checkpoint_to_resume,
+    remember_recipe,
+)
 from contextual_bert.benchmark.run_files import (
     CHECKPOINTS,
     LABELS_FILE,
@@ -86,13 +91,17 @@ def run(
         check_same_recipe(recipe, output, split_digest=ready.split.digest)
     has_validation = "validation" in ready.datasets
     arguments = arguments_of(recipe, output / CHECKPOINTS, has_validation=has_validation, defaults=work.training)
+    num_devices = arguments.world_size * max(1, arguments.n_gpu)
+    if checkpoint is not None and not is_trained(checkpoint):
+        check_same_devices(output, num_devices=num_devices)
+        arguments.eval_on_start = False  # it is no start: the checkpoint's epoch was evaluated
     set_seed(recipe.seed)
     model = work.build_model(recipe)
     clock, memory = TrainingClock(trainer_state(checkpoint) if checkpoint is not None else None), PeakMemory()
     is_quiet = is_quiet or bool(recipe.training.get("disable_tqdm"))
     trainer = make_trainer(work, recipe, model, arguments, clock, is_quiet=is_quiet)
     if trainer.is_world_process_zero():
-        remember_recipe(output, recipe, split_digest=ready.split.digest)
+        remember_recipe(output, recipe, split_digest=ready.split.digest, num_devices=num_devices)
     try:
         if checkpoint is not None and is_trained(checkpoint):
             # Interrupted after the last step. Another one must not follow, least of all after an early stop.

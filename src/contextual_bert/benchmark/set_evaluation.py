@@ -13,9 +13,17 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
-from contextual_bert.benchmark.evaluated import BATCH_SIZE, Evaluation, Progress, provenance_of, split_for
+from contextual_bert.benchmark.evaluated import (
+    BATCH_SIZE,
+    Evaluation,
+    Progress,
+    provenance_of,
+    shuffled_lines,
+    split_for,
+)
 from contextual_bert.benchmark.preparation import customers_of
-from contextual_bert.benchmark.reporting import segments_of
+from contextual_bert.benchmark.reporting import cold_rows, segments_of
+from contextual_bert.benchmark.set_work import FREQUENCY_FEATURE, item_frequencies
 from contextual_bert.data import SetDataset, SetTable, Split, read_sets, read_table
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import EvaluationSettings, Provenance, Scores, evaluate_scores
@@ -40,6 +48,7 @@ class EvaluatedSets:
         batch_size: masked sets a forward pass.
         dtype: what the model runs in.
         reading: what was read and which part of it is evaluated, for people.
+        training: the sets that the run learned from, where they are in this table.
 
     Relation to its siblings:
         ``EvaluatedTexts`` is the same for texts; both are ``EvaluationData``.
@@ -54,6 +63,7 @@ class EvaluatedSets:
     batch_size: int
     dtype: torch.dtype
     reading: tuple[str, ...]
+    training: SetTable | None = None
 
     def score(self, dataset: SetDataset, *, progress: Progress | None = None) -> ScoredSet:
         """The scores of the run's model on the sets, or on the same sets with other contexts.
@@ -91,10 +101,18 @@ class EvaluatedSets:
         """Mask every position of every set once and rank the true item among all items of the run's vocabulary."""
         result = self.score(self.dataset, progress=progress)
         index = set_index(self.dataset, result.scores.example_id)
+        segments, is_cold = segments_of(self.dataset, self.pipeline.processor, index), None
+        if self.training is not None:
+            known = np.asarray(self.pipeline.processor.items.lookup(self.training.values), dtype=np.int64)
+            places = result.scores.position
+            segments[FREQUENCY_FEATURE] = item_frequencies(known[known >= 0], self.dataset, index, places)
+            if self.recipe.customer is not None:
+                is_cold = cold_rows(customers_of(self.sets), customers_of(self.training), index)
         report = evaluate_scores(
             result.scores,
             clusters=self.customers(result.scores),
-            segments=segments_of(self.dataset, self.pipeline.processor, index),
+            cold_customers=is_cold,
+            segments=segments,
             num_items=self.num_choices,
             settings=self.settings,
             provenance=self.provenance(),
@@ -149,7 +167,6 @@ def load_sets(
         policy=recipe.policy if is_own else replace(recipe.policy, min_count=1),
         file=recipe.data,
         customer=recipe.customer,
-        time=recipe.time,
         count_rows=split.rows("train") if is_own and split is not None else None,
     )
     chosen = split.select(sets, part or "test") if split is not None else sets
@@ -164,7 +181,8 @@ def load_sets(
         dataset=encode_sets(chosen, pipeline.processor, file=recipe.data),
         batch_size=batch_size or own.training.get(BATCH_SIZE, DEFAULT_BATCH_SIZE),
         dtype=dtype,
-        reading=(*sets.report.lines(), sentence),
+        reading=(*sets.report.lines(), sentence, *shuffled_lines(own)),
+        training=split.select(sets, "train") if is_own and split is not None else None,
     )
 
 

@@ -93,14 +93,23 @@ class SetWork:
         index = set_index(dataset, scored.scores.example_id)
         return {
             **segments_of(dataset, self.ready.processor, index),
-            FREQUENCY_FEATURE: self._item_frequencies(dataset, index, scored.scores.position),
+            FREQUENCY_FEATURE: item_frequencies(
+                self.ready.datasets["train"].item_ids.numpy(), dataset, index, scored.scores.position
+            ),
         }
 
-    def _item_frequencies(
-        self, dataset: SetDataset, index: NDArray[np.int64], positions: NDArray[np.int64]
-    ) -> NDArray[np.str_]:
-        """How often the item at each of these places is in training, as bins: are rare items predicted at all."""
-        ids = self.ready.datasets["train"].item_ids.numpy()
-        counts = np.bincount(ids, minlength=len(self.ready.processor.items))
-        targets = dataset.item_ids.numpy()[dataset.offsets.numpy()[index] + positions]
-        return np.array(bin_names(FREQUENCY_EDGES))[np.digitize(counts[targets], FREQUENCY_EDGES)]
+
+def item_frequencies(
+    training: NDArray[np.int64], dataset: SetDataset, index: NDArray[np.int64], positions: NDArray[np.int64]
+) -> NDArray[np.str_]:
+    """How often the item at each of these places is in training, as bins: are rare items predicted at all.
+
+    Args:
+        training: the ids of all items of the training sets.
+        dataset: the sets that are scored.
+        index: which of them each row is of.
+        positions: where in it.
+    """
+    targets = dataset.item_ids.numpy()[dataset.offsets.numpy()[index] + positions]
+    counts = np.bincount(training, minlength=int(targets.max(initial=0)) + 1)
+    return np.array(bin_names(FREQUENCY_EDGES))[np.digitize(counts[targets], FREQUENCY_EDGES)]

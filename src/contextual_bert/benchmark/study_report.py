@@ -98,23 +98,31 @@ def study(
         return compare_runs(runs, reference=name, num_items=num_items, settings=settings, provenance=origin)
 
     comparison = compared_with(reference)
-    curves = (load_history(directory) for directory in directories)
+    curves = [curve for curve in map(load_history, directories) if curve is not None]
     firsts = {recipe.label: recipe for recipe in reversed(recipes)}
     labelled = label_comparison(runs, reference, preparation, provenance=origin)
     found = findings(comparison, firsts, cross_entropy_differences(runs, num_items=num_items))
     if preparation.evaluated_part != "test":
         found.insert(0, UNTESTED)
-    changes = {training_arguments(output, **recipe.training).one_mask_from_epoch for recipe in firsts.values()}
+    changes = {_one_mask_from(recipe, output) for recipe in firsts.values()}
+    longest = max((curve.points[-1].epoch for curve in curves), default=0)
     return Study(
         title=title,
         comparison=comparison,
         against_oracle=compared_with(oracle) if oracle is not None else None,
-        curves=tuple(curve for curve in curves if curve is not None),
-        one_mask_from=tuple(sorted(epoch for epoch in changes if epoch is not None)),
+        curves=tuple(curves),
+        one_mask_from=tuple(sorted(epoch for epoch in changes if epoch and epoch < longest)),
         reports={name: load_report(run_directory(output, firsts[name])) for name in reversed(firsts)},
         texts=(*(label_findings(labelled) if labelled is not None else ()), *found),
         labels=labelled,
     )
+
+
+def _one_mask_from(recipe: Recipe, output: Path) -> int | None:
+    """The epoch from which a run of this recipe masks one item a set, None where nothing changes."""
+    of_masks = ("num_train_epochs", "masks_per_set", "one_mask_epochs")
+    given = {name: recipe.training[name] for name in of_masks if name in recipe.training}
+    return training_arguments(output, **given).one_mask_from_epoch
 
 
 def label_comparison(
@@ -231,7 +239,7 @@ def _about_leaks(
     if math.isnan(gap.high):
         return f"Whether something leaks is unknown: one customer tells nothing of `{name}` beside `{other}`."
     is_of_one_size = abs(size[other] - size[name]) <= SAME_SIZE * size[name]
-    verdict = "not better: nothing leaks"
+    verdict = "not better: no leak is seen"
     if gap.high < 0:
         verdict = "better: something leaks" if is_of_one_size else "better, by its size or by a leak"
     return f"With the contexts of others, `{name}` is {verdict} ({_interval(gap)} nats to `{other}`)."

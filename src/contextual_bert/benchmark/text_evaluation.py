@@ -14,7 +14,14 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from contextual_bert.benchmark.evaluated import BATCH_SIZE, Evaluation, Progress, provenance_of, split_for
+from contextual_bert.benchmark.evaluated import (
+    BATCH_SIZE,
+    Evaluation,
+    Progress,
+    provenance_of,
+    shuffled_lines,
+    split_for,
+)
 from contextual_bert.benchmark.reporting import label_report_on, report_on
 from contextual_bert.benchmark.text_preparation import TextPreparation
 from contextual_bert.benchmark.text_work import MODELS, TRAINING, TextWork
@@ -154,6 +161,7 @@ def load_texts(
         model: Any = MODELS[unlabelled.head].from_pretrained(directory)
     except (OSError, ValueError, RuntimeError) as error:
         raise RunDirectoryError(f"{directory} cannot be loaded: {error} Train it again with --overwrite.") from error
+    check_head(model, directory, recipe)
     names = model.config.id2label if unlabelled.head != "masked_lm" else {}
     ready = replace(unlabelled, labels=tuple(names[number] for number in sorted(names)))
     # Only the part that is evaluated: labels that the run does not know may stand in others.
@@ -165,8 +173,20 @@ def load_texts(
         part=chosen,
         batch_size=batch_size or own.training.get(BATCH_SIZE, TRAINING[BATCH_SIZE]),
         dtype=chosen_dtype(recipe.dtype),
-        reading=sentence,
+        reading="; ".join((sentence, *shuffled_lines(own))),
     )
+
+
+def check_head(model: Any, directory: Path, recipe: Recipe) -> None:
+    """Raise DataError where the table's labels ask for another model than the one that was saved."""
+    asked, learned = type(model).__name__, model.config.architectures or []
+    if asked not in learned:
+        raise DataError(
+            f"the labels ask for a {asked}, and {directory} holds a {', '.join(learned)}",
+            file=recipe.data,
+            column=recipe.texts.label if recipe.texts is not None else None,
+            fix="Give a label for each text where the run had one, and lists of words and tags where it had these.",
+        )
 
 
 def _all_rows(table: pa.Table) -> Split:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import is_list, is_text
+from contextual_bert.arrow_types import is_list, is_text, with_truth_in_words
 from contextual_bert.benchmark.inspection import Inspection, check_columns, fault_lines, split_of
 from contextual_bert.benchmark.text_preparation import label_names
 from contextual_bert.context import infer_schema
@@ -142,8 +142,9 @@ def _tokens(table: pa.Table, recipe: Recipe, task: TextTask) -> _Look:
     processor = ContextualBertProcessor.from_bert(task.checkpoint)
     longest = processor.tokenizer.model_max_length
     limit = task.max_length or longest
+    processor.tokenizer.model_max_length = _UNLIMITED
     try:
-        dataset = encode_texts(table, processor, text=task.text, pair=task.pair, max_length=_UNLIMITED).dataset
+        dataset = encode_texts(table, processor, text=task.text, pair=task.pair).dataset
     except DataError as error:
         raise DataError(error.problem, file=recipe.data, column=error.column, fix=error.fix) from error
     sizes = dataset.sizes.numpy()
@@ -171,7 +172,7 @@ def _labels(table: pa.Table, recipe: Recipe, task: TextTask, split: Split | None
         faults += _counted(
             differing & ~missing, "rows have another number of tags than words", "error: {}: train stops there"
         )
-    values = pc.list_flatten(column) if has_tags else column
+    values = with_truth_in_words(pc.list_flatten(column) if has_tags else column)
     try:
         names = label_names(column, recipe.data, name, is_ordinal=task.is_ordinal)
     except DataError as error:
@@ -205,7 +206,7 @@ def _unlearnable(table: pa.Table, names: tuple[str, ...], label: str, split: Spl
     if split is None:
         return []
     column = table.column(label).take(pa.array(split.rows("train")))
-    values = pc.list_flatten(column) if is_list(column.type) else column
+    values = with_truth_in_words(pc.list_flatten(column) if is_list(column.type) else column)
     known = {str(value) for value in pc.unique(values.drop_null()).to_pylist()}
     lacking = [name for name in names if name not in known]
     if not lacking:

@@ -5,6 +5,7 @@ row? Does a value of a column say which items are in the set? Columns are judged
 that chance is not taken for a leak. It changes nothing, and knows no model. Protocol, point 7.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -70,7 +71,9 @@ class Audit:
         return [f"checked: {'; '.join(self.checked)}", *(found or ["no leak found"])]
 
 
-def audit(split: Split, sets: SetTable, *, customer: str | None = None) -> Audit:
+def audit(
+    split: Split, sets: SetTable, *, customer: str | None = None, context: Collection[str] | None = None
+) -> Audit:
     """Look for leaks between the parts of a split, and from the columns to the items.
 
     Args:
@@ -78,6 +81,7 @@ def audit(split: Split, sets: SetTable, *, customer: str | None = None) -> Audit
         sets: from `read_sets`.
         customer: column that says whose set it is; default: that of the sets. Without one that check is left out,
             and said.
+        context: columns that a model reads; the others give nothing away. None: all that name no item or customer.
 
     Example:
         >>> from contextual_bert.data import SetPolicy, read_sets, split_by_row
@@ -102,7 +106,8 @@ def audit(split: Split, sets: SetTable, *, customer: str | None = None) -> Audit
         *_duplicate_sets(sets, parts, fingerprints, columns),
         *(same_customer(sets.table, parts, customer, by=split.by, rows=sets.rows) if customer else []),
     ]
-    for column in columns:
+    read = [name for name in columns if context is None or name in context]
+    for column in read:
         faults.extend(
             _names_items(sets, column, names.dictionary, codes, owner) or _determines_items(sets, column, codes, owner)
         )
@@ -111,7 +116,7 @@ def audit(split: Split, sets: SetTable, *, customer: str | None = None) -> Audit
         f"customers in two parts ({customer})"
         if customer
         else "customers in two parts: NOT checked, no customer column was named",
-        f"columns that give items away ({len(columns)})",
+        f"columns that give items away ({len(read)})",
     )
     return Audit(tuple(faults), checked)
 

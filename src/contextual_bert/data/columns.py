@@ -15,7 +15,7 @@ from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.ragged import places_of
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
 
-__all__ = ["Flat", "checked_column", "flatten_items"]
+__all__ = ["Flat", "check_separator", "checked_column", "flatten_items"]
 
 _ALLOWED = "Items are a list of strings or whole numbers a row, or one string a row with a separator between the items."
 # What a list looks like after a tool printed it into a cell.
@@ -127,16 +127,21 @@ def _split(column: pa.ChunkedArray, *, items: str, separator: str, file: str | N
             fix=f"Write the items with {separator!r} between them and nothing around them, or save the table as "
             "Parquet or JSON Lines.",
         )
-    _check_separator(column, items=items, separator=separator, file=file)
     empty = pc.equal(column, "")
     column = pc.if_else(empty, pa.scalar(None, pa.large_string()), column)
     return pc.utf8_split_whitespace(column) if separator == " " else pc.split_pattern(column, separator)
 
 
-def _check_separator(column: pa.ChunkedArray, *, items: str, separator: str, file: str | None) -> None:
-    """Raise where no cell has the separator and most have another one: each set would be one item with a long name."""
-    if _num_with(column, separator):
+def check_separator(column: pa.ChunkedArray, *, items: str, separator: str, file: str | None) -> None:
+    """Raise where no cell has the separator and most have another one: each set would be one item with a long name.
+
+    That is to be asked of a whole column: a few of its rows may be sets of one item.
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not is_text(column.type) or _num_with(column, separator):
         return
+    column = pc.utf8_trim_whitespace(column)
     num_cells = len(column) - column.null_count - (pc.sum(pc.equal(column, "")).as_py() or 0)
     for other in _SEPARATORS:
         found = _num_with(column, other)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
-from contextual_bert.data.columns import Flat, checked_column, flatten_items
+from contextual_bert.data.columns import Flat, check_separator, checked_column, flatten_items
 from contextual_bert.data.hashing import hash_counters
 from contextual_bert.data.policies import ReadReport, SetPolicy
 from contextual_bert.data.ragged import flat_index, offsets_of
@@ -112,7 +112,9 @@ def read_sets(
     for name in (customer, time):
         if name is not None:
             checked_column(table, name, file=file, complete=True)
-    flat = flatten_items(checked_column(table, items, file=file), items=items, separator=policy.separator, file=file)
+    column = checked_column(table, items, file=file)
+    check_separator(column, items=items, separator=policy.separator, file=file)
+    flat = flatten_items(column, items=items, separator=policy.separator, file=file)
     num_rows = table.num_rows
     sizes_in = np.bincount(flat.rows, minlength=num_rows)
     dropped: Counter[str] = Counter()

@@ -98,7 +98,7 @@ class TextMaskingCollator(MaskingCollator):
         ids, examples = sets.item_ids.numpy(), sets.example_ids.numpy()[:, None]
         may_hide = real & ~self.is_special[ids]
         units = self._units(ids, examples, may_hide)
-        num_units = int(units.max(initial=-1)) + 1
+        num_units = max(1, int(units.max(initial=-1)) + 1)  # one, an empty one, where all texts are blank
         rows = np.broadcast_to(np.arange(len(ids))[:, None], ids.shape)
         sizes = np.zeros((len(ids), num_units), dtype=np.int64)
         np.add.at(sizes, (rows[may_hide], units[may_hide]), 1)

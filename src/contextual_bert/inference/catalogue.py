@@ -18,7 +18,15 @@ from contextual_bert.arrow_types import is_list
 from contextual_bert.context import Vocabulary, canonical, canonical_array
 from contextual_bert.data import read_table
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean
-from contextual_bert.inference.catalogue_columns import ID_COLUMNS, PRICE, check_prices, id_column_of, item_names, stock
+from contextual_bert.inference.catalogue_columns import (
+    ID_COLUMNS,
+    PRICE,
+    STOCK,
+    check_prices,
+    id_column_of,
+    item_names,
+    stock,
+)
 
 NO_GROUP = -1
 _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
@@ -179,6 +187,8 @@ class Catalogue:
         found: list[str] = []
         if self.id_column not in ID_COLUMNS:
             found.append(f"The column {self.id_column!r} names the items of the catalogue.")
+        if STOCK not in self.table.column_names:
+            found.append(f"The catalogue has no column {STOCK!r}: every item of it counts as in stock.")
         if self.lacking:
             found.append(
                 f"The catalogue lacks {len(self.lacking):,} of the model's {len(self.vocabulary.values):,} items, "

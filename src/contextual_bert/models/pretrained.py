@@ -41,6 +41,8 @@ BERT_FIELDS = (
     "tie_word_embeddings",
 )
 LABEL_FIELDS = ("id2label", "label2id", "problem_type")
+# Where on the Hub, or in which folder of it, a checkpoint is: it holds for config, weights and tokenizer alike.
+HUB_SETTINGS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
 SPECIAL_TOKENS = ("pad_token_id", "mask_token_id", "cls_token_id", "sep_token_id", "unk_token_id")
 
 
@@ -61,7 +63,8 @@ def load_bert(
     """
     own = {name: value for name, value in settings.items() if name in _fields()}
     loading = {name: value for name, value in settings.items() if name not in own}
-    config = bert_config(checkpoint, schema=schema, conditioning=conditioning, **own)
+    hub = {name: value for name, value in loading.items() if name in HUB_SETTINGS}
+    config = bert_config(checkpoint, schema=schema, conditioning=conditioning, hub=hub, **own)
     may_differ = loading.pop("ignore_mismatched_sizes", False)
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # transformers would list every new weight; what is amiss is raised below
@@ -122,22 +125,34 @@ def _is_of_context(key: str) -> bool:
 
 
 def bert_config(
-    checkpoint: str | Path, *, schema: ContextSchema | None, conditioning: str, **fields: Any
+    checkpoint: str | Path,
+    *,
+    schema: ContextSchema | None,
+    conditioning: str,
+    hub: Mapping[str, Any] | None = None,
+    **fields: Any,
 ) -> ContextualBertConfig:
     """The config of a BERT checkpoint with a context: BERT's sizes, positions and segments, its tokenizer's ids.
+
+    Args:
+        checkpoint: folder or name on the Hub.
+        schema: the features of the context.
+        conditioning: name of the method.
+        hub: HUB_SETTINGS that are not the default.
+        **fields: of the config.
 
     Raises:
         CheckpointError: no config there, one of another architecture, no tokenizer.
         ConfigurationError: a field with a value that no config takes.
     """
-    found = _config(checkpoint)
+    found = _config(checkpoint, hub)
     has_labels = not fields.keys() & {"num_labels", *LABEL_FIELDS}
     taken = {name: getattr(found, name) for name in (*BERT_FIELDS, *(LABEL_FIELDS if has_labels else ()))}
     num_extra_layers = extra_layers_of(fields, default=get_method(conditioning).num_extra_layers)
     num_layers = fields.get("num_hidden_layers", found.num_hidden_layers)
     if type(num_layers) is not int:
         raise ConfigurationError(f"num_hidden_layers={num_layers!r}: give a whole number.")
-    tokens = tokens_of(load_tokenizer(checkpoint))
+    tokens = tokens_of(load_tokenizer(checkpoint, **(hub or {})))
     return ContextualBertConfig.from_schema(
         schema,
         **{
@@ -199,15 +214,23 @@ def pooling_of(checkpoint: str | Path) -> str:
     return "mean" if modes.get("pooling_mode_mean_tokens") else "cls"
 
 
-def load_tokenizer(checkpoint: str | Path) -> PreTrainedTokenizerBase:
+def load_tokenizer(checkpoint: str | Path, **hub: Any) -> PreTrainedTokenizerBase:
     """The tokenizer of a checkpoint, which allows no more tokens than the checkpoint has positions.
 
+    Args:
+        checkpoint: folder or name on the Hub.
+        **hub: HUB_SETTINGS that are not the default.
+
     Raises:
+        ConfigurationError: another setting.
         CheckpointError: no checkpoint there; it has none, or one without [MASK] and [PAD].
     """
-    config: Any = _config(checkpoint)  # says better what is amiss where nothing is there, or no BERT
+    if hub.keys() - {*HUB_SETTINGS}:
+        odd = min(hub.keys() - {*HUB_SETTINGS})
+        raise ConfigurationError(f"No setting {odd!r} of a checkpoint's place. {did_you_mean(odd, HUB_SETTINGS)}")
+    config: Any = _config(checkpoint, hub)  # says better what is amiss where nothing is there, or no BERT
     try:
-        tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+        tokenizer = AutoTokenizer.from_pretrained(checkpoint, **hub)
     except (OSError, ValueError, KeyError) as error:
         raise _no_tokenizer(checkpoint, _first_line(error)) from error
     # Without its files transformers makes one that knows no word, and every text would be [UNK] [UNK] [UNK].
@@ -239,9 +262,9 @@ def _no_tokenizer(checkpoint: str | Path, reason: str) -> CheckpointError:
     )
 
 
-def _config(checkpoint: str | Path) -> PreTrainedConfig:
+def _config(checkpoint: str | Path, hub: Mapping[str, Any] | None = None) -> PreTrainedConfig:
     try:
-        config = AutoConfig.from_pretrained(checkpoint)
+        config = AutoConfig.from_pretrained(checkpoint, **(hub or {}))
     except (OSError, ValueError) as error:
         is_folder = Path(checkpoint).is_dir()
         reason = _first_line(error) if is_folder else "no such folder, and no such name on the Hub can be reached"

@@ -102,14 +102,21 @@ class ContextualBertProcessor(ProcessorMixin):
         return cls(ContextFeatureExtractor(schema.to_dict() if schema is not None else None), tokenizer)
 
     @classmethod
-    def from_bert(cls, checkpoint: str | Path, schema: ContextSchema | None = None) -> Self:
+    def from_bert(cls, checkpoint: str | Path, schema: ContextSchema | None = None, **hub: Any) -> Self:
         """A processor for text, with the tokenizer of a BERT checkpoint.
+
+        Args:
+            checkpoint: folder or name on the Hub.
+            schema: the features of the context.
+            **hub: which one of that name: ``revision``, ``subfolder``, ``token``, ``cache_dir``, ``force_download``,
+                ``local_files_only``; as for the model.
 
         Raises:
             CheckpointError: no tokenizer there.
+            ConfigurationError: another keyword.
         """
         extractor = ContextFeatureExtractor(schema.to_dict() if schema is not None else None)
-        return cls(extractor, cast(PreTrainedTokenizerFast, load_tokenizer(checkpoint)))
+        return cls(extractor, cast(PreTrainedTokenizerFast, load_tokenizer(checkpoint, **hub)))
 
     @property
     def schema(self) -> ContextSchema | None:
@@ -158,7 +165,8 @@ class ContextualBertProcessor(ProcessorMixin):
             text: a text or several.
             text_pair: a second text for each, its tokens in segment 1.
             **settings: for text, arguments of the tokenizer; without ``truncation`` and ``padding`` texts are cut to
-                the longest that the model takes, and padded to the longest of the batch.
+                the longest that the model takes, and padded to the longest of the batch. With
+                ``return_overflowing_tokens=True`` a long text has several rows, each with its context.
 
         Raises:
             ConfigurationError: both or neither of items and text; another number of records; a keyword that means
@@ -176,9 +184,13 @@ class ContextualBertProcessor(ProcessorMixin):
             features = self.encode_items(items)
         else:
             features = self._encode_text(cast(Any, text), text_pair, settings)
-        encoded = self.encode_context(context, num_rows=len(features["input_ids"]))
+        # A long text that is cut into several windows has one context, which each of them gets.
+        window_of = features.get("overflow_to_sample_mapping")
+        num_rows = len(features["input_ids"]) if window_of is None else int(window_of.max()) + 1
+        encoded = self.encode_context(context, num_rows=num_rows)
         if encoded is not None:
-            features["context"] = encoded.tensors
+            of_rows = encoded.tensors if window_of is None else {n: t[window_of] for n, t in encoded.tensors.items()}
+            features["context"] = of_rows
         return BatchFeature(features)
 
     def encode_items(self, items: Sequence[Sequence[str]]) -> dict[str, Any]:

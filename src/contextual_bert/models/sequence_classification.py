@@ -145,12 +145,12 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
         return total / (is_given.sum() if num_items_in_batch is None else num_items_in_batch)
 
     def problem_type_of(self, labels: Tensor) -> str:
-        """The config's ``problem_type``; without one, what BERT would take the labels for."""
-        if self.config.problem_type is not None:
-            return self.config.problem_type
-        if self.config.num_labels == 1:
-            return "regression"
-        return "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
+        """The config's ``problem_type``; without one, what the first labels say, as in BERT: the config then has it, so
+        that a saved model is asked as it was trained."""
+        if self.config.problem_type is None:
+            several = "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
+            self.config.problem_type = "regression" if self.config.num_labels == 1 else several
+        return self.config.problem_type
 
 
 class OrdinalClassifier(nn.Module):

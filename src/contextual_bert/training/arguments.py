@@ -29,7 +29,8 @@ OWN_SETTINGS = {
     "fp16": "dtype",
     "resume_from_checkpoint": "resume",
 }
-# What transformers' examples read and its Trainer does not, and what contradicts whole batches and their exact scores.
+# What transformers' examples read and its Trainer does not, and what contradicts whole batches, their exact scores and
+# a resume that ends as the run would have.
 FIXED = frozenset(
     {
         "batch_eval_metrics",
@@ -40,12 +41,14 @@ FIXED = frozenset(
         "eval_do_concat_batches",
         "eval_use_gather_object",
         "fp16_full_eval",
+        "ignore_data_skip",
         "include_for_metrics",
         "label_names",
         "length_column_name",
         "liger_kernel_config",
         "local_rank",
         "remove_unused_columns",
+        "save_only_model",
         "use_liger_kernel",
     }
 )

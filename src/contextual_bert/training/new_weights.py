@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import torch
 from torch import nn
-from torch.utils.data import Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset, Sampler
 from transformers import Trainer, TrainingArguments, get_scheduler
 
 from contextual_bert.data import DroppedContext, LengthBucketSampler, SetDataset, TextDataset
@@ -21,7 +21,7 @@ class NewWeightsTrainer(Trainer):
     """A Trainer with ``new_weights_learning_rate`` for the method, the context encoder, the head and extra blocks, and
     ``context_learning_rate`` for what of the first two reads the context.
 
-    And what both trainers have beside: the batches of training have one length.
+    And what both trainers have beside: the batches of training have one length, and an evaluation leaves no row out.
 
     Example:
         >>> NewWeightsTrainer.__mro__[1].__name__
@@ -35,6 +35,13 @@ class NewWeightsTrainer(Trainer):
             return super()._get_train_sampler(train_dataset)
         seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
         return LengthBucketSampler(dataset.sizes, batch_size=self.args.train_batch_size, seed=seed)
+
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
+        is_dropped, self.args.dataloader_drop_last = self.args.dataloader_drop_last, False  # that is for training
+        try:
+            return super().get_eval_dataloader(eval_dataset)
+        finally:
+            self.args.dataloader_drop_last = is_dropped
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         is_made = self.optimizer is not None

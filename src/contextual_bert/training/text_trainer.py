@@ -54,7 +54,7 @@ class TextTrainer(NewWeightsTrainer):
         patience: int | None = None,
         callbacks: list[TrainerCallback] | None = None,
     ) -> None:
-        check_arguments(args, has_classes=hasattr(model, "config"), ks=KS)
+        check_arguments(args, has_classes=hasattr(model, "config"), patience=patience, ks=KS)
         training = with_context_dropout(train_dataset, model, args)
         if training is not None:
             rehearse(model, args, training)

@@ -104,7 +104,7 @@ class ContextualBertTrainer(NewWeightsTrainer):
             one_mask_from_epoch=args.one_mask_from_epoch,
             seed=args.seed,
         )
-        check_arguments(args, has_classes=False)
+        check_arguments(args, has_classes=False, patience=patience)
         training = with_context_dropout(train_dataset, model, args)
         if training is not None:
             rehearse(model, args, training)
@@ -136,16 +136,20 @@ class ContextualBertTrainer(NewWeightsTrainer):
         return None, tuple(scores), labels[labels != IGNORED_LABEL]
 
 
-def check_arguments(args: ContextualTrainingArguments, *, has_classes: bool, ks: Sequence[int] = DEFAULT_KS) -> None:
+def check_arguments(
+    args: ContextualTrainingArguments, *, has_classes: bool, patience: int | None, ks: Sequence[int] = DEFAULT_KS
+) -> None:
     """Raise before an epoch is trained in vain.
 
     Args:
         args: what the trainer was given.
         has_classes: whether the model is one of this package that has a class for each label.
+        patience: of the trainer.
         ks: of the recalls that are evaluated.
 
     Raises:
-        ConfigurationError: labels are to be smoothed where transformers cannot.
+        ConfigurationError: labels are to be smoothed where transformers cannot; training is to stop early, and nothing
+            says when.
         UnknownNameError: the best checkpoint is to be chosen by a number that ``summarise_rows`` does not give.
     """
     if args.label_smoothing_factor and not has_classes:
@@ -154,6 +158,12 @@ def check_arguments(args: ContextualTrainingArguments, *, has_classes: bool, ks:
             "items and tokens and the baselines have their own loss: leave it out."
         )
     name = args.metric_for_best_model
+    if patience is not None and (name is None or args.eval_strategy == IntervalStrategy.NO):
+        strategy = IntervalStrategy(args.eval_strategy).value
+        raise ConfigurationError(
+            f"patience={patience} counts evaluations without a better one, and with eval_strategy={strategy} and "
+            f"metric_for_best_model={name} there is none. Leave one of them out."
+        )
     if name is None or args.eval_strategy == IntervalStrategy.NO:
         return
     one = np.ones(1)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from contextual_bert.benchmark import as_row
 from contextual_bert.benchmark.checks import check_conditioning, check_kind, check_study
 from contextual_bert.errors import ConfigurationError, UnknownNameError
 from contextual_bert.training import Recipe
@@ -36,3 +37,14 @@ def test_what_this_machine_lacks_is_said_before_data_are_read(
     with pytest.raises(ConfigurationError) as caught:
         check_kind(replace(RECIPE, **settings))
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("gradient_checkpointing", True), ("neftune_noise_alpha", 1.0), ("context_learning_rate", 0.1)]
+)
+def test_what_a_baseline_lacks_is_refused_and_left_out_of_comparisons(name: str, value: object) -> None:
+    recipe = replace(RECIPE, training={"learning_rate": 0.1, name: value})
+    check_kind(replace(recipe, conditioning="global_state"))
+    with pytest.raises(ConfigurationError, match=f"{name}={value} is for what 'bag' does not have. Leave it out"):
+        check_kind(replace(recipe, conditioning="bag"))
+    assert as_row(recipe, "bag").training == {"learning_rate": 0.1}

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from contextual_bert.benchmark.run_directories import (
+    check_same_devices,
     check_same_recipe,
     checkpoint_to_resume,
     clear_run,
@@ -22,7 +23,7 @@ def interrupted(directory: Path) -> Path:
     checkpoint = directory / "checkpoints" / "checkpoint-5"
     checkpoint.mkdir(parents=True)
     (checkpoint / "trainer_state.json").write_text('{"global_step": 5}', encoding="utf-8")
-    remember_recipe(directory, RECIPE, split_digest="80e4")
+    remember_recipe(directory, RECIPE, split_digest="80e4", num_devices=1)
     return checkpoint
 
 
@@ -68,3 +69,16 @@ def test_another_recipe_is_named(tmp_path: Path) -> None:
         check_same_recipe(replace(RECIPE, training={}), tmp_path, split_digest="80e4")
     with pytest.raises(ConfigurationError, match="another table or another split"):
         check_same_recipe(RECIPE, tmp_path, split_digest="ffff")
+
+
+def test_a_run_goes_on_with_as_many_devices(tmp_path: Path) -> None:
+    interrupted(tmp_path)
+    check_same_devices(tmp_path, num_devices=1)
+    with pytest.raises(ConfigurationError, match=r"interrupted on 1 devices .* here are 2: .* Start it on as many"):
+        check_same_devices(tmp_path, num_devices=2)
+
+
+def test_an_export_is_told_from_nothing(tmp_path: Path) -> None:
+    (tmp_path / "export.json").touch()
+    with pytest.raises(RunDirectoryError, match=r"is an export\. Name the run that it was made from"):
+        load_recipe(tmp_path)

@@ -9,13 +9,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import TrainerCallback, TrainerControl
 
 from contextual_bert.benchmark import Preparation, as_row, load_run, prepare, run, runner, set_work, study
 from contextual_bert.benchmark.evaluation import evaluate_run
+from contextual_bert.benchmark.run_files import load_history
+from contextual_bert.benchmark.set_work import FREQUENCY_FEATURE
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import SetPolicy, Split
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError
@@ -277,6 +281,7 @@ def test_a_shuffled_context_is_another_one_in_training_and_in_the_scores(
     assert numbers(tmp_path / "dealt") == numbers(tmp_path / "again")
     assert [segment.name for segment in own.segments] == [segment.name for segment in dealt.segments]
     assert again.num_rows == own.num_rows
+    assert "trained with the contexts of others" in evaluate_run(tmp_path / "dealt").lines[-1]
 
 
 def test_a_baseline_with_context_needs_one(tiny_recipe: Recipe, tmp_path: Path) -> None:
@@ -346,6 +351,10 @@ def test_cold_customers_are_a_segment_where_others_came_back(tiny_recipe: Recipe
     cold = {segment.value: segment for segment in report.segments if segment.feature == "customer in training"}
     assert set(cold) == {"yes", "no (cold)"}
     assert sum(segment.num_rows for segment in cold.values()) == report.num_rows
+    again = evaluate_run(tmp_path / "run").report
+    assert [(each.name, each.num_rows) for each in again.segments] == [(s.name, s.num_rows) for s in report.segments]
+    elsewhere = evaluate_run(tmp_path / "run", source=pq.read_table(tiny_recipe.data).slice(0, 200)).report
+    assert not {"customer in training", FREQUENCY_FEATURE} & {each.feature for each in elsewhere.segments}
 
 
 def test_rare_items_are_a_segment(finished: Path, tiny_data: Preparation) -> None:
@@ -356,6 +365,76 @@ def test_rare_items_are_a_segment(finished: Path, tiny_data: Preparation) -> Non
     below, between = sum(each < 10 for each in times), sum(10 <= each < 100 for each in times)
     assert found == {"below 10": below, "10 to below 100": between}
     assert below > 0 < between
+    again = evaluate_run(finished).report
+    assert {each.value: each.num_rows for each in again.segments if each.feature == FREQUENCY_FEATURE} == found
+
+
+def test_an_excluded_column_is_no_leak(tiny_recipe: Recipe) -> None:
+    table = pq.read_table(tiny_recipe.data)
+    table = table.append_column("size", pc.list_value_length(table["items"]))
+    own = replace(tiny_recipe, policy=SetPolicy(min_size=1))
+    assert "'size' is the number of items" in "".join(prepare(own, source=table).lines())
+    assert "'size'" not in "".join(prepare(replace(own, exclude=("size",)), source=table).lines())
+
+
+def test_an_evaluation_at_the_start_is_none_of_a_resumed_run(
+    tiny_data: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = {**tiny_data.recipe.training, "num_train_epochs": 3, "eval_on_start": True}
+    recipe = replace(tiny_data.recipe, training=training)
+    run(recipe, tmp_path / "whole", preparation=tiny_data, is_quiet=True)
+    train = ContextualBertTrainer.train
+
+    def interrupted(self: ContextualBertTrainer, **settings: Any) -> None:
+        self.add_callback(StopAt(2))
+        train(self, **settings)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ContextualBertTrainer, "train", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(recipe, tmp_path / "cut", preparation=tiny_data, is_quiet=True)
+    for state in (tmp_path / "cut" / "checkpoints").glob("checkpoint-*/trainer_state.json"):
+        state.write_text(state.read_text().replace('"should_training_stop": true', '"should_training_stop": false'))
+    beside = tmp_path / "cut" / "checkpoints" / "recipe.json"
+    written = beside.read_text()
+    beside.write_text(written.replace('"num_devices": 1', '"num_devices": 2'))
+    with pytest.raises(ConfigurationError, match="interrupted on 2 devices"):
+        run(recipe, tmp_path / "cut", preparation=tiny_data, is_resumed=True, is_quiet=True)
+    beside.write_text(written)
+    run(recipe, tmp_path / "cut", preparation=tiny_data, is_resumed=True, is_quiet=True)
+    assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")
+    curves = [load_history(tmp_path / name) for name in ("cut", "whole")]
+    epochs = [[point.epoch for point in curve.points] for curve in curves if curve is not None]
+    assert epochs == [[0, 1, 2, 3]] * 2
+
+
+class StopAt(TrainerCallback):
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def on_epoch_end(self, args: Any, state: Any, control: TrainerControl, **kwargs: Any) -> None:
+        control.should_training_stop = state.epoch >= self.epoch
+
+
+def test_a_study_without_a_validation_part(tiny_recipe: Recipe, tmp_path: Path) -> None:
+    recipe = replace(tiny_recipe, validation=0.0, training={**tiny_recipe.training, "save_strategy": "no"})
+    found = study("a study", [recipe], tmp_path, preparation=prepare(recipe), say=lambda _: None)
+    assert [row.name for row in found.comparison.rows] == [recipe.label]
+
+
+def test_a_step_in_the_curves_is_spoken_of_where_there_is_one(tiny_data: Preparation, tmp_path: Path) -> None:
+    masks = {"num_train_epochs": 3, "masks_per_set": 2, "one_mask_epochs": 1}
+    recipe = replace(tiny_data.recipe, training={**tiny_data.recipe.training, **masks})
+    runs: list[Recipe] = [recipe, replace(recipe, name="one", training={**recipe.training, "one_mask_epochs": 3})]
+    found = [
+        study("a study", [each], tmp_path, preparation=tiny_data, say=lambda _: None).one_mask_from for each in runs
+    ]
+    assert found == [(2,), ()]
+    stopped = json.loads((tmp_path / recipe.label / "seed-0" / "history.json").read_text())
+    stopped["points"] = stopped["points"][:2]
+    (tmp_path / recipe.label / "seed-0" / "history.json").write_text(json.dumps(stopped))
+    assert study("a study", [recipe], tmp_path, preparation=tiny_data, say=lambda _: None).one_mask_from == ()
 
 
 def test_a_misspelt_method(tiny_recipe: Recipe, tmp_path: Path) -> None:

@@ -63,9 +63,9 @@ def test_a_control_is_not_set_against_itself() -> None:
 @pytest.mark.parametrize(
     ("nats", "sentence"),
     [
-        ({"none": 3.7, SHUFFLED: 3.7}, "is not better: nothing leaks"),
+        ({"none": 3.7, SHUFFLED: 3.7}, "is not better: no leak is seen"),
         ({"none": 3.7, SHUFFLED: 3.6}, "is better, by its size or by a leak"),
-        ({"none": 3.7, "none_wide": 3.6, SHUFFLED: 3.6}, "is not better: nothing leaks"),
+        ({"none": 3.7, "none_wide": 3.6, SHUFFLED: 3.6}, "is not better: no leak is seen"),
         ({"none": 3.7, "none_wide": 3.7, SHUFFLED: 3.6}, "is better: something leaks"),
         ({GSU: 3.2, SHUFFLED: 3.6}, "Whether something leaks is unknown"),
     ],

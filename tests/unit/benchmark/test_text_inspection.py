@@ -108,6 +108,14 @@ def test_what_is_to_be_mended_is_counted(columns: dict[str, Any], words: str) ->
     assert [fault for fault in faults if fault.startswith(words)], faults
 
 
+def test_truth_values_are_labels_and_tags() -> None:
+    found = inspected(verdict=[row % 5 == 0 for row in range(ROWS)])
+    assert found.reading[2] == "2 labels: false (80.0%), true (20.0%)"
+    assert found.faults == ()
+    words = {"text": [["a", "b"]] * ROWS, "verdict": [[True, row % 2 == 0] for row in range(ROWS)]}
+    assert inspected(**words).reading[2] == "2 tags of 400 words: true (75.0%), false (25.0%)"
+
+
 def test_a_label_that_training_lacks_is_named() -> None:
     test = int(make_split(RECIPE, table()).rows("test")[0])
     verdicts = ["so-so" if row == test else "good" if row % 2 else "bad" for row in range(ROWS)]

@@ -17,6 +17,7 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from contextual_bert import TextPipeline
 from contextual_bert.benchmark import TextPreparation, evaluate_run, load_run, prepare_texts, run, study
+from contextual_bert.benchmark.card import about
 from contextual_bert.benchmark.checks import TEXT_BASELINES
 from contextual_bert.benchmark.run_files import last_checkpoint, load_labels, trainer_state
 from contextual_bert.benchmark.text_work import TextWork
@@ -403,6 +404,14 @@ def test_a_label_that_the_run_does_not_know_is_named_by_its_row(finished: dict[s
     assert evaluate_run(finished["classification"], source=faulty).report.num_rows == 5
 
 
+def test_a_table_with_labels_of_another_kind(finished: dict[str, Path], table: Path) -> None:
+    other = pq.read_table(table)
+    kept = {name: other[name] for name in ("sex", "writer")}
+    tagged = pa.table({"text": other["words"], "verdict": other["tags"], **kept})
+    with pytest.raises(DataError, match=r"ask for a ContextualBertForTokenClassification, .* holds a .*SequenceC"):
+        evaluate_run(finished["classification"], source=tagged)
+
+
 def test_a_table_without_what_the_run_needs_is_named(finished: dict[str, Path], table: Path) -> None:
     other = pq.read_table(table)
     with pytest.raises(UnknownNameError, match="There is no column 'verdict'"):
@@ -460,6 +469,18 @@ def test_the_card_says_how_to_use_it(finished: dict[str, Path]) -> None:
     assert "items" not in labels
     assert "sample_texts(model, processor, context={...})" in masked
     assert "- text" in masked
+
+
+@pytest.mark.parametrize(
+    ("task", "code"),
+    [
+        ({"truncation": "head_tail"}, 'TextPipeline.from_pretrained("path/to/this/folder", truncation="head_tail")'),
+        ({"pair": "answer"}, 'pipeline({"text": "...", "pair": "..."})'),
+    ],
+)
+def test_the_card_reads_a_text_as_the_run_did(task: dict[str, Any], code: str) -> None:
+    recipe = Recipe(data="d.csv", texts=TextTask(checkpoint="bert", text="text", label="verdict", **task))
+    assert code in about(replace(recipe, conditioning="none"))
 
 
 def test_new_weights_can_have_a_rate_of_their_own(prepared: dict[str, TextPreparation], tmp_path: Path) -> None:

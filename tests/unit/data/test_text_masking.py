@@ -135,3 +135,12 @@ def test_every_position_but_the_special_ones() -> None:
 def test_settings_that_cannot_work(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         collator(**settings)
+
+
+@pytest.mark.parametrize("unit", ["token", "word", "span"])
+def test_texts_without_a_word_hide_nothing(unit: Any) -> None:
+    offsets, ids = np.array([0, 2, 4]), np.array([CLS, SEP, CLS, SEP])
+    blank = SetDataset(ids, offsets, context={}, example_ids=np.arange(2))
+    batch = collator(unit=unit)(blank.__getitems__(range(2)))
+    assert not masked(batch).any()
+    assert batch["input_ids"].tolist() == [[CLS, SEP]] * 2

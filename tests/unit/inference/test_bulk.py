@@ -82,11 +82,25 @@ def test_nothing_permitted_is_an_empty_list_with_a_reason(
 def test_items_may_be_text(pipeline: CompletionPipeline, table: pa.Table) -> None:
     texts = pa.array([" , ".join(row) if row else "" for row in table.column("items").to_pylist()])
     other = table.set_column(table.column_names.index("items"), "items", texts)
-    trimmed = other.set_column(
-        other.column_names.index("items"), "items", pa.array([text.replace(" , ", ",") for text in texts.to_pylist()])
-    )
-    complete = TableCompleter(pipeline, BulkSettings())
-    assert complete(trimmed) == complete(table)
+    expected = TableCompleter(pipeline, BulkSettings())(table)
+    assert TableCompleter(pipeline, BulkSettings())(other) == expected
+    words = pa.array([text.replace("never seen", "unseen").replace(" , ", "  ") for text in texts.to_pylist()])
+    spaced = other.set_column(other.column_names.index("items"), "items", words)
+    assert TableCompleter(pipeline, BulkSettings(separator=" "))(spaced) == expected
+
+
+def test_a_table_that_another_model_was_trained_on(
+    pipeline: CompletionPipeline, table: pa.Table, tmp_path: Path, names: list[str]
+) -> None:
+    strangers = pa.table({**table.to_pydict(), "items": [["kilt"]] * table.num_rows})
+    with pytest.raises(DataError, match="none of the 20 items is known to the model, such as 'kilt'"):
+        complete_table(pipeline, strangers, tmp_path / "out", settings=BulkSettings())
+    texts = pa.table({**table.to_pydict(), "items": [f"{names[0]}; {names[1]}"] * table.num_rows})
+    with pytest.raises(DataError, match=r"no cell has ',' between its items, and 20 of 20 have ';'"):
+        complete_table(pipeline, texts, tmp_path / "out", settings=BulkSettings())
+    assert not (tmp_path / "out").exists()
+    settings = BulkSettings(separator=";", top_k=1)
+    assert complete_table(pipeline, texts, tmp_path / "out", settings=settings, shard_size=7).num_blanks == 20
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_columns_are_aligned_to_the_vocabulary() -> None:
     assert catalogue.prices.tolist() == pytest.approx([np.nan] * 4 + [20, np.nan, 40], nan_ok=True)
     assert ids(catalogue.is_known) == ["coat", "hat", "17"]
     assert (catalogue.lacking, catalogue.strangers) == (("bag",), ("kilt",))
-    assert [line.split(" ")[1] for line in catalogue.findings()] == ["catalogue", "model"]
+    assert [line.split(" ")[2] for line in catalogue.findings()] == ["has", "lacks", "does"]
     assert catalogue.record("17") == {name: column[0] for name, column in COLUMNS.items()}
     assert catalogue.record("bag") == catalogue.record("kilt") == catalogue.record("[PAD]") == {}
 
@@ -103,7 +103,10 @@ def test_without_a_column_of_that_name_the_one_that_holds_the_items_names_them()
     catalogue = Catalogue(pa.table(columns | {"price": [17, 18, 19], "note": [None] * 3}), VOCABULARY)
     assert catalogue.id_column == "sku"
     assert ids(catalogue.is_known) == ["coat", "hat"]
-    assert catalogue.findings()[0] == "The column 'sku' names the items of the catalogue."
+    assert catalogue.findings()[:2] == [
+        "The column 'sku' names the items of the catalogue.",
+        "The catalogue has no column 'in_stock': every item of it counts as in stock.",
+    ]
     with pytest.raises(UnknownNameError, match=r"no column 'skus'.*Did you mean 'sku'"):
         Catalogue(pa.table(columns), VOCABULARY, id_column="skus")
 

@@ -114,6 +114,11 @@ def test_numbers_are_numbers(processor: ContextualBertProcessor) -> None:
     assert encoded.labels == () and encoded.dataset[3]["labels"].item() == 3.0
     whole = encode_texts(TABLE, processor, text="text", label="stars", labels=())
     assert whole.dataset[0]["labels"].dtype == torch.float32 and whole.labels == ()
+    # Whole numbers that a missing value has made fractions are the classes that they were.
+    fractions = TABLE.append_column("grade", TABLE["stars"].cast(pa.float64()))
+    classes = encode_texts(fractions, processor, text="text", label="grade", labels=("1", "3", "5"))
+    assert classes.dataset.labels is not None
+    assert classes.dataset.labels.tolist() == [2, 0, 2, 1]
 
 
 def test_rows_one_by_one_make_the_same_batch(processor: ContextualBertProcessor) -> None:
@@ -142,6 +147,9 @@ def test_rows_one_by_one_make_the_same_batch(processor: ContextualBertProcessor)
         ({"text": "hole"}, "row 2, column 'hole': the cell is missing"),
         ({"text": "gap", "label": "tags"}, "row 2, column 'gap': word 1 of 3 is missing, counted from 0. Fill it in"),
         ({"text": "numbers", "label": "tags"}, "column 'numbers': the column is of type list<.*int64>. Give a column"),
+        ({"text": "text", "label": "sex", "labels": ()}, "column 'sex': .* missing"),
+        ({"text": "text", "label": "pair", "labels": ()}, "column 'pair': the column is of type string. Give numbers"),
+        ({"text": "text", "label": "price", "labels": ["0.5"]}, "row 1, column 'price': the label 1.5 is not among"),
         ({"text": "text", "label": "lost"}, "row 1, column 'lost': the cell is missing"),
     ],
 )  # fmt: skip
@@ -164,6 +172,7 @@ def test_faults_are_named(columns: dict[str, Any], message: str, processor: Cont
     ("settings", "message"),
     [
         ({"max_length": 2}, "max_length=2 leaves no room"),
+        ({"max_length": 17}, "max_length=17: this tokenizer allows 16 tokens"),
         ({"truncation": "tail"}, "truncation='tail': give 'head' or 'head_tail'"),
         ({"pair": "pair", "truncation": "head_tail"}, "give no words and no 'head_tail'"),
     ],
@@ -171,6 +180,8 @@ def test_faults_are_named(columns: dict[str, Any], message: str, processor: Cont
 def test_settings_that_do_not_go_together(
     settings: dict[str, Any], message: str, processor: ContextualBertProcessor
 ) -> None:
+    tokenizer: Any = processor.tokenizer
+    tokenizer.model_max_length = 16
     with pytest.raises(ConfigurationError, match=message):
         encode_texts(TABLE, processor, text="text", **settings)
 

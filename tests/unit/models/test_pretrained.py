@@ -21,6 +21,7 @@ from contextual_bert.models import (
 )
 from contextual_bert.models.pretrained import pooling_of
 from contextual_bert.testing import miniature_schema
+from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import RECORDS
 
 SCHEMA = miniature_schema()
@@ -247,3 +248,17 @@ def test_the_processor_has_the_tokenizer_of_the_checkpoint(minilm: Path) -> None
     expected = AutoTokenizer.from_pretrained(minilm)(SENTENCES, return_tensors="pt", padding=True)
     assert all(torch.equal(batch[name], expected[name]) for name in expected)
     assert batch["context"]["sex"].tolist() == [2, 0, 0]
+
+
+def test_a_checkpoint_in_a_folder_of_another(checkpoint: Path, bert: BertForSequenceClassification) -> None:
+    bert.config.layer_norm_eps = 1e-3
+    miniature_checkpoint(bert, checkpoint / "sub")
+    model = ContextualBertModel.from_bert(checkpoint, schema=SCHEMA, subfolder="sub")
+    assert model.config.layer_norm_eps == 1e-3
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"):
+        (checkpoint / name).unlink()
+    own = ContextualBertModel.from_bert(checkpoint, schema=SCHEMA, subfolder="sub", local_files_only=True)
+    assert own.config.to_dict() == model.config.to_dict()
+    assert ContextualBertProcessor.from_bert(checkpoint, SCHEMA, subfolder="sub").is_for_text
+    with pytest.raises(ConfigurationError, match=r"No setting 'subfolders' of a checkpoint's place. Did you mean 'sub"):
+        ContextualBertProcessor.from_bert(checkpoint, SCHEMA, subfolders="sub")

@@ -107,6 +107,21 @@ def test_texts_and_pairs(checkpoint: Path) -> None:
     assert processor(text=["word1 word2 word3"], max_length=2)["input_ids"].shape == (1, 2)
 
 
+def test_a_long_text_in_windows_has_its_context_in_each(checkpoint: Path) -> None:
+    processor = ContextualBertProcessor.from_bert(checkpoint, SCHEMA)
+    windows = {"max_length": 6, "truncation": "only_second", "stride": 1, "return_overflowing_tokens": True}
+    batch = processor(
+        text=["word1", "word1"],
+        text_pair=["word2 word3 word4 word5", "word2"],
+        context=[{"sex": "m"}, {}],
+        **windows,
+    )
+    assert batch["overflow_to_sample_mapping"].tolist() == [0, 0, 0, 1]
+    assert batch["context"]["sex"].tolist() == [3, 3, 3, 0]
+    with pytest.raises(ConfigurationError, match="2 rows came with 4 context records"):
+        processor(text=["word1"] * 2, text_pair=["word2 word3 word4 word5", "word2"], context=[{}] * 4, **windows)
+
+
 @pytest.mark.parametrize(
     ("inputs", "error", "message"),
     [

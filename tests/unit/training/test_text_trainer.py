@@ -30,8 +30,8 @@ def test_evaluation_reads_texts_of_one_length_together(tmp_path: Path) -> None:
         ContextualBertConfig(vocab_size=23, conditioning="none", initializer_range=0.5, **SIZES)
     )
 
-    def trainer(batch_size: int) -> TextTrainer:
-        settings: dict[str, Any] = {"per_device_eval_batch_size": batch_size, "report_to": []}
+    def trainer(batch_size: int, **more: Any) -> TextTrainer:
+        settings: dict[str, Any] = {"per_device_eval_batch_size": batch_size, "report_to": [], **more}
         return TextTrainer(model, training_arguments(tmp_path, device="cpu", **settings), eval_dataset=texts)
 
     batches = list(trainer(10).get_eval_dataloader())
@@ -41,3 +41,5 @@ def test_evaluation_reads_texts_of_one_length_together(tmp_path: Path) -> None:
     together, alone = trainer(10).evaluate(), trainer(1).evaluate()
     for name in ("eval_loss", "eval_recall_at_1_percent"):
         assert together[name] == pytest.approx(alone[name], rel=1e-5)
+    # What training leaves out, a last batch that is not full, is read here: 40 texts in batches of 16.
+    assert sum(len(batch["labels"]) for batch in trainer(16, dataloader_drop_last=True).get_eval_dataloader()) == 40

@@ -11,7 +11,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
 from contextual_bert.baselines import BagOfItems
 from contextual_bert.benchmark import Preparation
 from contextual_bert.data import EveryPosition, MaskingCollator, SetDataset, ShuffledContext
-from contextual_bert.errors import UnknownNameError
+from contextual_bert.errors import ConfigurationError, UnknownNameError
 from contextual_bert.inference import score
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
 from contextual_bert.training import ContextualBertTrainer, MaskEpoch, training_arguments
@@ -126,6 +126,31 @@ def test_a_metric_that_no_evaluation_gives(tiny_data: Preparation, tmp_path: Pat
     settings = {"eval_strategy": "epoch", "save_strategy": "epoch", "metric_for_best_model": "recall_at_3_percent"}
     with pytest.raises(UnknownNameError, match=r"metric_for_best_model='recall_at_3_percent'\. Did you mean 'recall"):
         trainer_for(tiny_data, model_for(tiny_data), tmp_path, **settings)
+
+
+def test_patience_needs_something_to_wait_for(tiny_data: Preparation, tmp_path: Path) -> None:
+    never = {"eval_strategy": "no", "load_best_model_at_end": False}
+    arguments = training_arguments(tmp_path, device="cpu", **never)
+    with pytest.raises(ConfigurationError, match=r"patience=2 counts evaluations .* eval_strategy=no"):
+        ContextualBertTrainer(
+            model_for(tiny_data),
+            arguments,
+            train_dataset=tiny_data.datasets["train"],
+            processor=tiny_data.processor,
+            patience=2,
+        )
+
+
+def test_an_evaluation_reads_the_last_batch_though_training_drops_it(tiny_data: Preparation, tmp_path: Path) -> None:
+    model: Any = model_for(tiny_data).eval()
+    whole = trainer_for(tiny_data, model, tmp_path).evaluate()
+    dropping = {"dataloader_drop_last": True, "per_device_train_batch_size": 50, "per_device_eval_batch_size": 50}
+    trainer = trainer_for(tiny_data, model, tmp_path, **dropping)
+    num_rows = len(tiny_data.datasets["train"])
+    assert num_rows % 50 > 0
+    assert sum(len(batch["input_ids"]) for batch in trainer.get_train_dataloader()) == num_rows - num_rows % 50
+    assert trainer.get_eval_dataloader().drop_last is False
+    assert trainer.evaluate()["eval_loss"] == pytest.approx(whole["eval_loss"], abs=1e-6)
 
 
 def test_the_loss_is_exact_where_only_the_loss_is_asked_for(tiny_data: Preparation, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from contextual_bert.training.recipe import Recipe
 FILE = "sotu/sotu.parquet"
 DIGEST = "c49b72dfe2322582ebeb2f2fad96714e26f246e8a8d835afe8f19bd01f2023fa"
 WORDS = 40  # of a passage: about 50 tokens
-PASSAGES = 40  # of each address, spread evenly over it
+PASSAGES = 40  # of each address at most: every so many from its start, which leaves out the end of some
 SCORED_EVERY = 4  # of the others' passages: each is read as often as it has tokens
 CONTEXT = {"year": "year", "president": "president", "party": "party", "sotu_type": "form"}
 # Fields are left out at times, so that a model can be asked for a year alone (``sample --context '{"year": 1800}'``).

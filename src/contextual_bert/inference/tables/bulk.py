@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from contextual_bert.arrow_types import is_list, is_text
 from contextual_bert.context import encode_table
-from contextual_bert.data.columns import checked_column
-from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.data.columns import checked_column, flatten_items
+from contextual_bert.data.ragged import offsets_of
+from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.permission import constraint_keys
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.queries import read_request
@@ -145,17 +144,12 @@ class TableCompleter:
         return completed
 
 
-def item_lists(table: pa.Table, name: str, separator: str) -> pa.ChunkedArray:
-    """The column of sets as lists of strings; a missing cell is the empty set.
+def item_lists(table: pa.Table, name: str, separator: str) -> pa.LargeListArray:
+    """The column of sets as lists of names, read as in training; a missing cell is the empty set.
 
     Raises:
-        UnknownNameError, DataError: no such column, or one of another kind.
+        UnknownNameError, DataError: no such column, or one of another kind; an item without a name.
     """
-    column = checked_column(table, name)
-    if is_text(column.type):
-        trimmed = pc.utf8_trim_whitespace(column)
-        parts = pc.split_pattern(trimmed, separator)
-        return pc.if_else(pc.equal(trimmed, ""), pa.scalar([], parts.type), parts)
-    if not is_list(column.type):
-        raise DataError(f"the column is of type {column.type}", column=name, fix="Give lists of items, or text.")
-    return column.cast(pa.list_(pa.string()))
+    flat = flatten_items(checked_column(table, name), items=name, separator=separator, file=None)
+    offsets = offsets_of(np.bincount(flat.rows, minlength=table.num_rows))
+    return pa.LargeListArray.from_arrays(pa.array(offsets), flat.names.take(pa.array(flat.codes)))

@@ -21,7 +21,7 @@ import torch
 
 from contextual_bert.context import encode_table
 from contextual_bert.data import read_table, table_digest, write_table
-from contextual_bert.data.columns import checked_column
+from contextual_bert.data.columns import check_separator, checked_column
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
 from contextual_bert.evaluation.whole_files import replacing_directory
 from contextual_bert.inference.pipeline import CompletionPipeline
@@ -215,9 +215,17 @@ def naming(file: str | None) -> Generator[None]:
 
 def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSettings) -> list[str]:
     """What of the items and contexts the model never saw, whole columns at once."""
-    names = pc.list_flatten(item_lists(table, settings.items, settings.separator)).drop_null()
+    column = checked_column(table, settings.items)
+    check_separator(column, items=settings.items, separator=settings.separator, file=None)
+    names = item_lists(table, settings.items, settings.separator).flatten()
     vocabulary = pa.array([*pipeline.processor.items.values, *pipeline.processor.items.reserved])
     num_strangers = len(names) - (pc.sum(pc.is_in(names, value_set=vocabulary)).as_py() or 0)
+    if 0 < num_strangers == len(names):
+        raise DataError(
+            f"none of the {len(names):,} items is known to the model, such as {names[0].as_py()!r}",
+            column=settings.items,
+            fix="Name the column and the separator that the run was trained with.",
+        )
     lines = [f"{num_strangers:,} of {len(names):,} items are unknown to the model"] if num_strangers else []
     schema = pipeline.processor.schema
     for feature, values in (encode_table(schema, table).unknown if schema is not None else {}).items():

@@ -105,7 +105,7 @@ def encode_texts(
     Raises:
         UnknownNameError: no such column.
         DataError: a cell that is missing, no text, no label, or a list of tags of another length than its words.
-        ConfigurationError: settings that do not go together.
+        ConfigurationError: settings that do not go together, or more tokens than the model reads.
 
     Example:
         >>> from contextual_bert.testing import miniature_text_processor
@@ -116,6 +116,11 @@ def encode_texts(
     """
     check_truncation(truncation)
     tokenizer: Any = processor.tokenizer
+    if max_length is not None and max_length > tokenizer.model_max_length:
+        raise ConfigurationError(
+            f"max_length={max_length}: this tokenizer allows {tokenizer.model_max_length} tokens, as many as the model "
+            "has positions. Give less, or leave it out."
+        )
     limit = int(min(tokenizer.model_max_length, 10**9)) if max_length is None else max_length
     layout = _laid_out(table, tokenizer, text=text, pair=pair, limit=limit, truncation=truncation)
     word_starts = layout.word_starts()
@@ -187,9 +192,11 @@ def _targets(column: pa.ChunkedArray, name: str, labels: Sequence[str] | None) -
         raise DataError(
             f"the column is of type {column.type}", column=name, fix="Tags need a text column of lists of words."
         )
-    if pa.types.is_floating(column.type) or (labels is not None and not len(labels)):
-        return column.cast(pa.float32()).to_numpy().copy(), ()  # Arrow's memory is read-only, a tensor's is not
-    return _classes(column, name, labels, np.arange(len(column)))
+    if labels or (labels is None and not pa.types.is_floating(column.type)):
+        return _classes(column, name, labels, np.arange(len(column)))
+    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+        raise DataError(f"the column is of type {column.type}", column=name, fix="Give numbers, or names of labels.")
+    return column.cast(pa.float32()).to_numpy().copy(), ()  # Arrow's memory is read-only, a tensor's is not
 
 
 def _classes(
