@@ -266,13 +266,16 @@ def read_queries(path: Path) -> list[dict[str, Any]]:
     """The queries of --input, one a line; empty lines are passed over.
 
     Raises:
-        DataError: no such file, no query, or a line that is no JSON object.
+        DataError: no such file, not UTF-8, no query, or a line that is no JSON object.
     """
     from contextual_bert.errors import DataError
 
     if not path.is_file():
         raise DataError("there is no such file", file=str(path), fix="Give a file with one JSON object a line.")
-    lines = path.read_text(encoding="utf-8").splitlines()
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")  # a JSON text may hold what else ends a line
+    except UnicodeDecodeError as error:
+        raise DataError(f"it is not UTF-8 ({error})", file=str(path), fix="Save it as UTF-8.") from error
     found = [record_of(line, place=f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
     if not found:
         raise DataError(

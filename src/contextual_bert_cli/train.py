@@ -96,6 +96,10 @@ def command(
         raise ConfigurationError("--resume goes on with a run and --overwrite replaces it. Give one of them.")
     if conditioning is None:
         conditioning = "global_state_update" if init_from is None else load_recipe(init_from).conditioning
+    if overwrite and init_from is not None and init_from.resolve().is_relative_to(output.resolve()):
+        raise ConfigurationError(
+            f"--overwrite would remove {init_from}, which the run starts from. Give another --output."
+        )
     check_conditioning(conditioning)
     choices["conditioning"] = conditioning
     recipe = recipe_of(choices)

@@ -87,6 +87,8 @@ def test_a_broken_line_is_named(command: Any, tmp_path: Path) -> None:
     [
         (("--items", "itmes"), ("'itmes'", "Did you mean 'items'", "outfits.parquet")),
         (("--customer", "customerid"), ("'customerid'", "Did you mean 'customer_id'")),
+        (("--split", "split.json", "--validation", "0.3"), ("--validation", "--split names one")),
+        (("--init-from", "nowhere", "--exclude", "age", "--conditioning", "none"), ("--exclude", "--init-from brings")),
         (("--exclude", "contry"), ("'contry'", "Did you mean 'country'")),
         (("--conditioning", "globl_state"), ("'globl_state'", "Did you mean 'global_state'")),
         (("--device", "gpu"), ("device='gpu'", "auto")),
@@ -224,6 +226,10 @@ def test_a_faulty_line_of_queries_is_named(command: Any, finished: Path, tmp_pat
     path = tmp_path / "queries.jsonl"
     path.write_text('{"items": ["coat-0"]}\n{"items": [}\n', encoding="utf-8")
     refused(command("complete", finished, "--input", path), "queries.jsonl, line 2", "column 12")
+    path.write_text('{"items": ["coat-1"]}', encoding="utf-16")
+    refused(command("complete", finished, "--input", path), "queries.jsonl", "not UTF-8", "Save it as UTF-8")
+    path.write_text('{"items": ["coat-1", "a\u2028b"]}', encoding="utf-8")
+    assert command("complete", finished, "--input", path).exit_code == 0
     path.write_text('{"items": ["coat-0"]}\n{"itms": ["coat-0"]}\n', encoding="utf-8")
     refused(command("complete", finished, "--input", path), "Query 1", "'itms'", "Did you mean 'items'")
 

@@ -84,6 +84,18 @@ def test_train_starts_from_a_run_and_appends_items(command: Any, table: Path, fi
     assert after.values == (*before.values, "new-item")
 
 
+def test_a_run_that_another_starts_from_is_not_removed_for_it(
+    command: Any, table: Path, finished: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(finished, tmp_path / "run")
+    before = {path: path.stat().st_size for path in (tmp_path / "run").rglob("*")}
+    options = ("--items", "items", "--customer", "customer_id", "--epochs", 1, "--device", "cpu", "--overwrite")
+    result = command("train", table, *options, "--init-from", tmp_path / "run", "--output", tmp_path / "run")
+    assert result.exit_code == 2, result.output
+    assert "which the run starts from" in result.output
+    assert {path: path.stat().st_size for path in (tmp_path / "run").rglob("*")} == before
+
+
 def test_train_without_a_validation_part_keeps_the_last_weights(command: Any, table: Path, tmp_path: Path) -> None:
     result = command("train", table, *command.small, "--validation", 0, "--output", tmp_path / "run")
     assert result.exit_code == 0, result.output

@@ -45,6 +45,8 @@ SET_TAGS, TEXT_TAGS = ("masked-language-model", "recommendation"), ("text",)
 SET_LIMITS = """- Items that were not in the training part are unknown to it.
 - Several masks of one set are filled each by itself, not jointly."""
 TEXT_LIMITS = "- It starts from `{checkpoint}`, with what that has learned of people and of language."
+STARTED = "It started from `{checkpoint}`."
+DRAWN = "It has the sizes and the tokenizer of `{checkpoint}`; its weights were drawn anew."
 MODEL = """A masked model of sets of items, conditioned by `{conditioning}`.
 It fills the masked items of a set, given the other items{context}.
 
@@ -57,7 +59,7 @@ pipeline = CompletionPipeline.from_pretrained("path/to/this/folder")
 pipeline({{"items": ["...", "[MASK]"]{example}}}, top_k=5)
 ```"""
 TEXT_MODEL = """A BERT that {task}, conditioned by `{conditioning}`{context}.
-It started from `{checkpoint}`.
+{start}
 
 ## Use
 
@@ -82,12 +84,19 @@ def write_card(directory: Path, recipe: Recipe, reports: Mapping[str, Report], l
         title=f"contextual-bert, {recipe.conditioning}, seed {recipe.seed}",
         tags="\n".join(f"- {tag}" for tag in (SET_TAGS if recipe.texts is None else TEXT_TAGS)),
         about=about(recipe),
-        limits=SET_LIMITS if recipe.texts is None else TEXT_LIMITS.format(checkpoint=recipe.texts.checkpoint),
+        limits=limits_of(recipe),
         data="\n".join(f"- {line}" for line in (f"table: {Path(recipe.data).name}", *lines)),
         results="\n\n".join(f"### {part}\n\n{report.to_markdown(num_segments=10)}" for part, report in reports.items()),
         provenance="\n".join(f"- {name}: {value}" for name, value in environment().items()),
     )
     (directory / "README.md").write_text(text, encoding="utf-8")
+
+
+def limits_of(recipe: Recipe) -> str:
+    """Where it ends, beyond what holds for every run."""
+    if recipe.texts is None:
+        return SET_LIMITS
+    return "" if recipe.texts.is_from_scratch else TEXT_LIMITS.format(checkpoint=recipe.texts.checkpoint)
 
 
 def about(recipe: Recipe) -> str:
@@ -114,7 +123,7 @@ def about(recipe: Recipe) -> str:
         task=does,
         conditioning=recipe.conditioning,
         context=context,
-        checkpoint=task.checkpoint,
+        start=(DRAWN if task.is_from_scratch else STARTED).format(checkpoint=task.checkpoint),
         use=use,
         code=code,
     )

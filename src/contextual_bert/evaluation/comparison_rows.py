@@ -59,6 +59,7 @@ def cost_table(rows: Sequence[ComparisonRow]) -> Table:
 
 def _cost_cells(cost: Cost) -> tuple[str, str, str]:
     parameters = "-" if cost.parameters is None else f"{cost.parameters:,}"
-    seconds = "-" if cost.training_seconds is None else f"{cost.training_seconds:,.0f}"
+    time = cost.training_seconds
+    seconds = "-" if time is None else f"{time:,.0f}" if time >= 10 else f"{time:.2g}"
     memory = "-" if cost.peak_memory_bytes is None else f"{cost.peak_memory_bytes / 2**20:,.0f}"
     return parameters, seconds, memory

@@ -8,6 +8,7 @@ Paper: not there.
 
 import math
 import os
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,6 +27,7 @@ MARKERS = "osD^vPX*"
 GREY = "#888888"
 ROLE_COLOURS = {"method": BLUE, "control": GREY, "baseline": ORANGE, "oracle": GREEN}
 _LONGEST_LABEL = 44
+_PANEL_WIDTH = 29  # letters above a panel of 2.5 inches
 _FEWEST_FOR_RANGE = 3
 
 
@@ -37,7 +39,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def set_title(figure: Figure, title: str, subtitle: str) -> None:
-    figure.suptitle(f"{title}\n{subtitle}", fontsize=10)
+    figure.suptitle(f"{title}\n{subtitle}".replace("$", r"\$"), fontsize=10)
 
 
 def style_of(index: int) -> tuple[str, str, str]:
@@ -120,7 +122,25 @@ def known(number: float, otherwise: float = 0.0) -> float:
 
 
 def shorten(name: str) -> str:
-    return name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…"
+    """A name as a picture shows it: cut in the middle where it is long, and a dollar is no sign of mathematics.
+
+    Example:
+        >>> print(shorten("$5-$10"), shorten("state " + 60 * "." + " end"))
+        \\$5-\\$10 state ...............….................. end
+    """
+    half = _LONGEST_LABEL // 2
+    cut = name if len(name) <= _LONGEST_LABEL else f"{name[: half - 1]}…{name[-half:]}"
+    return cut.replace("$", r"\$")
+
+
+def broken(name: str) -> str:
+    """The name of a row on lines that fit above a small panel, broken behind underlines.
+
+    Example:
+        >>> broken("global_state_update_field_dropout").split("\\n")
+        ['global_state_update_field_', 'dropout']
+    """
+    return textwrap.fill(shorten(name).replace("_", "_ "), _PANEL_WIDTH).replace("_ ", "_")
 
 
 def save_picture(figure: Figure, path: str | Path) -> Path:

@@ -73,16 +73,22 @@ class LearningCurve(JsonText):
 
 @dataclass(frozen=True)
 class Convergence:
-    """The slope at the end of training, mean over the seeds whose curves are long enough; None where none is."""
+    """The slope at the end of training, mean over the seeds whose curves are long enough; None where none is.
+
+    ``has_turned`` says that the last evaluation was worse than the one before it, mean over the same seeds: of a few
+    epochs the slope may still be that of the first ones.
+    """
 
     name: str
     slope_nats_per_epoch: float | None
     num_seeds: int
+    has_turned: bool = False
 
     @property
     def is_still_falling(self) -> bool:
         """Whether one more epoch would have gained more than a study of a few seeds can tell apart."""
-        return self.slope_nats_per_epoch is not None and self.slope_nats_per_epoch < STILL_FALLING_NATS_PER_EPOCH
+        slope = self.slope_nats_per_epoch
+        return slope is not None and slope < STILL_FALLING_NATS_PER_EPOCH and not self.has_turned
 
     @property
     def is_rising(self) -> bool:
@@ -95,10 +101,14 @@ class Convergence:
         Example:
             >>> str(Convergence("none", -0.012, 3)), str(Convergence("none", -0.001, 3))
             ('still falling (-0.0120 nats an epoch)', 'flat (-0.0010 nats an epoch)')
+            >>> str(Convergence("none", -0.012, 3, has_turned=True))
+            'fallen, and risen in the last step (-0.0120 nats an epoch)'
         """
         if self.slope_nats_per_epoch is None:
             return f"unknown (fewer than {_FEWEST_POINTS} evaluations)"
+        has_fallen = self.slope_nats_per_epoch < STILL_FALLING_NATS_PER_EPOCH
         word = "still falling" if self.is_still_falling else "rising" if self.is_rising else "flat"
+        word = "fallen, and risen in the last step" if has_fallen and self.has_turned else word
         return f"{word} ({self.slope_nats_per_epoch:+.4f} nats an epoch)"
 
 
@@ -139,7 +149,16 @@ def measure_convergence(
     """One Convergence a method, in the order in which the methods first come; arguments as `slope_of_last_part`."""
     found: list[Convergence] = []
     for name in dict.fromkeys(curve.name for curve in curves):
-        slopes = [slope_of_last_part(curve, share, since=since) for curve in curves if curve.name == name]
+        own = [curve for curve in curves if curve.name == name]
+        slopes = [slope_of_last_part(curve, share, since=since) for curve in own]
         measured = [slope for slope in slopes if slope is not None]
-        found.append(Convergence(name, seed_mean(measured).mean if measured else None, len(measured)))
+        steps = [_last_step(curve) for curve, slope in zip(own, slopes, strict=True) if slope is not None]
+        mean = seed_mean(measured).mean if measured else None
+        found.append(Convergence(name, mean, len(measured), has_turned=sum(steps) > 0))
     return tuple(found)
+
+
+def _last_step(curve: LearningCurve) -> float:
+    """By how many nats the last evaluation was worse than the one before it."""
+    before, last = curve.points[-2:]
+    return last.validation_cross_entropy_nats - before.validation_cross_entropy_nats

@@ -45,9 +45,10 @@ def plot_comparison(comparison: Comparison, path: str | Path) -> Path:
         shown = [(row.intervals[key], row.role) for row in rows]
         draw_rows(panel, shown, limits=limits, form=f".{metric_of(key).digits}f")
         base = next(row for row in rows if row.name == comparison.reference)
-        panel.axvline(base.intervals[key].value, color=GREY, linestyle="--", linewidth=1, zorder=0)
+        if limits[0] <= base.intervals[key].value <= limits[1]:
+            panel.axvline(base.intervals[key].value, color=GREY, linestyle="--", linewidth=1, zorder=0)
         label_metric(panel, key)
-    panels[0].set_yticks(range(len(rows)), [row.label for row in rows])
+    panels[0].set_yticks(range(len(rows)), [shorten(row.label) for row in rows])
     panels[0].set_ylim(len(rows) - 0.5, -0.5)
     settings = comparison.settings
     set_title(
@@ -71,7 +72,7 @@ def plot_recall(evaluated: Comparison | Report, path: str | Path) -> Path:
         ks, percents = zip(*curve, strict=True)
         colour, marker, line = style_of(index)
         marks = max(1, len(ks) // 8)
-        panel.plot(ks, percents, line, color=colour, marker=marker, markevery=marks, markersize=5, label=name)
+        panel.plot(ks, percents, line, color=colour, marker=marker, markevery=marks, markersize=5, label=shorten(name))
     panel.set_xscale("log")
     panel.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     panel.xaxis.set_minor_formatter(NullFormatter())

@@ -151,10 +151,11 @@ class Study(JsonText):
     def _methods(self) -> Section:
         tables = (methods_table(self.comparison, self.convergences()), self.comparison.difference_table())
         names = ", ".join(row.label for row in self.comparison.rows)
+        clusters = plural(self.comparison.settings.cluster_name)
         pictures = [
             Picture(
                 "comparison.png",
-                "Cross-entropy and recall@1 with intervals over customers. The methods share the customers, so "
+                f"Cross-entropy and recall@1 with intervals over {clusters}. The methods share the {clusters}, so "
                 "differences between them are surer than these intervals look: see the table of differences.",
                 f"Cross-entropy and recall@1, a row each for {names}.",
             ),
@@ -208,7 +209,8 @@ class Study(JsonText):
             text += f"Too few evaluations to say whether these were still falling: {', '.join(unknown)}. "
         limit = (
             f"Falling means that the validation cross-entropy lost more than {-STILL_FALLING_NATS_PER_EPOCH:g} nats an "
-            "epoch, by least squares, over the last fifth of the epochs; a learning rate that decays to nothing "
+            "epoch, by least squares, over the last fifth of the epochs and at least three evaluations, and did so in "
+            "the last step, too; a learning rate that decays to nothing "
             "flattens every curve, and what is flat may still be falling by more than two methods differ."
         )
         if self.one_mask_from:

@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
 from contextual_bert.errors import ConfigurationError
@@ -22,12 +22,14 @@ from contextual_bert.evaluation.drawing import (
     GREEN,
     GREY,
     ROLE_COLOURS,
+    broken,
     draw_rows,
     known,
     near_range,
     new_figure,
     save_picture,
     set_title,
+    shorten,
     style_of,
 )
 from contextual_bert.evaluation.learning import LearningCurve
@@ -59,6 +61,7 @@ def plot_learning_curves(
     if not curves:
         raise ConfigurationError("No learning curve to draw. Give the curve of at least one run.")
     names = list(dict.fromkeys(curve.name for curve in curves))
+    baselines = () if all(name in baselines for name in names) else baselines
     figure = new_figure(10.5, 4.8)
     whole, end = figure.subplots(1, 2)
     for index, name in enumerate(names):
@@ -79,7 +82,7 @@ def plot_learning_curves(
                     markeredgecolor="black",
                     markeredgewidth=0.4,
                     linewidth=0.9,
-                    label=name if panel is whole and number == 0 else None,
+                    label=shorten(name) if panel is whole and number == 0 else None,
                 )
     _enlarge(end, [curve for curve in curves if curve.name not in baselines] or curves, oracle_nats=oracle_nats)
     for panel in (whole, end):
@@ -123,7 +126,7 @@ def plot_gap_to_oracle(against_oracle: Comparison, path: str | Path) -> Path:
                 f"{gap.value:+.3f}", (gap.value, height), (0, 5), textcoords="offset points", ha="center", fontsize=8
             )
     panel.axvline(0, color=GREEN, linestyle="--", linewidth=1.5, zorder=0)
-    panel.set_yticks(range(len(rows)), [row.label for row in rows])
+    panel.set_yticks(range(len(rows)), [shorten(row.label) for row in rows])
     panel.set_ylim(len(rows) - 0.5, -0.8)
     panel.set_xlim(min(0.0, panel.get_xlim()[0]), None)
     panel.set_xlabel("cross-entropy above the oracle (nats), lower is better")
@@ -151,7 +154,8 @@ def plot_cost_against_quality(comparison: Comparison, path: str | Path, *, cost:
     for row, value in shown:
         mean = row.metrics[CROSS_ENTROPY]
         error, is_near = known(mean.standard_error), mean.mean <= highest
-        name, height = (row.label, mean.mean) if is_near else (f"{row.label}: {mean.mean:.3f}", highest)
+        label = shorten(row.label)
+        name, height = (label, mean.mean) if is_near else (f"{label}: {mean.mean:.3f}", highest)
         style, colour = "o" if is_near else "^", ROLE_COLOURS[row.role]
         panel.errorbar([value], [height], yerr=[[error], [error]], fmt=style, color=colour, capsize=3, markersize=6)
         points.append((name, value, height))
@@ -163,7 +167,7 @@ def plot_cost_against_quality(comparison: Comparison, path: str | Path, *, cost:
         panel.set_xscale("log")
         panel.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         panel.xaxis.set_minor_formatter(NullFormatter())
-    panel.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     panel.margins(0.12)
     panel.set_xlabel(f"{_COST_LABELS[cost]}{', logarithmic' if panel.get_xscale() == 'log' else ''}, lower is better")
     panel.set_ylabel("cross-entropy (nats), lower is better")
@@ -191,7 +195,7 @@ def plot_reliability_by_method(reports: Mapping[str, Report], path: str | Path) 
     for panel, (name, report) in zip(panels.flat, reports.items(), strict=False):
         draw_reliability(panel, report)
         tops.append(panel.get_ylim()[1])
-        panel.set_title(f"{name}\nECE {report.metrics[CALIBRATION_ERROR].value:.4f}", fontsize=9)
+        panel.set_title(f"{broken(name)}\nECE {report.metrics[CALIBRATION_ERROR].value:.4f}", fontsize=9)
     panels.flat[0].set_ylim(0, max(tops))
     panels.flat[0].set_xlim(0, max(report.calibration.bins[-1].high for report in reports.values()))
     for number, panel in enumerate(panels.flat):

@@ -127,10 +127,14 @@ def plural(name: str) -> str:
     """Several of what a column is named after.
 
     Example:
-        >>> plural("customer"), plural("address")
-        ('customers', 'addresses')
+        >>> plural("customer"), plural("address"), plural("company"), plural("users")
+        ('customers', 'addresses', 'companies', 'users')
     """
-    return f"{name}es" if name.endswith(("s", "x", "ch", "sh")) else f"{name}s"
+    if name.endswith("y") and name[-2:-1] not in "aeiou":
+        return f"{name[:-1]}ies"
+    if name.endswith("s") and not name.endswith("ss"):
+        return name
+    return f"{name}es" if name.endswith(("ss", "x", "ch", "sh")) else f"{name}s"
 
 
 def interval_cell(interval: Interval, metric: Metric, *, is_signed: bool = False) -> str:
@@ -211,4 +215,5 @@ def metric_notes(
 
 
 def _escape(cell: str) -> str:
-    return cell.replace("|", "\\|").replace("\n", " ")
+    # A value such as <unk> would be taken for HTML.
+    return cell.replace("|", "\\|").replace("<", "\\<").replace("\n", " ")

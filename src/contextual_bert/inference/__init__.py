@@ -3,7 +3,7 @@
 from contextual_bert.inference.answers import Answer, Candidate, Slot
 from contextual_bert.inference.catalogue import Attribute, Catalogue
 from contextual_bert.inference.constraints import CONSTRAINTS
-from contextual_bert.inference.encode import bin_names, encode_sets, placed, segment_labels, set_index
+from contextual_bert.inference.encode import bin_names, edge_names, encode_sets, placed, segment_labels, set_index
 from contextual_bert.inference.explaining import (
     Counterfactual,
     Explanation,
@@ -85,6 +85,7 @@ __all__ = [
     "complete_table",
     "complete_table_on_ray",
     "constraint",
+    "edge_names",
     "encode_sets",
     "encode_texts",
     "explain",

@@ -3,6 +3,7 @@
 It knows ids, names and columns; which item may be proposed is for `constraints.py` to say. Not in the paper.
 """
 
+import math
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -112,6 +113,8 @@ class Catalogue:
         has_row = self.is_known[len(vocabulary.reserved) :].tolist()
         self.lacking = tuple(name for name, has in zip(vocabulary.values, has_row, strict=True) if not has)
         self.strangers: tuple[str, ...] = tuple(names.filter(pc.invert(known)).to_pylist())
+        self._strangers = table.filter(pc.invert(known))
+        self._row_of_stranger = {name: row for row, name in enumerate(self.strangers)}
         self._in_stock = stock(self.table, self.is_known, file=file)
         self._attributes: dict[str, Attribute] = {}
         self._lock = threading.Lock()
@@ -154,10 +157,12 @@ class Catalogue:
             UnknownNameError: there is none of this name.
             SchemaError: its cells are no values and no lists of values.
         """
+        if name not in self.table.column_names:
+            known = did_you_mean(name, self.table.column_names)
+            raise UnknownNameError(f"The catalogue has no attribute {name!r}. {known}")
+        if name == STOCK:  # which changes
+            return _attribute(pa.chunked_array([pa.array(self._in_stock, mask=~self.is_known)]), name)
         if name not in self._attributes:
-            if name not in self.table.column_names:
-                known = did_you_mean(name, self.table.column_names)
-                raise UnknownNameError(f"The catalogue has no attribute {name!r}. {known}")
             self._attributes[name] = _attribute(self.table.column(name), name)
         return self._attributes[name]
 
@@ -174,6 +179,21 @@ class Catalogue:
         groups = np.full(len(self.vocabulary), NO_GROUP, dtype=np.int64)
         groups[attribute.owners] = attribute.codes
         return groups
+
+    def group_of_stranger(self, item: str, name: str) -> int:
+        """The group of an item that the model does not know, as ``groups`` numbers them; NO_GROUP where it has none."""
+        value = self._cell_of_stranger(item, name)
+        number = pc.index(self.attribute(name).values, canonical(value)).as_py() if value is not None else -1
+        return number if number >= 0 else NO_GROUP
+
+    def price_of_stranger(self, item: str) -> float:
+        """The price of an item that the model does not know, NaN where the catalogue does not say it."""
+        price = self._cell_of_stranger(item, PRICE)
+        return math.nan if price is None else float(price)
+
+    def _cell_of_stranger(self, item: str, name: str) -> Any:
+        row = self._row_of_stranger.get(item)
+        return None if row is None else self._strangers.column(name)[row].as_py()
 
     def record(self, item: str) -> dict[str, Any]:
         """The row of an item, for a page that shows it; empty where the catalogue lacks it."""

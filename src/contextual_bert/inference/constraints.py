@@ -81,11 +81,13 @@ def at_most_one_per(asked: Asked, value: Attributes) -> NDArray[np.bool_]:
     An item of unknown category is not proposed; in the set it counts for no category.
     """
     permitted = np.tile(asked.everything, (len(asked.chosen), 1))
-    for attribute in value:
-        groups = asked.needed_catalogue("at_most_one_per").groups(attribute)
+    for attribute in dict.fromkeys(value):
+        catalogue = asked.needed_catalogue("at_most_one_per")
+        groups = catalogue.groups(attribute)
         # One more column for items without a group, which is taken from the start.
         is_taken = np.zeros((len(asked.chosen), groups.max() + 2), dtype=np.bool_)
         is_taken[:, groups[asked.visible]] = True
+        is_taken[:, [catalogue.group_of_stranger(item, attribute) for item in asked.strangers]] = True
         np.put_along_axis(is_taken, groups[asked.chosen], True, axis=1)
         is_taken[:, NO_GROUP] = True
         permitted &= ~is_taken[:, groups]
@@ -110,7 +112,11 @@ def budget(asked: Asked, value: Price, *, budget_includes_visible: Flag = False)
 
 def _price_of_visible(asked: Asked, prices: NDArray[np.float64]) -> float:
     visible = {name: asked.vocabulary.id_of(name) for name in asked.items if name != "[MASK]"}
-    price = {name: np.nan if index is None else float(prices[index]) for name, index in visible.items()}
+    catalogue = asked.needed_catalogue("budget")
+    price = {
+        name: catalogue.price_of_stranger(name) if index is None else float(prices[index])
+        for name, index in visible.items()
+    }
     unpriced = [name for name in price if np.isnan(price[name])]
     if unpriced:
         raise DataError(

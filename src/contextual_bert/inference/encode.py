@@ -65,8 +65,23 @@ def value_names(feature: Feature, values: Tensor) -> NDArray[np.str_] | list[lis
     return np.where(ids[:, -1] > 0, "(missing)", "given")
 
 
+def edge_names(edges: tuple[float, ...]) -> list[str]:
+    """The edges as text, of as many digits as their whole part has and as tell them apart, six at least.
+
+    Example:
+        >>> edge_names((20, 29.333333333333332)), edge_names((20240101, 20240115))
+        (['20', '29.3333'], ['20240101', '20240115'])
+    """
+    least = max((len(f"{abs(edge):.0f}") for edge in edges), default=0)
+    for digits in range(min(max(least, 6), 15), 18):
+        texts = [f"{edge:.{digits}g}" for edge in edges]
+        if len({*texts}) == len(edges):
+            return texts
+    return [repr(edge) for edge in edges]
+
+
 def bin_names(edges: tuple[float, ...]) -> list[str]:
     """Names of the bins between these edges: "below 20", "20 to 30", "30 and above"."""
-    texts = [f"{edge:g}" for edge in edges]
+    texts = edge_names(edges)
     middle = [f"{low} to below {high}" for low, high in pairwise(texts)]
     return [f"below {texts[0]}", *middle, f"{texts[-1]} and above"] if texts else ["any"]

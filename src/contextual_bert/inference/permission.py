@@ -59,6 +59,11 @@ class Asked:
         """Ids of the items in the set, without those that the model does not know."""
         return self._ids(self.items)
 
+    @cached_property
+    def strangers(self) -> list[str]:
+        """The items in the set that the model does not know."""
+        return [name for name in self.items if self.vocabulary.id_of(name) is None]
+
     @property
     def everything(self) -> NDArray[np.bool_]:
         """(vocabulary,) of True."""

@@ -110,6 +110,8 @@ def score(
         for number, rows_of_process in enumerate(gathered):
             results[process_of == number] = rows_of_process
     is_known = ~np.isin(results[:, 0], reserved)
+    # Of a text's special tokens, which were not asked for, those that stand for a word are unknown answers, too.
+    num_left_out = 0 if tokenizer is None else int((dataset.item_ids == tokenizer.unk_token_id).sum())
     scores = Scores(
         example_id=dataset.example_ids[positions.set_index].numpy()[is_known],
         position=positions.positions.numpy()[is_known],
@@ -118,7 +120,7 @@ def score(
         num_tied=results[is_known, 3].astype(np.int64),
         confidence=results[is_known, 4],
     )
-    return ScoredSet(scores.sorted(), int((~is_known).sum()))
+    return ScoredSet(scores.sorted(), num_left_out + int((~is_known).sum()))
 
 
 def to_device(inputs: Mapping[str, Tensor | Mapping[str, Tensor]], device: torch.device) -> dict[str, Any]:

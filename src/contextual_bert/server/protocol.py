@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema, create_model
 
 from contextual_bert.context import Categorical, ContextSchema, Feature, MultiCategorical, Numerical
-from contextual_bert.inference import query_model
+from contextual_bert.inference import edge_names, query_model
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Version
 
@@ -48,7 +48,8 @@ def feature_schema(feature: Feature) -> dict[str, Any]:
         kinds = [{"type": "number"}, {"type": "string", "pattern": _NUMBER_TEXT}, {"type": "null"}]
         about = "A number."
         if edges := feature.edges:
-            about = f"A number; bins begin at {edges[0]:g} and end at {edges[-1]:g}, what lies beyond falls into the "
+            names = edge_names(edges)
+            about = f"A number; bins begin at {names[0]} and end at {names[-1]}, what lies beyond falls into the "
             about += "first or the last."
         return {"anyOf": kinds, "examples": [*edges[:1], *edges[-1:]], "description": f"{about} null: missing."}
     vector = {"type": "array", "items": {"type": "number"}, "minItems": feature.size, "maxItems": feature.size}

@@ -17,7 +17,7 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from contextual_bert import TextPipeline
 from contextual_bert.benchmark import TextPreparation, evaluate_run, load_run, prepare_texts, run, study
-from contextual_bert.benchmark.card import about
+from contextual_bert.benchmark.card import about, write_card
 from contextual_bert.benchmark.checks import TEXT_BASELINES
 from contextual_bert.benchmark.run_files import last_checkpoint, load_labels, trainer_state
 from contextual_bert.benchmark.text_work import TextWork
@@ -469,6 +469,19 @@ def test_the_card_says_how_to_use_it(finished: dict[str, Path]) -> None:
     assert "items" not in labels
     assert "sample_texts(model, processor, context={...})" in masked
     assert "- text" in masked
+
+
+def test_the_card_of_a_run_from_scratch_claims_no_weights_of_the_checkpoint(
+    prepared: dict[str, TextPreparation], tmp_path: Path
+) -> None:
+    base = prepared["classification"].recipe
+    assert base.texts is not None
+    for is_from_scratch in (False, True):
+        recipe = replace(base, conditioning="none", texts=replace(base.texts, is_from_scratch=is_from_scratch))
+        write_card(tmp_path, recipe, {}, ())
+        card = (tmp_path / "README.md").read_text(encoding="utf-8")
+        assert ("It started from" in card, "It starts from" in card) == (not is_from_scratch,) * 2
+        assert ("its weights were drawn anew" in card) == is_from_scratch
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,16 @@ def test_a_falling_line_is_falling_and_a_plateau_is_flat():
     assert str(none) == "flat (-0.0000 nats an epoch)"
 
 
+def test_what_rose_in_the_last_step_is_not_still_falling():
+    few = [curve([1.10, 1.01, 1.04], seed=0), curve([1.12, 1.00, 1.03], seed=1)]
+    (found,) = measure_convergence(few)
+    assert found.slope_nats_per_epoch == pytest.approx(-0.0375)
+    assert not found.is_still_falling
+    assert str(found) == "fallen, and risen in the last step (-0.0375 nats an epoch)"
+    (falling,) = measure_convergence([curve([1.10, 1.05, 1.04])])
+    assert falling.is_still_falling
+
+
 def test_overfitting_is_not_called_flat():
     assert str(Convergence("none", 0.02, 3)) == "rising (+0.0200 nats an epoch)"
 

@@ -125,3 +125,27 @@ def test_one_customer_can_be_drawn(tmp_path):
     assert plot_reliability(lonely, tmp_path / "plot.png").stat().st_size > 1000
     alone = measure_importances(SCORES, {"age": [WORSE]}, together=[WORSE], clusters=["ann"] * 120, settings=SETTINGS)
     assert plot_importance(alone, tmp_path / "alone.png").stat().st_size > 1000
+
+
+def test_a_name_may_hold_what_mathematics_is_written_with(drawn, tmp_path):
+    bands = np.array(["$0_$25k", "$25k_$50k", "$50%-$99", "$"])[np.arange(120) % 4]
+    report = evaluate_scores(SCORES, segments={"income": bands}, settings=SETTINGS, num_items=50)
+    plot_segments(report, tmp_path / "segments.png")
+    importances = measure_importances(SCORES, {"$a_$b": [SCORES]}, together=[WORSE], settings=SETTINGS)
+    plot_importance(importances, tmp_path / "importances.png")
+    texts = [label.get_text() for label in drawn[0].axes[0].get_yticklabels()]
+    assert sum(text.startswith(r"income = \$") for text in texts) == 4
+    assert {path.name for path in tmp_path.iterdir()} == {"segments.png", "importances.png"}
+
+
+def test_a_reference_far_off_is_no_line(drawn, tmp_path):
+    far = Scores(**{**SCORES.as_arrays(), "log_probability": 9 * SCORES.log_probability})
+    gains = {"none": 1.0, "concat": 0.9, "film": 0.8}
+    near = {
+        name: {**SCORES.as_arrays(), "log_probability": gain * SCORES.log_probability} for name, gain in gains.items()
+    }
+    runs = [*(Run(name, 0, Scores(**own)) for name, own in near.items()), Run("popularity", 0, far, role="baseline")]
+    compared = compare_runs(runs, reference="popularity", settings=SETTINGS)
+    plot_comparison(compared, tmp_path / "comparison.png")
+    low, high = drawn[0].axes[0].get_xlim()
+    assert high - low < 3

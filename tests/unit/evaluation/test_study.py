@@ -215,6 +215,10 @@ def test_the_html_table_has_the_cells_of_the_markdown_table(study):
     assert "a<br>b" in render_html_table(Table("t", ("x",), (("a\nb",),)))
 
 
+def test_a_value_in_angle_brackets_is_no_markup_in_markdown():
+    assert r"| \<unk> |" in Table("t", ("x",), (("<unk>",),)).to_markdown()
+
+
 def test_a_long_table_is_folded():
     rows = tuple((str(number),) for number in range(1200))
     assert "<summary>Segments: all 1,200 rows</summary>" in render_html_table(Table("Segments", ("n",), rows))

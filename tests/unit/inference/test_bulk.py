@@ -6,9 +6,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from contextual_bert.context import infer_schema
 from contextual_bert.data import read_table, write_table
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
 from contextual_bert.inference import BulkSettings, CompletionPipeline, TableCompleter, complete_table
+from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
 
 
 def queries_of(table: pa.Table, pipeline: CompletionPipeline) -> list[dict[str, Any]]:
@@ -66,6 +68,35 @@ def test_a_row_brings_its_own_constraints(pipeline: CompletionPipeline, table: p
     found = TableCompleter(pipeline, BulkSettings(top_k=len(names)))(rows).to_pylist()
     assert names[3] not in found[0]["candidates"]
     assert names[3] in found[1]["candidates"]
+
+
+def test_a_row_without_a_constraint_of_its_own_keeps_those_for_all(
+    pipeline: CompletionPipeline, table: pa.Table, names: list[str]
+) -> None:
+    rows = table.slice(0, 2).append_column("deny", pa.array([None, [names[3]]], pa.list_(pa.string())))
+    rows = rows.append_column("allow", pa.array([None, [names[2], names[3], names[4]]], pa.list_(pa.string())))
+    everywhere = {"deny": [names[4]], "allow": [names[3], names[4]]}
+    found = TableCompleter(pipeline, BulkSettings(constraints=everywhere))(rows).to_pylist()
+    assert [row["candidates"] for row in found] == [[names[3]], [names[2]], [names[2]]]
+
+
+def test_rows_are_whose_they_are_in_any_order(pipeline: CompletionPipeline, table: pa.Table) -> None:
+    numbers = [7, 3, 3, 9]
+    rows = table.slice(0, 4).append_column("row", pa.array(numbers))
+    found = TableCompleter(pipeline, BulkSettings(keep=["who"], top_k=1))(rows)
+    who = dict(zip(["customer 0", "customer 1", "customer 2", "customer 3"], numbers, strict=True))
+    assert [who[each["who"]] for each in found.to_pylist()] == found["row"].to_pylist() == [7, 3, 3, 3, 9]
+
+
+def test_the_columns_that_are_read_are_those_of_the_table(tmp_path: Path) -> None:
+    rows = pa.table({"items": [["coat", "hat"]] * 4, "day": ["2016-03-05", "2016-04-06"] * 2, "who": list("abcd")})
+    schema = infer_schema(rows, exclude=("items", "who")).schema
+    assert set(schema.columns) == {"day"} != set(schema.names)
+    processor = ContextualBertProcessor.from_items(["coat", "hat", "bag"], schema)
+    sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+    config = ContextualBertConfig.from_schema(schema, conditioning="global_state", vocab_size=6, **sizes)
+    complete = TableCompleter(CompletionPipeline(ContextualBertForMaskedLM(config), processor), BulkSettings())
+    assert complete(rows.select(complete.reads(rows))) == complete(rows)
 
 
 def test_nothing_permitted_is_an_empty_list_with_a_reason(

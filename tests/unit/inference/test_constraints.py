@@ -361,3 +361,36 @@ def test_proposals_are_those_of_brute_force(
         assert found == {item: pytest.approx(probability[item] / mass, rel=1e-3, abs=1e-9) for item in items}
         assert (slot["reason"] is None) == bool(items)
         assert sum(slot["removed"].values()) == len(ITEMS) - len(items)
+
+
+def test_what_the_shop_knows_of_an_item_that_the_model_does_not_counts() -> None:
+    arrival = {"id": "cap", "category": "hat", "price": 60.0, "materials": None, "in_stock": True}
+    table, items = pa.Table.from_pylist([*SHOP, arrival]), PIPELINE.processor.items
+    pipeline = CompletionPipeline(PIPELINE.model, PIPELINE.processor, catalogue=Catalogue(table, items))
+    query: dict[str, Any] = {"items": ["cap", "[MASK]"], "at_most_one_per": "category"}
+    one_hat = {each["item"] for each in answered(query, pipeline)["slots"][0]["candidates"]}
+    assert one_hat == {"parka", "trench", "tote", "clutch", "boots"}
+    query = {"items": ["cap", "[MASK]"], "budget": 95, "budget_includes_visible": True}
+    cheap = {each["item"] for each in answered(query, pipeline)["slots"][0]["candidates"]}
+    assert cheap == {"beret", "tote"}
+    assert answered({**query, "items": ["kilt", "[MASK]"], "budget_includes_visible": False}, pipeline)["slots"]
+    with pytest.raises(DataError, match="the price of kilt is unknown"):
+        answered({**query, "items": ["kilt", "[MASK]"]}, pipeline)
+
+
+def test_a_condition_on_the_stock_is_on_the_stock_of_now() -> None:
+    pipeline = made()
+    assert pipeline.catalogue is not None
+    pipeline.catalogue.set_stock(["parka", "tote"], False)
+    for query in ({"in_stock": True}, {"where": {"in_stock": True}}):
+        found = {each["item"] for each in answered({"items": ["[MASK]"], **query}, pipeline)["slots"][0]["candidates"]}
+        assert found == {"trench", "stetson", "clutch", "boots"}
+
+
+def test_an_attribute_named_often_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    groups = Catalogue.groups
+    monkeypatch.setattr(Catalogue, "groups", lambda self, name: looked.append(name) or groups(self, name))
+    answered({"items": ["[MASK]"], "at_most_one_per": ["category"] * 1000})
+    assert set(looked) == {"category"}
+    assert len(looked) < 5

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
@@ -10,8 +11,15 @@ from contextual_bert.baselines import BagOfItems
 from contextual_bert.context import Categorical, ContextSchema
 from contextual_bert.data import SetDataset
 from contextual_bert.errors import DataError
-from contextual_bert.inference import score
-from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, masked_lm
+from contextual_bert.inference import encode_texts, score
+from contextual_bert.models import (
+    ContextFeatureExtractor,
+    ContextualBertConfig,
+    ContextualBertForMaskedLM,
+    ContextualBertProcessor,
+    masked_lm,
+)
+from contextual_bert.testing import miniature_text_processor
 
 NUM_ITEMS = 40
 SCHEMA = ContextSchema(features=(Categorical(name="gender", values=("female", "male")),))
@@ -154,3 +162,19 @@ def test_no_set() -> None:
     empty = SetDataset([], [0], context={}, example_ids=[])
     with pytest.raises(DataError, match="no set to score"):
         score(model_for("none"), empty)
+
+
+def without_context(processor: ContextualBertProcessor) -> ContextualBertProcessor:
+    return ContextualBertProcessor(ContextFeatureExtractor(), processor.tokenizer)
+
+
+def test_words_that_the_tokenizer_does_not_know_are_counted() -> None:
+    processor = miniature_text_processor()
+    table = pa.table({"text": ["word1 pizza word2", "word3 pasta pizza"]})
+    own = encode_texts(table, without_context(processor), text="text").dataset
+    sets = SetDataset(own.token_ids, own.offsets, context={}, example_ids=np.arange(2))
+    sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+    config = ContextualBertConfig(vocab_size=23, has_position_embeddings=True, **sizes)
+    model = ContextualBertForMaskedLM(config).eval()
+    found = score(model, sets, batch_size=4, tokenizer=processor.tokenizer)
+    assert (len(found.scores), found.num_unknown_targets) == (3, 3)

@@ -182,3 +182,10 @@ def test_settings_that_cannot_work(
 def test_ways_to_draw_that_cannot_work(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         TextSampling(**settings)
+
+
+def test_a_word_that_the_tokenizer_does_not_know_stays_a_word(
+    model: ContextualBertForMaskedLM, processor: ContextualBertProcessor
+) -> None:
+    (found,) = sample_texts(model, processor, prompt="word1 pizza [MASK] word2", num_samples=1)
+    assert found.split()[:2] + found.split()[3:] == ["word1", "[UNK]", "word2"]

@@ -20,6 +20,7 @@ from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.queries import read_request
 
 ROW = "row"
+NEVER = ("deny", "owned")  # lists of what is not proposed
 COLUMNS = pa.schema(
     [
         (ROW, pa.int64()),
@@ -41,7 +42,8 @@ class BulkSettings:
         items: column of sets: lists, or text with a separator; a set without [MASK] gets one more item.
         separator: what stands between the items of a text.
         keep: columns that go into the output beside the proposals: the customer, for instance.
-        constraints: for all rows, as a query has them; a column with the name of a constraint holds it for its row.
+        constraints: for all rows, as a query has them; a column with the name of a constraint holds that of its row,
+            which comes before it, or to it where it says what is never proposed (``deny``, ``owned``).
         top_k: proposals a blank.
         batch_size: sets a forward pass.
 
@@ -96,8 +98,8 @@ class TableCompleter:
     def reads(self, table: pa.Table) -> list[str]:
         """The columns of a table that make a difference to its proposals, as they stand in it."""
         schema = self.pipeline.processor.schema
-        features = schema.names if schema is not None else ()
-        read = {ROW, self.settings.items, *self.settings.keep, *constraint_keys(), *features}
+        columns = schema.columns if schema is not None else ()
+        read = {ROW, self.settings.items, *self.settings.keep, *constraint_keys(), *columns}
         return [name for name in table.column_names if name in read]
 
     def __call__(self, table: pa.Table) -> pa.Table:
@@ -113,11 +115,12 @@ class TableCompleter:
         own = table.select(given).to_pylist() if given else [{}] * table.num_rows
         rows = enumerate(zip(sets, own, strict=True))
         requests = [
-            read_request({"items": items, **settings.constraints, **constraints}, row=numbers[index])
+            read_request({"items": items, **combined(settings.constraints, constraints)}, row=numbers[index])
             for index, (items, constraints) in rows
         ]
         context = encode_table(schema, table).tensors if schema is not None else None
         found: dict[str, list[Any]] = {name: [] for name in COLUMNS.names}
+        places: list[int] = []  # of each proposal's row in the table
         for start in range(0, len(requests), settings.batch_size):
             batch = slice(start, start + settings.batch_size)
             encoded = {name: values[batch] for name, values in context.items()} if context is not None else None
@@ -128,20 +131,37 @@ class TableCompleter:
             asked = [request.items for request in requests[batch]]
             guidance = [request.guidance for request in requests[batch]]
             filled = self.pipeline.fill(asked, encoded, permitted, top_k=settings.top_k, guidance=guidance)
-            for number, slots in zip(numbers[batch], filled, strict=True):
+            for place, slots in enumerate(filled, start):
                 for slot in slots:
-                    found[ROW].append(number)
+                    places.append(place)
+                    found[ROW].append(numbers[place])
                     found["candidates"].append([candidate["item"] for candidate in slot["candidates"]])
                     found["probabilities"].append([candidate["probability"] for candidate in slot["candidates"]])
                     for name in ("position", "num_permitted", "excluded_probability", "reason"):
                         found[name].append(slot[name])
         completed = pa.table(found, schema=COLUMNS)
-        if not settings.keep:
-            return completed
-        places = np.searchsorted(np.array(numbers), np.array(found[ROW], dtype=np.int64))
         for name in reversed(settings.keep):
-            completed = completed.add_column(0, table.schema.field(name), table.column(name).take(pa.array(places)))
+            completed = completed.add_column(
+                0, table.schema.field(name), table.column(name).take(pa.array(places, pa.int64()))
+            )
         return completed
+
+
+def combined(everywhere: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """The constraints of a row: its own before those for all rows; where it has none, and of what is never proposed
+    both.
+
+    Example:
+        >>> combined({"deny": ["fur"], "max_price": 80}, {"deny": ["silk"], "max_price": None})
+        {'deny': ['fur', 'silk'], 'max_price': 80}
+    """
+    found = dict(everywhere)
+    for name, value in own.items():
+        if value is None:
+            continue
+        is_added = name in NEVER and name in found and isinstance(value, list)
+        found[name] = [*found[name], *value] if is_added else value
+    return found
 
 
 def item_lists(table: pa.Table, name: str, separator: str) -> pa.LargeListArray:

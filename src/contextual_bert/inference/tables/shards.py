@@ -235,8 +235,10 @@ def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
 
 def manifest_text(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSettings, shard_size: int) -> str:
     """What makes two folders of completions the same, as JSON."""
-    catalogue = table_digest(pipeline.catalogue.table) if pipeline.catalogue is not None else None
-    content = {"table": table_digest(table), "model": model_digest(pipeline), "catalogue": catalogue}
+    shop = pipeline.catalogue
+    catalogue = table_digest(shop.table) if shop is not None else None
+    stock = hashlib.sha256(shop.in_stock.tobytes()).hexdigest() if shop is not None else None
+    content = {"table": table_digest(table), "model": model_digest(pipeline), "catalogue": catalogue, "stock": stock}
     manifest = {"format": FORMAT, **content, "settings": asdict(settings), "shard_size": shard_size}
     return json.dumps(manifest, indent=1, default=list) + "\n"
 

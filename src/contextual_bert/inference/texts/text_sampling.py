@@ -77,7 +77,8 @@ def sample_texts(
         model: for text.
         processor: its own.
         context: one record; None: nothing is known.
-        prompt: a text with [MASK] where a token is free, the rest stays; or a number of tokens, all of them free.
+        prompt: a text with [MASK] where a token is free, the rest stays, a word that the tokenizer does not know as
+            [UNK]; or a number of tokens, all of them free.
         num_samples: texts, each a chain of its own.
         sampling: how they are drawn; None: ``TextSampling()``.
         seed: of the draws: the same seed, the same texts.
@@ -125,7 +126,7 @@ def sample_texts(
             ids[chains, places] = tokenizer.mask_token_id
             probabilities = conditional(ids, places)
             ids[chains, places] = torch.multinomial(probabilities, 1, generator=generator).squeeze(1)
-    return tokenizer.batch_decode(ids, skip_special_tokens=True)
+    return tokenizer.batch_decode(ids[:, 1:-1])  # without [CLS] and [SEP]; what the prompt says stays, also as [UNK]
 
 
 def _conditional(
