@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contextual_bert.arrow_types import is_list, is_text
+from contextual_bert.arrow_types import is_list, is_single, is_text
 from contextual_bert.context.features import (
     CATEGORICAL_UNKNOWN,
     MISSING,
@@ -25,9 +25,10 @@ from contextual_bert.context.features import (
     Numerical,
     Vector,
 )
-from contextual_bert.context.vocabulary import NULL, UNKNOWN, canonical_array, require_finite
+from contextual_bert.context.vocabulary import NULL, UNKNOWN, canonical_array, require_finite, to_doubles
 from contextual_bert.errors import DataError, SchemaError
 
+MISSING_MARKS = ("NaN", "nan", "NA", "N/A", "null", "NULL", "None")  # how tools write a missing number or date
 _NUMBER_FIX = "Allowed: a finite number; leave it empty if it is missing."
 
 
@@ -55,7 +56,10 @@ def encode_column(feature: Feature, array: pa.Array, *, file: str | None = None)
 
 
 def to_numbers(array: pa.Array, *, file: str | None = None, column: str | None = None) -> np.ndarray:
-    """A column of numbers, or of text that spells numbers, as float64: NaN where missing, infinity is an error."""
+    """A column of numbers, or of text that spells numbers, as float64: NaN where missing, infinity is an error.
+
+    A decimal and a short float become the float64 of the same spelling, so that 0.2 is 0.2 whatever held it.
+    """
     kind = array.type
     if pa.types.is_dictionary(kind):
         array = array.dictionary_decode()
@@ -69,18 +73,18 @@ def to_numbers(array: pa.Array, *, file: str | None = None, column: str | None =
             f"column {column!r} has the type {kind}, but its feature is numerical. Give the column numbers, "
             "or infer the schema from this table anew."
         )
-    if not pa.types.is_floating(array.type):
-        array = array.cast(pa.float64(), safe=False)
+    array = to_doubles(array)
     require_finite(array, file=file, column=column)
-    numbers = array.to_numpy(zero_copy_only=False)  # nulls become NaN
-    return numbers.astype(np.float64, copy=False)
+    return array.to_numpy(zero_copy_only=False)  # nulls become NaN
 
 
 def flatten_lists(array: pa.Array, *, separator: str | None, column: str) -> tuple[pa.Array, np.ndarray]:
     """The elements of a column of lists, and how many each row has (0 for null); text is split by the separator."""
     kind = array.type
-    if separator is not None and is_text(kind):
-        array = pc.if_else(pc.equal(array, ""), pa.scalar(None, kind), array)
+    if separator is not None and (is_single(kind) or pa.types.is_dictionary(kind)):
+        # Cells without a separator in any of them may have come as numbers.
+        array = array if is_text(kind) else canonical_array(array, column=column)
+        array = pc.if_else(pc.equal(array, ""), pa.scalar(None, array.type), array)
         lists = pc.split_pattern(array, separator)
         elements = pc.utf8_trim_whitespace(lists.flatten())
         return elements, _lengths(lists)
@@ -202,7 +206,8 @@ def _missing_and_unknown(
 
 def _parse_numbers(array: pa.Array, file: str | None, column: str | None) -> pa.Array:
     array = pc.utf8_trim_whitespace(array)
-    array = pc.if_else(pc.equal(array, ""), pa.scalar(None, array.type), array)
+    is_missing = pc.is_in(array, value_set=pa.array(["", *MISSING_MARKS], array.type))
+    array = pc.if_else(is_missing, pa.scalar(None, array.type), array)
     try:
         numbers = array.cast(pa.float64())
         faulty = pc.fill_null(pc.is_nan(numbers), False)

@@ -78,7 +78,8 @@ def encode_table(schema: ContextSchema, table: pa.Table, *, file: str | None = N
         table: raw values.
         file: where the table comes from, for messages.
 
-    Null, NaN in a column of floats, and blank text are missing; infinity is an error that names row and column.
+    Null, NaN in a column of floats, blank text, and "NA" and its like where a number or date is wanted are missing;
+    infinity is an error that names row and column.
     """
     absent = [column for column in schema.columns if column not in table.column_names]
     if absent:
@@ -109,7 +110,7 @@ def encode_records(schema: ContextSchema, records: Sequence[Mapping[str, object]
         schema: what the context consists of.
         records: one mapping a row. An absent key, None and blank text are missing; a key that is neither a feature
             nor a column of the schema is an error. A part of a date is given by its column ("date") or its own name
-            ("date_month"). A person writes records, so NaN is an error here.
+            ("date_month"). A person writes records, so NaN is an error here; NaT, a date that is none, is missing.
     """
     columns = record_columns(schema, records)
     encoded = {feature.name: encode_column(feature, columns[feature.name]) for feature in schema.features}

@@ -69,7 +69,10 @@ def find(column: str, array: pa.Array, wanted: str | Feature | None, settings: S
     kind = wanted or _kind_of(array)
     if kind is None:
         return Finding(None, f"the type {array.type} has no kind of feature", distinct)
-    finding = _FINDERS[kind](column, array, settings, wanted is not None)
+    if column.strip():
+        finding = _FINDERS[kind](column, array, settings, wanted is not None)
+    else:
+        finding = Finding(None, "has no name: the index of a pandas table?", distinct)
     if wanted is not None and not finding.features:
         raise SchemaError(
             f"column {column!r} cannot be {wanted}, which its override asks for: {finding.reason}. "
@@ -98,7 +101,7 @@ def _kind_of(array: pa.Array) -> str | None:
 
 def _find_categorical(column: str, array: pa.Array, settings: Settings, is_forced: bool) -> Finding:
     strings = canonical_array(array, column=column)
-    num_present = len(strings) - strings.null_count
+    num_present = len(array) - count_missing(strings)
     values, distinct = _frequent_values(strings, settings.min_count, CATEGORICAL_RESERVED)
     reason = None
     if distinct == 1 and num_present == len(array):

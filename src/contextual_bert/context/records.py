@@ -45,12 +45,13 @@ def _column(feature: Feature, records: Sequence[Mapping[str, object]]) -> pa.Arr
     values: list[object] = []
     for row, record in enumerate(records):
         key = feature.name if record.get(feature.name) is not None else feature.column
-        value = record.get(key)
-        if value is None or (isinstance(value, str) and not value.strip()):
+        value = _plain(record.get(key))
+        if value is None:
             values.append(None)
             continue
         try:
-            if isinstance(feature, (Categorical, Numerical)) and feature.part and key != feature.name:
+            # A feature of the same name as its column is the date itself, as it is in a table.
+            if isinstance(feature, (Categorical, Numerical)) and feature.part and key == feature.column:
                 value = date_part_of(value, feature.part)
             values.append(_checked(feature, value))
         except DataError as error:
@@ -60,6 +61,15 @@ def _column(feature: Feature, records: Sequence[Mapping[str, object]]) -> pa.Arr
     if isinstance(feature, Categorical):
         return pa.array(values, pa.string())
     return pa.array(values, pa.list_(pa.string() if isinstance(feature, MultiCategorical) else pa.float32()))
+
+
+def _plain(value: object) -> object:
+    """None where nothing is said: blank text, and the NaT of pandas and numpy, whose times become Python's."""
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]").item()
+    if isinstance(value, str) and not value.strip():
+        return None
+    return None if isinstance(value, datetime.date) and value != value else value  # NaT is unlike itself
 
 
 def _checked(feature: Feature, value: object) -> object:
@@ -80,10 +90,10 @@ def _category(value: object) -> str:
 
 
 def _categories(value: object, separator: str | None) -> list[str | None]:
-    if isinstance(value, str) and separator is not None:
-        return [part.strip() for part in value.split(separator)]
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
+    if isinstance(value, _Single) and separator is not None:
+        return [part.strip() for part in _category(value).split(separator)]
+    if isinstance(value, np.ndarray) and value.ndim:
+        value = list(value)  # tolist() widens short floats and makes times numbers
     if isinstance(value, (set, frozenset)):
         value = sorted(value, key=str)
     if not isinstance(value, (list, tuple)):
@@ -91,14 +101,14 @@ def _categories(value: object, separator: str | None) -> list[str | None]:
             f"{value!r:.80} is a {type(value).__name__}, not a list",
             fix='Give a list of values such as ["a", "b"]; [] says that it is known to be empty.',
         )
-    return [None if element is None else _category(element) for element in value]
+    return [None if element is None else _category(element) for element in map(_plain, value)]
 
 
 def _number(value: object) -> float:
     try:
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, (str, int, float, Decimal, np.generic)):
             raise TypeError
-        number = float(value)
+        number = float(str(value) if isinstance(value, np.floating) else value)  # 0.2 in 32 bits is 0.2
     except (TypeError, ValueError, OverflowError):
         raise DataError(
             f"{value!r:.80} is a {type(value).__name__}, not a number",

@@ -117,6 +117,8 @@ def canonical(value: object) -> str:
     if isinstance(value, np.floating) and value.dtype.itemsize < np.dtype(np.float64).itemsize:
         # The shortest spelling in its own precision: 0.1, not 0.10000000149011612.
         value = float(str(value))
+    elif isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]").item()  # of nanoseconds it would be a whole number
     elif isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool):
@@ -128,6 +130,8 @@ def canonical(value: object) -> str:
             raise DataError(f"{value} is not a value", fix="Give a finite number, or leave the value out.")
         return str(int(value)) if value == int(value) else repr(float(value))
     if isinstance(value, datetime.datetime):
+        if value != value:
+            raise DataError(f"{value} is not a value", fix="Give a date, or leave the value out.")  # pandas' NaT
         is_date = value.time() == datetime.time() and value.tzinfo is None
         return value.date().isoformat() if is_date else value.isoformat()
     if isinstance(value, datetime.date):
@@ -178,9 +182,19 @@ def canonical_array(
         )
     encoded = array.dictionary_encode()
     distinct = encoded.dictionary
-    if pa.types.is_floating(kind) and kind != pa.float64():
-        distinct = distinct.cast(pa.float32()).cast(pa.string()).cast(pa.float64())
+    if pa.types.is_floating(kind):
+        distinct = to_doubles(distinct)
     return pc.take(pa.array([canonical(value) for value in distinct.to_pylist()], pa.string()), encoded.indices)
+
+
+def to_doubles(array: pa.Array) -> pa.Array:
+    """A column of numbers as `pa.float64()`: short floats and decimals as the numbers that are spelt like them."""
+    kind = array.type
+    if pa.types.is_decimal(kind):  # arrow's own cast is off by one unit in the last place here and there
+        array = array.cast(pa.string())
+    elif pa.types.is_floating(kind) and kind != pa.float64():
+        array = array.cast(pa.float32()).cast(pa.string())  # 0.1, not 0.10000000149011612
+    return array.cast(pa.float64(), safe=False)
 
 
 def require_finite(array: pa.Array, *, file: str | None, column: str | None) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list, is_text
 from contextual_bert.context.vocabulary import canonical_array
-from contextual_bert.data.ragged import places_of
+from contextual_bert.data.ragged import offsets_of, places_of
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
 
 __all__ = ["Flat", "check_separator", "checked_column", "flatten_items"]
@@ -36,6 +36,11 @@ class Flat:
         """The items under a mask."""
         return Flat(self.codes[keep], self.rows[keep], self.places[keep], self.names)
 
+    def lists(self, num_rows: int) -> pa.LargeListArray:
+        """The items of each row as a list of their names."""
+        offsets = offsets_of(np.bincount(self.rows, minlength=num_rows))
+        return pa.LargeListArray.from_arrays(pa.array(offsets), self.names.take(pa.array(self.codes)))
+
 
 def checked_column(table: pa.Table, name: str, *, file: str | None = None, complete: bool = False) -> pa.ChunkedArray:
     """A column by its name; with `complete`, no cell of it may be missing."""
@@ -58,10 +63,16 @@ def checked_column(table: pa.Table, name: str, *, file: str | None = None, compl
 
 
 def flatten_items(column: pa.ChunkedArray, *, items: str, separator: str, file: str | None) -> Flat:
-    """The items of a column of lists, or of strings with a separator between the items."""
+    """The items of a column of lists, or of strings with a separator between the items.
+
+    Whole numbers and dates are such strings too: a CSV file whose sets all have one item comes with them.
+    """
     kind = column.type
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
+        kind = column.type
+    if _is_one_item_a_row(column):
+        column = pa.chunked_array([canonical_array(column, file=file, column=items)])
         kind = column.type
     has_text = is_text(kind)
     if pa.types.is_null(kind):
@@ -158,6 +169,13 @@ def check_separator(column: pa.ChunkedArray, *, items: str, separator: str, file
 def _num_with(column: pa.ChunkedArray, text: str) -> int:
     """How many cells hold this text."""
     return pc.sum(pc.match_substring(column, text)).as_py() or 0
+
+
+def _is_one_item_a_row(column: pa.ChunkedArray) -> bool:
+    if pa.types.is_floating(column.type):  # whole numbers, some of them missing, in pandas
+        numbers = column.cast(pa.float64())
+        return pc.all(pc.equal(numbers, pc.floor(numbers))).as_py()
+    return pa.types.is_integer(column.type) or pa.types.is_date(column.type)
 
 
 def _is_item(kind: pa.DataType) -> bool:

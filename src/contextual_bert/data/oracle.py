@@ -12,8 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from contextual_bert.arrow_types import is_list, is_text
+from contextual_bert.context.columns import flatten_lists
+from contextual_bert.data.columns import flatten_items
+from contextual_bert.data.ragged import offsets_of
 from contextual_bert.data.world import StylistWorld
-from contextual_bert.data.world_customers import Customers
+from contextual_bert.data.world_customers import CONTEXT_TYPES, Customers
 from contextual_bert.data.world_preferences import Preferences, log_normalise
 from contextual_bert.data.world_tables import CATEGORIES, Booleans, Floats, Integers
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError, did_you_mean
@@ -87,7 +91,8 @@ class Oracle:
         """Every position of every outfit masked once; arrays in the order of outfits, then positions.
 
         Args:
-            table: columns `items` and the context columns, as `StylistWorld.sample` gives them.
+            table: columns `items` and the context columns, as `StylistWorld.sample` gives them; a list may be text
+                with commas, as in CSV.
             example_ids: one for each row of the table; its row numbers by default.
             block_elements: how many (masked rows x items) numbers are held at once.
             progress: called with (outfits done, outfits in all) after each block.
@@ -232,7 +237,7 @@ class Oracle:
                 fix=f"Its items are {self.world.items[0]!r} to {self.world.items[-1]!r}; "
                 "only `probabilities` takes masked items, one a row.",
             )  # fmt: skip
-        return _Outfits(items, offsets, Customers.from_table(table, self.world.brands))
+        return _Outfits(items, offsets, Customers.from_table(_with_lists(table), self.world.brands))
 
 
 def _item_lists(table: pa.Table) -> tuple[pa.Array, Integers]:
@@ -240,8 +245,21 @@ def _item_lists(table: pa.Table) -> tuple[pa.Array, Integers]:
     if "items" not in table.column_names:
         raise SchemaError(f"The table has no column 'items'. {did_you_mean('items', table.column_names)}")
     column = table.column("items").combine_chunks()
+    if not is_list(column.type):
+        flat = flatten_items(table.column("items"), items="items", separator=",", file=None)
+        column = flat.lists(table.num_rows)
     sizes = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     if (sizes == 0).any():
         row = int(np.flatnonzero(sizes == 0)[0])
         raise DataError("has no items", row=row, column="items", fix="Drop the row: an empty set has nothing to mask.")
     return pc.list_flatten(column).cast(pa.string()), sizes
+
+
+def _with_lists(table: pa.Table) -> pa.Table:
+    """The same table with lists in those columns of the context that have text instead, as from CSV."""
+    for name, kind in CONTEXT_TYPES.items():
+        if is_list(kind) and name in table.column_names and is_text(table[name].type):
+            elements, lengths = flatten_lists(table[name].combine_chunks(), separator=",", column=name)
+            lists = pa.LargeListArray.from_arrays(pa.array(offsets_of(lengths)), elements)
+            table = table.set_column(table.column_names.index(name), name, lists)
+    return table

@@ -17,15 +17,13 @@ import pyarrow.csv as arrow_csv
 import pyarrow.json as arrow_json
 import pyarrow.parquet as parquet
 
-from contextual_bert.arrow_types import without_views
+from contextual_bert.arrow_types import is_list, without_views
+from contextual_bert.context.columns import MISSING_MARKS
 from contextual_bert.data.reviews import REVIEW_SUFFIX, read_reviews
 from contextual_bert.errors import DataError, did_you_mean
 
 __all__ = ["read_table"]
 
-# How tools write a missing number. In a column of text they stay text ("NA" is a country): only an empty cell is
-# missing there.
-_MISSING_NUMBERS = pa.array(["NaN", "nan", "NA", "N/A", "null", "NULL", "None"])
 _INTEGER = r"^-?(0|[1-9][0-9]*)$"
 _FLOAT = r"^-?((0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]+)?|[iI]nf(inity)?)$"
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
@@ -39,6 +37,9 @@ _CSV_TYPES = (
     (_BOOLEAN, pa.bool_()),
 )
 _JSON_BLOCK_BYTES = 16 << 20
+# As what to read again what pyarrow made a time, which it does with every text like one.
+_JSON_TEXTS = {pa.timestamp("s"): pa.string(), pa.list_(pa.timestamp("s")): pa.list_(pa.string())}
+_OFFSET = r"[T ].*[+-].*[1-9]"  # a time zone other than UTC
 
 
 @runtime_checkable
@@ -208,7 +209,8 @@ def _open_quote(file: str, row: int | None) -> DataError:
 
 def _typed(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The column as numbers, dates or truth values if each cell is one; else unchanged."""
-    values = pc.if_else(pc.is_in(column, value_set=_MISSING_NUMBERS), pa.scalar(None, pa.string()), column)
+    # Where one cell is no number these marks stay text: "NA" is a country.
+    values = pc.if_else(pc.is_in(column, value_set=pa.array(MISSING_MARKS)), pa.scalar(None, pa.string()), column)
     if values.null_count == len(values):
         return column
     for pattern, kind in _CSV_TYPES:
@@ -221,17 +223,24 @@ def _typed(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _read_json(path: Path, file: str) -> pa.Table:
+    read = arrow_json.ReadOptions(block_size=_JSON_BLOCK_BYTES)
     try:
-        table = arrow_json.read_json(path, read_options=arrow_json.ReadOptions(block_size=_JSON_BLOCK_BYTES))
+        table = arrow_json.read_json(path, read_options=read)
     except pa.ArrowInvalid as error:
         raise _broken_line(path, file, str(error)) from error
-    for index, field in enumerate(table.schema):
-        # pyarrow reads "2016-03-05" as a time; a column of midnights is a column of dates, as it is in CSV.
-        if (
-            field.type == pa.timestamp("s")
-            and pc.all(pc.equal(pc.floor_temporal(table[index], unit="day"), table[index])).as_py()
-        ):
-            table = table.set_column(index, field.name, table[index].cast(pa.date32()))
+    texts = [(field.name, _JSON_TEXTS[field.type]) for field in table.schema if field.type in _JSON_TEXTS]
+    if not texts:
+        return table
+    parse = arrow_json.ParseOptions(explicit_schema=pa.schema(texts), unexpected_field_behavior="ignore")
+    written = arrow_json.read_json(path, read_options=read, parse_options=parse)
+    for name, kind in texts:
+        column = table[name]
+        # Times are in UTC by now; with a zone they stay text, as in CSV, so that the day is the day as written.
+        if is_list(kind) or pc.any(pc.match_substring_regex(written[name], _OFFSET)).as_py():
+            column = written[name]
+        elif pc.all(pc.equal(pc.floor_temporal(column, unit="day"), column)).as_py():
+            column = column.cast(pa.date32())
+        table = table.set_column(table.column_names.index(name), name, column)
     return table
 
 

@@ -217,18 +217,7 @@ def split_by_time(table: pa.Table, column: str, *, validation: float, test: floa
 def _times(values: pa.ChunkedArray, column: str, file: str | None) -> NDArray[Any]:
     kind = values.type
     if is_text(kind):
-        parsed = pc.strptime(pc.utf8_slice_codeunits(values, 0, 10), format="%Y-%m-%d", unit="s", error_is_null=True)
-        faulty = pc.index(pc.is_null(parsed), True).as_py()
-        if faulty >= 0:
-            raise DataError(
-                f"{values[faulty].as_py()!r} is not a time",
-                file=file,
-                row=faulty,
-                column=column,
-                fix="Write times as 2016-03-05 or 2016-03-05T14:30:00.",
-            )
-        # ISO times sort as text, so the part behind the day needs no reading.
-        return values.cast(pa.string()).to_numpy(zero_copy_only=False).astype(np.str_)
+        return _instants(values, column, file)
     if pa.types.is_temporal(kind):
         return values.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).to_numpy()
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
@@ -239,6 +228,33 @@ def _times(values: pa.ChunkedArray, column: str, file: str | None) -> NDArray[An
         column=column,
         fix="A time is a date, a timestamp, a number or text such as 2016-03-05.",
     )
+
+
+def _instants(values: pa.ChunkedArray, column: str, file: str | None) -> NDArray[np.int64]:
+    """ISO 8601 text as microseconds since 1970, counted in UTC if the rows have time zones."""
+    texts = pc.replace_substring_regex(values, r" ?UTC$", "Z")
+    texts = pc.replace_substring_regex(texts, r"(\.[0-9]{6})[0-9]+", r"\1")
+    has_zone = pc.any(pc.match_substring_regex(texts, r"[T ][0-9:.]+[Z+-]")).as_py()
+    kind = pa.timestamp("us", tz="UTC" if has_zone else None)
+    try:
+        return texts.cast(kind).cast(pa.int64()).to_numpy()
+    except pa.ArrowInvalid:
+        row = next(row for row, text in enumerate(texts) if not _is_time(text, kind))
+        raise DataError(
+            f"{values[row].as_py()!r} is not a time{' with a zone, as others are' if has_zone else ''}",
+            file=file,
+            row=row,
+            column=column,
+            fix="Write times as 2016-03-05 or 2016-03-05T14:30:00, all with a zone such as +01:00 or none.",
+        ) from None
+
+
+def _is_time(text: pa.Scalar, kind: pa.DataType) -> bool:
+    try:
+        text.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _check_fractions(validation: float, test: float) -> None:

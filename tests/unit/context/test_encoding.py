@@ -1,4 +1,5 @@
 import datetime
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -96,6 +97,54 @@ def test_a_separator_splits_text():
 
 
 @pytest.mark.parametrize(
+    ("column", "ids"),
+    [
+        (pa.array([12, 15, None]), [[4], [5], [1]]),
+        (pa.array([12.0, 15.0, None]), [[4], [5], [1]]),
+        (pa.array(["12,15", "15", None]).dictionary_encode(), [[4, 5], [5, 0], [1, 0]]),
+        (pa.array([12, 16, 15]).dictionary_encode(), [[4], [2], [5]]),
+    ],
+    ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
+)
+def test_a_separator_does_without_text(column, ids):
+    schema = of(MultiCategorical(name="brands", values=("12", "15"), separator=","))
+    assert encode_table(schema, pa.table({"brands": column})).tensors["brands"].tolist() == ids
+    assert encode_records(schema, [{"brands": value} for value in column.to_pylist()]).tensors["brands"].tolist() == ids
+
+
+NUMBERS = [number / 100 for number in range(1, 200)]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(NUMBERS),
+        pa.array(NUMBERS, pa.float32()),
+        pa.array([Decimal(str(number)) for number in NUMBERS], pa.decimal128(6, 2)),
+        pa.array([Decimal(str(number)) for number in NUMBERS], pa.decimal256(50, 20)),
+        pa.array([str(number) for number in NUMBERS]),
+        pa.array(NUMBERS, pa.float32()).dictionary_encode(),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_a_number_falls_into_its_bin_whatever_held_it(column):
+    schema = infer_schema(pa.table({"x": column}), overrides={"x": "numerical"}, num_bins=300, min_count=1).schema
+    assert schema.feature("x").edges == tuple(NUMBERS[1:])
+    ids = list(range(1, len(NUMBERS) + 1))
+    assert encode_table(schema, pa.table({"x": column})).tensors["x"].tolist() == ids
+    for kind in (float, str, np.float32, lambda number: Decimal(str(number))):
+        assert encode_records(schema, [{"x": kind(number)} for number in NUMBERS]).tensors["x"].tolist() == ids
+
+
+def test_marks_of_a_missing_number_or_date_are_missing_where_no_cell_has_one(schema):
+    marks = ["NA", "NaN", "null", "", None]
+    schema = of(*(feature for feature in schema.features if feature.column in ("age", "date")))
+    for kind in (pa.string(), pa.large_string()):
+        tensors = encode_table(schema, pa.table({name: pa.array(marks, kind) for name in ("age", "date")})).tensors
+        assert {name: tensor.tolist() for name, tensor in tensors.items()} == {name: [0] * 5 for name in schema.names}
+
+
+@pytest.mark.parametrize(
     "dates",
     [
         pa.array(["2016-03-05", None, "2016-03-06T23:59:00"]),
@@ -124,7 +173,7 @@ def test_a_timestamp_counts_in_its_own_time_zone(schema):
         (Numerical(name="x", edges=(1,)), [1.0, float("inf")], "days.csv, row 1, column 'x': inf is not a finite"),
         (Numerical(name="x", edges=(1,)), [1.0, -float("inf")], "row 1, column 'x': -inf"),
         (Numerical(name="x", edges=(1,)), ["1", "abc"], "row 1, column 'x': 'abc' is not a number"),
-        (Numerical(name="x", edges=(1,)), ["1", "nan"], "row 1, column 'x': 'nan' is not a number"),
+        (Numerical(name="x", edges=(1,)), ["1", "NAN"], "row 1, column 'x': 'NAN' is not a number"),
         (Numerical(name="x", edges=(1,)), ["1", "inf"], "row 1, column 'x': inf"),
         (Categorical(name="x", values=("1",)), [1.0, float("inf")], "row 1, column 'x': inf"),
         (MultiCategorical(name="x", values=("1",)), [[], [1.0, 2.0], [float("inf")]], "row 2, column 'x': inf"),
@@ -246,6 +295,31 @@ def test_records_take_numpy_values_sets_and_numbers_as_text(schema):
     assert tensors["age"].tolist() == [2, 2]
     assert tensors["brands"].tolist() == [[5], [5]]
     assert tensors["photo"].tolist() == [[1, 2, 0], [0, 0, 1]]
+
+
+def test_records_take_times_of_pandas_and_numpy(schema):
+    pandas = pytest.importorskip("pandas")
+    nowhen = (pandas.NaT, np.datetime64("NaT"), np.datetime64("NaT", "ns"))
+    for when in (pandas.Timestamp("2016-03-05"), np.datetime64("2016-03-05"), np.datetime64("2016-03-05", "ns")):
+        tensors = encode_records(schema, [{"date": when}, *({"date": none} for none in nowhen)]).tensors
+        assert tensors["date_month"].tolist() == [4, 0, 0, 0]
+        category = of(
+            Categorical(name="day", values=("2016-03-05",)), MultiCategorical(name="days", values=("2016-03-05",))
+        )
+        records = [{"day": when, "days": days} for days in ([when, pandas.NaT], np.array([when], "datetime64[ns]"))]
+        tensors = encode_records(category, [*records, *({"day": none, "days": [none]} for none in nowhen)]).tensors
+        assert tensors["day"].tolist() == [2, 2, 0, 0, 0]
+        assert tensors["days"].tolist() == [[4], [4], [1], [1], [1]]
+    assert encode_records(of(Numerical(name="x", edges=(1,))), [{"x": pandas.NaT}]).tensors["x"].tolist() == [0]
+
+
+def test_a_part_of_a_date_that_is_named_like_its_column_is_read_from_the_date(schema):
+    month = of(schema.feature("date_month").model_copy(update={"name": "date"}))
+    for date in ("2016-03-05", datetime.date(2016, 3, 5)):
+        assert encode_table(month, pa.table({"date": [date]})).tensors["date"].tolist() == [4]
+        assert encode_records(month, [{"date": date}]).tensors["date"].tolist() == [4]
+    with pytest.raises(DataError, match="row 0, column 'date': 'March' is not a date"):
+        encode_records(month, [{"date": "March"}])
 
 
 def test_unknown_values_of_a_record(schema):

@@ -151,6 +151,23 @@ def test_what_cannot_be_inferred_is_an_error(days, settings, error, message):
         infer_schema(days, **settings)
 
 
+def test_a_column_without_a_name_is_no_feature():
+    table = pa.table({"": list(range(40)), "sex": ["f", "m"] * 20})
+    inferred = infer_schema(table)
+    assert inferred.schema.names == ("sex",)
+    assert notes_of(inferred)[""].reason == "has no name: the index of a pandas table?"
+    assert notes_of(infer_schema(table, exclude=[""]))[""].reason == "excluded: not context"
+    with pytest.raises(SchemaError, match="column '' cannot be numerical, which its override asks for: has no name"):
+        infer_schema(table, overrides={"": "numerical"})
+
+
+@pytest.mark.parametrize("blank", [None, "", " "])
+def test_a_value_or_nothing_is_no_constant(blank):
+    inferred = infer_schema(pa.table({"news": ["yes", blank] * 20}))
+    assert inferred.schema.feature("news").values == ("yes",)
+    assert inferred.notes[0].missing == 20
+
+
 def test_derived_names_make_way_for_columns_of_the_table():
     table = pa.table({"day": ["2015-01-01", "2016-05-06"] * 20, "day_month": ["a", "b"] * 20})
     schema = infer_schema(table).schema

@@ -58,6 +58,8 @@ def test_a_repeated_value_is_an_error_that_names_it():
         (datetime.date(2016, 3, 5), "2016-03-05"),
         (datetime.datetime(2016, 3, 5), "2016-03-05"),
         (datetime.datetime(2016, 3, 5, 12), "2016-03-05T12:00:00"),
+        (np.datetime64("2016-03-05"), "2016-03-05"),
+        (np.datetime64("2016-03-05T12", "ns"), "2016-03-05T12:00:00"),
     ],
 )
 def test_canonical_spelling(value, spelling):
@@ -68,6 +70,13 @@ def test_canonical_spelling(value, spelling):
 def test_what_is_no_single_value_is_an_error(value):
     with pytest.raises(DataError, match="not a"):
         canonical(value)
+
+
+def test_a_time_that_is_none_is_an_error():
+    pandas = pytest.importorskip("pandas")
+    for value in (pandas.NaT, np.datetime64("NaT"), np.datetime64("NaT", "ns")):
+        with pytest.raises(DataError, match="not a"):
+            canonical(value)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,15 @@
 """The oracle equals a slow enumeration written from the model card, and its probabilities are frequencies."""
 
+import csv
 import math
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from contextual_bert.data.oracle import Oracle
+from contextual_bert.data.readers import read_table
 from contextual_bert.data.world import StylistWorld
 from contextual_bert.data.world_tables import (
     CATEGORIES,
@@ -211,6 +214,19 @@ def test_blocks_and_example_ids_do_not_change_the_numbers(world: StylistWorld, t
     np.testing.assert_array_equal(blocked["example_id"], ids[whole["example_id"]])
     assert calls[-1] == (30, 30)
     assert len(calls) == 30
+
+
+def test_a_table_from_csv_scores_the_same(world: StylistWorld, table: pa.Table, tmp_path: Path) -> None:
+    part = table.slice(0, 50)
+    path = tmp_path / "outfits.csv"
+    with path.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, part.column_names)
+        writer.writeheader()
+        for row in part.to_pylist():
+            writer.writerow({name: ", ".join(cell) if isinstance(cell, list) else cell for name, cell in row.items()})
+    expected, found = Oracle(world).score_table(part), Oracle(world).score_table(read_table(path))
+    for name, values in expected.items():
+        np.testing.assert_array_equal(found[name], values)
 
 
 def test_what_stands_at_the_masked_position_is_not_looked_at(world: StylistWorld, table: pa.Table) -> None:

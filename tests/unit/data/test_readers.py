@@ -1,11 +1,14 @@
 """Files to tables: what is read, what is refused, and that each message names its place."""
 
+import datetime
+import json
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from contextual_bert.context import encode_records, encode_table, infer_schema
 from contextual_bert.data import SetPolicy, SetTable, read_sets, read_table
 from contextual_bert.errors import DataError
 
@@ -98,6 +101,30 @@ def test_csv_types_lose_nothing(tmp_path: Path) -> None:
 def test_a_csv_cell_may_hold_a_line_break_and_the_file_a_byte_order_mark(tmp_path: Path) -> None:
     table = read_table(write(tmp_path / "a.csv", b'\xef\xbb\xbfname,age\n"two\nlines",5\n'))
     assert table.to_pydict() == {"name": ["two\nlines"], "age": [5]}
+
+
+def test_json_times_with_a_zone_keep_the_day_as_written(tmp_path: Path) -> None:
+    late = [f"2016-03-{5 + day:02}T22:30:00-05:00" for day in range(3)]
+    rows = [
+        {"when": time, "utc": "2016-03-05T22:30:00Z", "local": "2016-03-05 22:30", "day": "2016-03-05"} for time in late
+    ]
+    lines = read_table(write(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows)))
+    cells = read_table(write(tmp_path / "a.csv", "when\n" + "\n".join(late)))
+    assert lines.column_names == ["when", "utc", "local", "day"]
+    assert lines["when"].to_pylist() == cells["when"].to_pylist() == late
+    assert lines.schema.types[1:] == [pa.timestamp("s"), pa.timestamp("s"), pa.date32()]
+    assert set(lines["utc"].to_pylist()) == set(lines["local"].to_pylist()) == {datetime.datetime(2016, 3, 5, 22, 30)}
+    schema = infer_schema(lines.select(["when"])).schema
+    assert schema.names == ("when_weekday",)
+    of_records = encode_records(schema, lines.select(["when"]).to_pylist()).tensors["when_weekday"]
+    assert encode_table(schema, lines).tensors["when_weekday"].tolist() == of_records.tolist() == [7, 8, 2]
+
+
+def test_json_lists_of_dates_are_lists_of_text(tmp_path: Path) -> None:
+    lines = '{"items": ["2016-03-05", "2016-03-06"], "age": 3}\n{"items": null, "age": 4}\n{"items": [], "age": 5}\n'
+    table = read_table(write(tmp_path / "a.jsonl", lines))
+    assert table["items"].to_pylist() == [["2016-03-05", "2016-03-06"], None, []]
+    assert table["age"].to_pylist() == [3, 4, 5]
 
 
 # --- broken files

@@ -1,5 +1,6 @@
 """Columns to sets: what a policy keeps, what is refused, and that each message names its place."""
 
+import datetime
 import re
 
 import numpy as np
@@ -25,12 +26,29 @@ def test_items_are_the_same_strings_whatever_the_type() -> None:
         [[3, 10]],
         [[3.0, 10.0]],
         ["3, 10"],
+        pa.array(["3, 10"]).dictionary_encode(),
         pa.array([["3", "10"]], pa.large_list(pa.large_string())),
     ):
         assert as_lists(sets_of(column)) == [["3", "10"]]
     dictionary = pa.array(["b,a", "a"]).dictionary_encode()
     assert as_lists(sets_of(dictionary)) == [["b", "a"], ["a"]]
     assert as_lists(sets_of(pa.chunked_array([[["a"]], [["b"], None, ["c", "a"]]]))) == [["a"], ["b"], ["c", "a"]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "names"),
+    [
+        (pa.int64(), [1042, None, -3], ["1042", "-3"]),
+        (pa.float64(), [1042.0, None, 3.0], ["1042", "3"]),
+        (pa.dictionary(pa.int8(), pa.int64()), [1042, None, 3], ["1042", "3"]),
+        (pa.date32(), [datetime.date(2016, 3, 5), None, datetime.date(2016, 3, 6)], ["2016-03-05", "2016-03-06"]),
+    ],
+    ids=str,
+)
+def test_a_column_of_single_values_is_sets_of_one_item(kind: pa.DataType, values: list, names: list[str]) -> None:
+    sets = sets_of(pa.array(values, kind))
+    assert as_lists(sets) == [[name] for name in names]
+    assert sets.rows.tolist() == [0, 2]
 
 
 def test_text_is_split_by_the_separator_and_stripped() -> None:
@@ -53,7 +71,9 @@ def test_text_is_split_by_the_separator_and_stripped() -> None:
         (["a b", "c d e", "f", None, ""], None, "no cell has ',' between its items, and 2 of 3 have ' '. Give --sep"),
         (["a;b", "c;d e", "f;g"], None, "no cell has ',' between its items, and 3 of 3 have ';'"),
         ([["a"], ["b", "c", "b"]], 1, "the item 'b' occurs more than once in the set (1 such items in 1 rows)"),
-        ([1, 2], None, "the column is of type int64"),
+        ([1.5, 2.0], None, "the column is of type double"),
+        (np.array([1.5, 2.0], np.float16), None, "the column is of type halffloat"),
+        ([True, False], None, "the column is of type bool"),
         ([[["a"]]], None, "the column is of type list"),
     ],
 )

@@ -138,7 +138,19 @@ def test_every_kind_of_time_gives_the_same_split() -> None:
     assert splits[0].tolist() == [0] * 40 + [2] * 10
 
 
+def test_times_with_zones_are_points_in_time() -> None:
+    zoned = ["2016-03-05T23:00:00-05:00", "2016-03-06T03:00:00Z", "2016-03-06 06:00:00+01", "2016-03-06 04:30:00 UTC"]
+    split = split_by_time(pa.table({"at": zoned}), "at", validation=0.25, test=0.25)
+    assert split.assignment.tolist() == [0, 0, 2, 1]
+    fine = ["2016-03-05T10:00:00.123456789", "2016-03-05 10:00", "2016-03-05T10:00:00", "9999-12-31"]
+    split = split_by_time(pa.table({"at": fine}), "at", validation=0.25, test=0.25)
+    assert split.assignment.tolist() == [1, 0, 0, 2]
+
+
 def test_times_that_are_none_are_refused() -> None:
+    for text, zone in (("2016-3-15", ""), ("2016-03-15T9:00", ""), ("2016-02-30", ""), ("2016-03-05T10:00", "Z")):
+        with pytest.raises(DataError, match=rf"row 1, column 'day': '{text}' is not a time"):
+            split_by_time(pa.table({"day": [f"2016-10-05T10:00{zone}", text]}), "day", validation=0.1, test=0.1)
     with pytest.raises(DataError, match=r"row 1, column 'day': '5 March' is not a time\. Write times as 2016-03-05"):
         split_by_time(pa.table({"day": ["2016-03-05", "5 March"]}), "day", validation=0.1, test=0.1)
     with pytest.raises(DataError, match="column is of type bool"):

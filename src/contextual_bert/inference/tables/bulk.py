@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from contextual_bert.context import encode_table
 from contextual_bert.data.columns import checked_column, flatten_items
-from contextual_bert.data.ragged import offsets_of
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.permission import constraint_keys
 from contextual_bert.inference.pipeline import CompletionPipeline
@@ -171,5 +169,4 @@ def item_lists(table: pa.Table, name: str, separator: str) -> pa.LargeListArray:
         UnknownNameError, DataError: no such column, or one of another kind; an item without a name.
     """
     flat = flatten_items(checked_column(table, name), items=name, separator=separator, file=None)
-    offsets = offsets_of(np.bincount(flat.rows, minlength=table.num_rows))
-    return pa.LargeListArray.from_arrays(pa.array(offsets), flat.names.take(pa.array(flat.codes)))
+    return flat.lists(table.num_rows)
