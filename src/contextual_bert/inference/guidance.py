@@ -19,7 +19,7 @@ from contextual_bert.models import ContextualBertPreTrainedModel
 
 
 def read_guidance(query: Mapping[str, Any], *, row: int) -> float:
-    """The guidance that a query asks for; 1, which is the model as it is, where it says nothing.
+    """The guidance that a query asks for; 1, which is the model as it is, where it says nothing, or null.
 
     Raises:
         DataError: no number between 0 and 100.
@@ -28,7 +28,9 @@ def read_guidance(query: Mapping[str, Any], *, row: int) -> float:
         >>> read_guidance({"items": ["hat"], "guidance": 1.5}, row=0), read_guidance({}, row=0)
         (1.5, 1.0)
     """
-    value = query.get(GUIDANCE, 1)
+    value = query.get(GUIDANCE)
+    if value is None:
+        return 1.0
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 <= value <= MAX_WEIGHT:
         raise DataError(

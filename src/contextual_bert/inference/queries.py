@@ -81,12 +81,13 @@ def read_request(query: Mapping[str, Any], *, row: int) -> Request:
         locked = names_of(query["locked"], key="locked") if query.get("locked") is not None else items
     except DataError as error:
         raise DataError(error.problem, row=row, column=error.column, fix=error.fix) from None
-    absent = [item for item in locked if item not in items]
+    there, kept = {*items}, {*locked}
+    absent = [item for item in locked if item not in there]
     if absent:
         fix = "Lock items of the set; what is to be added to it belongs into items."
         raise DataError(f"{absent[0]!r} is not in the set", row=row, column="locked", fix=fix)
-    replaced = [item for item in items if item not in locked and item != MASK]
-    items = [MASK if item in replaced else item for item in items]
+    replaced = [item for item in items if item not in kept and item != MASK]
+    items = [item if item in kept else MASK for item in items]
     settings = read_settings(query, row=row)
     asked = items if MASK in items else [*items, MASK]
     return Request(asked, query.get("context") or {}, settings, replaced, read_guidance(query, row=row))

@@ -5,6 +5,7 @@ What a query may say is for the pipeline to check; here are only shape and size.
 
 import asyncio
 import json
+from collections.abc import Mapping
 from typing import Any, NoReturn, cast
 
 from fastapi import Request
@@ -70,14 +71,29 @@ def queries_of(content: Any, settings: ServerSettings) -> tuple[list[dict[str, A
         place = f"[{row}]" if is_list else ""
         if not isinstance(query, dict):
             raise invalid(place or "body", query, "it is not a query", allowed=QUERY)
-        items: Any = cast("dict[str, Any]", query).get("items", [])
-        if not isinstance(items, list):
-            continue  # the pipeline says what is wrong
-        field = f"{place}.items" if place else "items"
-        if (num_items := len(cast("list[Any]", items))) > settings.max_set_length:
-            allowed = f"Give at most {settings.max_set_length}."
-            raise invalid(field, items, f"the set has {num_items} items", allowed=allowed)
+        check_lengths(cast("dict[str, Any]", query), settings, place=place)
     return queries, is_list
+
+
+def check_lengths(query: Mapping[str, Any], settings: ServerSettings, *, place: str = "") -> None:
+    """Raise ProblemError unless a query has few items, conditions and attributes; other faults are not looked for.
+
+    Args:
+        query: as it came.
+        settings: how many of each it may have.
+        place: of the query in the body.
+    """
+    limits = (
+        ("items", settings.max_set_length, "the set has {num} items"),
+        ("where", settings.max_conditions, "it has {num} conditions"),
+        ("at_most_one_per", settings.max_one_per, "it has {num} attributes"),
+    )
+    for key, most, problem in limits:
+        value: Any = query.get(key)
+        has_short_form = key == "where" and isinstance(value, dict) and "attribute" not in value  # {attribute: test}
+        if (isinstance(value, list) or has_short_form) and (num := len(cast("list[Any]", value))) > most:
+            field = f"{place}.{key}" if place else key
+            raise invalid(field, value, problem.format(num=num), allowed=f"Give at most {most}.")
 
 
 def query_of(content: Any) -> Any:

@@ -23,7 +23,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 
 class DisconnectedError(Exception):
-    """The client went away before its request was complete: nobody is there to answer."""
+    """The client went away, amid its request or waiting for the answer: nobody is there to answer."""
 
 
 class RequestGuard:

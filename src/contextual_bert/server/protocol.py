@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema, 
 
 from contextual_bert.context import Categorical, ContextSchema, Feature, MultiCategorical, Numerical
 from contextual_bert.inference import edge_names, query_model
+from contextual_bert.inference.fields import Condition, Test
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Version
 
@@ -104,9 +105,14 @@ def query_for(schema: ContextSchema | None, settings: ServerSettings) -> type[Ba
         f"The set, with [MASK] where an item is missing (at most {settings.max_blanks}); without one, one more item is "
         "proposed. Items that the model does not know are listed in the answer."
     )
+    few = Field(max_length=settings.max_conditions)
+    where: Any = Annotated[list[Condition], few] | Condition | Annotated[dict[str, Test], few]
+    one_per: Any = str | Annotated[list[str], Field(max_length=settings.max_one_per)]
     fields: dict[str, Any] = {
         "items": (Annotated[list[str], WithJsonSchema(limits)], Field(default=[], description=about)),
         "context": (context_model(schema) | None, None),
+        "where": (where | None, None),
+        "at_most_one_per": (one_per | None, None),
     }
     return create_model("Query", __base__=query_model(), __doc__="A set to complete.", **fields)
 

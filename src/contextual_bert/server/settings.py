@@ -21,6 +21,8 @@ class ServerSettings:
         max_queries: of a request.
         max_set_length: items of a set, blanks included.
         max_blanks: [MASK] of a set.
+        max_conditions: of a query's ``where``.
+        max_one_per: attributes of its ``at_most_one_per``.
         max_top_k: proposals a slot.
         max_page: items that a search answers at once.
         max_completions: whole sets that ``/v1/complete-jointly`` proposes.
@@ -48,6 +50,8 @@ class ServerSettings:
     max_queries: int = 64
     max_set_length: int = 64
     max_blanks: int = 8
+    max_conditions: int = 64
+    max_one_per: int = 16
     max_top_k: int = 100
     max_page: int = 100
     max_completions: int = 20

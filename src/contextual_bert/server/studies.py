@@ -3,10 +3,11 @@
 They have a thread and a queue of their own, so that no completion waits for them.
 """
 
+import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import asdict
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
@@ -15,6 +16,7 @@ from contextual_bert.inference import Explanation, JointAnswer, explain
 from contextual_bert.inference.joint import Method
 from contextual_bert.server.asking import DEADLINE_ABOUT, read_inquiry
 from contextual_bert.server.metrics import Metrics
+from contextual_bert.server.middleware import DisconnectedError
 from contextual_bert.server.problems import ProblemError
 from contextual_bert.server.protocol import answer_model
 from contextual_bert.server.queueing import Job, WorkQueue
@@ -25,6 +27,7 @@ JOINTLY, EXPLAIN = "/v1/complete-jointly", "/v1/explain"
 LONGEST_NAME, LARGEST_SEED = 200, (1 << 32) - 1
 _JointAnswer: Any = answer_model(JointAnswer)
 _Explanation: Any = answer_model(Explanation)
+Found = TypeVar("Found")
 
 
 class Study(NamedTuple):
@@ -83,6 +86,30 @@ class Studies:
         job.future.set_result(Studied(found, waited, seconds))
 
 
+async def while_awaited(request: Request, finding: Coroutine[Any, Any, Found]) -> Found:
+    """What is found for a request whose body was read; given up as soon as its client is gone.
+
+    Raises:
+        DisconnectedError: it is gone.
+        Exception: what ``finding`` raised.
+    """
+    tasks = found, _ = asyncio.create_task(finding), asyncio.create_task(_until_gone(request))
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if not found.done():
+            raise DisconnectedError
+        return found.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _until_gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
 def study_routes(serving: Serving, studies: Studies, settings: ServerSettings) -> APIRouter:
     """The routes of the long questions, each about one query."""
     router = APIRouter(tags=["studies"])
@@ -105,7 +132,8 @@ def study_routes(serving: Serving, studies: Studies, settings: ServerSettings) -
         pipeline, [query] = inquiry.version.pipeline, inquiry.queries
         seconds = inquiry.seconds_left(deadline_milliseconds)
         try:
-            studied = await studies.find(ability, lambda: compute(pipeline, query), deadline_seconds=seconds)
+            finding = studies.find(ability, lambda: compute(pipeline, query), deadline_seconds=seconds)
+            studied = await while_awaited(request, finding)
         except Exception as error:
             raise inquiry.problem(error, parameters) from error
         return inquiry.answer(studied.found, queue_seconds=studied.queue_seconds, model_seconds=studied.model_seconds)

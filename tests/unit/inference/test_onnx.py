@@ -145,25 +145,49 @@ def test_the_state_of_one_customer_serves_many_sets(exported: tuple[CompletionPi
         np.testing.assert_allclose(found.log_probabilities, expected.log_probabilities, atol=1e-4)
 
 
-def test_int8_finds_the_same_items(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def int8(tmp_path_factory: pytest.TempPathFactory) -> tuple[CompletionPipeline, OnnxCompletionPipeline]:
+    """A model of 2,000 items and its export with an output matrix of 8 bits."""
     torch.manual_seed(0)
     names = [str(number) for number in range(2000)]
     model = ContextualBertForMaskedLM(
         miniature_config("film", vocab_size=2003, hidden_size=64, initializer_range=0.3, num_hidden_layers=1)
     )
+    folder = tmp_path_factory.mktemp("int8")
     eager = CompletionPipeline(model, ContextualBertProcessor.from_items(names, miniature_schema()))
-    record = export_onnx(eager, tmp_path, top_k=10, output_matrix="int8")
-    assert record["output_matrix"] == "int8"
-    assert record["parity"]["recall"] >= 0.99
-    assert record["parity"]["max_difference_nats"] < 0.05
-    fast = OnnxCompletionPipeline(tmp_path)
-    queries = [{"items": [name], "context": RECORDS[int(name) % 4]} for name in names[:40]]
+    export_onnx(eager, folder, top_k=10, output_matrix="int8")
+    return eager, OnnxCompletionPipeline(folder)
+
+
+def test_int8_finds_the_same_items(int8: tuple[CompletionPipeline, OnnxCompletionPipeline]) -> None:
+    eager, fast = int8
+    assert fast.record["output_matrix"] == "int8"
+    assert fast.record["parity"]["recall"] >= 0.99
+    assert fast.record["parity"]["max_difference_nats"] < 0.05
+    queries = [{"items": [str(number)], "context": RECORDS[number % 4]} for number in range(40)]
     both: Any = zip(fast(queries, top_k=10), eager(queries, top_k=10), strict=True)
     names_of = [[{each["item"] for each in side["slots"][0]["candidates"]} for side in pair] for pair in both]
     assert np.mean([len(found & wanted) / 10 for found, wanted in names_of]) >= 0.99
     nothing: Any = fast({"items": ["1"], "allow": ["1"]})
     assert nothing["slots"][0]["candidates"] == []
     assert {each["item"] for each in fast({"items": [], "allow": ["5", "6"]})["slots"][0]["candidates"]} == {"5", "6"}  # pyright: ignore
+
+
+@pytest.mark.parametrize("num_permitted", [1, 2, 10, 40])
+def test_int8_gives_as_few_items_as_it_scores_again_the_probabilities_of_the_run(
+    int8: tuple[CompletionPipeline, OnnxCompletionPipeline], num_permitted: int
+) -> None:
+    eager, fast = int8
+    queries = [
+        {"items": [], "context": RECORDS[start % 4], "allow": [str(start + 7 * step) for step in range(num_permitted)]}
+        for start in range(20)
+    ]
+    both: Any = zip(fast(queries, top_k=10), eager(queries, top_k=10), strict=True)
+    for found, wanted in ([side["slots"][0]["candidates"] for side in pair] for pair in both):
+        assert [each["item"] for each in found] == [each["item"] for each in wanted]
+        probabilities = [each["probability"] for each in found]
+        assert probabilities == pytest.approx([each["probability"] for each in wanted], abs=1e-5)
+        assert num_permitted > 10 or sum(probabilities) == pytest.approx(1, abs=1e-5)
 
 
 def test_the_folder_says_what_it_holds(exported: tuple[CompletionPipeline, Path]) -> None:

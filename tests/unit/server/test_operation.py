@@ -59,6 +59,8 @@ def test_with_a_key_nothing_but_health_is_open(tools: Any, pipeline: CompletionP
         {"max_exact_fields": 13},
         {"max_studies": 0},
         {"max_completions": 0},
+        {"max_conditions": 0},
+        {"max_one_per": 0},
     ],
 )
 def test_settings_that_cannot_work(wrong: dict[str, Any]) -> None:

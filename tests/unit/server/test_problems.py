@@ -75,6 +75,40 @@ def test_the_value_and_what_is_allowed_are_said(tools: Any, pipeline: Completion
     assert "finite number" in fault["allowed"]
 
 
+PRICE = {"attribute": "price", "at_least": 0}
+
+
+@pytest.mark.parametrize("url", ["/v1/complete", "/v1/complete-jointly", "/v1/explain"])
+def test_a_query_has_few_conditions_and_attributes(tools: Any, pipeline: CompletionPipeline, url: str) -> None:
+    within: list[dict[str, Any]] = [
+        {"where": [PRICE] * 3},
+        {"where": {**PRICE, "at_most": 99, "blank": 0}},  # four keys, one condition
+        {"where": {"price": {"at_least": 0}, "in_stock": True, "category": {"not_in": ["hat"]}}},
+        {"at_most_one_per": "category"},
+        {"at_most_one_per": ["category"] * 2},
+    ]
+    beyond: list[tuple[dict[str, Any], str, str]] = [
+        ({"where": [{}] * 4}, "it has 4 conditions", "Give at most 3."),  # what they are is not even read
+        ({"where": {str(number): "red" for number in range(5)}}, "it has 5 conditions", "Give at most 3."),
+        ({"at_most_one_per": ["category"] * 3}, "it has 3 attributes", "Give at most 2."),
+    ]
+    limits = ServerSettings(max_conditions=3, max_one_per=2)
+    requests = [{"url": url, "json": query} for query in [*within, *(query for query, _, _ in beyond)]]
+    responses = asyncio.run(post(tools, pipeline, requests, settings=limits))
+    assert [each.status_code for each in responses] == [200] * len(within) + [422] * len(beyond)
+    for (query, problem, allowed), response in zip(beyond, responses[len(within) :], strict=True):
+        (fault,) = check_document(response)["errors"]
+        assert (fault["field"], fault["problem"], fault["allowed"]) == (*query, problem, allowed)
+
+
+def test_by_default_a_query_has_64_conditions_and_16_attributes(tools: Any, pipeline: CompletionPipeline) -> None:
+    long: list[dict[str, Any]] = [{"where": [PRICE] * 65}, {"at_most_one_per": ["category"] * 17}]
+    few: list[dict[str, Any]] = [{"where": [PRICE] * 64}, {"at_most_one_per": ["category"] * 16}]
+    responses = asyncio.run(post(tools, pipeline, [{"json": [{}, query]} for query in [*long, *few]]))
+    assert [each.status_code for each in responses] == [422, 422, 200, 200]
+    assert [each.json()["errors"][0]["field"] for each in responses[:2]] == ["[1].where", "[1].at_most_one_per"]
+
+
 @pytest.mark.parametrize(
     ("request_", "status", "kind"),
     [

@@ -12,7 +12,7 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector
-from contextual_bert.inference import CompletionPipeline, Explanation, JointAnswer
+from contextual_bert.inference import CompletionPipeline, Explanation, JointAnswer, query_model
 from contextual_bert.server import ServerSettings, create_app
 from contextual_bert.server.protocol import context_model, query_for
 
@@ -33,6 +33,18 @@ def test_the_features_of_the_run_stand_in_the_document(pipeline: CompletionPipel
     assert {"in_stock", "where", "budget", "at_most_one_per"} <= set(schemas["Query"]["properties"])
     assert set(schemas["Answer"]["required"]) == {"items", "slots", "unknown_items", "unknown_context", "notes"}
     assert schemas["Slot"]["properties"]["candidates"]["items"]["$ref"].endswith("/Candidate")
+
+
+def test_what_a_query_may_say_is_what_the_constraints_say_and_no_more_of_it() -> None:
+    limits = ServerSettings(max_conditions=5, max_one_per=3)
+    described = query_for(None, limits).model_json_schema()["properties"]
+    registered = query_model().model_json_schema()["properties"]
+    [a_list, _, short_form, _] = registered["where"]["anyOf"]
+    a_list["maxItems"], short_form["maxProperties"] = 5, 5
+    registered["at_most_one_per"]["anyOf"][1]["maxItems"] = 3
+    for key in registered.keys() - {"items", "context"}:
+        assert described[key] == registered[key]
+    assert list(described) == list(registered)
 
 
 def test_studies_take_one_query_and_say_what_comes_back(pipeline: CompletionPipeline) -> None:

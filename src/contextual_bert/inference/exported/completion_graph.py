@@ -75,7 +75,7 @@ class CompletionGraph(nn.Module):
         model: it is copied, not changed.
         top_k: proposals a row, at most the vocabulary.
         output_matrix: "int8" reads a quarter of the memory for the output product; the best ``SHORTLIST * top_k`` items
-            are then scored again with the float32 matrix. Only onnxruntime computes that graph, not torch.
+            are then scored again with the float32 matrix, for the normaliser too. Only onnxruntime computes that graph.
 
     Relation to its siblings:
         ``CompletionPipeline.fill`` does the same eagerly, with several [MASK] a row.
@@ -113,18 +113,19 @@ class CompletionGraph(nn.Module):
         # A product and a sum over the vocabulary are faster than a choice.
         is_permitted = permitted.float()
         best = (logits + (is_permitted - 1) * FORBIDDEN).topk(self.num_drawn, dim=-1)
-        largest = best.values[:, :1]
+        ids, values = best.indices, best.values
+        if isinstance(self.matrix, Int8Matrix):
+            exact = (output.weight[ids] * hidden.unsqueeze(1)).sum(dim=-1) + output.bias[ids]
+            logits = logits.scatter(1, ids, exact)  # what is proposed counts for the normaliser as it is proposed
+            exact = exact + (is_permitted.gather(1, ids) - 1) * FORBIDDEN
+            values, order = exact.topk(self.top_k, dim=-1)
+            ids = ids.gather(1, order)
+        largest = values[:, :1]
         shares = (logits - largest).clamp(max=MAX_LEAD).exp()
         kept = (shares * is_permitted).sum(dim=-1, keepdim=True)
         num_reserved = len(self.model.config.reserved_token_ids)  # the first ids, which are no items
         real = shares.sum(dim=-1, keepdim=True) - shares[:, :num_reserved].sum(dim=-1, keepdim=True)
         excluded = (1 - kept / real).clamp(min=0)
-        ids, values = best.indices, best.values
-        if isinstance(self.matrix, Int8Matrix):
-            exact = (output.weight[ids] * hidden.unsqueeze(1)).sum(dim=-1) + output.bias[ids]
-            exact = exact + (is_permitted.gather(1, ids) - 1) * FORBIDDEN
-            values, order = exact.topk(self.top_k, dim=-1)
-            ids = ids.gather(1, order)
         log_probabilities = torch.where(permitted.gather(1, ids), values - largest - kept.log(), -torch.inf)
         return ids, log_probabilities, excluded.squeeze(1)
 

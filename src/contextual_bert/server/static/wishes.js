@@ -60,7 +60,7 @@ export function showWishes(schema, wishes, change) {
     });
     controls.push(field("max-price", "Price, at most", price));
   }
-  const grouping = attributes.filter((each) => each.values).map((each) => each.name);
+  const grouping = attributes.filter((each) => each.values && each.kind !== "list").map((each) => each.name);
   if (grouping.length) {
     const onchange = (event) => {
       wishes.at_most_one_per = event.target.value;
