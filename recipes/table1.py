@@ -2,8 +2,7 @@
 
 One function a row. What every method shares (sizes, budget, learning rate, masks) is in
 `contextual_bert.benchmark.tasks.outfit_completion`, and how it was found in docs/log.md. Report and runs:
-recipes/results/table1-SIZE-WORLD. What a report needs of a run lies beside it, without weights; of the runs of
-older reports it was not kept, and those of the small world with interactions are being trained anew, a few at a time.
+recipes/results/table1-SIZE-WORLD. What a report needs of a run lies beside it, without weights.
 
     python recipes/table1.py                                                 # small, with interactions: hours
     python recipes/table1.py --world additive --rows none,concat,global_state_update
