@@ -20,6 +20,7 @@ from contextual_bert.benchmark.run_files import (
     last_checkpoint,
 )
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
+from contextual_bert.inference.exported.export import RECORD_FILE
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
 MODEL_FILES = ("config.json", "model.safetensors", "README.md")
@@ -93,12 +94,14 @@ def load_recipe(directory: Path) -> Recipe:
     """The recipe of a run whose model can be used.
 
     Raises:
-        RunDirectoryError: no run directory, an interrupted run, or a baseline, of which no weights are kept.
+        RunDirectoryError: no run directory, an interrupted run, an export, or a baseline, of which no weights are kept.
     """
     if not is_complete(directory) and (directory / CHECKPOINTS).is_dir():
         raise RunDirectoryError(
             f"{directory} holds an interrupted run: go on with contextual-bert train ... --output {directory} --resume."
         )
+    if (directory / RECORD_FILE).is_file():
+        raise RunDirectoryError(f"{directory} is an export. Name the run that it was made from.")
     recipe = Recipe.load(directory)
     if recipe.conditioning in BASELINES:
         raise RunDirectoryError(

@@ -103,7 +103,7 @@ class EvaluatedSets:
         index = set_index(self.dataset, result.scores.example_id)
         segments, is_cold = segments_of(self.dataset, self.pipeline.processor, index), None
         if self.training is not None:
-            known = np.asarray(self.pipeline.processor.items.lookup(self.training.values), dtype=np.int64)
+            known = self.pipeline.processor.items.lookup(self.training.values)
             places = result.scores.position
             segments[FREQUENCY_FEATURE] = item_frequencies(known[known >= 0], self.dataset, index, places)
             if self.recipe.customer is not None:

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import is_list, is_text, with_truth_in_words
+from contextual_bert.arrow_types import is_list, is_text
 from contextual_bert.benchmark.inspection import Inspection, check_columns, fault_lines, split_of
-from contextual_bert.benchmark.text_preparation import label_names
+from contextual_bert.benchmark.text_preparation import label_names, label_values
 from contextual_bert.context import infer_schema
 from contextual_bert.data import Split, audit_texts, read_table
 from contextual_bert.data.text_audit import joined_words
@@ -172,12 +172,12 @@ def _labels(table: pa.Table, recipe: Recipe, task: TextTask, split: Split | None
         faults += _counted(
             differing & ~missing, "rows have another number of tags than words", "error: {}: train stops there"
         )
-    values = with_truth_in_words(pc.list_flatten(column) if has_tags else column)
     try:
         names = label_names(column, recipe.data, name, is_ordinal=task.is_ordinal)
     except DataError as error:
         return _Look([], [*faults, f"error: {error}"])
-    counts = {str(each["values"]): int(each["counts"]) for each in pc.value_counts(values.drop_null()).to_pylist()}
+    counted = pc.value_counts(label_values(column).drop_null()).to_pylist()
+    counts = {str(each["values"]): int(each["counts"]) for each in counted}
     if not has_tags and len(names) > 2 and len(names) * 2 > sum(counts.values()):
         faults.append("warning: hardly a label occurs twice: is this the column of labels? CSV holds no lists of tags")
     lines = _label_lines(names, counts, task, has_tags=has_tags)
@@ -206,8 +206,7 @@ def _unlearnable(table: pa.Table, names: tuple[str, ...], label: str, split: Spl
     if split is None:
         return []
     column = table.column(label).take(pa.array(split.rows("train")))
-    values = with_truth_in_words(pc.list_flatten(column) if is_list(column.type) else column)
-    known = {str(value) for value in pc.unique(values.drop_null()).to_pylist()}
+    known = {str(value) for value in pc.unique(label_values(column).drop_null()).to_pylist()}
     lacking = [name for name in names if name not in known]
     if not lacking:
         return []

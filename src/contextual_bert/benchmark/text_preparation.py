@@ -191,6 +191,11 @@ def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPrep
     return ready
 
 
+def label_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The labels of all texts, or the tags of all words, one after the other; truth values in words."""
+    return with_truth_in_words(pc.list_flatten(column) if pa.types.is_nested(column.type) else column)
+
+
 def label_names(column: pa.ChunkedArray, file: str, name: str, *, is_ordinal: bool = False) -> tuple[str, ...]:
     """The labels or tags of a column, sorted; grades of one scale from the lowest to the highest.
 
@@ -204,7 +209,7 @@ def label_names(column: pa.ChunkedArray, file: str, name: str, *, is_ordinal: bo
             column=name,
             fix="Leave is_ordinal (--ordinal) out.",
         )
-    values = pc.list_flatten(column) if pa.types.is_nested(column.type) else column
+    values = label_values(column)
     if pa.types.is_floating(values.type):
         raise DataError(
             f"the column is of type {values.type}, numbers and no classes",
@@ -212,7 +217,7 @@ def label_names(column: pa.ChunkedArray, file: str, name: str, *, is_ordinal: bo
             column=name,
             fix="Give names or whole numbers of classes; to predict numbers, train with transformers' Trainer.",
         )
-    names = sorted(pc.unique(with_truth_in_words(values).drop_null()).to_pylist())
+    names = sorted(pc.unique(values.drop_null()).to_pylist())
     if len(names) < 2:
         raise DataError(f"only the label {names} occurs", file=file, column=name, fix="Give two labels or more.")
     names = [str(each) for each in names]

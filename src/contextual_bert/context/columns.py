@@ -204,10 +204,14 @@ def _missing_and_unknown(
     return ids, {entry["values"]: entry["counts"] for entry in counted.to_pylist()}
 
 
-def _parse_numbers(array: pa.Array, file: str | None, column: str | None) -> pa.Array:
-    array = pc.utf8_trim_whitespace(array)
+def without_marks(array: pa.Array) -> pa.Array:
+    """A column of text in which numbers or dates are looked for: null where a cell is empty or a mark of missing."""
     is_missing = pc.is_in(array, value_set=pa.array(["", *MISSING_MARKS], array.type))
-    array = pc.if_else(is_missing, pa.scalar(None, array.type), array)
+    return pc.if_else(is_missing, pa.scalar(None, array.type), array)
+
+
+def _parse_numbers(array: pa.Array, file: str | None, column: str | None) -> pa.Array:
+    array = without_marks(pc.utf8_trim_whitespace(array))
     try:
         numbers = array.cast(pa.float64())
         faulty = pc.fill_null(pc.is_nan(numbers), False)

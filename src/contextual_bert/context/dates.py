@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from contextual_bert.arrow_types import is_text
-from contextual_bert.context.columns import MISSING_MARKS
+from contextual_bert.context.columns import without_marks
 from contextual_bert.context.features import DatePart
 from contextual_bert.errors import DataError, SchemaError
 
@@ -33,7 +33,7 @@ def to_dates(array: pa.Array, *, file: str | None = None, column: str | None = N
         return pc.take(to_dates(array.dictionary, file=file, column=column), array.indices)
     if not is_text(kind):
         raise SchemaError(f"column {column!r} has the type {kind}, but a feature reads a date from it. {_FIX}")
-    array = pc.if_else(pc.is_in(array, value_set=pa.array(["", *MISSING_MARKS], kind)), pa.scalar(None, kind), array)
+    array = without_marks(array)
     faulty = pc.fill_null(pc.invert(pc.match_substring_regex(array, _ISO_DATE)), False)
     days = pc.utf8_slice_codeunits(array, 0, 10)
     if not pc.any(faulty).as_py():

@@ -39,7 +39,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def set_title(figure: Figure, title: str, subtitle: str) -> None:
-    figure.suptitle(f"{title}\n{subtitle}".replace("$", r"\$"), fontsize=10)
+    figure.suptitle(plain(f"{title}\n{subtitle}"), fontsize=10)
 
 
 def style_of(index: int) -> tuple[str, str, str]:
@@ -122,15 +122,19 @@ def known(number: float, otherwise: float = 0.0) -> float:
 
 
 def shorten(name: str) -> str:
-    """A name as a picture shows it: cut in the middle where it is long, and a dollar is no sign of mathematics.
+    """A name as a picture shows it: plain, and cut in the middle where it is long.
 
     Example:
         >>> print(shorten("$5-$10"), shorten("state " + 60 * "." + " end"))
         \\$5-\\$10 state ...............….................. end
     """
     half = _LONGEST_LABEL // 2
-    cut = name if len(name) <= _LONGEST_LABEL else f"{name[: half - 1]}…{name[-half:]}"
-    return cut.replace("$", r"\$")
+    return plain(name if len(name) <= _LONGEST_LABEL else f"{name[: half - 1]}…{name[-half:]}")
+
+
+def plain(text: str) -> str:
+    """Text in which a dollar is no sign of mathematics to matplotlib."""
+    return text.replace("$", r"\$")
 
 
 def broken(name: str) -> str:

@@ -87,8 +87,11 @@ class Convergence:
     @property
     def is_still_falling(self) -> bool:
         """Whether one more epoch would have gained more than a study of a few seeds can tell apart."""
-        slope = self.slope_nats_per_epoch
-        return slope is not None and slope < STILL_FALLING_NATS_PER_EPOCH and not self.has_turned
+        return self._has_fallen and not self.has_turned
+
+    @property
+    def _has_fallen(self) -> bool:
+        return self.slope_nats_per_epoch is not None and self.slope_nats_per_epoch < STILL_FALLING_NATS_PER_EPOCH
 
     @property
     def is_rising(self) -> bool:
@@ -106,9 +109,8 @@ class Convergence:
         """
         if self.slope_nats_per_epoch is None:
             return f"unknown (fewer than {_FEWEST_POINTS} evaluations)"
-        has_fallen = self.slope_nats_per_epoch < STILL_FALLING_NATS_PER_EPOCH
-        word = "still falling" if self.is_still_falling else "rising" if self.is_rising else "flat"
-        word = "fallen, and risen in the last step" if has_fallen and self.has_turned else word
+        fallen = "fallen, and risen in the last step" if self.has_turned else "still falling"
+        word = fallen if self._has_fallen else "rising" if self.is_rising else "flat"
         return f"{word} ({self.slope_nats_per_epoch:+.4f} nats an epoch)"
 
 

@@ -182,18 +182,19 @@ class Catalogue:
 
     def group_of_stranger(self, item: str, name: str) -> int:
         """The group of an item that the model does not know, as ``groups`` numbers them; NO_GROUP where it has none."""
-        value = self._cell_of_stranger(item, name)
-        number = pc.index(self.attribute(name).values, canonical(value)).as_py() if value is not None else -1
+        value = canonical_array(self._cells_of_stranger(item, name))
+        number = pc.index(self.attribute(name).values, value[0]).as_py() if value.null_count < len(value) else -1
         return number if number >= 0 else NO_GROUP
 
     def price_of_stranger(self, item: str) -> float:
         """The price of an item that the model does not know, NaN where the catalogue does not say it."""
-        price = self._cell_of_stranger(item, PRICE)
-        return math.nan if price is None else float(price)
+        prices = self._cells_of_stranger(item, PRICE).drop_null().to_pylist()
+        return float(prices[0]) if prices else math.nan
 
-    def _cell_of_stranger(self, item: str, name: str) -> Any:
+    def _cells_of_stranger(self, item: str, name: str) -> pa.ChunkedArray:
+        """One cell, none where the catalogue lacks the item."""
         row = self._row_of_stranger.get(item)
-        return None if row is None else self._strangers.column(name)[row].as_py()
+        return self._strangers.column(name).slice(row or 0, 0 if row is None else 1)
 
     def record(self, item: str) -> dict[str, Any]:
         """The row of an item, for a page that shows it; empty where the catalogue lacks it."""

@@ -73,11 +73,12 @@ def edge_names(edges: tuple[float, ...]) -> list[str]:
         (['20', '29.3333'], ['20240101', '20240115'])
     """
     least = max((len(f"{abs(edge):.0f}") for edge in edges), default=0)
-    for digits in range(min(max(least, 6), 15), 18):
+    texts: list[str] = []
+    for digits in range(min(max(least, 6), 15), 18):  # 17 tell any two numbers apart
         texts = [f"{edge:.{digits}g}" for edge in edges]
         if len({*texts}) == len(edges):
-            return texts
-    return [repr(edge) for edge in edges]
+            break
+    return texts
 
 
 def bin_names(edges: tuple[float, ...]) -> list[str]:

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from torch import nn
@@ -129,7 +130,7 @@ def bert_config(
     *,
     schema: ContextSchema | None,
     conditioning: str,
-    hub: Mapping[str, Any] | None = None,
+    hub: Mapping[str, Any] = MappingProxyType({}),
     **fields: Any,
 ) -> ContextualBertConfig:
     """The config of a BERT checkpoint with a context: BERT's sizes, positions and segments, its tokenizer's ids.
@@ -152,7 +153,7 @@ def bert_config(
     num_layers = fields.get("num_hidden_layers", found.num_hidden_layers)
     if type(num_layers) is not int:
         raise ConfigurationError(f"num_hidden_layers={num_layers!r}: give a whole number.")
-    tokens = tokens_of(load_tokenizer(checkpoint, **(hub or {})))
+    tokens = tokens_of(load_tokenizer(checkpoint, **hub))
     return ContextualBertConfig.from_schema(
         schema,
         **{
@@ -225,9 +226,8 @@ def load_tokenizer(checkpoint: str | Path, **hub: Any) -> PreTrainedTokenizerBas
         ConfigurationError: another setting.
         CheckpointError: no checkpoint there; it has none, or one without [MASK] and [PAD].
     """
-    if hub.keys() - {*HUB_SETTINGS}:
-        odd = min(hub.keys() - {*HUB_SETTINGS})
-        raise ConfigurationError(f"No setting {odd!r} of a checkpoint's place. {did_you_mean(odd, HUB_SETTINGS)}")
+    for name in sorted(hub.keys() - {*HUB_SETTINGS}):
+        raise ConfigurationError(f"No setting {name!r} of a checkpoint's place. {did_you_mean(name, HUB_SETTINGS)}")
     config: Any = _config(checkpoint, hub)  # says better what is amiss where nothing is there, or no BERT
     try:
         tokenizer = AutoTokenizer.from_pretrained(checkpoint, **hub)
@@ -262,9 +262,9 @@ def _no_tokenizer(checkpoint: str | Path, reason: str) -> CheckpointError:
     )
 
 
-def _config(checkpoint: str | Path, hub: Mapping[str, Any] | None = None) -> PreTrainedConfig:
+def _config(checkpoint: str | Path, hub: Mapping[str, Any]) -> PreTrainedConfig:
     try:
-        config = AutoConfig.from_pretrained(checkpoint, **(hub or {}))
+        config = AutoConfig.from_pretrained(checkpoint, **hub)
     except (OSError, ValueError) as error:
         is_folder = Path(checkpoint).is_dir()
         reason = _first_line(error) if is_folder else "no such folder, and no such name on the Hub can be reached"

@@ -257,13 +257,9 @@ class Recipe:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
-            is_export = (directory / "export.json").is_file()
-            what = (
-                "an export. Name the run that it was made from"
-                if is_export
-                else "no run directory. Name the folder given as --output"
-            )
-            raise RunDirectoryError(f"{path} does not exist: {directory} is {what}.") from error
+            raise RunDirectoryError(
+                f"{path} does not exist: {directory} is no run directory. Name the folder given as --output."
+            ) from error
         except ValueError as error:
             raise RunDirectoryError(f"{path} is not valid JSON ({error}). Train again.") from error
         if not isinstance(content, dict):

@@ -378,6 +378,18 @@ def test_what_the_shop_knows_of_an_item_that_the_model_does_not_counts() -> None
         answered({**query, "items": ["kilt", "[MASK]"]}, pipeline)
 
 
+def test_an_arrival_of_unknown_category_counts_for_none() -> None:
+    codes = {row["id"]: float(number) for number, row in enumerate(SHOP)}
+    table = pa.table(
+        {"id": [*codes, "cap"], "line": [*codes.values(), float("nan")], "price": [1.0] * (len(codes) + 1)}
+    )
+    pipeline = CompletionPipeline(
+        PIPELINE.model, PIPELINE.processor, catalogue=Catalogue(table, PIPELINE.processor.items)
+    )
+    found = answered({"items": ["cap", "[MASK]"], "at_most_one_per": "line"}, pipeline)["slots"][0]["candidates"]
+    assert {each["item"] for each in found} == {*codes}
+
+
 def test_a_condition_on_the_stock_is_on_the_stock_of_now() -> None:
     pipeline = made()
     assert pipeline.catalogue is not None

@@ -138,10 +138,9 @@ class TableCompleter:
                     for name in ("position", "num_permitted", "excluded_probability", "reason"):
                         found[name].append(slot[name])
         completed = pa.table(found, schema=COLUMNS)
+        kept = table.select(settings.keep).take(pa.array(places, pa.int64()))
         for name in reversed(settings.keep):
-            completed = completed.add_column(
-                0, table.schema.field(name), table.column(name).take(pa.array(places, pa.int64()))
-            )
+            completed = completed.add_column(0, table.schema.field(name), kept.column(name))
         return completed
 
 
