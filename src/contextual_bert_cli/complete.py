@@ -273,7 +273,7 @@ def read_queries(path: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         raise DataError("there is no such file", file=str(path), fix="Give a file with one JSON object a line.")
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")  # a JSON text may hold what else ends a line
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # a JSON text may hold what else ends a line
     except UnicodeDecodeError as error:
         raise DataError(f"it is not UTF-8 ({error})", file=str(path), fix="Save it as UTF-8.") from error
     found = [record_of(line, place=f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]

@@ -117,7 +117,7 @@ def read_key(path: Path | None) -> str | None:
     if path is None:
         return os.environ.get(KEY_VARIABLE) or None
     try:
-        key = path.read_text(encoding="utf-8").strip()
+        key = path.read_text(encoding="utf-8-sig").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"--api-key-file {path} cannot be read: {error}. Give a text file.") from error
     if not key:

@@ -164,7 +164,7 @@ class ContextSchema(BaseModel):
             raise SchemaError(f"a context schema is an object with a list under 'features', not {given!r:.80}.")
         for index, feature in enumerate(given["features"]):
             kind = feature.get("kind") if isinstance(feature, dict) else None
-            if isinstance(feature, dict) and kind not in FEATURE_KINDS:
+            if isinstance(feature, dict) and str(kind) not in FEATURE_KINDS:
                 raise SchemaError(
                     f"context schema, feature {index} ({feature.get('name')!r}): unknown kind {kind!r}. "
                     f"{did_you_mean(str(kind), FEATURE_KINDS)}"
@@ -202,7 +202,7 @@ class ContextSchema(BaseModel):
     def load(cls, path: str | os.PathLike[str]) -> "ContextSchema":
         """Read what `save` wrote."""
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = Path(path).read_text(encoding="utf-8-sig")  # some editors write a mark of byte order
         except (OSError, UnicodeDecodeError) as error:
             raise SchemaError(
                 f"{os.fspath(path)}: the context schema cannot be read ({error}). "

@@ -255,7 +255,7 @@ class Recipe:
         """
         path = directory / RECIPE_FILE
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = json.loads(path.read_text(encoding="utf-8-sig"))
         except FileNotFoundError as error:
             raise RunDirectoryError(
                 f"{path} does not exist: {directory} is no run directory. Name the folder given as --output."

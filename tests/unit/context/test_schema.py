@@ -124,6 +124,7 @@ def test_equal_values_make_equal_categories():
         (lambda values: values.update(fetures=[]), "unknown key 'fetures'. Did you mean 'features'"),
         (lambda values: values.update(version=2), "version"),
         (lambda values: values["features"][0].update(kind="categorial"), "unknown kind 'categorial'. Did you mean"),
+        (lambda values: values["features"][0].update(kind=["categorical"]), "unknown kind"),
         (lambda values: values["features"][1].update(egdes=[]), "unknown key 'egdes'. Did you mean 'edges'"),
         (lambda values: values["features"][1].pop("edges"), "edges: Field required"),
         (lambda values: values.pop("features"), "list under 'features'"),
@@ -137,6 +138,12 @@ def test_a_faulty_file_is_an_error_that_names_the_file_and_the_key(schema, tmp_p
     with pytest.raises(SchemaError, match=message) as caught:
         ContextSchema.load(path)
     assert str(path) in str(caught.value)
+
+
+def test_a_file_that_an_editor_marked_as_utf_8_is_read(schema, tmp_path):
+    path = tmp_path / "schema.json"
+    path.write_text(schema.to_json(), encoding="utf-8-sig")
+    assert ContextSchema.load(path) == schema
 
 
 def test_a_missing_or_broken_file_is_an_error(tmp_path):
