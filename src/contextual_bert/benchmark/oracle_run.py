@@ -15,8 +15,9 @@ from contextual_bert.evaluation import Run, Scores
 def oracle_run(world: StylistWorld, ready: Preparation, *, progress: Callable[[int, int], None] | None = None) -> Run:
     """Score the test sets with the true probabilities of the world they were drawn from.
 
-    An item that the training part lacks is left out of the sets, so no model is asked for it. Neither is the oracle; of
-    the other items of that set it still sees it, and knows more than any model can.
+    An item that the training part lacks is left out of the sets, so no model is asked for it, nor answers with it.
+    Neither does the oracle: its probabilities are those given that the masked item is one that training has. Of the
+    other items of a set it still sees such a one, and knows more than any model can.
 
     Args:
         world: the world.
@@ -28,7 +29,10 @@ def oracle_run(world: StylistWorld, ready: Preparation, *, progress: Callable[[i
     """
     part = ready.evaluated_part
     sets = ready.split.select(ready.sets, part)
-    columns: dict[str, Any] = dict(Oracle(world).score_table(sets.table, example_ids=sets.rows, progress=progress))
+    scored = Oracle(world).score_table(
+        sets.table, example_ids=sets.rows, among=ready.processor.items.values, progress=progress
+    )
+    columns: dict[str, Any] = dict(scored)
     known = ready.processor.items.lookup(pc.list_flatten(sets.table.column(sets.items)).combine_chunks()) >= 0
     columns = {name: values[known] for name, values in columns.items()}
     columns["position"] = np.arange(len(sets.values)) - np.repeat(sets.offsets[:-1], sets.sizes)

@@ -21,14 +21,25 @@ from contextual_bert.training.recipe import RECIPE_FILE
 MAX_GROUPS = 20
 
 
-def report_on(part: str, scored: ScoredSet, ready: Prepared, *, segments: Mapping[str, Any], seed: int) -> Report:
-    """Metrics with intervals and segments of one part; a label of each scored row for each feature."""
+def report_on(
+    part: str,
+    scored: ScoredSet,
+    ready: Prepared,
+    *,
+    segments: Mapping[str, Any],
+    seed: int,
+    known_customers: NDArray[np.str_] | None,
+) -> Report:
+    """Metrics with intervals and segments of one part; a label of each scored row for each feature.
+
+    ``known_customers`` are those of the training part, None where it names none or is not there.
+    """
     dataset, customers = ready.datasets[part], ready.customers(part)
     index = set_index(dataset, scored.scores.example_id)
     return evaluate_scores(
         scored.scores,
         clusters=customers[index] if customers is not None else None,
-        cold_customers=cold_rows(customers, ready.customers("train"), index),
+        cold_customers=cold_rows(customers, known_customers, index),
         segments=segments,
         num_items=ready.num_choices,
         settings=ready.settings,

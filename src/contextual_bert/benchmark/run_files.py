@@ -124,7 +124,8 @@ def load_run(directory: Path, *, name: str, role: Any = "method") -> Run:
     except (OSError, ValueError, SafetensorError) as error:
         raise RunDirectoryError(f"{directory} is no complete run: {error}. Train it again with --overwrite.") from error
     clusters = arrays.pop(CLUSTERS, None)
-    cost, labelled = Cost(**metrics["cost"]), load_labels(directory)
+    cost = Cost(**metrics["cost"], hardware=load_environment(directory)["hardware"])
+    labelled = load_labels(directory)
     return Run(name, Recipe.load(directory).seed, Scores(**arrays), clusters, cost, role, labelled)
 
 

@@ -133,7 +133,14 @@ def run(
                 progress=progress,
             )
         segments = work.segments(part, scored[part])
-        reports[part] = report_on(part, scored[part], ready, segments=segments, seed=recipe.seed)
+        reports[part] = report_on(
+            part,
+            scored[part],
+            ready,
+            segments=segments,
+            seed=recipe.seed,
+            known_customers=ready.customers("train"),
+        )
     if trainer.is_world_process_zero():
         results = {"reports": reports, "scored": scored, "cost": cost, "arguments": arguments, "history": history}
         write_run(output, recipe, ready, model, results)

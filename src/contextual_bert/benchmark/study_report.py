@@ -22,7 +22,6 @@ from contextual_bert.benchmark.runner import run_directory, train_missing
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import (
     Comparison,
-    ComparisonRow,
     Interval,
     LabelComparison,
     LabelRun,
@@ -36,7 +35,7 @@ from contextual_bert.evaluation import (
     metric_of,
     paired_bootstrap,
 )
-from contextual_bert.evaluation.metrics import CROSS_ENTROPY, Metric
+from contextual_bert.evaluation.metrics import CROSS_ENTROPY, Metric, exact_mean
 from contextual_bert.evaluation.runs import align_runs, group_runs, paired_runs
 from contextual_bert.evaluation.tables import interval_cell
 from contextual_bert.inference import set_index
@@ -101,7 +100,7 @@ def study(
     curves = [curve for curve in map(load_history, directories) if curve is not None]
     firsts = {recipe.label: recipe for recipe in reversed(recipes)}
     labelled = label_comparison(runs, reference, preparation, provenance=origin)
-    found = findings(comparison, firsts, cross_entropy_differences(runs, num_items=num_items))
+    found = findings(runs, firsts, num_items=num_items)
     if preparation.evaluated_part != "test":
         found.insert(0, UNTESTED)
     changes = {_one_mask_from(recipe, output) for recipe in firsts.values()}
@@ -150,56 +149,82 @@ def load_report(directory: Path) -> Report:
     return Report.from_json(json.dumps(metrics[metrics["evaluated_part"]]))
 
 
-def cross_entropy_differences(runs: Sequence[Run], *, num_items: int | None = None) -> Callable[[str, str], Interval]:
-    """Of two rows: the cross-entropy of the first minus that of the second, paired, on the seeds that both have."""
-    scores, clusters = align_runs(runs, num_items=num_items)
-    groups = group_runs(runs)
-
-    def loss(numbers: Sequence[int]) -> NDArray[np.float64]:
-        return -np.mean([scores[number].log_probability for number in numbers], axis=0)
-
-    def difference(name: str, other: str) -> Interval:
-        own, others = paired_runs(name, other, groups, runs)
-        return paired_bootstrap(loss(own), loss(others), clusters).interval
-
-    return difference
-
-
-def findings(
-    comparison: Comparison, recipes: Mapping[str, Recipe], difference: Callable[[str, str], Interval]
-) -> list[str]:
-    """The sentences that a reader needs first: the order of the methods, and whether to believe it.
+class CrossEntropies:
+    """The cross-entropy of each row of a study, and its difference to another row with the interval.
 
     Args:
-        comparison: of all rows.
-        recipes: row -> recipe of one of its runs.
-        difference: of two rows in cross-entropy, the first minus the second, with its interval.
+        runs: on the same masked positions.
+        num_items: how many items were ranked, if known.
+
+    Raises:
+        DataError, ConfigurationError: the runs do not fit each other.
     """
-    rows = {row.name: row for row in comparison.rows}
-    means = {name: row.metrics[CROSS_ENTROPY].mean for name, row in rows.items()}
-    methods = sorted((name for name, row in rows.items() if row.role == "method"), key=lambda name: means[name])
+
+    def __init__(self, runs: Sequence[Run], *, num_items: int | None = None) -> None:
+        scores, self._clusters = align_runs(runs, num_items=num_items)
+        self._runs, self._groups = runs, group_runs(runs)
+        self._losses = [-each.log_probability for each in scores]
+
+    def mean(self, name: str) -> float:
+        """Over all seeds of the row, in nats."""
+        return exact_mean(np.array([exact_mean(self._losses[number]) for number in self._groups[name]]))
+
+    def difference(self, name: str, other: str) -> Interval:
+        """The first minus the second in nats, paired, on the seeds that both have."""
+        own, others = paired_runs(name, other, self._groups, self._runs)
+        return paired_bootstrap(self._loss(own), self._loss(others), self._clusters).interval
+
+    def _loss(self, numbers: Sequence[int]) -> NDArray[np.float64]:
+        return np.mean([self._losses[number] for number in numbers], axis=0)
+
+
+def on_shared_seeds(runs: Sequence[Run]) -> list[Run]:
+    """The runs without those of methods whose seed another method lacks; all where no seed is shared by all."""
+    seeds: dict[str, set[int]] = {}
+    for run in runs:
+        if run.role == "method":
+            seeds.setdefault(run.name, set()).add(run.seed)
+    shared = set[int].intersection(*seeds.values()) if seeds else set[int]()
+    return [run for run in runs if run.role != "method" or run.seed in shared or not shared]
+
+
+def findings(runs: Sequence[Run], recipes: Mapping[str, Recipe], *, num_items: int | None = None) -> list[str]:
+    """The sentences that a reader needs first: the order of the methods, and whether to believe it.
+
+    The order is that on the seeds which all methods have: a lucky seed that only one of them has does not count.
+
+    Args:
+        runs: of all rows, on the same masked positions.
+        recipes: row -> recipe of one of its runs.
+        num_items: how many items were ranked, if known.
+    """
+    firsts = {run.name: run for run in reversed(runs)}
+    shared = on_shared_seeds(runs)
+    every, even = CrossEntropies(runs, num_items=num_items), CrossEntropies(shared, num_items=num_items)
+    means = {name: even.mean(name) for name in firsts}
+    methods = sorted((name for name, run in firsts.items() if run.role == "method"), key=lambda name: means[name])
     if not methods:
         return []
     steps = [f"`{methods[0]}` {means[methods[0]]:.3f}"]
     steps += [
-        f"`{name}` {means[name]:.3f} ({_interval(difference(name, before))})" for before, name in pairwise(methods)
+        f"`{name}` {means[name]:.3f} ({_interval(even.difference(name, before))})" for before, name in pairwise(methods)
     ]
-    is_uneven = len({row.seeds for row in rows.values() if row.role != "oracle"}) > 1
-    seeds = ", on the seeds that both have" if is_uneven else ""
+    kept = ", ".join(map(str, sorted({run.seed for run in shared if run.role == "method"})))
+    on_seeds = f" on the seeds that all methods have ({kept})" if len(shared) < len(runs) else ""
     found = [
-        f"By cross-entropy: {', '.join(steps)}. In brackets: nats to the method before it, with the interval{seeds}."
+        f"By cross-entropy{on_seeds}: {', '.join(steps)}. In brackets: nats to the method before it, with the interval."
     ]
     for name, recipe in recipes.items():
         if recipe.is_context_shuffled:
-            found.append(_about_leaks(name, recipes, rows, difference))
+            found.append(_about_leaks(name, recipes, firsts, every.difference))
         elif recipe.is_control:
             others = dict.fromkeys(
-                other for other in (recipe.conditioning, methods[0]) if other in rows and other != name
+                other for other in (recipe.conditioning, methods[0]) if other in firsts and other != name
             )
-            gaps = (f"{_interval(difference(name, other))} nats to `{other}`" for other in others)
+            gaps = (f"{_interval(every.difference(name, other))} nats to `{other}`" for other in others)
             what = "Size alone" if name.endswith(WIDE_SUFFIX) else "Control"
             found.append(f"{what}: `{name}` {means[name]:.3f}, {', '.join(gaps)}.")
-    oracles = [name for name, row in rows.items() if row.role == "oracle"]
+    oracles = [name for name, run in firsts.items() if run.role == "oracle"]
     if oracles:
         gap = means[methods[0]] - means[oracles[0]]
         found.append(f"The best method, `{methods[0]}`, is {gap:.3f} nats above the best possible score.")
@@ -225,11 +250,11 @@ def label_findings(labels: LabelComparison) -> list[str]:
 def _about_leaks(
     name: str,
     recipes: Mapping[str, Recipe],
-    rows: Mapping[str, ComparisonRow],
+    firsts: Mapping[str, Run],
     difference: Callable[[str, str], Interval],
 ) -> str:
     """A model with the contexts of others beside the row without a context that is closest to it in size."""
-    size = {each: row.cost.parameters or 0 for each, row in rows.items()}
+    size = {each: run.cost.parameters or 0 for each, run in firsts.items()}
     models = ((each, recipe) for each, recipe in recipes.items() if recipe.conditioning not in BASELINES)
     without = [each for each, recipe in models if not has_context(recipe)]
     if not without:

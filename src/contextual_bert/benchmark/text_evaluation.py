@@ -50,6 +50,7 @@ class EvaluatedTexts:
         batch_size: texts, or texts with a hidden token, a forward pass.
         dtype: what the model runs in.
         reading: which rows are evaluated, for people.
+        known_customers: those that the run learned from, where they are in this table.
 
     Relation to its siblings:
         ``EvaluatedSets`` is the same for sets; both are ``EvaluationData``.
@@ -62,6 +63,7 @@ class EvaluatedTexts:
     batch_size: int
     dtype: torch.dtype
     reading: str
+    known_customers: NDArray[np.str_] | None = None
 
     @property
     def recipe(self) -> Recipe:
@@ -98,7 +100,14 @@ class EvaluatedTexts:
         """Score every label, or every token, once."""
         scored = self.score(self.dataset, progress=progress)
         segments = TextWork(self.ready).segments(self.part, scored)
-        report = report_on(self.part, scored, self.ready, segments=segments, seed=self.recipe.seed)
+        report = report_on(
+            self.part,
+            scored,
+            self.ready,
+            segments=segments,
+            seed=self.recipe.seed,
+            known_customers=self.known_customers,
+        )
         labels = label_report_on(self.part, scored, self.ready)
         num_unknown = scored.num_unknown_targets
         lines, origin = self.lines(num_unknown=num_unknown), self.provenance()
@@ -164,6 +173,8 @@ def load_texts(
     check_head(model, directory, recipe)
     names = model.config.id2label if unlabelled.head != "masked_lm" else {}
     ready = replace(unlabelled, labels=tuple(names[number] for number in sorted(names)))
+    is_own = split.digest == Split.load(directory / "split.json").digest
+    known = ready.customers("train") if is_own else None
     # Only the part that is evaluated: labels that the run does not know may stand in others.
     ready = replace(ready, split=split.restricted(split.assignment == PARTS.index(chosen)))
     return EvaluatedTexts(
@@ -174,6 +185,7 @@ def load_texts(
         batch_size=batch_size or own.training.get(BATCH_SIZE, TRAINING[BATCH_SIZE]),
         dtype=chosen_dtype(recipe.dtype),
         reading="; ".join((sentence, *shuffled_lines(own))),
+        known_customers=known,
     )
 
 

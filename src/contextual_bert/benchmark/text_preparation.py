@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import with_truth_in_words
 from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split, schema_of
-from contextual_bert.data import SetDataset, TextDataset, read_table
+from contextual_bert.data import Audit, SetDataset, TextDataset, read_table
 from contextual_bert.data.columns import checked_column
-from contextual_bert.data.text_audit import joined_words
+from contextual_bert.data.text_audit import audit_texts
 from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
 from contextual_bert.evaluation import EvaluationSettings, has_grades
 from contextual_bert.inference import EncodedTexts, encode_texts, placed
@@ -102,7 +102,7 @@ class TextPreparation(Prepared):
             found.append(f"{len(self.labels)} labels: {shown}")
         if self.head == "classification" and self.pooling == "mean":
             found.append("labels are read from the mean over their texts (classifier_pooling='mean')")
-        return [*self.split.lines(), *found, *self._known_texts(), *self.unlearned_lines()]
+        return [*self.split.lines(), *found, *self._audit().lines(), *self.unlearned_lines()]
 
     @property
     def num_choices(self) -> int:
@@ -112,14 +112,16 @@ class TextPreparation(Prepared):
 
     @property
     def settings(self) -> EvaluationSettings:
-        """Recall@1 alone where few labels are ranked: that is the accuracy."""
+        """Recall@1 alone where few labels are ranked: that is the accuracy, but for ties."""
         ks = (1, 5, 20) if self.head == "masked_lm" else (1,)
         row, choice = {
             "classification": ("label", "label"),
             "tags": ("word", "label"),
             "masked_lm": ("hidden token", "token"),
         }[self.head]
+        # A text that several people label is its own customer: what is drawn is called so, and no text twice.
         cluster = self.recipe.customer or "text"
+        cluster = "distinct text" if cluster == self.task.text else cluster
         return EvaluationSettings(ks=ks, row_name=row, set_name="text", choice_name=choice, cluster_name=cluster)
 
     def _encode(self, rows: NDArray[np.int64]) -> EncodedTexts:
@@ -141,17 +143,18 @@ class TextPreparation(Prepared):
         encoded.dataset.example_ids = torch.from_numpy(rows)
         return encoded
 
-    def _known_texts(self) -> list[str]:
-        """How many texts of the other parts are in training word for word."""
-        column = joined_words(self.table.column(self.task.text))
-        known = column.take(pa.array(self.split.rows("train")))
-        lines: list[str] = []
-        for part in ("validation", "test"):
-            own = column.take(pa.array(self.split.rows(part)))
-            count = pc.sum(pc.is_in(own, value_set=known.combine_chunks())).as_py() or 0
-            if count:
-                lines.append(f"{count:,} of {len(own):,} {part} texts are in training too, word for word")
-        return lines or ["no text of the validation or test part is in training word for word"]
+    def _audit(self) -> Audit:
+        """Whether texts or customers are in two parts, or a column of the context tells the label."""
+        schema, task = self.processor.schema, self.task
+        return audit_texts(
+            self.split,
+            self.table,
+            text=task.text,
+            pair=task.pair,
+            label=task.label,
+            customer=self.recipe.customer,
+            columns=schema.columns if schema is not None else (),
+        )
 
 
 def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPreparation:

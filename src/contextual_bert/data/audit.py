@@ -129,18 +129,26 @@ def _sum_by(values: NDArray[np.uint64], offsets: NDArray[np.int64]) -> NDArray[n
 def _duplicate_sets(
     sets: SetTable, parts: NDArray[np.int64], fingerprints: NDArray[np.uint64], columns: list[str]
 ) -> list[Fault]:
-    rows_alike = fingerprints.copy()
     compared = [column for column in columns if not is_identifier(sets.table.column(column))]
+    values = np.zeros(len(sets), dtype=np.uint64)
     for column in compared:
-        rows_alike = hash_counters(rows_alike.view(np.int64), codes_of(sets.table.column(column)))
+        values = hash_counters(values.view(np.int64), codes_of(sets.table.column(column)))
+    alike, by_chance = (
+        hash_counters(fingerprints.view(np.int64), each.view(np.int64))
+        for each in (values, values[shuffled(len(sets))])
+    )
     faults: list[Fault] = []
     for later, earlier in ((1, (0,)), (2, (0, 1))):
         own = parts == later
-        seen = own & np.isin(fingerprints, fingerprints[np.isin(parts, earlier)])
-        copied = own & np.isin(rows_alike, rows_alike[np.isin(parts, earlier)]) & bool(compared)
+        before = np.isin(parts, earlier)
+        seen = own & np.isin(fingerprints, fingerprints[before])
+        copied = own & np.isin(alike, alike[before]) & bool(compared)
+        expected = int((own & np.isin(by_chance, by_chance[before])).sum())
         if not seen.any():
             continue
         where = " or ".join(PARTS[part] for part in earlier)
+        # Of people who choose alike some are alike in a few columns, too: as many as with the columns of others.
+        is_copied = bool(copied.sum() > expected + 3 * np.sqrt(expected))
         message = (
             f"{int(seen.sum()):,} of {int(own.sum()):,} {PARTS[later]} sets ({seen.sum() / own.sum():.1%}) occur in "
             f"{where} too, {int(copied.sum()):,} of them with the same value in {len(compared)} other columns. "
@@ -149,10 +157,10 @@ def _duplicate_sets(
         faults.append(
             Fault(
                 "duplicate_set",
-                "leak" if copied.any() else "warning",
+                "leak" if is_copied else "warning",
                 message,
                 int(seen.sum()),
-                first_rows(sets.rows, copied if copied.any() else seen),
+                first_rows(sets.rows, copied if is_copied else seen),
             )
         )
     return faults

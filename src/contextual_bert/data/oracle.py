@@ -85,6 +85,7 @@ class Oracle:
         table: pa.Table,
         *,
         example_ids: Integers | None = None,
+        among: Sequence[str] | None = None,
         block_elements: int = BLOCK_ELEMENTS,
         progress: Callable[[int, int], None] | None = None,
     ) -> dict[str, NDArray[np.generic]]:
@@ -94,6 +95,8 @@ class Oracle:
             table: columns `items` and the context columns, as `StylistWorld.sample` gives them; a list may be text
                 with commas, as in CSV.
             example_ids: one for each row of the table; its row numbers by default.
+            among: items that can be answered with, where it is known that the masked one is among them; the others
+                are given no probability (and the log-probability of one that was masked is -inf). None: all.
             block_elements: how many (masked rows x items) numbers are held at once.
             progress: called with (outfits done, outfits in all) after each block.
 
@@ -108,6 +111,7 @@ class Oracle:
             raise ConfigurationError(
                 f"{len(ids)} example_ids for a table of {table.num_rows} rows. Give one a row, or none."
             )
+        is_answer = np.isin(self.world.items, among) if among is not None else np.ones(self.num_items, dtype=np.bool_)
         per_block = max(1, block_elements // (6 * self.num_items))
         parts: list[dict[str, NDArray[np.generic]]] = []
         for start in range(0, table.num_rows, per_block):
@@ -116,13 +120,16 @@ class Oracle:
             rows = block.rows
             target = block.items
             probability = self._probabilities(block, np.arange(len(rows)))
+            self._check_possible(block, probability[np.arange(len(rows)), target] > 0)
+            if not is_answer.all():
+                probability = np.where(is_answer, probability, 0.0)
+                probability /= np.maximum(probability.sum(axis=1, keepdims=True), np.finfo(float).tiny)
             of_target = probability[np.arange(len(rows)), target]
-            self._check_possible(block, of_target > 0)
             parts.append(
                 {
                     "example_id": ids[rows + start],
                     "position": np.arange(len(rows)) - block.offsets[rows],
-                    "log_probability": np.log(of_target),
+                    "log_probability": np.log(of_target, out=np.full(len(rows), -np.inf), where=of_target > 0),
                     "num_better": (probability > of_target[:, None]).sum(axis=1),
                     "num_tied": (probability == of_target[:, None]).sum(axis=1),
                     "confidence": probability.max(axis=1),

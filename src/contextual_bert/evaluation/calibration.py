@@ -21,6 +21,9 @@ from contextual_bert.evaluation.metrics import (
     expected_recall,
 )
 
+# Gaps this close to each other differ by rounding.
+_NO_SPREAD = 1e-9
+
 
 @dataclass(frozen=True)
 class CalibrationBin:
@@ -49,7 +52,8 @@ def calibrate(
 
     The estimate is biased upwards (noise in a bin cannot cancel), and a percentile interval, biased twice, can miss its
     own estimate: the interval here is estimate +- z * bootstrap standard error, cut at 0, beside the error that a
-    perfectly calibrated scorer would show from chance alone, sqrt(2 / pi) * sum over bins of share * standard error.
+    perfectly calibrated scorer would show from chance alone, sqrt(2 / pi) * sum over bins of share * standard error,
+    where the error is that of draws with the probabilities said, times what the customers' rows share.
     """
     right = expected_recall(scores, 1)
     index = calibration_bin_of(scores.confidence, num_bins)
@@ -58,18 +62,24 @@ def calibrate(
     chance = 0.0
     for each in used.tolist():
         inside = index == each
-        gap = cluster_interval(right[inside] - scores.confidence[inside], clusters[inside], level=level)
-        confidence = exact_mean(scores.confidence[inside])
+        gaps, confidence = right[inside] - scores.confidence[inside], exact_mean(scores.confidence[inside])
         accuracy = bounded(cluster_interval(right[inside], clusters[inside], level=level), highest=1.0, level=level)
-        bins.append(CalibrationBin(each / num_bins, (each + 1) / num_bins, gap.num_rows, confidence, accuracy))
-        noise = gap.standard_error
-        if math.isnan(noise):
-            noise = math.sqrt(max(0.0, confidence * (1 - confidence)) / gap.num_rows)
-        chance += math.sqrt(2 / math.pi) * noise * gap.num_rows / len(scores)
+        bins.append(CalibrationBin(each / num_bins, (each + 1) / num_bins, len(gaps), confidence, accuracy))
+        # Outcomes that come true as often as said, as unlike each other within a customer as those seen.
+        variance = exact_mean(scores.confidence[inside] * (1 - scores.confidence[inside])) / len(gaps)
+        noise = math.sqrt(max(0.0, variance * _design_effect(gaps, clusters[inside])))
+        chance += math.sqrt(2 / math.pi) * noise * len(gaps) / len(scores)
     columns = np.where(index[:, None] == used[None, :], (right - scores.confidence)[:, None], 0.0)
     replicates = np.abs(draws.resampled_means(columns)).sum(axis=1)
     value = expected_calibration_error(scores, num_bins=num_bins)
     return Calibration(_centred(draws, value, replicates, level), chance, tuple(bins))
+
+
+def _design_effect(gaps: NDArray[np.float64], clusters: NDArray[np.int64]) -> float:
+    """How much larger the variance of a mean is for the clusters its rows come in (Kish 1965); 1 where unknown."""
+    together = cluster_interval(gaps, clusters).standard_error
+    is_unknown = math.isnan(together) or np.ptp(gaps) < _NO_SPREAD
+    return 1.0 if is_unknown else float(together**2 * len(gaps) / gaps.var(ddof=1))
 
 
 def _centred(draws: ClusterBootstrap, value: float, replicates: NDArray[np.float64], level: float) -> Interval:

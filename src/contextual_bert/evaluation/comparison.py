@@ -21,6 +21,7 @@ from contextual_bert.evaluation.intervals import ClusterBootstrap, Difference, I
 from contextual_bert.evaluation.metrics import (
     CROSS_ENTROPY,
     exact_mean,
+    metric_of,
     recall_curve,
     row_values,
     summarise,
@@ -31,6 +32,7 @@ from contextual_bert.evaluation.runs import (
     Run,
     align_runs,
     group_runs,
+    machine_warnings,
     mean_cost,
     paired_runs,
     seed_warnings,
@@ -114,6 +116,11 @@ class Comparison(JsonText):
             f"{settings.seed}), each position averaged over the seeds first, between trained "
             "methods over those that both have; p corrected by Holm over the rows of its column."
         )
+        if settings.choice_name == "item" and any(row.cost.parameters is not None for row in self.rows):
+            notes.append(
+                "Parameters are counted as in the paper's Table 1: without the vectors of the items, the encoder of "
+                "the context and the output."
+            )
         return [*notes, *(f"Warning: {warning}" for warning in self.warnings), self.provenance.line()]
 
     def heading(self) -> str:
@@ -177,7 +184,10 @@ def compare_runs(
             cost=mean_cost([runs[run].cost for run in members]),
         )
         rows.append(row)
-    few = f"few {plural(settings.cluster_name)} ({draws.num_clusters}): the intervals are too narrow or unknown."
+    few = (
+        f"few {plural(settings.cluster_name)} ({draws.num_clusters}): the intervals are too narrow or unknown, p too "
+        "small."
+    )
     return Comparison(
         reference=reference,
         num_rows=len(scores[0]),
@@ -188,6 +198,7 @@ def compare_runs(
         rows=tuple(rows),
         warnings=(
             *seed_warnings(groups, runs),
+            *machine_warnings({row.name: row.cost for row in rows}),
             *_beaten_oracles(rows, means, draws=draws, level=settings.level),
             *([few] if draws.num_clusters < FEW_CLUSTERS else []),
         ),
@@ -205,7 +216,7 @@ def _intervals(
     """Of every (method, metric): its interval, and its corrected difference to the reference."""
     replicates = draws.resampled_means(np.stack([*means.values(), *gaps.values()], axis=1)).T
     intervals = {
-        cell: draws.interval(exact_mean(column), replicate, level=level)
+        cell: draws.interval(exact_mean(column), replicate, level=level, highest=metric_of(cell[1]).highest)
         for (cell, column), replicate in zip(means.items(), replicates[: len(means)], strict=True)
     }
     differences = {

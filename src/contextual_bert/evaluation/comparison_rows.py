@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from contextual_bert.evaluation.intervals import Difference, Interval, SeedMean
 from contextual_bert.evaluation.metrics import metric_of
-from contextual_bert.evaluation.runs import Cost, Role
+from contextual_bert.evaluation.runs import Cost, Role, are_of_several_machines
 from contextual_bert.evaluation.tables import Table, difference_cell, seed_cell
 
 
@@ -52,9 +52,14 @@ def difference_table(rows: Sequence[ComparisonRow], *, reference: str, num_resam
 
 
 def cost_table(rows: Sequence[ComparisonRow]) -> Table:
-    """What a run of each method cost; without rows where nothing was measured."""
-    costs = tuple((row.label, *_cost_cells(row.cost)) for row in rows if row.cost != Cost())
-    return Table("Cost of one run", ("method", "parameters", "training (s)", "peak memory (MiB)"), costs)
+    """What a run of each method cost, and on which machine where there are several; no rows if nothing was measured."""
+    measured = [row for row in rows if row.cost != Cost()]
+    columns = ("method", "parameters", "training (s)", "peak memory (MiB)")
+    cells = [(row.label, *_cost_cells(row.cost)) for row in measured]
+    if are_of_several_machines(row.cost for row in measured):
+        columns = (*columns, "machine")
+        cells = [(*line, row.cost.hardware or "-") for line, row in zip(cells, measured, strict=True)]
+    return Table("Cost of one run", columns, tuple(cells))
 
 
 def _cost_cells(cost: Cost) -> tuple[str, str, str]:

@@ -119,7 +119,9 @@ class FeatureImportances(JsonText):
             *metric_notes(num_items=self.num_items, left_out_ks=(), choice=settings.choice_name),
         ]
         if self.num_clusters < FEW_CLUSTERS:
-            notes.append(f"Few {plural(name)} ({self.num_clusters}): the intervals are too narrow or unknown.")
+            notes.append(
+                f"Few {plural(name)} ({self.num_clusters}): the intervals are too narrow or unknown, p too small."
+            )
         return [*notes, self.provenance.line()]
 
     def _heading(self) -> str:
@@ -187,7 +189,7 @@ def measure_importances(
         ]
     replicates = draws.resampled_means(np.stack(columns, axis=1)).T
     true = {
-        key: draws.interval(exact_mean(column), replicate, level=settings.level)
+        key: draws.interval(exact_mean(column), replicate, level=settings.level, highest=metric_of(key).highest)
         for key, column, replicate in zip(_KEYS, columns[:2], replicates[:2], strict=True)
     }
     differences = [

@@ -160,6 +160,11 @@ class Metric:
     def heading(self) -> str:
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
+    @property
+    def highest(self) -> float:
+        """The largest value that there can be."""
+        return 100.0 if self.unit == "%" else math.inf
+
 
 _METRICS = {
     metric.key: metric

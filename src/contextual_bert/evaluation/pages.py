@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
-from contextual_bert.evaluation.tables import Table
+from contextual_bert.evaluation.tables import Table, markdown_text
 
 # Longer tables are folded in a page, so that a phone can pass them.
 _LONGEST_OPEN_TABLE = 25
@@ -59,12 +59,13 @@ def render_markdown_page(title: str, sections: Sequence[Section]) -> str:
         Context helps.
         <BLANKLINE>
     """
-    parts = [f"# {title}"]
+    parts = [f"# {markdown_text(title)}"]
     for section in sections:
-        parts += [f"## {section.title}", *section.paragraphs, *(table.to_markdown() for table in section.tables)]
+        words = (markdown_text(paragraph) for paragraph in section.paragraphs)
+        parts += [f"## {section.title}", *words, *(table.to_markdown() for table in section.tables)]
         parts += [f"![{_in_brackets(each.description)}]({each.file_name})" for each in section.pictures]
         if section.notes:
-            parts.append("\n".join(f"- {note}" for note in section.notes))
+            parts.append("\n".join(f"- {markdown_text(note)}" for note in section.notes))
     return "\n\n".join(parts) + "\n"
 
 

@@ -5,7 +5,7 @@ This module does not compare: it groups runs by method and puts their rows in on
 Paper: three runs a method. PROTOCOL, points 5 and 10.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -33,11 +33,12 @@ class NamedRun(Protocol):
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run cost; None where it was not measured or means nothing (an oracle has no parameters)."""
+    """What a run cost, and on which machine; None where it is not known or means nothing (an oracle has no size)."""
 
     parameters: int | None = None
     training_seconds: float | None = None
     peak_memory_bytes: int | None = None
+    hardware: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +131,7 @@ def align_runs(runs: Sequence[Run], *, num_items: int | None) -> tuple[list[Scor
 
 
 def mean_cost(costs: Sequence[Cost]) -> Cost:
-    """Over seeds: mean time, largest memory, and the parameters, which must be the same."""
+    """Over seeds: mean time, largest memory, every machine, and the parameters, which must be the same."""
     parameters = {cost.parameters for cost in costs}
     if len(parameters) > 1:
         raise ConfigurationError(
@@ -139,22 +140,48 @@ def mean_cost(costs: Sequence[Cost]) -> Cost:
     seconds = [cost.training_seconds for cost in costs if cost.training_seconds is not None]
     memory = [cost.peak_memory_bytes for cost in costs if cost.peak_memory_bytes is not None]
     mean_seconds = exact_mean(np.array(seconds)) if seconds else None
-    return Cost(parameters.pop(), mean_seconds, max(memory, default=None))
+    machines = sorted({cost.hardware for cost in costs if cost.hardware is not None})
+    return Cost(parameters.pop(), mean_seconds, max(memory, default=None), " and ".join(machines) or None)
 
 
 def seed_warnings(groups: Mapping[str, Sequence[int]], runs: Sequence[NamedRun]) -> list[str]:
-    """Methods with one seed, or fewer seeds than the others."""
-    counts = {name: len(numbers) for name, numbers in groups.items() if runs[numbers[0]].role == "method"}
+    """Methods with one seed, with fewer seeds than the others, or with others."""
+    seeds = {
+        name: sorted(runs[number].seed for number in numbers)
+        for name, numbers in groups.items()
+        if runs[numbers[0]].role == "method"
+    }
     warnings: list[str] = []
-    single = [name for name, count in counts.items() if count == 1]
+    single = [name for name, own in seeds.items() if len(own) == 1]
     if single:
         warnings.append(f"one seed for {', '.join(single)}: how much another seed would change is unknown.")
-    if len(set(counts.values())) > 1:
-        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+    if len({len(own) for own in seeds.values()}) > 1:
+        listed = ", ".join(f"{name} {len(own)}" for name, own in seeds.items())
         warnings.append(
             f"methods have different numbers of seeds ({listed}): a lucky seed weighs more where there are fewer."
         )
+    elif len({*map(tuple, seeds.values())}) > 1:
+        listed = "; ".join(f"{name} {', '.join(map(str, own))}" for name, own in seeds.items())
+        warnings.append(f"methods have different seeds ({listed}): part of a difference may be theirs.")
     return warnings
+
+
+def machine_warnings(costs: Mapping[str, Cost]) -> list[str]:
+    """Training times that were not taken on one machine, by method."""
+    if not are_of_several_machines(costs.values()):
+        return []
+    timed = {name: cost.hardware for name, cost in costs.items() if cost.training_seconds is not None}
+    made: dict[str, list[str]] = {}
+    for name, machine in timed.items():
+        made.setdefault(machine or "an unknown machine", []).append(name)
+    listed = "; ".join(f"{machine}: {', '.join(names)}" for machine, names in made.items())
+    return [f"training times of different machines, which compare nothing ({listed})."]
+
+
+def are_of_several_machines(costs: Iterable[Cost]) -> bool:
+    """Whether the training times among these were not all taken on one machine."""
+    machines = {cost.hardware for cost in costs if cost.training_seconds is not None}
+    return len(machines) > 1
 
 
 _SAME_ROWS = "Score every run on the same part of the same split, each position masked once."

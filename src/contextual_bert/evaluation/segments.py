@@ -59,6 +59,7 @@ def evaluate_segments(
             )
         for value, rows in rows_by_value(column):
             cross_entropy = cluster_interval(loss[rows], clusters[rows], level=level)
+            cross_entropy = bounded(cross_entropy, highest=math.inf, level=level)
             hits = bounded(cluster_interval(recall[rows], clusters[rows], level=level), highest=100.0, level=level)
             is_small = cross_entropy.num_clusters < min_clusters
             found = Segment(feature, value, len(rows), cross_entropy.num_clusters, is_small, cross_entropy, hits)
@@ -105,6 +106,7 @@ def _natural(value: str) -> tuple[int, float, str]:
     if value.startswith("below "):
         return 0, -math.inf, value
     try:
-        return 0, float(value.partition(" ")[0]), value
+        number = float(value.partition(" ")[0])
     except ValueError:
-        return 1, 0.0, value
+        number = math.nan
+    return (1, 0.0, value) if math.isnan(number) else (0, number, value)

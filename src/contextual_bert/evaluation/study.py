@@ -22,6 +22,7 @@ from contextual_bert.evaluation.metrics import CALIBRATION_ERROR, CROSS_ENTROPY
 from contextual_bert.evaluation.pages import Picture, Section, render_html_page, render_markdown_page
 from contextual_bert.evaluation.paper import PAPER_SOURCE, PaperRow
 from contextual_bert.evaluation.report import Report
+from contextual_bert.evaluation.runs import are_of_several_machines
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.study_tables import (
     gains_table,
@@ -117,13 +118,16 @@ class Study(JsonText):
         return measure_convergence(self.curves, since=max(self.one_mask_from, default=0))
 
     def best_method(self) -> str | None:
-        """The method with a report whose cross-entropy is lowest; the reference and controls do not count."""
-        means = {
-            row.name: row.metrics[CROSS_ENTROPY].mean
+        """The method with a report that is furthest below the reference; controls do not count.
+
+        By its cross-entropy on the seeds that both have: a lucky seed of one alone does not count.
+        """
+        gaps = {
+            row.name: row.differences[CROSS_ENTROPY].interval.value
             for row in self.comparison.rows
             if row.role == "method" and row.name != self.comparison.reference and row.name in self.reports
         }
-        return min(means, key=lambda name: means[name], default=None)
+        return min(gaps, key=lambda name: gaps[name], default=None)
 
     def oracle_nats(self) -> float | None:
         """The cross-entropy of the oracle, if there is one."""
@@ -231,6 +235,8 @@ class Study(JsonText):
     def _cost(self) -> Section:
         table, pictures = self.comparison.cost_table(), list[Picture]()
         for name, what in (("training_seconds", "training time in seconds"), ("parameters", "number of parameters")):
+            if name == "training_seconds" and are_of_several_machines(row.cost for row in self.comparison.rows):
+                continue
             if sum(getattr(row.cost, name) is not None for row in self.comparison.rows) > 1:
                 text = f"Cross-entropy against {what}: low and left is good. Whiskers: standard error over seeds."
                 pictures.append(Picture(f"cost_{name}.png", text, f"{text} The numbers are in the tables."))

@@ -42,6 +42,8 @@ CostName = Literal["training_seconds", "parameters"]
 _COST_LABELS = {"training_seconds": "training time (s)", "parameters": "parameters (number)"}
 # Costs further apart than this share no linear axis.
 _WIDE_RATIO = 8.0
+# Beyond this ratio only powers of ten have room on an axis.
+_VERY_WIDE_RATIO = 300.0
 _PANELS_A_ROW = 4
 
 
@@ -165,9 +167,10 @@ def plot_cost_against_quality(comparison: Comparison, path: str | Path, *, cost:
     costs = [value for _, value in shown]
     if min(costs) > 0 and max(costs) > _WIDE_RATIO * min(costs):
         panel.set_xscale("log")
-        panel.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        is_very_wide = max(costs) > _VERY_WIDE_RATIO * min(costs)
+        panel.xaxis.set_major_locator(LogLocator(subs=(1.0,) if is_very_wide else (1.0, 2.0, 5.0)))
         panel.xaxis.set_minor_formatter(NullFormatter())
-    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
     panel.margins(0.12)
     panel.set_xlabel(f"{_COST_LABELS[cost]}{', logarithmic' if panel.get_xscale() == 'log' else ''}, lower is better")
     panel.set_ylabel("cross-entropy (nats), lower is better")
@@ -254,7 +257,8 @@ def _place_labels(
             for right, up in _offsets(size.width, size.height, gap=8 * pixels)
         ]
         free = [box for box in boxes if _is_inside(box, frame) and not any(box.overlaps(other) for other in taken)]
-        chosen = free[0] if free else boxes[0]
+        inside = [box for box in boxes if _is_inside(box, frame)] or boxes
+        chosen = free[0] if free else min(inside, key=lambda box: sum(_shared(box, other) for other in taken))
         taken.append(chosen)
         middle = (chosen.x0 + chosen.width / 2 - x, chosen.y0 + chosen.height / 2 - y)
         text.xyann = (middle[0] / pixels, middle[1] / pixels)
@@ -269,6 +273,22 @@ def _offsets(width: float, height: float, *, gap: float) -> list[tuple[float, fl
             right, up = float(np.cos(angle)), float(np.sin(angle))
             found.append((right * (width / 2 + distance), up * (height / 2 + distance)))
     return found
+
+
+def _shared(box: Bbox, other: Bbox) -> float:
+    """The area that two boxes both cover."""
+    both = Bbox.intersection(box, other)
+    return both.width * both.height if both is not None else 0.0
+
+
+def _short(value: float) -> str:
+    """A number for an axis: 1,500, but 2.5M.
+
+    Example:
+        >>> _short(1_500), _short(2_500_000)
+        ('1,500', '2.5M')
+    """
+    return f"{value / 1e6:,.10g}M" if value >= 1e6 else f"{value:,.10g}"
 
 
 def _is_inside(box: Bbox, frame: Bbox) -> bool:

@@ -6,6 +6,7 @@ Paper: the layout of Table 1. Provenance: PROTOCOL, point 13.
 """
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ from contextual_bert.evaluation.metrics import Metric
 _LABEL_WIDTH = 24
 # Blanks and rules around a cell.
 _PADDING = 3
+# Below it three digits would say that there is no chance at all.
+_LEAST_P = 0.0005
 
 
 @dataclass(frozen=True)
@@ -110,8 +113,19 @@ class Table:
 
 def render_markdown(heading: str, tables: Sequence[Table], notes: Sequence[str]) -> str:
     """A heading, the tables, and the notes as a list."""
-    parts = [f"## {heading}", *(table.to_markdown() for table in tables), "\n".join(f"- {note}" for note in notes)]
+    listed = "\n".join(f"- {markdown_text(note)}" for note in notes)
+    parts = [f"## {markdown_text(heading)}", *(table.to_markdown() for table in tables), listed]
     return "\n\n".join(parts) + "\n"
+
+
+def markdown_text(text: str) -> str:
+    """Words for Markdown, in which a value such as <unk> would be taken for HTML; what is code stays as it is.
+
+    Example:
+        >>> print(markdown_text("Worst segment of `<none>`: brand = <b>"))
+        Worst segment of `<none>`: brand = \\<b>
+    """
+    return re.sub(r"`[^`\n]+`|<", lambda found: "\\<" if found[0] == "<" else found[0], text)
 
 
 def render_rich(heading: str, tables: Sequence[Table], notes: Sequence[str]) -> Group:
@@ -166,7 +180,8 @@ def difference_cell(difference: Difference, metric: Metric, *, num_resamples: in
         return f"{value}\n{interval}"
     # No resample was on the other side: more resamples could only make p smaller.
     is_limit = difference.p_value * (num_resamples + 1) <= 2
-    return f"{value}\n{interval}\np {'≤' if is_limit else '='} {p_value:.3f}"
+    number = f"{p_value:.3f}" if p_value >= _LEAST_P else f"{p_value:.1g}"
+    return f"{value}\n{interval}\np {'≤' if is_limit else '='} {number}"
 
 
 def seed_cell(value: SeedMean, metric: Metric) -> str:
@@ -200,8 +215,7 @@ def metric_notes(
     what = {"item": "masked item", "token": "masked token"}.get(choice, f"true {choice}")
     notes = [
         f"CE: cross-entropy of the {what} in nats, lower is better. Recall in percent, from the full "
-        f"ranking{over}, higher is better; ties get their expected rank; with one target recall@k equals hit rate@k"
-        + (", and recall@1 is the accuracy." if choice == "label" else "."),
+        f"ranking{over}, higher is better; ties get their expected rank; with one target recall@k equals hit rate@k.",
     ]
     if choice == "token" and cross_entropies:
         told = ", ".join(f"{name} {math.exp(nats):.2f}".strip() for name, nats in cross_entropies.items())
@@ -215,5 +229,4 @@ def metric_notes(
 
 
 def _escape(cell: str) -> str:
-    # A value such as <unk> would be taken for HTML.
-    return cell.replace("|", "\\|").replace("<", "\\<").replace("\n", " ")
+    return markdown_text(cell).replace("|", "\\|").replace("\n", " ")

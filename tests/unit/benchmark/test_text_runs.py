@@ -114,6 +114,40 @@ def test_the_head_follows_from_the_table(prepared: dict[str, TextPreparation], h
     assert not writers[0] & writers[2]
 
 
+def test_training_says_what_leaks(prepared: dict[str, TextPreparation], table: Path) -> None:
+    """As inspect does: a column that tells the label, a text and a writer that are in two parts."""
+    recipe, read = prepared["classification"].recipe, pq.read_table(table)
+    assert "no leak found" in prepared["classification"].lines()
+    told = read.append_column("told", read["verdict"])
+    twice = pa.concat_tables([told, told])
+    lines = prepare_texts(replace(recipe, schema=None, split_by="row"), source=twice).lines()
+    leaks = [line for line in lines if line.startswith("leak: ")]
+    assert len(leaks) == 4
+    assert sum("word for word" in line for line in leaks) == 2
+    assert any("of 40 customers (column 'writer') are in more than one part" in line for line in leaks)
+    assert any("the column 'told' tells the label" in line for line in leaks)
+
+
+def test_a_text_that_several_people_read_is_its_own_customer(prepared: dict[str, TextPreparation]) -> None:
+    recipe = prepared["classification"].recipe
+    ready = replace(prepared["classification"], recipe=replace(recipe, customer="text"))
+    assert (ready.settings.set_name, ready.settings.cluster_name) == ("text", "distinct text")
+
+
+def test_new_customers_are_told_apart_when_a_run_is_evaluated_again(
+    prepared: dict[str, TextPreparation], tmp_path: Path
+) -> None:
+    """Of a split by row, where some writers are in training and some are not."""
+    recipe = replace(prepared["classification"].recipe, split_by="row", test=0.3, conditioning="none")
+    run(recipe, tmp_path / "run", is_quiet=True)
+    segments = metrics_of(tmp_path / "run")["test"]["segments"]
+    assert {each["value"] for each in segments if each["feature"] == "customer in training"} == {"yes", "no (cold)"}
+    again = evaluate_run(tmp_path / "run").report
+    assert json.loads(again.to_json())["segments"] == segments
+    everything = evaluate_run(tmp_path / "run", part="all").report
+    assert not any(each.feature == "customer in training" for each in everything.segments)
+
+
 @pytest.mark.parametrize("is_from_scratch", [False, True])
 @pytest.mark.parametrize("head", HEADS)
 def test_a_model_is_built_with_the_attention_chosen(

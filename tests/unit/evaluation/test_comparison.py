@@ -11,6 +11,7 @@ from contextual_bert.evaluation import (
     Comparison,
     Cost,
     EvaluationSettings,
+    Interval,
     Provenance,
     Run,
     Scores,
@@ -19,6 +20,9 @@ from contextual_bert.evaluation import (
     paired_bootstrap,
     summarise,
 )
+from contextual_bert.evaluation.intervals import Difference
+from contextual_bert.evaluation.metrics import metric_of
+from contextual_bert.evaluation.tables import difference_cell
 
 FAST = EvaluationSettings(ks=(1, 5), num_resamples=300)
 SETS, SIZE = 100, 3
@@ -138,8 +142,8 @@ GOLDEN = """## Comparison on 2 masked positions of 2 sets, 2 customers
 
 | method | CE (nats) | recall@1 (%) | MRR |
 | :-- | --: | --: | --: |
-| oracle | -0.3466 [-0.6931, +0.0000] p = 0.455 | \
-+50.00 [+0.00, +100.00] p = 0.455 | +0.3750 [+0.0000, +0.7500] p = 0.455 |
+| oracle | -0.3466 [-0.6931, +0.0000] p = 0.500 | \
++50.00 [+0.00, +100.00] p = 0.500 | +0.3750 [+0.0000, +0.7500] p = 0.500 |
 
 **Cost of one run**
 
@@ -153,7 +157,9 @@ items, higher is better; ties get their expected rank; with one target recall@k 
 - Differences to none: 95% interval from a paired bootstrap over 2 customers (100 resamples, seed 0), each position \
 averaged over the seeds first, between trained methods over those that both have; p corrected by Holm over the \
 rows of its column.
-- Warning: few customers (2): the intervals are too narrow or unknown.
+- Parameters are counted as in the paper's Table 1: without the vectors of the items, the encoder of the context and \
+the output.
+- Warning: few customers (2): the intervals are too narrow or unknown, p too small.
 - Data 1f3a; commit not recorded; seeds not recorded; hardware not recorded; recipe not recorded.
 """
 
@@ -192,6 +198,32 @@ def test_few_and_unequal_seeds_are_said():
     text = compare_runs(made, reference="none", settings=FAST).to_markdown()
     assert "Warning: one seed for concat" in text
     assert "different numbers of seeds (none 2, concat 1)" in text
+
+
+def test_other_seeds_are_said_though_they_are_as_many():
+    made = [Run("none", seed, draw(0.0, seed), CUSTOMERS) for seed in (0, 1)]
+    made += [Run("concat", seed, draw(0.1, seed), CUSTOMERS) for seed in (0, 2)]
+    (warning,) = compare_runs(made, reference="none", settings=FAST).warnings
+    assert warning == "methods have different seeds (none 0, 1; concat 0, 2): part of a difference may be theirs."
+
+
+def test_times_of_different_machines_are_told_apart():
+    made = [Run("none", seed, draw(0.0, seed), CUSTOMERS, Cost(5, 60.0, None, "a Xeon")) for seed in (0, 1)]
+    other = [Run("concat", seed, draw(0.1, seed), CUSTOMERS, Cost(7, 50.0, None, "an EPYC")) for seed in (0, 1)]
+    found = compare_runs([*made, *other], reference="none", settings=FAST)
+    assert found.warnings == (
+        "training times of different machines, which compare nothing (a Xeon: none; an EPYC: concat).",
+    )
+    table = found.cost_table()
+    assert table.columns[-1] == "machine"
+    assert [row[-1] for row in table.rows] == ["a Xeon", "an EPYC"]
+    alike = compare_runs(made, reference="none", settings=FAST)
+    assert (alike.warnings, alike.cost_table().columns[-1]) == ((), "peak memory (MiB)")
+
+
+def test_a_p_value_is_never_printed_as_none():
+    gain = Difference(Interval(-0.25, -0.5, -0.1, 0.1, 90, 30), p_value=2 / 10001, adjusted_p_value=2 / 10001)
+    assert difference_cell(gain, metric_of("cross_entropy_nats"), num_resamples=10000).endswith("p ≤ 0.0002")
 
 
 def test_a_seed_that_the_other_lacks_decides_nothing():

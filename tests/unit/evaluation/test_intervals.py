@@ -17,7 +17,7 @@ from contextual_bert.evaluation import (
     paired_bootstrap,
     seed_mean,
 )
-from contextual_bert.evaluation.intervals import bounded, cluster_codes, student_quantile
+from contextual_bert.evaluation.intervals import bounded, cluster_codes
 
 
 def simulate(generator: np.random.Generator, num_customers: int) -> tuple[np.ndarray, np.ndarray]:
@@ -117,10 +117,28 @@ def test_holm_by_hand_and_bounded():
         holm([0.1, 1.5])
 
 
-def test_student_quantile_against_scipy():
-    for degrees in (1, 2, 3, 5, 10, 30, 1000):
-        assert student_quantile(0.975, degrees) == pytest.approx(scipy.stats.t.ppf(0.975, degrees), rel=4e-3)
-        assert student_quantile(0.95, degrees) == pytest.approx(scipy.stats.t.ppf(0.95, degrees), rel=4e-3)
+def test_no_difference_of_three_seeds_is_exactly_none():
+    """Means of thirds do not cancel in float64: what is left must count for both sides."""
+    generator = np.random.default_rng(0)
+    hits = 100.0 * generator.integers(0, 2, size=(2, 3, 60))
+    gap = np.mean(hits[0], axis=0) - np.mean(hits[1], axis=0)
+    draws = ClusterBootstrap(np.arange(60), num_resamples=2000)
+    exact = draws.resampled_means((hits[0].sum(axis=0) - hits[1].sum(axis=0))[:, None])[:, 0]
+    found = draws.difference(float(gap.mean()), draws.resampled_means(gap[:, None])[:, 0])
+    below, above = int((exact <= 0).sum()), int((exact >= 0).sum())
+    assert below + above > 2000  # some resamples are exactly 0
+    assert found.p_value == 2 * (1 + min(below, above)) / 2001
+
+
+@pytest.mark.parametrize("num_customers", [2, 3, 5])
+def test_few_customers_prove_no_more_than_an_exact_test_would(num_customers):
+    ones = np.ones(num_customers)
+    exact = scipy.stats.permutation_test(
+        (ones, 0 * ones), lambda a, b, axis: np.mean(a - b, axis=axis), vectorized=True, permutation_type="samples"
+    ).pvalue
+    found = paired_bootstrap(ones, 0 * ones, np.arange(num_customers))
+    assert found.p_value == exact == 2.0 ** (1 - num_customers)
+    assert paired_bootstrap(np.ones(40), np.zeros(40), np.arange(40)).p_value < 0.001
 
 
 def test_seed_mean_against_scipy():

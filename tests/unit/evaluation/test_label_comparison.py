@@ -219,8 +219,8 @@ GOLDEN = """## Comparison on 2 labels of 2 texts
 
 | method | accuracy (%) | macro F1 (%) | RMSE |
 | :-- | --: | --: | --: |
-| film | +50.00 [+0.00, +100.00] p = 0.455 | +66.67 [+0.00, +100.00] p = 0.455 | \
--0.7071 [-1.0000, +0.0000] p = 0.455 |
+| film | +50.00 [+0.00, +100.00] p = 0.500 | +66.67 [+0.00, +100.00] p = 0.500 | \
+-0.7071 [-1.0000, +0.0000] p = 0.500 |
 
 **Accuracy (%) by domain**
 
@@ -244,7 +244,7 @@ over the seeds in each, between trained methods over those that both have; p cor
 of its column.
 - Warning: one seed for film: how much another seed would change is unknown.
 - Warning: methods have different numbers of seeds (none 2, film 1): a lucky seed weighs more where there are fewer.
-- Warning: few texts (2): the intervals are too narrow or unknown.
+- Warning: few texts (2): the intervals are too narrow or unknown, p too small.
 - Data 1f3a; commit not recorded; seeds not recorded; hardware not recorded; recipe not recorded.
 """
 

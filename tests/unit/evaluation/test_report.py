@@ -118,6 +118,38 @@ def test_the_error_of_calibrated_probabilities_is_what_chance_shows():
     assert np.mean(errors) == pytest.approx(np.mean(chances), rel=0.08)
 
 
+@pytest.mark.parametrize(("confidence", "share"), [(0.95, 0.5), (0.1, 0.5), (0.04, 0.0), (0.9, 1.0)])
+def test_what_chance_shows_is_that_of_calibrated_answers_whatever_comes_true(confidence, share):
+    """Against 400 simulated draws that come true as often as said."""
+    size, generator = 1000, np.random.default_rng(0)
+    is_right = np.arange(size) < share * size
+    scores = Scores(
+        np.arange(size), [0] * size, [-1.0] * size, (~is_right).astype(int), [1] * size, [confidence] * size
+    )
+    simulated = np.abs(generator.binomial(size, confidence, 400) / size - confidence).mean()
+    assert evaluate_scores(scores, settings=FAST).calibration.chance_error == pytest.approx(simulated, rel=0.08)
+
+
+def test_none_and_all_of_few_customers_are_no_certainty():
+    scores = Scores(np.arange(30), [0] * 30, [-1.0] * 30, [3] * 30, [1] * 30, [0.5] * 30)
+    found = evaluate_scores(scores, segments={"country": ["de"] * 30}, num_items=9, settings=FAST)
+    recalls = [found.metrics["recall_at_1_percent"], found.metrics["recall_at_5_percent"]]
+    assert [(each.low, each.high) for each in recalls] == [
+        (0.0, pytest.approx(11.57, abs=0.01)),
+        (pytest.approx(88.43, abs=0.01), 100.0),
+    ]
+    assert found.metrics["recall_at_1_percent"] == found.segments[0].recall_at_1_percent
+    loss = evaluate_scores(scores.select(np.arange(2)), segments={"a": ["x", "x"]}, settings=FAST).segments[0]
+    assert loss.cross_entropy_nats.low >= 0
+
+
+def test_a_value_called_nan_is_no_number_among_numbers():
+    values = ["10", "nan", "1", "2", "3"]
+    scores = draw(5, size=1)
+    found = evaluate_scores(scores, segments={"a": values}, settings=FAST).segments
+    assert [each.value for each in found] == ["1", "2", "3", "10", "nan"]
+
+
 def test_rows_in_any_order_give_the_same_report():
     scores = draw(60)
     order = np.random.default_rng(9).permutation(len(scores))
@@ -173,7 +205,7 @@ GOLDEN = """## Evaluation: 4 masked positions of 2 sets, 2 customers
 | :-- | --: |
 | CE (nats) | 1.0397 [1.0397, 1.0397] |
 | recall@1 (%) | 50.00 [50.00, 50.00] |
-| recall@5 (%) | 100.00 [100.00, 100.00] |
+| recall@5 (%) | 100.00 [15.81, 100.00] |
 | MRR | 0.6250 [0.6250, 0.6250] |
 | ECE | 0.0000 [0.0000, 0.0000] |
 

@@ -1,5 +1,7 @@
 """The page of a study: complete, escaped, self-contained, with gains and gaps that were computed by hand."""
 
+import json
+import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -7,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
-from contextual_bert.evaluation import LearningCurve, LearningPoint, Study
+from contextual_bert.evaluation import LearningCurve, LearningPoint, SeedMean, Study
 from contextual_bert.evaluation.metrics import recall_key
 from contextual_bert.evaluation.pages import Picture, Section, render_html_page, render_html_table, render_markdown_page
 from contextual_bert.evaluation.paper import PAPER_GAINS, PAPER_TABLE_1
@@ -178,6 +180,39 @@ def test_the_best_method_is_no_baseline_no_oracle_and_not_the_reference(study):
     assert replace(study, reports={"none": study.reports["none"]}).best_method() is None
 
 
+def test_a_lucky_seed_of_one_method_decides_nothing(study):
+    rows = [
+        replace(row, seeds=(0,), metrics=row.metrics | {"cross_entropy_nats": SeedMean(0.1, math.nan, 1)})
+        if row.name == "new_position"
+        else row
+        for row in study.comparison.rows
+    ]
+    lucky = replace(study, comparison=replace(study.comparison, rows=tuple(rows)))
+    assert lucky.best_method() == "global_state_update"
+    (gains,) = (each for section in lucky.sections() for each in section.tables if each.title.startswith("Gains"))
+    cells = {row[0]: row[2:] for row in gains.rows}
+    other = cells["global_state_update over new_position"]
+    assert other[0] == other[-1] == "-"
+    assert cells["global_state_update over none"][0] != "-"
+    assert study.against_oracle is not None
+    rows = [replace(row, seeds=(0,)) if row.name == "concat" else row for row in study.against_oracle.rows]
+    closed = {row[0]: row[-1] for row in oracle_table(replace(study.against_oracle, rows=rows), reference="none").rows}
+    assert closed["concat"] == "-"
+    assert closed["global_state_update"] != "-"
+
+
+def test_times_of_different_machines_are_not_drawn(study):
+    rows = tuple(
+        replace(row, cost=replace(row.cost, hardware=f"machine {number % 2}"))
+        for number, row in enumerate(study.comparison.rows)
+    )
+    names = [
+        picture.file_name for picture in replace(study, comparison=replace(study.comparison, rows=rows)).pictures()
+    ]
+    assert "cost_training_seconds.png" not in names
+    assert "cost_parameters.png" in names
+
+
 def test_what_was_not_measured_is_left_out(study_without_oracle):
     bare = replace(study_without_oracle, curves=(), reports={}, paper={}, texts=())
     assert [section.title for section in bare.sections()] == ["Methods", "Cost", "Notes"]
@@ -192,6 +227,12 @@ def test_json_makes_the_same_page_again(study):
     assert again.to_json() == study.to_json()
     with pytest.raises(DataError, match="not the JSON of a Study"):
         Study.from_json("[]")
+    older = json.loads(study.to_json())
+    del older["comparison"]["rows"][0]["cost"]["hardware"]  # a version without it wrote this
+    assert Study.from_json(json.dumps(older)) == study
+    del older["comparison"]["rows"][0]["name"]
+    with pytest.raises(DataError, match="not the JSON of a Study"):
+        Study.from_json(json.dumps(older))
 
 
 def test_a_study_of_two_studies_is_rejected(study, study_without_oracle):
@@ -217,6 +258,9 @@ def test_the_html_table_has_the_cells_of_the_markdown_table(study):
 
 def test_a_value_in_angle_brackets_is_no_markup_in_markdown():
     assert r"| \<unk> |" in Table("t", ("x",), (("<unk>",),)).to_markdown()
+    section = Section("Findings", ("`<none>` is below <b>",), notes=("Worst segment: <i>.",))
+    text = render_markdown_page("<A>", [section])
+    assert text.splitlines()[::2] == [r"# \<A>", "## Findings", r"`<none>` is below \<b>", r"- Worst segment: \<i>."]
 
 
 def test_a_long_table_is_folded():

@@ -152,6 +152,30 @@ def test_costs_far_apart_get_a_logarithmic_axis(study, drawn, tmp_path):
     assert drawn[0].axes[0].get_xlabel() == "parameters (number), logarithmic, lower is better"
 
 
+@pytest.mark.parametrize("costs", [(10, 29_552_392), (1_000, 100_000_000), (500, 90_000)])
+def test_numbers_on_an_axis_cover_no_number(costs, study, drawn, tmp_path):
+    rows = [replace(row, cost=Cost(cost)) for row, cost in zip(study.comparison.rows, costs, strict=False)]
+    plot_cost_against_quality(replace(study.comparison, rows=tuple(rows)), tmp_path / "a.png", cost="parameters")
+    drawn[0].canvas.draw()
+    labels = [label for label in drawn[0].axes[0].get_xticklabels() if label.get_text()]
+    boxes = [label.get_window_extent() for label in labels]
+    assert len(boxes) > 1
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+
+
+def test_names_without_room_stay_within_the_frame(study, drawn, tmp_path):
+    rows = [
+        replace(study.comparison.rows[0], name=f"a method with a name {number}", cost=Cost(9)) for number in range(40)
+    ]
+    plot_cost_against_quality(replace(study.comparison, rows=tuple(rows)), tmp_path / "a.png", cost="parameters")
+    panel = drawn[0].axes[0]
+    frame = panel.get_window_extent()
+    names = [child for child in panel.get_children() if isinstance(child, Annotation)]
+    boxes = [super(Annotation, name).get_window_extent() for name in names]
+    assert len(boxes) == 40
+    assert all(frame.x0 <= box.x0 and box.x1 <= frame.x1 for box in boxes)
+
+
 def test_a_panel_a_method_on_the_same_axes(study, drawn, tmp_path):
     plot_reliability_by_method(study.reports, tmp_path / "a.png")
     panels = drawn[0].axes

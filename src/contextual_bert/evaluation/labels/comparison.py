@@ -195,7 +195,9 @@ def compare_labels(
             seeds=tuple(made[run].seed for run in members[name]),
             metrics=each.metrics,
             intervals={
-                key: draws.interval(value.mean, each.replicates[key], level=settings.level)
+                key: draws.interval(
+                    value.mean, each.replicates[key], level=settings.level, highest=metric_of(key).highest
+                )
                 for key, value in each.metrics.items()
             },
             differences={key: difference for (method, key), difference in adjusted.items() if method == name},
@@ -204,7 +206,10 @@ def compare_labels(
         )
         for name, each in found.items()
     ]
-    few = f"few {plural(settings.cluster_name)} ({draws.num_clusters}): the intervals are too narrow or unknown."
+    few = (
+        f"few {plural(settings.cluster_name)} ({draws.num_clusters}): the intervals are too narrow or unknown, p too "
+        "small."
+    )
     return LabelComparison(
         reference=reference,
         main=main_metric(rows[0].names),

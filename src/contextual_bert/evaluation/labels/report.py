@@ -166,7 +166,10 @@ def evaluate_labels(
         num_texts=len(np.unique(rows.example_id)),
         num_clusters=draws.num_clusters,
         settings=settings,
-        metrics={key: draws.interval(value, replicates[key], level=settings.level) for key, value in values.items()},
+        metrics={
+            key: draws.interval(value, replicates[key], level=settings.level, highest=metric_of(key).highest)
+            for key, value in values.items()
+        },
         groups=tuple(
             LabelGroup(feature, value, len(numbers), exact_metrics(columns[numbers], rows.names))
             for feature, value, numbers in label_groups(rows, groups or {})
