@@ -23,8 +23,8 @@ from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
 from contextual_bert.evaluation import EvaluationSettings, has_grades
 from contextual_bert.inference import EncodedTexts, encode_texts, placed
 from contextual_bert.models import ContextualBertProcessor
+from contextual_bert.models.checkpoint_files import pooling_of
 from contextual_bert.models.configuration_contextual_bert import POOLINGS
-from contextual_bert.models.pretrained import pooling_of
 from contextual_bert.training import TextTask
 from contextual_bert.training.recipe import Recipe
 

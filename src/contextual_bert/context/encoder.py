@@ -97,9 +97,12 @@ class ContextEncoder(nn.Module):
                 rows = cast(nn.Embedding, module).weight
                 rows[shape.unknown_id] = rows[shape.num_reserved :].mean(dim=0)
 
-    def missing(self, num_rows: int) -> dict[str, Tensor]:
-        """The context of rows of which nothing is known: every feature in its state `missing`."""
-        device = next(self.parameters()).device
+    def missing(self, num_rows: int, *, device: torch.device | None = None) -> dict[str, Tensor]:
+        """The context of rows of which nothing is known: every feature in its state `missing`.
+
+        On the device given; None takes that of the weights, which offloaded ones and those of a replica do not tell.
+        """
+        device = device or next(self.parameters()).device
         context: dict[str, Tensor] = {}
         for shape in self.layout:
             if shape.kind == "vector":
@@ -170,9 +173,10 @@ class VectorProjection(nn.Module):
     def forward(self, vectors: Tensor) -> Tensor:
         """Project each vector, or take the learned row."""
         is_missing = vectors[..., -1:] > 0
-        weight = self.projection.weight
-        projected = self.projection(vectors[..., :-1].to(weight.dtype))
-        return torch.where(is_missing, self.missing.weight, projected)
+        # Modules are called and their weights not looked at, which may be elsewhere (offloaded) or packed (quantised).
+        learned = self.missing(torch.zeros(1, dtype=torch.long, device=vectors.device))
+        projected = self.projection(vectors[..., :-1].to(learned.dtype))
+        return torch.where(is_missing, learned, projected)
 
 
 def _feature_module(shape: FeatureLayout) -> nn.Module:

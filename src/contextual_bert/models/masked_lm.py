@@ -39,9 +39,9 @@ class ContextualMaskedLMOutput(ModelOutput):
 
     loss: Tensor | None = None
     logits: Tensor | None = None
-    state: Tensor | None = None
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
+    state: Tensor | None = None
 
 
 class MaskedScores(NamedTuple):
@@ -72,6 +72,12 @@ def rank_targets(logits: Tensor, targets: Tensor, reserved: Tensor) -> MaskedSco
         (logits == own).sum(dim=-1) + torch.isin(true, reserved).squeeze(1),
         (logits.amax(dim=-1) - normaliser).exp(),
     )
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Whether something is called before or after the module's own computation, or its gradient's."""
+    names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return any(getattr(module, name) for name in names)
 
 
 class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
@@ -109,6 +115,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
 
     def __init__(self, config: ContextualBertConfig) -> None:
         super().__init__(config)
+        self.loss_type = "ForMaskedLM"  # transformers takes it from the name of the class, and a subclass has another
         self.bert = ContextualBertModel(config)
         self.cls = BertOnlyMLMHead(config)
         head: Any = self.cls.predictions
@@ -180,9 +187,11 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
     def has_fused_loss(self, hidden: Tensor) -> bool:
         """Whether the loss is computed without logits: while training on a CPU, where that halves the head's time."""
         is_eager_cpu = hidden.device.type == "cpu" and not torch.compiler.is_compiling()
-        # An adapter around the output layer, or a loss function of the user's own, must not be passed over.
+        # An adapter around the output layer, a hook, or a loss function of the user's own must not be passed over.
         is_usual = (
-            type(self.cls.predictions.decoder) is nn.Linear and cast(object, self.loss_function) is ForMaskedLMLoss
+            type(self.cls.predictions.decoder) is nn.Linear
+            and cast(object, self.loss_function) is ForMaskedLMLoss
+            and not any(has_hooks(module) for module in self.cls.modules())
         )
         return self.training and torch.is_grad_enabled() and is_eager_cpu and is_usual
 

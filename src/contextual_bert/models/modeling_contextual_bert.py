@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self, cast
 import torch
 from torch import Tensor, nn
 from transformers.masking_utils import create_bidirectional_mask
-from transformers.modeling_outputs import BaseModelOutput
+from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.bert.modeling_bert import (
     BertLayer,
@@ -181,12 +181,11 @@ class ContextualBertEncoder(nn.Module):
 
 
 @dataclass
-class ContextualBertModelOutput(BaseModelOutput):
-    """What the model gives: BaseModelOutput, the state that the last block read (None without a state slot), and what
-    BERT's pooler makes of the first position (None without a pooler, or where only some positions were wanted)."""
+class ContextualBertModelOutput(BaseModelOutputWithPooling):
+    """What the model gives: what BERT gives, and the state that the last block read (None without a state slot). The
+    pooler's output is None without a pooler, or where only some positions were wanted."""
 
     state: Tensor | None = None
-    pooler_output: Tensor | None = None
 
 
 class ContextualBertPreTrainedModel(BertPreTrainedModel):
@@ -360,19 +359,17 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
         outputs = self.encode(embeddings, attention_mask, context, None if has_all_states else rows, **kwargs)
         if self.pooler is not None and rows is None:
             outputs.pooler_output = self.pooler(outputs.last_hidden_state)
-        if not has_all_states:
-            return outputs
-        if rows is not None:
+        if has_all_states and rows is not None:
             hidden = cast(Tensor, outputs.last_hidden_state)
             outputs.last_hidden_state = cast(Any, hidden.flatten(0, 1)[rows])
-        if self.num_added_positions:
+        if has_all_states and self.num_added_positions:
             # None where the caller chose other layers: output_hidden_states may be a list of indices.
             all_states: Any = outputs.hidden_states
             outputs.hidden_states = tuple(  # pyright: ignore[reportAttributeAccessIssue]
                 states if states is None else states[:, states.shape[1] - embeddings.shape[1] :]
                 for states in all_states
             )
-        return outputs
+        return ContextualBertModelOutput(**outputs)  # in the order of the fields, whatever came first
 
     @merge_with_config_defaults
     @capture_outputs
@@ -389,7 +386,7 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
             context = context.for_sets(embeddings.shape[0], conditioning=self.config.conditioning)
             embedded_context, states = context.embedding, context.states
         else:
-            embedded_context = self.embed_context(context, batch_size=embeddings.shape[0])
+            embedded_context = self.embed_context(context, batch_size=embeddings.shape[0], device=embeddings.device)
             states = self.encoder.states(embedded_context, is_ahead=False)
         added = self.num_added_positions
         if rows is not None and added:
@@ -407,12 +404,20 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
         """Positions that the input slot puts in front, dropped again at the end."""
         return self.conditioning.num_added_positions if self.conditioning is not None else 0
 
-    def embed_context(self, context: Context | None, *, batch_size: int) -> ContextEmbedding | None:
+    def embed_context(
+        self, context: Context | None, *, batch_size: int, device: torch.device | None = None
+    ) -> ContextEmbedding | None:
         """The feature embeddings of a batch, None where the method takes no context; None is: all is missing.
 
         Raises:
-            ConfigurationError: a context with another number of rows.
+            ConfigurationError: a context with another number of rows, or something else than a context.
         """
+        given = cast(object, context)
+        if given is not None and not isinstance(given, Mapping):
+            raise ConfigurationError(
+                f"context={type(given).__name__}: give a tensor a feature by name. After input_ids and attention_mask "
+                "comes the context, and not token_type_ids as in BERT: name what you give."
+            )
         if self.context_encoder is None:
             return None
         if context is None:
@@ -422,7 +427,7 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
                     "feature counts as missing. Give the data set a context if that is not meant.",
                     stacklevel=2,
                 )
-            context = self.context_encoder.missing(batch_size)
+            context = self.context_encoder.missing(batch_size, device=device)
         embedded = self.context_encoder(context)
         if embedded.vector.shape[0] != batch_size:
             raise ConfigurationError(

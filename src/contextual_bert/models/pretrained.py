@@ -4,27 +4,26 @@ It loads and checks; what makes the start BERT's function is each method's ``sta
 """
 
 import inspect
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import torch
 from torch import nn
-from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
+from transformers import BertForMaskedLM
 from transformers.utils import logging
-from transformers.utils.hub import cached_file
 
 from contextual_bert.conditioning import get_method
 from contextual_bert.conditioning.method import BlockSlot
 from contextual_bert.context import ContextSchema
 from contextual_bert.errors import CheckpointError, ConfigurationError, did_you_mean
+from contextual_bert.models.checkpoint_files import HUB_SETTINGS, found_config, load_tokenizer, tokens_of
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 
-# Architectures whose weights and computations are those of this package's blocks.
-MODEL_TYPES = ("bert",)
 CONTEXT_WEIGHTS = ("conditioning.", "context_encoder.")
+OUTPUT_MATRIX = "cls.predictions.decoder.weight"
 BERT_FIELDS = (
     "vocab_size",
     "hidden_size",
@@ -42,9 +41,6 @@ BERT_FIELDS = (
     "tie_word_embeddings",
 )
 LABEL_FIELDS = ("id2label", "label2id", "problem_type")
-# Where on the Hub, or in which folder of it, a checkpoint is: it holds for config, weights and tokenizer alike.
-HUB_SETTINGS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
-SPECIAL_TOKENS = ("pad_token_id", "mask_token_id", "cls_token_id", "sep_token_id", "unk_token_id")
 
 
 def load_bert(
@@ -81,7 +77,7 @@ def load_bert(
     finally:
         logging.set_verbosity(verbosity)
     for key, theirs, ours in sorted(info["mismatched_keys"]):
-        if not (may_differ and is_new(key, model)):
+        if not (may_differ and is_new(key, model)) and not _is_of_extra_block(key, model):
             raise CheckpointError(
                 f"{checkpoint}: its {key!r} has the shape {tuple(theirs)} and the model's {tuple(ours)}. "
                 "Give the sizes of the checkpoint, or for a new head ignore_mismatched_sizes=True."
@@ -92,7 +88,23 @@ def load_bert(
             f"{checkpoint}: {len(missing)} weights of BERT are missing, {missing[0]!r} is the first. "
             "Give the folder of a whole BERT checkpoint."
         )
+    if found_config(checkpoint, hub).num_hidden_layers > config.num_hidden_layers - config.num_extra_layers:
+        _draw_extra_blocks(model)
+    if OUTPUT_MATRIX in info["missing_keys"] and not config.tie_word_embeddings:
+        # The checkpoint's output matrix is that of its embeddings: the model's own starts where it is.
+        theirs: Any = BertForMaskedLM.from_pretrained(checkpoint, **hub).get_output_embeddings()
+        model.get_output_embeddings().load_state_dict(theirs.state_dict())
     return model
+
+
+@torch.no_grad()
+def _draw_extra_blocks(model: Any) -> None:
+    """New blocks are new where the model takes the checkpoint's first blocks alone: its later ones have their names."""
+    config = model.config
+    for block in model.base_model.encoder.layer[config.num_hidden_layers - config.num_extra_layers :]:
+        for weight in block.parameters():
+            weight._is_hf_initialized = False
+        block.apply(model._init_weights)
 
 
 def is_new(key: str, model: Any) -> bool:
@@ -103,9 +115,7 @@ def is_new(key: str, model: Any) -> bool:
         key: the weight's name.
         model: a model of this package.
     """
-    block = re.search(r"encoder\.layer\.(\d+)\.", key)
-    is_extra = block is not None and int(block[1]) >= model.config.num_hidden_layers - model.config.num_extra_layers
-    return is_extra or _is_of_context(key) or key.startswith(model.head_keys)
+    return _is_of_extra_block(key, model) or _is_of_context(key) or key.startswith(model.head_keys)
 
 
 def context_weights(model: nn.Module) -> list[nn.Parameter]:
@@ -119,6 +129,11 @@ def context_weights(model: nn.Module) -> list[nn.Parameter]:
     of_sequence = {id(weight) for slot in slots for weight in slot.parameters()}
     named = [weight for name, weight in model.named_parameters() if _is_of_context(name)]
     return [weight for weight in named if id(weight) not in of_sequence]
+
+
+def _is_of_extra_block(key: str, model: Any) -> bool:
+    block = re.search(r"encoder\.layer\.(\d+)\.", key)
+    return block is not None and int(block[1]) >= model.config.num_hidden_layers - model.config.num_extra_layers
 
 
 def _is_of_context(key: str) -> bool:
@@ -146,7 +161,7 @@ def bert_config(
         CheckpointError: no config there, one of another architecture, no tokenizer.
         ConfigurationError: a field with a value that no config takes.
     """
-    found = _config(checkpoint, hub)
+    found = found_config(checkpoint, hub)
     has_labels = not fields.keys() & {"num_labels", *LABEL_FIELDS}
     taken = {name: getattr(found, name) for name in (*BERT_FIELDS, *(LABEL_FIELDS if has_labels else ()))}
     num_extra_layers = extra_layers_of(fields, default=get_method(conditioning).num_extra_layers)
@@ -189,104 +204,5 @@ def extra_layers_of(fields: Mapping[str, Any], *, default: int) -> int:
     return found
 
 
-def pooling_of(checkpoint: str | Path) -> str:
-    """How a checkpoint has learned to make one vector of a text: "mean" where sentence-transformers wrote so beside it,
-    "cls", as BERT does, where nothing is written.
-
-    Args:
-        checkpoint: folder or name on the Hub.
-
-    Raises:
-        CheckpointError: what is written there is no JSON object.
-    """
-    try:
-        path = cached_file(str(checkpoint), "1_Pooling/config.json")
-    except OSError:
-        return "cls"
-    if path is None:
-        return "cls"
-    try:
-        modes = dict(json.loads(Path(path).read_text(encoding="utf-8")))
-    except (TypeError, ValueError) as error:
-        raise CheckpointError(
-            f"{path} is no JSON object ({error}); it says how the checkpoint makes one vector of a text. Mend it, or "
-            "remove it: a label is then read from the first position."
-        ) from error
-    return "mean" if modes.get("pooling_mode_mean_tokens") else "cls"
-
-
-def load_tokenizer(checkpoint: str | Path, **hub: Any) -> PreTrainedTokenizerBase:
-    """The tokenizer of a checkpoint, which allows no more tokens than the checkpoint has positions.
-
-    Args:
-        checkpoint: folder or name on the Hub.
-        **hub: HUB_SETTINGS that are not the default.
-
-    Raises:
-        ConfigurationError: another setting.
-        CheckpointError: no checkpoint there; it has none, or one without [MASK] and [PAD].
-    """
-    for name in sorted(hub.keys() - {*HUB_SETTINGS}):
-        raise ConfigurationError(f"No setting {name!r} of a checkpoint's place. {did_you_mean(name, HUB_SETTINGS)}")
-    config: Any = _config(checkpoint, hub)  # says better what is amiss where nothing is there, or no BERT
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(checkpoint, **hub)
-    except (OSError, ValueError, KeyError) as error:
-        raise _no_tokenizer(checkpoint, _first_line(error)) from error
-    # Without its files transformers makes one that knows no word, and every text would be [UNK] [UNK] [UNK].
-    if len(tokenizer) <= len(tokenizer.all_special_ids):
-        raise _no_tokenizer(checkpoint, "no vocabulary")
-    lacking = [name for name in ("pad_token", "mask_token", "sep_token") if getattr(tokenizer, name) is None]
-    if lacking:
-        raise CheckpointError(f"{checkpoint}: its tokenizer has no {', '.join(lacking)}. Give a BERT's tokenizer.")
-    # A tokenizer whose files do not say how much may be read allows any length; the model has no such position.
-    tokenizer.model_max_length = min(tokenizer.model_max_length, config.max_position_embeddings)
-    return tokenizer
-
-
-def tokens_of(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    """What the config keeps of a tokenizer: the ids of [PAD], [MASK] and [SEP], and those that are never an answer."""
-    ids = [getattr(tokenizer, name, None) for name in SPECIAL_TOKENS]
-    return {
-        "pad_token_id": tokenizer.pad_token_id,
-        "mask_token_id": tokenizer.mask_token_id,
-        "eos_token_id": tokenizer.sep_token_id,
-        "reserved_token_ids": sorted({number for number in ids if number is not None}),
-    }
-
-
-def _no_tokenizer(checkpoint: str | Path, reason: str) -> CheckpointError:
-    return CheckpointError(
-        f"{checkpoint}: no tokenizer can be read ({reason}). Copy tokenizer.json, or vocab.txt and "
-        "tokenizer_config.json, of the checkpoint into the folder."
-    )
-
-
-def _config(checkpoint: str | Path, hub: Mapping[str, Any]) -> PreTrainedConfig:
-    try:
-        config = AutoConfig.from_pretrained(checkpoint, **hub)
-    except (OSError, ValueError) as error:
-        is_folder = Path(checkpoint).is_dir()
-        reason = _first_line(error) if is_folder else "no such folder, and no such name on the Hub can be reached"
-        raise CheckpointError(
-            f"{checkpoint}: no config can be read ({reason}). Give the folder of a BERT checkpoint, with "
-            "config.json, model.safetensors and tokenizer, or a name on the Hub."
-        ) from error
-    if config.model_type not in MODEL_TYPES:
-        advice = "It has a context already: load it with from_pretrained." if _is_own(config) else "Give a BERT."
-        raise CheckpointError(
-            f"{checkpoint}: its architecture is {config.model_type!r}. Allowed: {', '.join(MODEL_TYPES)}. {advice}"
-        )
-    return config
-
-
-def _is_own(config: PreTrainedConfig) -> bool:
-    return config.model_type == ContextualBertConfig.model_type
-
-
 def _fields() -> set[str]:
     return {*inspect.get_annotations(ContextualBertConfig), *BERT_FIELDS, *LABEL_FIELDS, "num_labels"}
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0].rstrip(".")

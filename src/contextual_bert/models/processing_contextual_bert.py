@@ -15,10 +15,26 @@ from transformers import BatchFeature, FeatureExtractionMixin, PreTrainedTokeniz
 
 from contextual_bert.context import ContextSchema, EncodedContext, Vocabulary, encode_records
 from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.models.pretrained import load_tokenizer
+from contextual_bert.models.checkpoint_files import load_tokenizer
 
 PAD, MASK, UNKNOWN = "[PAD]", "[MASK]", "[UNK]"
 RESERVED_ITEMS = (PAD, MASK, UNKNOWN)
+
+
+class ContextualBatch(BatchFeature):
+    """A batch whose ``to`` takes the tensors of the context along.
+
+    Example:
+        >>> batch = ContextualBatch({"input_ids": torch.ones(1, 1), "context": {"sex": torch.zeros(1)}})
+        >>> batch.to("meta")["context"]["sex"].device.type
+        'meta'
+    """
+
+    def to(self, *args: Any, **kwargs: Any) -> "ContextualBatch":
+        super().to(*args, **kwargs)
+        if "context" in self.data:
+            self.data["context"] = BatchFeature(self.data["context"]).to(*args, **kwargs).data
+        return self
 
 
 class ContextFeatureExtractor(FeatureExtractionMixin):
@@ -191,7 +207,7 @@ class ContextualBertProcessor(ProcessorMixin):
         if encoded is not None:
             of_rows = encoded.tensors if window_of is None else {n: t[window_of] for n, t in encoded.tensors.items()}
             features["context"] = of_rows
-        return BatchFeature(features)
+        return ContextualBatch(features)
 
     def encode_items(self, items: Sequence[Sequence[str]]) -> dict[str, Any]:
         """input_ids and attention_mask (batch, length) of sets, without a context."""

@@ -37,9 +37,9 @@ class ContextualClassifierOutput(ModelOutput):
 
     loss: Tensor | None = None
     logits: Tensor | None = None
-    state: Tensor | None = None
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
+    state: Tensor | None = None
 
 
 class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):

@@ -26,9 +26,9 @@ class ContextualQuestionAnsweringOutput(ModelOutput):
     loss: Tensor | None = None
     start_logits: Tensor | None = None
     end_logits: Tensor | None = None
-    state: Tensor | None = None
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
+    state: Tensor | None = None
 
 
 class ContextualBertForTokenClassification(ContextualBertPreTrainedModel):
@@ -62,6 +62,7 @@ class ContextualBertForTokenClassification(ContextualBertPreTrainedModel):
 
     def __init__(self, config: ContextualBertConfig) -> None:
         super().__init__(config)
+        self.loss_type = "ForTokenClassification"  # whatever a subclass is called
         self.bert = ContextualBertModel(config)
         self.dropout = nn.Dropout(dropout_of(config))
         self.classifier = nn.Linear(config.hidden_size, cast(int, config.num_labels))
@@ -129,6 +130,7 @@ class ContextualBertForQuestionAnswering(ContextualBertPreTrainedModel):
 
     def __init__(self, config: ContextualBertConfig) -> None:
         super().__init__(config)
+        self.loss_type = "ForQuestionAnswering"  # whatever a subclass is called
         self.bert = ContextualBertModel(config)
         self.qa_outputs = nn.Linear(config.hidden_size, 2)
         self.post_init()

@@ -4,7 +4,8 @@ start from nothing beside others that do not.
 Howard and Ruder (2018), section 3.2, "discriminative fine-tuning".
 """
 
-from collections.abc import Sized
+from collections.abc import Generator, Sized
+from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
@@ -37,9 +38,18 @@ class NewWeightsTrainer(Trainer):
         return LengthBucketSampler(dataset.sizes, batch_size=self.args.train_batch_size, seed=seed)
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
+        with self._every_row():
+            return super().get_eval_dataloader(eval_dataset)
+
+    def get_test_dataloader(self, test_dataset: Any) -> DataLoader[Any]:
+        with self._every_row():
+            return super().get_test_dataloader(test_dataset)
+
+    @contextmanager
+    def _every_row(self) -> Generator[None]:
         is_dropped, self.args.dataloader_drop_last = self.args.dataloader_drop_last, False  # that is for training
         try:
-            return super().get_eval_dataloader(eval_dataset)
+            yield
         finally:
             self.args.dataloader_drop_last = is_dropped
 
@@ -103,6 +113,8 @@ def own_rates(model: nn.Module, args: TrainingArguments) -> dict[int, float]:
     Raises:
         ConfigurationError: a rate is given for weights that the model does not have.
     """
+    # An adapter around the model has names of its own for the same weights.
+    model = cast(Any, model).get_base_model() if hasattr(model, "get_base_model") else model
     new_rate = getattr(args, "new_weights_learning_rate", None)
     context_rate = getattr(args, "context_learning_rate", None)
     rates: dict[int, float] = {}

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset, Sampler
 from transformers import EarlyStoppingCallback, EvalPrediction, TrainerCallback
+from transformers.trainer_utils import PredictionOutput
 
 from contextual_bert.data import TextDataset
 from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor, label_logits, rank_labels
@@ -77,6 +78,16 @@ class TextTrainer(NewWeightsTrainer):
             return super()._get_eval_sampler(eval_dataset)
         by_length: Any = eval_dataset.sizes.argsort(stable=True).tolist()  # so that padding is not paid for
         return by_length
+
+    def predict(self, test_dataset: Any, *args: Any, **kwargs: Any) -> PredictionOutput:
+        """Trainer.predict: a row of each array a text, in the order of the data set."""
+        found = super().predict(test_dataset, *args, **kwargs)
+        if not isinstance(test_dataset, TextDataset):
+            return found
+        place = test_dataset.sizes.argsort(stable=True).argsort().numpy()  # where the sampler put each text
+        columns: Any = found.predictions
+        labels: Any = found.label_ids
+        return found._replace(predictions=tuple(column[place] for column in columns), label_ids=labels[place])
 
     def prediction_step(
         self, model: nn.Module, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: list[str] | None = None

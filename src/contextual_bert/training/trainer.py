@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.utils.data import Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset, Sampler
 from transformers import (
     EarlyStoppingCallback,
     EvalPrediction,
@@ -68,7 +68,8 @@ class ContextualBertTrainer(NewWeightsTrainer):
         model: the model, or a baseline with ``score_masked``.
         args: ContextualTrainingArguments.
         train_dataset: sets to learn from, None to evaluate only.
-        eval_dataset: sets to choose the best checkpoint by; every position is masked once.
+        eval_dataset: sets to choose the best checkpoint by, or several by name; every position is masked once, as in
+            any other sets that ``evaluate`` and ``predict`` are given.
         processor: saved with every checkpoint, so that a checkpoint is usable by itself; says which ids are [PAD] and
             [MASK], as the model's config does where there is none.
         patience: stop after so many evaluations without a better cross-entropy; None never stops early.
@@ -89,7 +90,7 @@ class ContextualBertTrainer(NewWeightsTrainer):
         args: ContextualTrainingArguments,
         *,
         train_dataset: SetDataset | None = None,
-        eval_dataset: SetDataset | None = None,
+        eval_dataset: SetDataset | dict[str, SetDataset] | None = None,
         processor: ContextualBertProcessor | None = None,
         patience: int | None = None,
         callbacks: list[TrainerCallback] | None = None,
@@ -105,6 +106,7 @@ class ContextualBertTrainer(NewWeightsTrainer):
             seed=args.seed,
         )
         check_arguments(args, has_classes=False, patience=patience)
+        self.special_ids = collator.special_ids if collator is not None else ()
         training = with_context_dropout(train_dataset, model, args)
         if training is not None:
             rehearse(model, args, training)
@@ -115,11 +117,23 @@ class ContextualBertTrainer(NewWeightsTrainer):
             args=args,
             data_collator=masking,
             train_dataset=training,
-            eval_dataset=_positions(eval_dataset, collator) if eval_dataset is not None else None,
+            eval_dataset=self.every_position(eval_dataset),
             processing_class=processor,
             compute_metrics=partial(summarise_prediction, reserved=tuple(reserved)),
             callbacks=[MaskEpoch(masking, *changing), *early, *(callbacks or [])],
         )
+
+    def every_position(self, dataset: Any) -> Any:
+        """Sets with each position masked once, of several by name as well; what is no data set of sets as it is."""
+        if isinstance(dataset, dict):
+            return {name: self.every_position(each) for name, each in dataset.items()}
+        return EveryPosition(dataset, leave_out=self.special_ids) if isinstance(dataset, SetDataset) else dataset
+
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
+        return super().get_eval_dataloader(self.every_position(eval_dataset))
+
+    def get_test_dataloader(self, test_dataset: Any) -> DataLoader[Any]:
+        return super().get_test_dataloader(self.every_position(test_dataset))
 
     def _get_eval_sampler(self, eval_dataset: Dataset[Any]) -> Sampler[int] | None:
         if not isinstance(eval_dataset, EveryPosition):
@@ -196,10 +210,6 @@ class WholeBatchSampler(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         return (min(row, self.num_rows - 1) for row in range(self.num_filled))
-
-
-def _positions(dataset: SetDataset, collator: TextMaskingCollator | None) -> EveryPosition:
-    return EveryPosition(dataset, leave_out=collator.special_ids if collator is not None else ())
 
 
 def summarise_prediction(prediction: EvalPrediction, *, reserved: Sequence[int]) -> dict[str, float]:

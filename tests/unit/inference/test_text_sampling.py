@@ -189,3 +189,16 @@ def test_a_word_that_the_tokenizer_does_not_know_stays_a_word(
 ) -> None:
     (found,) = sample_texts(model, processor, prompt="word1 pizza [MASK] word2", num_samples=1)
     assert found.split()[:2] + found.split()[3:] == ["word1", "[UNK]", "word2"]
+
+
+def test_a_context_that_would_not_be_read_is_refused(
+    model: ContextualBertForMaskedLM, processor: ContextualBertProcessor
+) -> None:
+    """A processor whose schema was forgotten, and a model that takes no context."""
+    forgotten = ContextualBertProcessor(type(processor.feature_extractor)(), processor.tokenizer)
+    with pytest.raises(ConfigurationError, match="The model and the schema disagree on: sex"):
+        sample_texts(model, forgotten, context={"sex": "f"}, prompt=3)
+    sizes = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+    plain = ContextualBertForMaskedLM(ContextualBertConfig(vocab_size=23, reserved_token_ids=[0, 1, 2, 3, 4], **sizes))
+    with pytest.raises(ConfigurationError, match="conditioning='none' takes none"):
+        sample_texts(plain, forgotten, context={"sex": "f"}, prompt=3)

@@ -1,5 +1,6 @@
 """The path of a batch: where logits are made, what is refused, what transformers' users expect of a model."""
 
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import prune
 from transformers import AutoModel
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -359,3 +361,81 @@ def test_the_head_is_dense_gelu_matrix(batch: dict[str, Any]) -> None:
     dense, decoder = model.cls.predictions.transform.dense, model.get_output_embeddings()
     expected = nn.functional.gelu(rows[0] @ dense.weight.T + dense.bias) @ decoder.weight.T + decoder.bias
     torch.testing.assert_close(logits, expected)
+
+
+def test_a_hook_on_the_head_is_called_in_training_too(batch: dict[str, Any]) -> None:
+    """Logits that are adjusted by a hook have the loss of the adjusted ones, which the loss without logits has not."""
+    model = miniature_model("global_state", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    prior = torch.linspace(0, 5, VOCABULARY)
+    plain = model.train()(**batch).loss
+    handle = model.cls.register_forward_hook(lambda module, inputs, output: output + prior)
+    training, evaluation = model.train()(**batch).loss, model.eval()(**batch).loss
+    torch.testing.assert_close(training, evaluation)
+    assert abs(float(training.detach() - plain.detach())) > 0.1
+    handle.remove()
+    torch.testing.assert_close(model.train()(**batch).loss, plain)
+    prune.l1_unstructured(model.get_output_embeddings(), "weight", amount=0.5)
+    for _ in range(2):
+        model.train()(**batch).loss.backward()
+
+
+def test_the_first_two_outputs_are_those_of_bert() -> None:
+    """``model(...)[1]`` is what the pooler makes of the text, and not the state of the customer."""
+    batch = {name: value for name, value in miniature_batch().items() if name != "labels"}
+    model = ContextualBertModel(miniature_config("global_state_update"), has_pooler=True).eval()
+    outputs = model(**batch)
+    assert outputs.state is not None
+    assert torch.equal(outputs[0], outputs.last_hidden_state)
+    assert torch.equal(outputs[1], outputs.pooler_output)
+    assert torch.equal(outputs[2], outputs.state)
+    masked = miniature_model("global_state_update")(**batch, output_hidden_states=True)
+    assert masked[1] is masked.hidden_states
+
+
+def test_a_third_argument_that_is_no_context_is_refused() -> None:
+    """As BERT takes it, it would be token_type_ids."""
+    batch = miniature_batch()
+    for method_name in ("none", "film"):
+        with pytest.raises(ConfigurationError, match="comes the context, and not token_type_ids"):
+            miniature_model(method_name)(batch["input_ids"], batch["attention_mask"], torch.zeros(4, 5))
+
+
+def test_weights_that_are_elsewhere_or_packed_are_not_looked_at(tmp_path: Path) -> None:
+    """On disk, or quantised: modules are called, and what they hold is their own affair."""
+    batch = {name: value for name, value in miniature_batch().items() if name != "labels"}
+    model = miniature_model("global_state_update")
+    expected = model(**batch).logits
+    model.save_pretrained(tmp_path / "model")
+    on_disk = ContextualBertForMaskedLM.from_pretrained(
+        tmp_path / "model", device_map={"": "disk"}, offload_folder=str(tmp_path / "offload")
+    )
+    with torch.no_grad():
+        torch.testing.assert_close(on_disk.eval()(**batch).logits, expected)
+        nothing = {name: value for name, value in batch.items() if name != "context"}
+        torch.testing.assert_close(on_disk(**nothing).logits, model(**nothing).logits)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        packed = torch.ao.quantization.quantize_dynamic(model, {nn.Linear})
+    torch.testing.assert_close(packed(**batch).logits, expected, rtol=0, atol=0.3)
+
+
+def test_a_context_is_missing_though_no_weight_says_where(batch: dict[str, Any]) -> None:
+    """A replica of DataParallel has no parameters of its own."""
+    encoder = ContextualBertModel(miniature_config("film")).context_encoder
+    assert encoder is not None
+    for module in encoder.modules():
+        module._parameters.clear()
+    assert {value.device.type for value in encoder.missing(2, device=torch.device("meta")).values()} == {"meta"}
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_subclass_of_another_name_has_the_same_loss(training: bool, batch: dict[str, Any]) -> None:
+    """transformers takes the loss from the name of the class, and with an unknown one that of a causal model."""
+
+    class Wardrobe(ContextualBertForMaskedLM):
+        pass
+
+    model = miniature_model("global_state", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    renamed = Wardrobe(model.config)
+    renamed.load_state_dict(model.state_dict())
+    torch.testing.assert_close(renamed.train(training)(**batch).loss, model.train(training)(**batch).loss)

@@ -1,6 +1,7 @@
 """Starting from a BERT checkpoint: its function is kept, new weights are known, and what is no BERT is refused."""
 
 import json
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -8,7 +9,7 @@ from typing import Any, cast
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoTokenizer, BertForSequenceClassification, BertModel, GPT2Config
+from transformers import AutoTokenizer, BertForMaskedLM, BertForSequenceClassification, BertModel, GPT2Config
 
 from contextual_bert.conditioning import METHODS, get_method
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector, encode_records
@@ -19,7 +20,7 @@ from contextual_bert.models import (
     ContextualBertModel,
     ContextualBertProcessor,
 )
-from contextual_bert.models.pretrained import pooling_of
+from contextual_bert.models.checkpoint_files import pooling_of
 from contextual_bert.testing import miniature_schema
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import RECORDS
@@ -262,3 +263,37 @@ def test_a_checkpoint_in_a_folder_of_another(checkpoint: Path, bert: BertForSequ
     assert ContextualBertProcessor.from_bert(checkpoint, SCHEMA, subfolder="sub").is_for_text
     with pytest.raises(ConfigurationError, match=r"No setting 'subfolders' of a checkpoint's place. Did you mean 'sub"):
         ContextualBertProcessor.from_bert(checkpoint, SCHEMA, subfolders="sub")
+
+
+@pytest.mark.parametrize("method_name", ["none", "global_state", "multi_attribute"])
+def test_new_blocks_on_the_first_of_a_checkpoint_are_new(
+    method_name: str, bert: BertForSequenceClassification, checkpoint: Path
+) -> None:
+    """They have the names of the checkpoint's own later blocks, and nothing of them."""
+    schema = SCHEMA if method_name != "none" else None
+    fields = {"conditioning": method_name, "num_hidden_layers": 1, "num_extra_layers": 1}
+    model = ContextualBertModel.from_bert(checkpoint, schema=schema, **fields)
+    own, theirs = dict(model.encoder.layer[1].named_parameters()), dict(bert.bert.encoder.layer[1].named_parameters())
+    shared = [name for name in theirs if name in own and own[name].shape == theirs[name].shape]
+    assert len(shared) > 5
+    assert not any(torch.equal(own[name], theirs[name]) for name in shared)
+    assert float(own["output.dense.weight"].detach().std()) == pytest.approx(model.config.initializer_range, rel=0.2)
+    first = model.encoder.layer[0].output.dense.weight
+    assert torch.equal(first, bert.bert.encoder.layer[0].output.dense.weight)
+
+
+@pytest.mark.parametrize("has_head", [True, False])
+def test_an_output_of_its_own_starts_as_the_tied_one(has_head: bool, checkpoint: Path, tmp_path: Path) -> None:
+    theirs = BertForMaskedLM.from_pretrained(checkpoint)
+    with torch.no_grad():
+        theirs.cls.predictions.bias.copy_(torch.arange(len(theirs.cls.predictions.bias)))
+    shutil.copytree(checkpoint, tmp_path / "tied")
+    (theirs if has_head else theirs.bert).save_pretrained(tmp_path / "tied")
+    model = ContextualBertForMaskedLM.from_bert(tmp_path / "tied", conditioning="none", tie_word_embeddings=False)
+    decoder, embeddings = model.get_output_embeddings(), model.get_input_embeddings()
+    assert decoder.weight is not embeddings.weight
+    assert torch.equal(decoder.weight, embeddings.weight)
+    assert decoder.bias.tolist() == (list(range(len(decoder.bias))) if has_head else [0] * len(decoder.bias))
+    model.save_pretrained(tmp_path / "own")
+    again = ContextualBertForMaskedLM.from_pretrained(tmp_path / "own").get_output_embeddings()
+    assert torch.equal(again.bias, decoder.bias)

@@ -16,6 +16,7 @@ from contextual_bert.models import (
     ContextualBertProcessor,
     register_auto_classes,
 )
+from contextual_bert.testing.miniature import RECORDS, SETS, miniature_processor
 
 SCHEMA = ContextSchema(
     features=(Categorical(name="sex", values=("f", "m")), MultiCategorical(name="brands", values=("a", "b")))
@@ -191,3 +192,13 @@ def test_one_for_text_comes_back_from_its_files(loader: type, checkpoint: Path, 
     inputs = {"text": ["word1 word2", "word9"], "context": [{"sex": "f"}, {}]}
     expected, found = processor(**inputs), again(**inputs)
     assert all(torch.equal(found[name], expected[name]) for name in ("input_ids", "attention_mask"))
+
+
+def test_a_batch_takes_its_context_along() -> None:
+    moved = miniature_processor()(items=SETS, context=RECORDS).to("meta")
+    assert {value.device.type for value in (moved["input_ids"], *moved["context"].values())} == {"meta"}
+    made = miniature_processor()(items=SETS, context=RECORDS)
+    assert made.to(torch.float16) is made
+    assert (made["context"]["style"].dtype, made["context"]["sex"].dtype) == (torch.float16, torch.int64)
+    without = ContextualBertProcessor.from_items(ITEMS, None)(items=[["coat"]])
+    assert without.to("meta")["input_ids"].device.type == "meta"

@@ -59,3 +59,23 @@ def test_answers_have_the_loss_of_bert(batch: dict[str, Any]) -> None:
     assert torch.equal(found.start_logits, expected.start_logits)
     assert torch.equal(found.end_logits, expected.end_logits)
     assert torch.equal(found.loss, expected.loss)
+
+
+def test_a_subclass_of_another_name_has_the_same_loss() -> None:
+    class Names(ContextualBertForTokenClassification):
+        pass
+
+    class Answers(ContextualBertForQuestionAnswering):
+        pass
+
+    batch = {name: value for name, value in miniature_batch().items() if name != "labels"}
+    labels = batch["input_ids"] % 3
+    places = {"start_positions": labels[:, 0], "end_positions": labels[:, 1]}
+    for original, renamed, asked in (
+        (ContextualBertForTokenClassification, Names, {"labels": labels}),
+        (ContextualBertForQuestionAnswering, Answers, places),
+    ):
+        model = original(miniature_config("film", num_labels=3)).eval()
+        other = renamed(model.config).eval()
+        other.load_state_dict(model.state_dict())
+        assert torch.equal(other(**batch, **asked).loss, model(**batch, **asked).loss)

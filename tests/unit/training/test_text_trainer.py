@@ -8,7 +8,8 @@ import torch
 
 from contextual_bert.data import TextDataset
 from contextual_bert.models import ContextualBertConfig, ContextualBertForSequenceClassification
-from contextual_bert.training import TextTrainer, training_arguments
+from contextual_bert.testing import miniature_config
+from contextual_bert.training import TextTrainer, add_lora, training_arguments
 
 SIZES: dict[str, Any] = {
     "hidden_size": 16,
@@ -43,3 +44,35 @@ def test_evaluation_reads_texts_of_one_length_together(tmp_path: Path) -> None:
         assert together[name] == pytest.approx(alone[name], rel=1e-5)
     # What training leaves out, a last batch that is not full, is read here: 40 texts in batches of 16.
     assert sum(len(batch["labels"]) for batch in trainer(16, dataloader_drop_last=True).get_eval_dataloader()) == 40
+
+
+def test_predictions_are_in_the_order_of_the_texts(tmp_path: Path) -> None:
+    lengths = torch.tensor([9, 2, 8, 3, 5])
+    offsets = torch.cat([torch.zeros(1, dtype=torch.long), lengths.cumsum(0)])
+    ids = torch.randint(3, 23, (int(offsets[-1]),), generator=torch.Generator().manual_seed(0))
+    texts = TextDataset(ids, offsets, context={}, labels=torch.tensor([0, 1, 2, 3, 4]))
+    torch.manual_seed(0)
+    sizes = {**SIZES, "num_labels": 5}
+    model = ContextualBertForSequenceClassification(ContextualBertConfig(vocab_size=23, conditioning="none", **sizes))
+    settings: dict[str, Any] = {"per_device_eval_batch_size": 2, "report_to": [], "dataloader_drop_last": True}
+    trainer = TextTrainer(model, training_arguments(tmp_path, device="cpu", **settings), eval_dataset=texts)
+    found = trainer.predict(texts)
+    assert found.label_ids.tolist() == [0, 1, 2, 3, 4]
+    with torch.no_grad():
+        for row in range(5):
+            alone = model.eval()(ids[offsets[row] : offsets[row + 1]][None]).logits.log_softmax(-1)[0, row]
+            assert found.predictions[0][row] == pytest.approx(float(alone), abs=1e-5)
+
+
+def test_an_adapter_hides_no_new_weight_from_its_rate(tmp_path: Path) -> None:
+    model = add_lora(ContextualBertForSequenceClassification(miniature_config("film", has_bert_start=True)))
+    rates: dict[str, Any] = {"learning_rate": 1e-4, "new_weights_learning_rate": 1e-2, "report_to": []}
+    rates |= {"eval_strategy": "no", "save_strategy": "no", "load_best_model_at_end": False}
+    trainer = TextTrainer(model, training_arguments(tmp_path, device="cpu", **rates))
+    names = {id(weight): name for name, weight in model.named_parameters()}
+    groups = trainer.create_optimizer().param_groups
+    found = {names[id(weight)]: group["lr"] for group in groups for weight in group["params"]}
+    assert {name: rate for name, rate in found.items() if "lora_" in name and rate != 1e-4} == {}
+    new = [name for name in found if "classifier" in name or "pooler" in name or "conditioning" in name]
+    assert len(new) > 4
+    assert {found[name] for name in new} == {1e-2}

@@ -83,6 +83,26 @@ def test_accumulated_batches_give_the_gradient_of_the_whole_one(
         torch.testing.assert_close(found[1][name], whole, rtol=1e-4, atol=1e-7, msg=name)
 
 
+@pytest.mark.parametrize("masks_per_set", [1, 3])
+def test_other_sets_are_evaluated_as_those_that_choose(
+    tiny_data: Preparation, tmp_path: Path, masks_per_set: int
+) -> None:
+    """Every position masked once, whatever training masks and whatever epoch it is."""
+    model = model_for(tiny_data, initializer_range=0.5)
+    trainer = trainer_for(tiny_data, model, tmp_path, masks_per_set=masks_per_set)
+    sets = tiny_data.datasets["validation"]
+    expected = trainer.evaluate()["eval_cross_entropy_nats"]
+    assert trainer.evaluate(sets)["eval_cross_entropy_nats"] == expected
+    found = trainer.predict(sets)
+    assert found.metrics["test_cross_entropy_nats"] == expected
+    assert len(found.label_ids) == int(sets.sizes.sum())
+    several = ContextualBertTrainer(
+        model, trainer.args, eval_dataset={"a": sets, "b": tiny_data.datasets["test"]}, processor=tiny_data.processor
+    ).evaluate()
+    assert several["eval_a_cross_entropy_nats"] == expected
+    assert several["eval_b_cross_entropy_nats"] != expected
+
+
 def test_evaluation_is_a_full_ranking_of_every_position(tiny_data: Preparation, tmp_path: Path) -> None:
     model: Any = model_for(tiny_data, initializer_range=0.5).eval()
     trainer = trainer_for(tiny_data, model, tmp_path, per_device_eval_batch_size=50)

@@ -18,6 +18,7 @@ from contextual_bert.inference.guidance import guidance_notes, guided_logits
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.inference.texts.text_layout import num_readable
 from contextual_bert.models import IGNORED_LABEL, ContextualBertForMaskedLM, ContextualBertProcessor
+from contextual_bert.models.configuration_contextual_bert import check_layout
 
 UNUSED = re.compile(r"\[unused\d+\]")  # places in BERT's vocabulary that stand for no piece of text
 
@@ -85,7 +86,7 @@ def sample_texts(
 
     Raises:
         ConfigurationError: nothing is free; a prompt too long; no texts; a guidance that means nothing to this model; a
-            processor for items.
+            context that it does not take; a processor for items, or with another schema.
         DataError, UnknownNameError: a record that does not fit the schema.
 
     Example:
@@ -103,6 +104,11 @@ def sample_texts(
         raise ConfigurationError(f"num_samples={num_samples}: give 1 or more.")
     for reason in guidance_notes(model, sampling.guidance):
         raise ConfigurationError(reason)
+    check_layout(model.config, processor.schema.layout if processor.schema is not None else ())
+    if context and not model.config.layout:
+        raise ConfigurationError(
+            f"context={dict(context)}: conditioning={model.config.conditioning!r} takes none. Leave it out."
+        )
     tokenizer: Any = processor.tokenizer
     text = " ".join([tokenizer.mask_token] * prompt) if isinstance(prompt, int) else prompt
     batch = processor(text=text, context=[context or {}], truncation=False)

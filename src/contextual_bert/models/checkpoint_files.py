@@ -1,0 +1,129 @@
+"""What lies in a BERT checkpoint beside its weights: config, tokenizer, how it makes one vector of a text.
+
+It reads and refuses, and makes no model. It knows no method.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
+from transformers.utils.hub import cached_file
+
+from contextual_bert.errors import CheckpointError, ConfigurationError, did_you_mean
+from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
+
+# Architectures whose weights and computations are those of this package's blocks.
+MODEL_TYPES = ("bert",)
+# Where on the Hub, or in which folder of it, a checkpoint is: it holds for config, weights and tokenizer alike.
+HUB_SETTINGS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
+SPECIAL_TOKENS = ("pad_token_id", "mask_token_id", "cls_token_id", "sep_token_id", "unk_token_id")
+
+
+def found_config(checkpoint: str | Path, hub: Mapping[str, Any]) -> Any:
+    """The config of a BERT checkpoint.
+
+    Args:
+        checkpoint: folder or name on the Hub.
+        hub: HUB_SETTINGS that are not the default.
+
+    Raises:
+        CheckpointError: no config there, or one of another architecture.
+    """
+    try:
+        config = AutoConfig.from_pretrained(checkpoint, **hub)
+    except (OSError, ValueError) as error:
+        is_folder = Path(checkpoint).is_dir()
+        reason = _first_line(error) if is_folder else "no such folder, and no such name on the Hub can be reached"
+        raise CheckpointError(
+            f"{checkpoint}: no config can be read ({reason}). Give the folder of a BERT checkpoint, with "
+            "config.json, model.safetensors and tokenizer, or a name on the Hub."
+        ) from error
+    if config.model_type not in MODEL_TYPES:
+        advice = "It has a context already: load it with from_pretrained." if _is_own(config) else "Give a BERT."
+        raise CheckpointError(
+            f"{checkpoint}: its architecture is {config.model_type!r}. Allowed: {', '.join(MODEL_TYPES)}. {advice}"
+        )
+    return config
+
+
+def pooling_of(checkpoint: str | Path) -> str:
+    """How a checkpoint has learned to make one vector of a text: "mean" where sentence-transformers wrote so beside it,
+    "cls", as BERT does, where nothing is written.
+
+    Args:
+        checkpoint: folder or name on the Hub.
+
+    Raises:
+        CheckpointError: what is written there is no JSON object.
+    """
+    try:
+        path = cached_file(str(checkpoint), "1_Pooling/config.json")
+    except OSError:
+        return "cls"
+    if path is None:
+        return "cls"
+    try:
+        modes = dict(json.loads(Path(path).read_text(encoding="utf-8")))
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{path} is no JSON object ({error}); it says how the checkpoint makes one vector of a text. Mend it, or "
+            "remove it: a label is then read from the first position."
+        ) from error
+    return "mean" if modes.get("pooling_mode_mean_tokens") else "cls"
+
+
+def load_tokenizer(checkpoint: str | Path, **hub: Any) -> PreTrainedTokenizerBase:
+    """The tokenizer of a checkpoint, which allows no more tokens than the checkpoint has positions.
+
+    Args:
+        checkpoint: folder or name on the Hub.
+        **hub: HUB_SETTINGS that are not the default.
+
+    Raises:
+        ConfigurationError: another setting.
+        CheckpointError: no checkpoint there; it has none, or one without [MASK] and [PAD].
+    """
+    for name in sorted(hub.keys() - {*HUB_SETTINGS}):
+        raise ConfigurationError(f"No setting {name!r} of a checkpoint's place. {did_you_mean(name, HUB_SETTINGS)}")
+    config = found_config(checkpoint, hub)  # says better what is amiss where nothing is there, or no BERT
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(checkpoint, **hub)
+    except (OSError, ValueError, KeyError) as error:
+        raise _no_tokenizer(checkpoint, _first_line(error)) from error
+    # Without its files transformers makes one that knows no word, and every text would be [UNK] [UNK] [UNK].
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        raise _no_tokenizer(checkpoint, "no vocabulary")
+    lacking = [name for name in ("pad_token", "mask_token", "sep_token") if getattr(tokenizer, name) is None]
+    if lacking:
+        raise CheckpointError(f"{checkpoint}: its tokenizer has no {', '.join(lacking)}. Give a BERT's tokenizer.")
+    # A tokenizer whose files do not say how much may be read allows any length; the model has no such position.
+    tokenizer.model_max_length = min(tokenizer.model_max_length, config.max_position_embeddings)
+    return tokenizer
+
+
+def tokens_of(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    """What the config keeps of a tokenizer: the ids of [PAD], [MASK] and [SEP], and those that are never an answer."""
+    ids = [getattr(tokenizer, name, None) for name in SPECIAL_TOKENS]
+    return {
+        "pad_token_id": tokenizer.pad_token_id,
+        "mask_token_id": tokenizer.mask_token_id,
+        "eos_token_id": tokenizer.sep_token_id,
+        "reserved_token_ids": sorted({number for number in ids if number is not None}),
+    }
+
+
+def _no_tokenizer(checkpoint: str | Path, reason: str) -> CheckpointError:
+    return CheckpointError(
+        f"{checkpoint}: no tokenizer can be read ({reason}). Copy tokenizer.json, or vocab.txt and "
+        "tokenizer_config.json, of the checkpoint into the folder."
+    )
+
+
+def _is_own(config: PreTrainedConfig) -> bool:
+    return config.model_type == ContextualBertConfig.model_type
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0].rstrip(".")
