@@ -29,7 +29,11 @@ from contextual_bert_cli.output import calm_transformers
 RESULTS = Path(os.path.relpath(Path(__file__).parent / "results" / "atus"))
 EVERYDAY = ("010101", "110101", "010201", "120303")  # sleeping, eating, grooming, television
 TRAVEL = "18"
-# Chosen with `global_state_update`, the masks with the test part in sight, see docs/log.md; every method has the same.
+# Said in the report: a choice that has seen the test part makes it a little too good.
+CHOICES = (
+    "Settings: chosen with `global_state_update` on the validation part, the number of masks with the test part in "
+    "sight; every method has the same."
+)
 MODEL = {"has_head_layer_norm": False, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 TRAINING = {
     "num_train_epochs": 15,
@@ -103,8 +107,9 @@ def main() -> None:
         arguments.output / "runs",
         preparation=ready,
         is_report_only=arguments.report_only,
+        paper=PAPER_TABLE_1,
     )
-    found = replace(found, paper=dict(PAPER_TABLE_1), about=tuple(about.lines()[1:]))
+    found = replace(found, about=(*about.lines()[1:], CHOICES))
     print(*found.texts, *write_study(found, arguments.output), sep="\n")
 
 

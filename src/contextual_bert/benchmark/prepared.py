@@ -16,6 +16,7 @@ from contextual_bert.data import Split, split_by_customer, split_by_row, split_b
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation import EvaluationSettings
+from contextual_bert.evaluation.tables import plural
 from contextual_bert.inference import placed
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.training.recipe import Recipe
@@ -85,6 +86,17 @@ class Prepared:
     def lines(self) -> list[str]:
         """What was read, split and found, for people."""
         raise NotImplementedError
+
+    def customer_lines(self) -> list[str]:
+        """How many customers of the evaluated part are new; nothing where none are named."""
+        part = self.evaluated_part
+        own, known = self.customers(part), self.customers("train")
+        if own is None or known is None:
+            return []
+        names = np.unique(own)
+        num_new = int((~np.isin(names, known)).sum())
+        customers = plural(self.settings.cluster_name)
+        return [f"{num_new:,} of {len(names):,} {customers} of the {part} part are not in training"]
 
     def unlearned_lines(self) -> list[str]:
         """A sentence on the features that are new in validation or test at times, and never in training."""

@@ -1,20 +1,15 @@
-"""From the run directories of a study to its report: what was compared, and the findings in words.
+"""From the run directories of a study to its report: what was compared, on which data, and what was found.
 
-It trains what is missing and decides which sentences stand first; what the page looks like is `evaluation.study`.
+It trains what is missing; the sentences are those of `findings`, and what the page looks like is `evaluation.study`.
 PROTOCOL, points 8 to 14.
 """
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from contextual_bert.benchmark.building import has_context
-from contextual_bert.benchmark.checks import BASELINES, check_study
+from contextual_bert.benchmark.checks import check_study
+from contextual_bert.benchmark.findings import findings, label_findings
 from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.reporting import label_groups, provenance_of_runs
 from contextual_bert.benchmark.run_files import METRICS_FILE, is_complete, load_history
@@ -22,7 +17,6 @@ from contextual_bert.benchmark.runner import run_directory, train_missing
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import (
     Comparison,
-    Interval,
     LabelComparison,
     LabelRun,
     LabelSettings,
@@ -32,27 +26,20 @@ from contextual_bert.evaluation import (
     Study,
     compare_labels,
     compare_runs,
-    metric_of,
-    paired_bootstrap,
 )
-from contextual_bert.evaluation.metrics import CROSS_ENTROPY, Metric, exact_mean
-from contextual_bert.evaluation.runs import align_runs, group_runs, paired_runs
-from contextual_bert.evaluation.tables import interval_cell
+from contextual_bert.evaluation.paper import PaperRow
 from contextual_bert.inference import set_index
 from contextual_bert.training import training_arguments
 from contextual_bert.training.recipe import Recipe
 
-# Two models whose counted parameters differ by no more than this share are of one size. PROTOCOL, point 9.
-SAME_SIZE = 0.01
 DEFAULT_REFERENCE = "none"
 UNTESTED = (
     "There is no test part: the numbers are of the validation part, which also chose the best epoch of each run, and "
     "are a little too good."
 )
-WIDE_SUFFIX = "_wide"  # of controls that differ in size alone
 
 
-def study(
+def study(  # noqa: PLR0913 - all but three are named where they are given, and most are left out
     title: str,
     recipes: Sequence[Recipe],
     output: Path,
@@ -61,6 +48,7 @@ def study(
     reference: str | None = None,
     extra: Sequence[Run] = (),
     is_report_only: bool = False,
+    paper: Mapping[str, PaperRow] | None = None,
     say: Callable[[str], None] = print,
 ) -> Study:
     """Train what is missing, compare all rows on the same masked positions, and say what was found.
@@ -73,6 +61,7 @@ def study(
         reference: the row that the others are compared with; None: ``none``, or the first row where that is not there.
         extra: rows from elsewhere: the oracle.
         is_report_only: train nothing and compare the runs that are complete; rows may then differ in their seeds.
+        paper: the paper's table, to stand beside ours.
         say: where sentences about the progress go.
 
     Raises:
@@ -100,7 +89,7 @@ def study(
     curves = [curve for curve in map(load_history, directories) if curve is not None]
     firsts = {recipe.label: recipe for recipe in reversed(recipes)}
     labelled = label_comparison(runs, reference, preparation, provenance=origin)
-    found = findings(runs, firsts, num_items=num_items)
+    found = findings(runs, firsts, num_items=num_items, paper=paper)
     if preparation.evaluated_part != "test":
         found.insert(0, UNTESTED)
     changes = {_one_mask_from(recipe, output) for recipe in firsts.values()}
@@ -114,6 +103,8 @@ def study(
         reports={name: load_report(run_directory(output, firsts[name])) for name in reversed(firsts)},
         texts=(*(label_findings(labelled) if labelled is not None else ()), *found),
         labels=labelled,
+        paper=dict(paper or {}),
+        data=(*preparation.lines(), *preparation.customer_lines(), *_unranked(directories[0], preparation)),
     )
 
 
@@ -143,136 +134,15 @@ def label_comparison(
     )
 
 
+def _unranked(directory: Path, ready: Prepared) -> list[str]:
+    """How much of the evaluated part is left out, for training lacks it."""
+    metrics = json.loads((directory / METRICS_FILE).read_text(encoding="utf-8"))
+    count = metrics["unknown_targets"][ready.evaluated_part]
+    what = f"{count:,} {ready.settings.row_name}s of the {ready.evaluated_part} part"
+    return [f"{what} cannot be ranked, for training lacks what is asked for, and are left out"] if count else []
+
+
 def load_report(directory: Path) -> Report:
     """The report on the evaluated part of a complete run."""
     metrics = json.loads((directory / METRICS_FILE).read_text(encoding="utf-8"))
     return Report.from_json(json.dumps(metrics[metrics["evaluated_part"]]))
-
-
-class CrossEntropies:
-    """The cross-entropy of each row of a study, and its difference to another row with the interval.
-
-    Args:
-        runs: on the same masked positions.
-        num_items: how many items were ranked, if known.
-
-    Raises:
-        DataError, ConfigurationError: the runs do not fit each other.
-    """
-
-    def __init__(self, runs: Sequence[Run], *, num_items: int | None = None) -> None:
-        scores, self._clusters = align_runs(runs, num_items=num_items)
-        self._runs, self._groups = runs, group_runs(runs)
-        self._losses = [-each.log_probability for each in scores]
-
-    def mean(self, name: str) -> float:
-        """Over all seeds of the row, in nats."""
-        return exact_mean(np.array([exact_mean(self._losses[number]) for number in self._groups[name]]))
-
-    def difference(self, name: str, other: str) -> Interval:
-        """The first minus the second in nats, paired, on the seeds that both have."""
-        own, others = paired_runs(name, other, self._groups, self._runs)
-        return paired_bootstrap(self._loss(own), self._loss(others), self._clusters).interval
-
-    def _loss(self, numbers: Sequence[int]) -> NDArray[np.float64]:
-        return np.mean([self._losses[number] for number in numbers], axis=0)
-
-
-def on_shared_seeds(runs: Sequence[Run]) -> list[Run]:
-    """The runs without those of methods whose seed another method lacks; all where no seed is shared by all."""
-    seeds: dict[str, set[int]] = {}
-    for run in runs:
-        if run.role == "method":
-            seeds.setdefault(run.name, set()).add(run.seed)
-    shared = set[int].intersection(*seeds.values()) if seeds else set[int]()
-    return [run for run in runs if run.role != "method" or run.seed in shared or not shared]
-
-
-def findings(runs: Sequence[Run], recipes: Mapping[str, Recipe], *, num_items: int | None = None) -> list[str]:
-    """The sentences that a reader needs first: the order of the methods, and whether to believe it.
-
-    The order is that on the seeds which all methods have: a lucky seed that only one of them has does not count.
-
-    Args:
-        runs: of all rows, on the same masked positions.
-        recipes: row -> recipe of one of its runs.
-        num_items: how many items were ranked, if known.
-    """
-    firsts = {run.name: run for run in reversed(runs)}
-    shared = on_shared_seeds(runs)
-    every, even = CrossEntropies(runs, num_items=num_items), CrossEntropies(shared, num_items=num_items)
-    means = {name: even.mean(name) for name in firsts}
-    methods = sorted((name for name, run in firsts.items() if run.role == "method"), key=lambda name: means[name])
-    if not methods:
-        return []
-    steps = [f"`{methods[0]}` {means[methods[0]]:.3f}"]
-    steps += [
-        f"`{name}` {means[name]:.3f} ({_interval(even.difference(name, before))})" for before, name in pairwise(methods)
-    ]
-    kept = ", ".join(map(str, sorted({run.seed for run in shared if run.role == "method"})))
-    on_seeds = f" on the seeds that all methods have ({kept})" if len(shared) < len(runs) else ""
-    found = [
-        f"By cross-entropy{on_seeds}: {', '.join(steps)}. In brackets: nats to the method before it, with the interval."
-    ]
-    for name, recipe in recipes.items():
-        if recipe.is_context_shuffled:
-            found.append(_about_leaks(name, recipes, firsts, every.difference))
-        elif recipe.is_control:
-            others = dict.fromkeys(
-                other for other in (recipe.conditioning, methods[0]) if other in firsts and other != name
-            )
-            gaps = (f"{_interval(every.difference(name, other))} nats to `{other}`" for other in others)
-            what = "Size alone" if name.endswith(WIDE_SUFFIX) else "Control"
-            found.append(f"{what}: `{name}` {means[name]:.3f}, {', '.join(gaps)}.")
-    oracles = [name for name, run in firsts.items() if run.role == "oracle"]
-    if oracles:
-        gap = means[methods[0]] - means[oracles[0]]
-        found.append(f"The best method, `{methods[0]}`, is {gap:.3f} nats above the best possible score.")
-    return found
-
-
-def label_findings(labels: LabelComparison) -> list[str]:
-    """The same by what labels are judged by: accuracy, or of names in a text how many are found; the best row first.
-
-    Args:
-        labels: of all rows.
-    """
-    rows, metric = {row.name: row for row in labels.rows}, metric_of(labels.main)
-    if labels.reference not in rows or len(rows) == 1:
-        return []
-    own = rows.pop(labels.reference).metrics[metric.key].mean
-    gaps = {name: row.differences[metric.key].interval for name, row in rows.items()}
-    best = sorted(gaps, key=lambda name: gaps[name].value, reverse=metric.is_higher_better)
-    steps = (f"`{name}` {_signed(gaps[name], metric)}" for name in best)
-    return [f"By {metric.heading}: `{labels.reference}` {own:.{metric.digits}f}; against it {', '.join(steps)}."]
-
-
-def _about_leaks(
-    name: str,
-    recipes: Mapping[str, Recipe],
-    firsts: Mapping[str, Run],
-    difference: Callable[[str, str], Interval],
-) -> str:
-    """A model with the contexts of others beside the row without a context that is closest to it in size."""
-    size = {each: run.cost.parameters or 0 for each, run in firsts.items()}
-    models = ((each, recipe) for each, recipe in recipes.items() if recipe.conditioning not in BASELINES)
-    without = [each for each, recipe in models if not has_context(recipe)]
-    if not without:
-        return f"Whether something leaks is unknown: `{name}` has no row without a context beside it."
-    other = min(without, key=lambda each: abs(size[each] - size[name]))
-    gap = difference(name, other)
-    if math.isnan(gap.high):
-        return f"Whether something leaks is unknown: one customer tells nothing of `{name}` beside `{other}`."
-    is_of_one_size = abs(size[other] - size[name]) <= SAME_SIZE * size[name]
-    verdict = "not better: no leak is seen"
-    if gap.high < 0:
-        verdict = "better: something leaks" if is_of_one_size else "better, by its size or by a leak"
-    return f"With the contexts of others, `{name}` is {verdict} ({_interval(gap)} nats to `{other}`)."
-
-
-def _interval(gap: Interval) -> str:
-    return _signed(gap, metric_of(CROSS_ENTROPY))
-
-
-def _signed(gap: Interval, metric: Metric) -> str:
-    return interval_cell(gap, metric, is_signed=True)

@@ -56,6 +56,7 @@ class Study(JsonText):
         texts: paragraphs, findings first; text between backticks is code.
         labels: the same runs by accuracy, errors of grades and entities found, where they label texts or words.
         about: sentences on the task: its data, context, split, licence, whom to cite.
+        data: what was read, cut, split and left out, and what the leak audit found.
         one_mask_from: epochs after which training went from several masks a set to one, where it did: the curves
             have a step there, for the evaluation has one mask throughout.
 
@@ -82,6 +83,7 @@ class Study(JsonText):
     about: tuple[str, ...] = ()
     one_mask_from: tuple[int, ...] = ()
     labels: LabelComparison | None = None
+    data: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = rows_by_name(self.comparison)
@@ -140,6 +142,7 @@ class Study(JsonText):
             Section("Findings", paragraphs=self.texts),
             Section("Warnings", notes=self.comparison.warnings),
             Section("Task", notes=self.about),
+            Section("Data", notes=self.data),
             self._methods(),
             self._labels(),
             self._paper(),

@@ -423,6 +423,20 @@ def test_a_study_without_a_validation_part(tiny_recipe: Recipe, tmp_path: Path) 
     assert [row.name for row in found.comparison.rows] == [recipe.label]
 
 
+def test_a_report_says_what_was_read_split_and_left_out(tiny_data: Preparation, tmp_path: Path) -> None:
+    folder = tmp_path / tiny_data.recipe.label / "seed-0"
+    found = study("a study", [tiny_data.recipe], tmp_path, preparation=tiny_data, say=lambda _: None)
+    assert found.data[: len(tiny_data.lines())] == tuple(tiny_data.lines())
+    assert any(line.startswith("checked: equal sets in two parts") for line in found.data)
+    assert found.data[-1].endswith(" of the test part are not in training")
+    assert "## Data" in found.to_markdown()
+    metrics = json.loads((folder / "metrics.json").read_text())
+    metrics["unknown_targets"]["test"] = 1_003
+    (folder / "metrics.json").write_text(json.dumps(metrics))
+    again = study("a study", [tiny_data.recipe], tmp_path, preparation=tiny_data, say=lambda _: None)
+    assert again.data[-1].startswith("1,003 masked positions of the test part cannot be ranked")
+
+
 def test_a_step_in_the_curves_is_spoken_of_where_there_is_one(tiny_data: Preparation, tmp_path: Path) -> None:
     masks = {"num_train_epochs": 3, "masks_per_set": 2, "one_mask_epochs": 1}
     recipe = replace(tiny_data.recipe, training={**tiny_data.recipe.training, **masks})

@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from contextual_bert.benchmark.study_report import CrossEntropies, findings, label_findings
+from contextual_bert.benchmark.findings import CrossEntropies, findings, label_findings
 from contextual_bert.evaluation import Cost, LabelledRows, Role, Run, Scores, compare_labels
+from contextual_bert.evaluation.paper import PAPER_TABLE_1
 from contextual_bert.training import Recipe
 
 ROWS = 300
@@ -45,6 +46,19 @@ def test_the_order_with_intervals_then_the_oracle() -> None:
     order, gap = said(**{"none": 3.7, GSU: 3.2, "oracle": 2.7})
     assert order.startswith("By cross-entropy: `global_state_update` 3.200, `none` 3.700 (+0.5000 [+0.49")
     assert gap == "The best method, `global_state_update`, is 0.500 nats above the best possible score."
+
+
+def test_the_papers_order_is_looked_at_first() -> None:
+    runs = [run(name, nats) for name, nats in {"none": 3.7, GSU: 3.2}.items()]
+    recipes = {name: RECIPES[name] for name in ("none", GSU)}
+    holds, _ = findings(runs, recipes, paper=PAPER_TABLE_1)
+    assert holds == "The paper's order holds: `global_state_update`, `none`, each ahead of the next."
+    turned = [run(name, nats) for name, nats in {"none": 3.1, GSU: 3.2}.items()]
+    fails, _ = findings(turned, recipes, paper=PAPER_TABLE_1)
+    assert fails.startswith("The paper's order, from the best `global_state_update`, `none`, does not hold: ")
+    assert "`global_state_update` is not ahead of `none` (+0.1000 [+0.09" in fails
+    assert len(findings(runs[:1], recipes, paper=PAPER_TABLE_1)) == 1
+    assert "paper" not in findings(runs, recipes)[0]
 
 
 def test_size_alone() -> None:

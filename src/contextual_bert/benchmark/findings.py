@@ -1,0 +1,179 @@
+"""What a study found, in sentences: the order of the methods, what size alone is worth, and whether something leaks.
+
+It reads runs and their recipes, and writes nothing. PROTOCOL, points 8 to 10 and 14.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contextual_bert.benchmark.building import has_context
+from contextual_bert.benchmark.checks import BASELINES
+from contextual_bert.evaluation import Interval, LabelComparison, Run, metric_of, paired_bootstrap
+from contextual_bert.evaluation.metrics import CROSS_ENTROPY, Metric, exact_mean
+from contextual_bert.evaluation.paper import PaperRow
+from contextual_bert.evaluation.runs import align_runs, group_runs, paired_runs
+from contextual_bert.evaluation.tables import interval_cell
+from contextual_bert.training.recipe import Recipe
+
+# Two models whose counted parameters differ by no more than this share are of one size. PROTOCOL, point 9.
+SAME_SIZE = 0.01
+WIDE_SUFFIX = "_wide"  # of controls that differ in size alone
+
+
+class CrossEntropies:
+    """The cross-entropy of each row of a study, and its difference to another row with the interval.
+
+    Args:
+        runs: on the same masked positions.
+        num_items: how many items were ranked, if known.
+
+    Raises:
+        DataError, ConfigurationError: the runs do not fit each other.
+    """
+
+    def __init__(self, runs: Sequence[Run], *, num_items: int | None = None) -> None:
+        scores, self._clusters = align_runs(runs, num_items=num_items)
+        self._runs, self._groups = runs, group_runs(runs)
+        self._losses = [-each.log_probability for each in scores]
+
+    def mean(self, name: str) -> float:
+        """Over all seeds of the row, in nats."""
+        return exact_mean(np.array([exact_mean(self._losses[number]) for number in self._groups[name]]))
+
+    def difference(self, name: str, other: str) -> Interval:
+        """The first minus the second in nats, paired, on the seeds that both have."""
+        own, others = paired_runs(name, other, self._groups, self._runs)
+        return paired_bootstrap(self._loss(own), self._loss(others), self._clusters).interval
+
+    def _loss(self, numbers: Sequence[int]) -> NDArray[np.float64]:
+        return np.mean([self._losses[number] for number in numbers], axis=0)
+
+
+def on_shared_seeds(runs: Sequence[Run]) -> list[Run]:
+    """The runs without those of methods whose seed another method lacks; all where no seed is shared by all."""
+    seeds: dict[str, set[int]] = {}
+    for run in runs:
+        if run.role == "method":
+            seeds.setdefault(run.name, set()).add(run.seed)
+    shared = set[int].intersection(*seeds.values()) if seeds else set[int]()
+    return [run for run in runs if run.role != "method" or run.seed in shared or not shared]
+
+
+def findings(
+    runs: Sequence[Run],
+    recipes: Mapping[str, Recipe],
+    *,
+    num_items: int | None = None,
+    paper: Mapping[str, PaperRow] | None = None,
+) -> list[str]:
+    """The sentences that a reader needs first: the order of the methods, and whether to believe it.
+
+    The order is that on the seeds which all methods have: a lucky seed that only one of them has does not count.
+
+    Args:
+        runs: of all rows, on the same masked positions.
+        recipes: row -> recipe of one of its runs.
+        num_items: how many items were ranked, if known.
+        paper: the paper's table, where the study is one of its methods: whether its order holds is said first.
+    """
+    firsts = {run.name: run for run in reversed(runs)}
+    shared = on_shared_seeds(runs)
+    every, even = CrossEntropies(runs, num_items=num_items), CrossEntropies(shared, num_items=num_items)
+    means = {name: even.mean(name) for name in firsts}
+    methods = sorted((name for name, run in firsts.items() if run.role == "method"), key=lambda name: means[name])
+    if not methods:
+        return []
+    steps = [f"`{methods[0]}` {means[methods[0]]:.3f}"]
+    steps += [
+        f"`{name}` {means[name]:.3f} ({_interval(even.difference(name, before))})" for before, name in pairwise(methods)
+    ]
+    kept = ", ".join(map(str, sorted({run.seed for run in shared if run.role == "method"})))
+    on_seeds = f" on the seeds that all methods have ({kept})" if len(shared) < len(runs) else ""
+    found = [
+        *_about_the_papers_order({name: paper[name] for name in methods if name in paper} if paper else {}, even),
+        f"By cross-entropy{on_seeds}: {', '.join(steps)}. In brackets: nats to the method before it, with the interval "
+        "of this one comparison.",
+    ]
+    for name, recipe in recipes.items():
+        if recipe.is_context_shuffled:
+            found.append(_about_leaks(name, recipes, firsts, every.difference))
+        elif recipe.is_control:
+            others = dict.fromkeys(
+                other for other in (recipe.conditioning, methods[0]) if other in firsts and other != name
+            )
+            gaps = (f"{_interval(every.difference(name, other))} nats to `{other}`" for other in others)
+            what = "Size alone" if name.endswith(WIDE_SUFFIX) else "Control"
+            found.append(f"{what}: `{name}` {means[name]:.3f}, {', '.join(gaps)}.")
+    oracles = [name for name, run in firsts.items() if run.role == "oracle"]
+    if oracles:
+        gap = means[methods[0]] - means[oracles[0]]
+        found.append(f"The best method, `{methods[0]}`, is {gap:.3f} nats above the best possible score.")
+    return found
+
+
+def _about_the_papers_order(paper: Mapping[str, PaperRow], ours: CrossEntropies) -> list[str]:
+    """Whether each method is ahead of the next one of the paper's table, by cross-entropy; nothing of one method."""
+    names = sorted(paper, key=lambda name: paper[name].metrics[CROSS_ENTROPY].mean)
+    if len(names) < 2:
+        return []
+    gaps = {(name, after): ours.difference(name, after) for name, after in pairwise(names)}
+    failing = [
+        f"`{name}` is not ahead of `{after}` ({_interval(gap)})"
+        for (name, after), gap in gaps.items()
+        if not gap.high < 0
+    ]
+    order = ", ".join(f"`{name}`" for name in names)
+    if failing:
+        return [f"The paper's order, from the best {order}, does not hold: {', '.join(failing)}."]
+    return [f"The paper's order holds: {order}, each ahead of the next."]
+
+
+def label_findings(labels: LabelComparison) -> list[str]:
+    """The same by what labels are judged by: accuracy, or of names in a text how many are found; the best row first.
+
+    Args:
+        labels: of all rows.
+    """
+    rows, metric = {row.name: row for row in labels.rows}, metric_of(labels.main)
+    if labels.reference not in rows or len(rows) == 1:
+        return []
+    own = rows.pop(labels.reference).metrics[metric.key].mean
+    gaps = {name: row.differences[metric.key].interval for name, row in rows.items()}
+    best = sorted(gaps, key=lambda name: gaps[name].value, reverse=metric.is_higher_better)
+    steps = (f"`{name}` {_signed(gaps[name], metric)}" for name in best)
+    return [f"By {metric.heading}: `{labels.reference}` {own:.{metric.digits}f}; against it {', '.join(steps)}."]
+
+
+def _about_leaks(
+    name: str,
+    recipes: Mapping[str, Recipe],
+    firsts: Mapping[str, Run],
+    difference: Callable[[str, str], Interval],
+) -> str:
+    """A model with the contexts of others beside the row without a context that is closest to it in size."""
+    size = {each: run.cost.parameters or 0 for each, run in firsts.items()}
+    models = ((each, recipe) for each, recipe in recipes.items() if recipe.conditioning not in BASELINES)
+    without = [each for each, recipe in models if not has_context(recipe)]
+    if not without:
+        return f"Whether something leaks is unknown: `{name}` has no row without a context beside it."
+    other = min(without, key=lambda each: abs(size[each] - size[name]))
+    gap = difference(name, other)
+    if math.isnan(gap.high):
+        return f"Whether something leaks is unknown: one customer tells nothing of `{name}` beside `{other}`."
+    is_of_one_size = abs(size[other] - size[name]) <= SAME_SIZE * size[name]
+    verdict = "not better: no leak is seen"
+    if gap.high < 0:
+        verdict = "better: something leaks" if is_of_one_size else "better, by its size or by a leak"
+    return f"With the contexts of others, `{name}` is {verdict} ({_interval(gap)} nats to `{other}`)."
+
+
+def _interval(gap: Interval) -> str:
+    return _signed(gap, metric_of(CROSS_ENTROPY))
+
+
+def _signed(gap: Interval, metric: Metric) -> str:
+    return interval_cell(gap, metric, is_signed=True)
