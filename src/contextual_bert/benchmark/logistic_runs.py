@@ -1,8 +1,8 @@
 """Logistic regressions as rows of a study on texts: the bar that every model has to clear. One fit, no seeds.
 
-They read what the models read: the same texts, split and context, and the strength of the regularisation is chosen on
-the same validation part. ``tfidf`` reads words, ``embeddings`` a vector of the text by the checkpoint as it is, which
-nothing trains.
+They have the models' split and context, and the strength of the regularisation is chosen on the same validation part.
+``tfidf`` reads the words of the whole text, also where the models' is cut; ``embeddings`` a vector of what the models
+read, by the checkpoint as it is, which nothing trains.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -26,13 +26,14 @@ from contextual_bert.benchmark.tasks.text_benchmark import (
     prepare_text_study,
     run_text_study,
 )
-from contextual_bert.benchmark.tasks.text_rows import FIELD_DROPOUT, LORA, METHODS, RowSettings
+from contextual_bert.benchmark.tasks.text_rows import FIELD_DROPOUT, LORA, METHODS, RowSettings, text_rows
 from contextual_bert.benchmark.text_work import TextWork
 from contextual_bert.data import table_digest
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
+from contextual_bert.training import Recipe, TextTask
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 NUMBERS = np.random.default_rng(0)
@@ -352,8 +353,12 @@ def test_the_published_files_are_known(task: TextBenchmark, tmp_path: Path) -> N
 
 
 def test_every_row_of_every_size_is_a_recipe() -> None:
+    recipe = Recipe(data="t.csv", texts=TextTask(checkpoint="bert", label="grade"), training={"learning_rate": 1e-4})
+    known = {*text_rows(recipe, {})}
     for task in TEXT_TASKS.values():
         for size in task.sizes.values():
             assert {"none", "global_state_update", "global_state_update_shuffled"} <= set(size.seeds)
+            assert set(size.seeds) <= known | set(task.extra_rows)
+            assert set(size.row_settings) <= set(size.seeds)
     small = TEXT_TASKS["offensiveness"].sizes["small"].seeds
     assert {"multi_attribute", "attention_bias", "bert_concat_word", "bert_concat_text"} <= set(small)
