@@ -59,7 +59,7 @@ def card(ready: Preparation) -> TaskCard:
         context=schema.names if schema is not None else (),
         licence="a survey of the US government; the R package atus, GPL 2 or later",
         citation="the American Time Use Survey, Bureau of Labor Statistics, 2003 to 2016",
-        split="by person: each has one day",
+        split="by person: each has one day; every year of the survey is in every part",
         main_metric="cross_entropy_nats",
         data_digest=ready.split.data_digest,
     )

@@ -6,7 +6,7 @@ Paper: three runs a method. PROTOCOL, points 5 and 10.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -142,6 +142,16 @@ def mean_cost(costs: Sequence[Cost]) -> Cost:
     mean_seconds = exact_mean(np.array(seconds)) if seconds else None
     machines = sorted({cost.hardware for cost in costs if cost.hardware is not None})
     return Cost(parameters.pop(), mean_seconds, max(memory, default=None), " and ".join(machines) or None)
+
+
+def total_cost(costs: Sequence[Cost]) -> Cost:
+    """Of models of one size that make one row together: all their parameters and time, the largest memory."""
+    mean, count = mean_cost(costs), len(costs)
+    return replace(
+        mean,
+        parameters=None if mean.parameters is None else count * mean.parameters,
+        training_seconds=None if mean.training_seconds is None else count * mean.training_seconds,
+    )
 
 
 def seed_warnings(groups: Mapping[str, Sequence[int]], runs: Sequence[NamedRun]) -> list[str]:

@@ -18,7 +18,7 @@ from contextual_bert.evaluation.learning import (
     LearningCurve,
     measure_convergence,
 )
-from contextual_bert.evaluation.metrics import CALIBRATION_ERROR, CROSS_ENTROPY
+from contextual_bert.evaluation.metrics import CALIBRATION_ERROR, CROSS_ENTROPY, metric_of
 from contextual_bert.evaluation.pages import Picture, Section, render_html_page, render_markdown_page
 from contextual_bert.evaluation.paper import PAPER_SOURCE, PaperRow
 from contextual_bert.evaluation.report import Report
@@ -225,6 +225,11 @@ class Study(JsonText):
                 " The curves have a step where training went from several masks a set to one (dotted): the evaluation "
                 "has one throughout, and a model that has seen only several is too unsure of it. Slopes are of the "
                 "epochs after the step."
+            )
+        if self.labels is not None:
+            limit += (
+                f" All of this is of the cross-entropy: {metric_of(self.labels.main).label}, by which labels are "
+                "judged, may still get better when that does not."
             )
         ends = "; ".join(f"{each.name}: {each}" for each in found)
         picture = Picture(

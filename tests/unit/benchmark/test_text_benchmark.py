@@ -296,6 +296,12 @@ def test_single_domain_models_are_joined(source: Path, tmp_path: Path, checkpoin
     assert sizes == {"train": 60, "validation": 30, "test": 40}
     found = run_text_study(data, tmp_path / "runs", num_seeds=1, say=lambda _: None)
     assert [(row.name, row.seeds) for row in found.comparison.rows] == [("none", (0,)), (SINGLE, (0,))]
+    one, joined = (row.cost for row in found.comparison.rows)
+    assert joined.parameters == 5 * (one.parameters or 0) > 0
+    alone = [
+        json.loads((tmp_path / "runs" / f"{SINGLE}_{name}" / "seed-0" / "metrics.json").read_text()) for name in DOMAINS
+    ]
+    assert joined.training_seconds == pytest.approx(sum(each["cost"]["training_seconds"] for each in alone))
     assert found.labels is not None
     assert found.texts[0].startswith("By entity F1 (%): `none` ")
     groups = [group for group in found.labels.groups if group.feature == "domain"]

@@ -34,6 +34,7 @@ from contextual_bert.benchmark.tasks.text_rows import (
 from contextual_bert.data import Split, read_table, table_digest
 from contextual_bert.data.splits import PARTS
 from contextual_bert.evaluation import LabelledRows, Run, Scores
+from contextual_bert.evaluation.runs import total_cost
 from contextual_bert.training import TextTask
 from contextual_bert.training.recipe import Recipe
 
@@ -117,7 +118,8 @@ def single_domain_runs(data: TextStudyData, output: Path, rows: ExtraRows) -> li
         scores = Scores.concatenate([run.scores for run in runs])
         labelled = LabelledRows.concatenate([run.labelled for run in runs if run.labelled is not None])
         clusters = cluster_numbers(ready, "test", scores.example_id)
-        found.append(Run(SINGLE, seed, scores, clusters, role="control", labelled=labelled))
+        cost = total_cost([run.cost for run in runs])
+        found.append(Run(SINGLE, seed, scores, clusters, cost, "control", labelled))
     return found
 
 
