@@ -15,7 +15,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from contextual_bert.benchmark import Preparation, named_rows, prepare, study, table_rows
+from contextual_bert.benchmark import Peers, Preparation, named_rows, prepare, study, table_rows
 from contextual_bert.benchmark.task import TaskCard
 from contextual_bert.data import SetPolicy
 from contextual_bert.evaluation import write_study
@@ -106,8 +106,8 @@ def main() -> None:
         [row.with_seed(seed) for seed in range(arguments.seeds) for row in rows.values()],
         arguments.output / "runs",
         preparation=ready,
+        peers=Peers(paper=PAPER_TABLE_1),
         is_report_only=arguments.report_only,
-        paper=PAPER_TABLE_1,
     )
     found = replace(found, about=(*about.lines()[1:], CHOICES))
     print(*found.texts, *write_study(found, arguments.output), sep="\n")

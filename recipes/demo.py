@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from contextual_bert import CompletionPipeline
-from contextual_bert.benchmark import Preparation, oracle_run, prepare, study
+from contextual_bert.benchmark import Peers, Preparation, oracle_run, prepare, study
 from contextual_bert.data import StylistWorld
 from contextual_bert.evaluation import Comparison, metric_of, write_study
 from contextual_bert.training import Recipe
@@ -63,7 +63,7 @@ def main(folder: Path = Path("demo")) -> None:
         recipes,
         folder / "runs",
         preparation=ready,
-        extra=[oracle_run(world, ready)],
+        peers=Peers(extra=[oracle_run(world, ready)]),
         say=CONSOLE.print,
     )
     comparison = found.comparison

@@ -86,7 +86,7 @@ def command(
 ) -> None:
     """Train several methods with several seeds on the same split and compare them on the same masked positions."""
     choices = dict(locals())
-    from contextual_bert.benchmark import as_row, prepare_for, study
+    from contextual_bert.benchmark import Peers, as_row, prepare_for, study
     from contextual_bert.benchmark.checks import PAPER_METHODS, check_study
     from contextual_bert.benchmark.run_directories import clear_run
     from contextual_bert.benchmark.runner import run_directory
@@ -104,7 +104,12 @@ def command(
             for recipe in recipes:
                 clear_run(run_directory(output, recipe))
         found = study(
-            f"Methods compared on {data}", recipes, output, preparation=ready, reference=reference, say=remark
+            f"Methods compared on {data}",
+            recipes,
+            output,
+            preparation=ready,
+            peers=Peers(reference=reference),
+            say=remark,
         )
     finish_study(found, output, runs=output / "METHOD" / "seed-N")
     last = run_directory(output, recipes[0])

@@ -10,7 +10,7 @@ from contextual_bert.benchmark.prepared import Prepared, make_split
 from contextual_bert.benchmark.report_files import write_attribution, write_report
 from contextual_bert.benchmark.run_files import is_complete, load_run
 from contextual_bert.benchmark.runner import run
-from contextual_bert.benchmark.study_report import study
+from contextual_bert.benchmark.study_report import Peers, study
 from contextual_bert.benchmark.table_rows import as_row, named_rows, table_rows
 from contextual_bert.benchmark.text_inspection import inspect_texts
 from contextual_bert.benchmark.text_preparation import TextPreparation, prepare_texts
@@ -21,6 +21,7 @@ __all__ = [
     "Attribution",
     "Evaluation",
     "Inspection",
+    "Peers",
     "Preparation",
     "Prepared",
     "TextPreparation",

@@ -6,6 +6,7 @@ PROTOCOL, points 8 to 14.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from contextual_bert.benchmark.checks import check_study
@@ -39,16 +40,29 @@ UNTESTED = (
 )
 
 
-def study(  # noqa: PLR0913 - all but three are named where they are given, and most are left out
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Peers:
+    """What the rows of a study are set against.
+
+    Args:
+        reference: the row that the others are compared with; None: ``none``, or the first row where that is not there.
+        extra: rows from elsewhere: the oracle.
+        paper: the paper's table, to stand beside ours.
+    """
+
+    reference: str | None = None
+    extra: Sequence[Run] = ()
+    paper: Mapping[str, PaperRow] = field(default_factory=dict[str, PaperRow])
+
+
+def study(
     title: str,
     recipes: Sequence[Recipe],
     output: Path,
     *,
     preparation: Prepared,
-    reference: str | None = None,
-    extra: Sequence[Run] = (),
+    peers: Peers | None = None,
     is_report_only: bool = False,
-    paper: Mapping[str, PaperRow] | None = None,
     say: Callable[[str], None] = print,
 ) -> Study:
     """Train what is missing, compare all rows on the same masked positions, and say what was found.
@@ -58,10 +72,8 @@ def study(  # noqa: PLR0913 - all but three are named where they are given, and 
         recipes: one a run, all on the same data.
         output: folder of the runs, ``<output>/<label>/seed-<n>``.
         preparation: the data.
-        reference: the row that the others are compared with; None: ``none``, or the first row where that is not there.
-        extra: rows from elsewhere: the oracle.
+        peers: what they are set against.
         is_report_only: train nothing and compare the runs that are complete; rows may then differ in their seeds.
-        paper: the paper's table, to stand beside ours.
         say: where sentences about the progress go.
 
     Raises:
@@ -73,13 +85,14 @@ def study(  # noqa: PLR0913 - all but three are named where they are given, and 
         if not recipes:
             raise ConfigurationError(f"No run of these rows in {output} is complete. Train them first.")
     labels = [recipe.label for recipe in recipes]
-    reference = reference or (DEFAULT_REFERENCE if DEFAULT_REFERENCE in labels else labels[0])
-    check_study(recipes, reference=reference, others=[each.name for each in extra])
-    runs = [*train_missing(recipes, output, preparation, say=say), *extra]
+    peers = peers or Peers()
+    reference = peers.reference or (DEFAULT_REFERENCE if DEFAULT_REFERENCE in labels else labels[0])
+    check_study(recipes, reference=reference, others=[each.name for each in peers.extra])
+    runs = [*train_missing(recipes, output, preparation, say=say), *peers.extra]
     num_items = preparation.num_choices
     directories = [run_directory(output, recipe) for recipe in recipes]
     origin = provenance_of_runs(preparation, directories, seeds=sorted({recipe.seed for recipe in recipes}))
-    oracle = next((each.name for each in extra if each.role == "oracle"), None)
+    oracle = next((each.name for each in peers.extra if each.role == "oracle"), None)
 
     def compared_with(name: str) -> Comparison:
         settings = preparation.settings
@@ -89,7 +102,7 @@ def study(  # noqa: PLR0913 - all but three are named where they are given, and 
     curves = [curve for curve in map(load_history, directories) if curve is not None]
     firsts = {recipe.label: recipe for recipe in reversed(recipes)}
     labelled = label_comparison(runs, reference, preparation, provenance=origin)
-    found = findings(runs, firsts, num_items=num_items, paper=paper)
+    found = findings(runs, firsts, num_items=num_items, paper=peers.paper)
     if preparation.evaluated_part != "test":
         found.insert(0, UNTESTED)
     changes = {_one_mask_from(recipe, output) for recipe in firsts.values()}
@@ -103,7 +116,7 @@ def study(  # noqa: PLR0913 - all but three are named where they are given, and 
         reports={name: load_report(run_directory(output, firsts[name])) for name in reversed(firsts)},
         texts=(*(label_findings(labelled) if labelled is not None else ()), *found),
         labels=labelled,
-        paper=dict(paper or {}),
+        paper=dict(peers.paper),
         data=(*preparation.lines(), *preparation.customer_lines(), *_unranked(directories[0], preparation)),
     )
 

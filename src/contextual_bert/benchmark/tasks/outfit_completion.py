@@ -15,7 +15,7 @@ import pyarrow.parquet as parquet
 from contextual_bert.benchmark.checks import checked_epochs
 from contextual_bert.benchmark.oracle_run import oracle_run
 from contextual_bert.benchmark.preparation import Preparation, prepare
-from contextual_bert.benchmark.study_report import study
+from contextual_bert.benchmark.study_report import Peers, study
 from contextual_bert.benchmark.table_rows import named_rows, table_rows
 from contextual_bert.benchmark.task import TaskCard
 from contextual_bert.benchmark.world_files import OUTFITS_FILE, write_world
@@ -247,10 +247,8 @@ def run_study(
         [recipe.with_seed(seed) for seed in range(num_seeds) for recipe in chosen],
         output,
         preparation=data.preparation,
-        reference=reference,
-        extra=[oracle_run(data.world, data.preparation)],
+        peers=Peers(reference=reference, extra=[oracle_run(data.world, data.preparation)], paper=PAPER_TABLE_1),
         is_report_only=is_report_only,
-        paper=PAPER_TABLE_1,
         say=say,
     )
     return replace(found, about=(*CARD.lines()[1:], CHOICES))

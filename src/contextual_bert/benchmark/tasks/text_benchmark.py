@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from contextual_bert.benchmark.checks import TEXT_BASELINES, checked_epochs
-from contextual_bert.benchmark.study_report import study
+from contextual_bert.benchmark.study_report import Peers, study
 from contextual_bert.benchmark.table_rows import named_rows
 from contextual_bert.benchmark.task import TaskCard
 from contextual_bert.benchmark.tasks.text_rows import RowSettings, text_rows
@@ -226,8 +226,7 @@ def run_text_study(
         recipes,
         output,
         preparation=data.preparation,
-        reference=reference,
-        extra=data.task.extra(data, output, extra),
+        peers=Peers(reference=reference, extra=data.task.extra(data, output, extra)),
         is_report_only=is_report_only,
         say=say,
     )
