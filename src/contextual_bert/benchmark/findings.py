@@ -82,7 +82,8 @@ def findings(
     """
     firsts = {run.name: run for run in reversed(runs)}
     shared = on_shared_seeds(runs)
-    every, even = CrossEntropies(runs, num_items=num_items), CrossEntropies(shared, num_items=num_items)
+    every = CrossEntropies(runs, num_items=num_items)
+    even = CrossEntropies(shared, num_items=num_items) if len(shared) < len(runs) else every
     means = {name: even.mean(name) for name in firsts}
     methods = sorted((name for name, run in firsts.items() if run.role == "method"), key=lambda name: means[name])
     if not methods:

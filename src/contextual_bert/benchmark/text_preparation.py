@@ -102,7 +102,7 @@ class TextPreparation(Prepared):
             found.append(f"{len(self.labels)} labels: {shown}")
         if self.head == "classification" and self.pooling == "mean":
             found.append("labels are read from the mean over their texts (classifier_pooling='mean')")
-        return [*self.split.lines(), *found, *self._audit().lines(), *self.unlearned_lines()]
+        return [*self.split.lines(), *found, *self.audit.lines(), *self.unlearned_lines()]
 
     @property
     def num_choices(self) -> int:
@@ -143,7 +143,8 @@ class TextPreparation(Prepared):
         encoded.dataset.example_ids = torch.from_numpy(rows)
         return encoded
 
-    def _audit(self) -> Audit:
+    @cached_property
+    def audit(self) -> Audit:
         """Whether texts or customers are in two parts, or a column of the context tells the label."""
         schema, task = self.processor.schema, self.task
         return audit_texts(

@@ -17,8 +17,7 @@ from contextual_bert.inference.fields import MAX_WEIGHT
 from contextual_bert.inference.guidance import guidance_notes, guided_logits
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.inference.texts.text_layout import num_readable
-from contextual_bert.models import IGNORED_LABEL, ContextualBertForMaskedLM, ContextualBertProcessor
-from contextual_bert.models.configuration_contextual_bert import check_layout
+from contextual_bert.models import IGNORED_LABEL, ContextualBertForMaskedLM, ContextualBertProcessor, check_layout
 
 UNUSED = re.compile(r"\[unused\d+\]")  # places in BERT's vocabulary that stand for no piece of text
 
