@@ -85,6 +85,12 @@ class LogisticClassifier:
         """The C that was chosen."""
         return self._fitted().C
 
+    @property
+    def num_weights(self) -> int:
+        """Entries of W and b, one row of them for two labels."""
+        model = self._fitted()
+        return model.coef_.size + model.intercept_.size
+
     def fit(
         self,
         texts: Sequence[str],

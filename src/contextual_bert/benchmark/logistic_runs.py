@@ -2,9 +2,11 @@
 
 They have the models' split and context, and the strength of the regularisation is chosen on the same validation part.
 ``tfidf`` reads the words of the whole text, also where the models' is cut; ``embeddings`` a vector of what the models
-read, by the checkpoint as it is, which nothing trains.
+read, by the checkpoint as it is, which nothing trains. A row's training time is that of the fits, all strengths, with
+the reading of the vectors.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, cast
 
@@ -16,9 +18,11 @@ from torch.nn import functional
 
 from contextual_bert.baselines import LogisticClassifier
 from contextual_bert.baselines.logistic import LabelledPart
+from contextual_bert.benchmark.environment import hardware
 from contextual_bert.benchmark.reporting import cluster_numbers
+from contextual_bert.benchmark.resources import PeakMemory
 from contextual_bert.benchmark.text_preparation import TextPreparation
-from contextual_bert.evaluation import LabelledRows, Run, Scores
+from contextual_bert.evaluation import Cost, LabelledRows, Run, Scores
 from contextual_bert.inference import encode_texts
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.models import ContextualBertModel, ContextualBertProcessor, rank_labels
@@ -49,6 +53,9 @@ class SentenceVectors:
     Args:
         ready: whose checkpoint it is, and how its texts are cut. A text that was met before is not read again.
 
+    Attributes:
+        num_parameters: of the checkpoint that reads; 0 before it has read anything.
+
     Reference:
         Reimers and Gurevych (2019), "Sentence-BERT", section 3.
     """
@@ -57,6 +64,7 @@ class SentenceVectors:
         self.task, self.pooling = ready.task, ready.pooling
         self.device = chosen_device(ready.recipe.device)
         self.known: dict[str, NDArray[np.float32]] = {}
+        self.num_parameters = 0
 
     def fit(self, texts: Sequence[str]) -> Self:
         """Nothing is learned."""
@@ -73,6 +81,7 @@ class SentenceVectors:
     def _read(self, texts: Sequence[str]) -> NDArray[np.float32]:
         model: Any = ContextualBertModel.from_bert(self.task.checkpoint, conditioning="none")
         model.eval().to(self.device)
+        self.num_parameters = model.num_parameters()
         dataset = encode_texts(
             pa.table({"text": texts}),
             ContextualBertProcessor.from_bert(self.task.checkpoint),
@@ -102,14 +111,10 @@ def logistic_runs(ready: TextPreparation, names: Sequence[str], *, say: Callable
         names: of ``LOGISTIC``.
         say: where sentences about the progress go.
     """
-    vectors = SentenceVectors(ready)
     schema = ready.processor.schema
     context = [] if schema is None else [*schema.names]
     parts = {part: _labelled(ready, part, context) for part in ("train", "validation", "test")}
-    return [
-        _run(name, ready, parts, vectorizer=vectors if "embeddings" in LOGISTIC[name] else None, say=say)
-        for name in names
-    ]
+    return [_run(name, ready, parts, say=say) for name in names]
 
 
 def _labelled(ready: TextPreparation, part: str, context: Sequence[str]) -> LabelledPart:
@@ -123,14 +128,17 @@ def _run(
     ready: TextPreparation,
     parts: Mapping[str, LabelledPart],
     *,
-    vectorizer: Any,
     say: Callable[[str], None],
 ) -> Run:
     say(f"{name}: fitting")
+    vectors = SentenceVectors(ready) if "embeddings" in LOGISTIC[name] else None
     if "context" not in LOGISTIC[name]:
         parts = {part: (texts, labels, None) for part, (texts, labels, _) in parts.items()}
-    model = LogisticClassifier(num_labels=len(ready.labels), vectorizer=vectorizer)
+    memory, started = PeakMemory(), time.perf_counter()
+    model = LogisticClassifier(num_labels=len(ready.labels), vectorizer=vectors)
     model.fit(*parts["train"], validation=parts["validation"])
+    num_parameters = model.num_weights + (vectors.num_parameters if vectors is not None else 0)
+    cost = Cost(num_parameters, time.perf_counter() - started, memory.bytes(), hardware())
     texts, labels, attributes = parts["test"]
     true = np.asarray(labels)
     shares = model.log_probabilities(texts, attributes)
@@ -139,4 +147,4 @@ def _run(
     place = np.zeros(len(rows), dtype=np.int64)
     scores = Scores(rows, place, *(column.numpy() for column in ranks))
     labelled = LabelledRows(rows, place, predicted=shares.argmax(axis=1), true=true, names=ready.labels)
-    return Run(name, 0, scores, cluster_numbers(ready, "test", rows), role="baseline", labelled=labelled)
+    return Run(name, 0, scores, cluster_numbers(ready, "test", rows), cost, "baseline", labelled)
