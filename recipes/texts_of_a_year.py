@@ -44,7 +44,7 @@ NEAR = 15  # years: real passages of a time
 GUIDANCE = (1.0, 2.0, 4.0)
 NUM_TOKENS, NUM_WORDS = 24, 20  # of a drawn text, of what the judge reads at once
 SHOWN = 3
-MAX_MASK_RATE = 1.0
+MASK_RATE, MAX_MASK_RATE = 0.15, 1.0
 TRAINING = {
     "num_train_epochs": 6,
     "learning_rate": 3e-4,
@@ -60,7 +60,7 @@ def prepare(source: Path, folder: Path, checkpoint: str, *, dtype: str) -> TextP
     assert own.texts is not None
     recipe = replace(
         own,
-        texts=replace(own.texts, max_length=64, max_mask_rate=MAX_MASK_RATE),
+        texts=replace(own.texts, max_length=64, mask_rate=MASK_RATE, max_mask_rate=MAX_MASK_RATE),
         conditioning="global_state_update",
         exclude=tuple(name for name in CONTEXT.values() if name != "year"),
         training=TRAINING,
