@@ -238,5 +238,26 @@ def test_a_resumed_run_took_the_time_of_all_its_pieces(early_run: Path, tiny_dat
     assert 3600 < seconds(output) < 7200
 
 
+def test_a_run_resumed_twice_took_the_time_of_all_its_pieces(
+    tiny_data: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = replace(tiny_data.recipe, training={**tiny_data.recipe.training, "num_train_epochs": 3})
+    for epoch in (1, 2):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(MaskEpoch, "on_step_begin", interrupting(epoch * STEPS_PER_EPOCH + 1))
+            run(recipe, tmp_path, preparation=tiny_data, is_resumed=epoch > 1, is_quiet=True)
+        checkpoint = last_checkpoint(tmp_path)
+        assert checkpoint is not None
+        path = checkpoint / "trainer_state.json"
+        state = json.loads(path.read_text())
+        kept = state["stateful_callbacks"]["TrainingClock"]["attributes"]
+        assert state["epoch"] == epoch
+        assert kept["training_seconds"] > 3600 * (epoch - 1)
+        kept["training_seconds"] += 3600
+        path.write_text(json.dumps(state))
+    run(recipe, tmp_path, preparation=tiny_data, is_resumed=True, is_quiet=True)
+    assert 2 * 3600 < seconds(tmp_path) < 3 * 3600
+
+
 def seconds(directory: Path) -> float:
     return json.loads((directory / "metrics.json").read_text())["cost"]["training_seconds"]

@@ -32,12 +32,14 @@ class TrainingClock(TrainerCallback, ExportableState):
 
     def __init__(self, state: dict[str, Any] | None = None) -> None:
         kept = (state or {}).get("stateful_callbacks", {}).get(type(self).__name__, {})
-        self._before: float = kept.get("attributes", {}).get(_SECONDS, 0.0)
+        # Before this process. A trainer that resumes makes a clock of its own and sets what a checkpoint has by name.
+        self.training_seconds: float = kept.get("attributes", {}).get(_SECONDS, 0.0)
         self._started = time.perf_counter()
 
     @property
     def seconds(self) -> float:
-        return self._before + time.perf_counter() - self._started
+        """Of all processes that had a part in the training, this one until now."""
+        return self.training_seconds + time.perf_counter() - self._started
 
     def state(self) -> dict[str, Any]:
         """What the trainer writes into each checkpoint."""
