@@ -180,6 +180,8 @@ def command(
             f"--{next(iter(search)).replace('_', '-')} is for --joint: give that, or leave it out."
         )
     between = separator or ","
+    if allow and not [*_split(allow, between)]:
+        raise ConfigurationError("--allow names no item, and nothing may be proposed then. Name some, or leave it out.")
     given = {
         "allow": list(_split(allow or [], between)),
         "deny": list(_split(deny or [], between)),

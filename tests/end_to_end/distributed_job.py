@@ -127,6 +127,7 @@ def gradients(data: Preparation, output: Path) -> dict[str, Any]:
         per_device_train_batch_size=BATCH // world_size,
     )
     trainer.add_callback(recorder)
+    trainer.evaluate()  # which must not keep the processes from training together
     trainer.train()
     return recorder.norms
 

@@ -222,6 +222,9 @@ def test_complete_allows_and_repeats(command: Any, finished: Path) -> None:
     answer = json.loads(allowed.stdout)
     assert {each["item"] for each in answer["slots"][0]["candidates"]} == {"coat-0", "hat-0"}
     assert sum(each["probability"] for each in answer["slots"][0]["candidates"]) == pytest.approx(1.0, abs=1e-5)
+    nothing = command("complete", finished, "--set", "coat-0", "--allow", ",")
+    assert nothing.exit_code != 0
+    assert "--allow names no item" in nothing.stderr
 
 
 @pytest.fixture

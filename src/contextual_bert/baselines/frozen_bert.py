@@ -162,8 +162,9 @@ class ConcatWord(LabelModel):
 
     def logits(self, input_ids: Tensor, is_real: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
         tokens = self.features(input_ids, is_real.long())
-        missing = self.context_encoder.missing(len(input_ids))
-        vector = self.context_encoder(missing if context is None else context).vector
+        if context is None:
+            context = self.context_encoder.missing(len(input_ids), device=input_ids.device)
+        vector = self.context_encoder(context).vector
         beside = vector.unsqueeze(1).expand(-1, tokens.shape[1], -1)
         hidden = self.encoder(self.entry(torch.cat([tokens, beside], dim=-1)), src_key_padding_mask=~is_real)
         return self.head(self.pooling(hidden, is_real), None)

@@ -73,7 +73,9 @@ class TextHead(nn.Module):
         hidden = self.dropout(hidden)
         if self.context_encoder is None:
             return self.output(hidden)
-        vector = self.context_encoder(self.context_encoder.missing(len(hidden)) if context is None else context).vector
+        if context is None:
+            context = self.context_encoder.missing(len(hidden), device=hidden.device)
+        vector = self.context_encoder(context).vector
         if hidden.dim() == 3:
             vector = vector.unsqueeze(1).expand(-1, hidden.shape[1], -1)
         return self.output(torch.cat([hidden, vector], dim=-1))

@@ -112,7 +112,7 @@ def logistic_runs(ready: TextPreparation, names: Sequence[str], *, say: Callable
         say: where sentences about the progress go.
     """
     schema = ready.processor.schema
-    context = [] if schema is None else [*schema.names]
+    context = [] if schema is None else [*schema.columns]
     parts = {part: _labelled(ready, part, context) for part in ("train", "validation", "test")}
     return [_run(name, ready, parts, say=say) for name in names]
 

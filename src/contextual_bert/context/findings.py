@@ -203,9 +203,11 @@ def count_missing(array: pa.Array) -> int:
     return count
 
 
-def _count_distinct(array: pa.Array) -> int:
+def _count_distinct(array: pa.Array | pa.ChunkedArray) -> int:
     if is_list(array.type):
-        array = array.flatten()
+        if pa.types.is_floating(array.type.value_type):
+            return 0  # nobody counts the numbers of vectors
+        array = pc.list_flatten(array)
     try:
         return len(pc.drop_null(array.unique()))
     except pa.ArrowNotImplementedError:

@@ -93,7 +93,8 @@ def infer_schema(
     features: list[Feature] = []
     notes: list[ColumnNote] = []
     for column in table.column_names:
-        array = table[column].combine_chunks()
+        # What is excluded may be texts of gigabytes, which are no one array.
+        array = table[column] if column in exclude else table[column].combine_chunks()
         wanted = "ignore" if column in exclude else overrides.get(column)
         finding = find(column, array, wanted, settings)
         if column in exclude:

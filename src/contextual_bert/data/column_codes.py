@@ -17,6 +17,7 @@ from contextual_bert.data.hashing import hash_counters, hash_strings
 __all__ = ["codes_of", "is_identifier", "shuffled", "words_of"]
 
 _NEARLY_ALL_DISTINCT = 0.95
+_SLICE = 10_000  # rows of vectors that are hashed at once
 _SEPARATORS = r"[\s,;|/\[\]\"']+"
 
 
@@ -35,11 +36,16 @@ def shuffled(count: int) -> NDArray[np.int64]:
 def codes_of(column: pa.ChunkedArray) -> NDArray[np.int64]:
     """One number for each distinct value, missing included."""
     kind = column.type
+    if _is_vector(kind):
+        sums = [_vector_hashes(column.slice(start, _SLICE)) for start in range(0, len(column), _SLICE)]
+        return np.unique(np.concatenate(sums or [np.zeros(0)]), return_inverse=True)[1].astype(np.int64)
     if pa.types.is_nested(kind):
         rows, words = words_of(column)
+        distinct = words.dictionary_encode()
+        hashes = hash_strings(distinct.dictionary)[distinct.indices.to_numpy()]
         # The hash of a list is the sum over its elements, whatever their order.
         sums = np.zeros(len(column), dtype=np.uint64)
-        np.add.at(sums, rows, hash_strings(words))
+        np.add.at(sums, rows, hashes)
         return np.unique(sums, return_inverse=True)[1].astype(np.int64)
     plain = column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column
     encoded = plain.combine_chunks().dictionary_encode(null_encoding="encode")
@@ -47,8 +53,10 @@ def codes_of(column: pa.ChunkedArray) -> NDArray[np.int64]:
 
 
 def words_of(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
-    """The row and the text of each word: a whole cell, and its elements or parts."""
+    """The row and the text of each word: a whole cell, and its elements or parts. A vector has none."""
     kind = column.type
+    if _is_vector(kind):
+        return np.zeros(0, dtype=np.int64), pa.array([], pa.string())
     if is_list(kind):
         sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy().astype(np.int64)
         return _present(np.repeat(np.arange(len(column)), sizes), pc.list_flatten(column))
@@ -60,6 +68,20 @@ def words_of(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
         rows[several.to_numpy(zero_copy_only=False)], pc.list_value_length(pieces).to_numpy(zero_copy_only=False)
     )
     return np.concatenate([rows, piece_rows]), pa.concat_arrays([whole, pc.list_flatten(pieces)])
+
+
+def _is_vector(kind: pa.DataType) -> bool:
+    return is_list(kind) and pa.types.is_floating(kind.value_type)
+
+
+def _vector_hashes(vectors: pa.ChunkedArray) -> NDArray[np.uint64]:
+    """One hash a row, of its numbers and their places; 0 where there are none."""
+    sizes = pc.fill_null(pc.list_value_length(vectors), 0).to_numpy().astype(np.int64)
+    numbers = pc.list_flatten(vectors).cast(pa.float64()).to_numpy()
+    places = np.arange(len(numbers)) - np.repeat(sizes.cumsum() - sizes, sizes)
+    found = np.zeros(len(sizes), dtype=np.uint64)
+    np.add.at(found, np.repeat(np.arange(len(sizes)), sizes), hash_counters(numbers.view(np.int64), places))
+    return found
 
 
 def _present(rows: NDArray[np.int64], values: Any) -> tuple[NDArray[np.int64], pa.Array]:

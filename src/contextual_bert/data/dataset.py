@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from contextual_bert.context.features import MULTI_PADDING
 from contextual_bert.data.ragged import places_of
 from contextual_bert.errors import ConfigurationError, DataError
 
@@ -42,6 +43,20 @@ class SetBatch:
 
     def __len__(self) -> int:
         return len(self.item_ids)
+
+
+def context_of(context: Mapping[str, Tensor], index: Tensor) -> dict[str, Tensor]:
+    """The context of these rows; lists of values as wide as the longest of them, not of the table's.
+
+    Example:
+        >>> context_of({"brands": torch.tensor([[4, 5, 6], [4, 0, 0]])}, torch.tensor([1]))
+        {'brands': tensor([[4]])}
+    """
+    rows = {name: values[index] for name, values in context.items()}
+    for name, values in rows.items():
+        if values.dim() == 2 and not values.is_floating_point():
+            rows[name] = values[:, : max(1, int((values != MULTI_PADDING).sum(dim=1).max()))]
+    return rows
 
 
 class SetDataset(Dataset[dict[str, Any]]):
@@ -127,7 +142,7 @@ class SetDataset(Dataset[dict[str, Any]]):
             item_ids=self.item_ids[flat].masked_fill_(~real, self.pad_id),
             lengths=lengths,
             example_ids=self.example_ids[index],
-            context={name: values[index] for name, values in self.context.items()},
+            context=context_of(self.context, index),
         )
 
 

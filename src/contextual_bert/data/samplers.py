@@ -27,6 +27,8 @@ class LengthBucketSampler(Sampler[int]):
         sizes: number of items of each set.
         batch_size: that of the DataLoader: of one process, where there are several.
         seed: seed of the order.
+        drop_last: the DataLoader leaves the incomplete batch out: it is drawn anew from all sets in each epoch, so that
+            the longest are not those that nothing is ever learned from.
 
     Relation to its siblings: `transformers`' group_by_length sorts within windows of a shuffled order, so
     most of its batches are padded.
@@ -37,13 +39,13 @@ class LengthBucketSampler(Sampler[int]):
         [0, 1, 2, 3, 4]
     """
 
-    def __init__(self, sizes: ArrayLike, *, batch_size: int, seed: int = 0) -> None:
+    def __init__(self, sizes: ArrayLike, *, batch_size: int, seed: int = 0, drop_last: bool = False) -> None:
         if batch_size < 1:
             raise ConfigurationError(f"batch_size is {batch_size}: give at least 1.")
         self.sizes = np.asarray(sizes, dtype=np.int64)
         if self.sizes.ndim != 1:
             raise ConfigurationError(f"sizes has the shape {self.sizes.shape}: give one number a set.")
-        self.batch_size, self.seed, self.epoch = batch_size, seed, 0
+        self.batch_size, self.seed, self.drop_last, self.epoch = batch_size, seed, drop_last, 0
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -59,8 +61,12 @@ class LengthBucketSampler(Sampler[int]):
         """The indices in the order of this epoch."""
         count, batch_size = len(self.sizes), self.batch_size
         keys = hash_counters(self.seed, self.epoch, np.arange(count))
-        by_length = np.lexsort((keys, self.sizes))
         complete = count // batch_size * batch_size
+        by_length = np.lexsort((keys, self.sizes))
+        if self.drop_last:
+            is_rest = np.zeros(count, dtype=np.bool_)
+            is_rest[np.argsort(keys, kind="stable")[complete:]] = True
+            by_length = by_length[np.argsort(is_rest[by_length], kind="stable")]
         batches = by_length[:complete].reshape(-1, batch_size)
         # The batch number is the last counter and the epoch is negated, so that these keys are not those of the rows.
         batch_keys = hash_counters(self.seed, -1 - self.epoch, np.arange(len(batches)))

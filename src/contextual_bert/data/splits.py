@@ -215,6 +215,7 @@ def split_by_time(table: pa.Table, column: str, *, validation: float, test: floa
 
 
 def _times(values: pa.ChunkedArray, column: str, file: str | None) -> NDArray[Any]:
+    values = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
     kind = values.type
     if is_text(kind):
         return _instants(values, column, file)

@@ -21,7 +21,7 @@ __all__ = ["TextMaskingCollator", "Unit", "check_rates"]
 
 Unit = Literal["token", "word", "span"]
 REPLACED, KEPT = 0.1, 0.1  # of the hidden tokens: another token at random, or as it was; the rest is [MASK]
-SPAN_END = 1 / 3.8  # a span ends behind a word with this chance: 3.8 words on average, as in SpanBERT
+SPAN_END = 1 / 3.8  # a span ends behind a word with this chance: 3.8 words on average
 
 
 def check_rates(rate: float, max_rate: float | None, *, name: str = "rate") -> None:
@@ -41,8 +41,8 @@ class TextMaskingCollator(MaskingCollator):
 
     Formula:
         budget(n) = max(1, round(r n)) of the n tokens that are not special, r = rate, or drawn for each text and epoch
-        from [rate, max_rate]; the first unit is hidden always, another one if it still fits. Of the hidden tokens 80%
-        become [MASK], 10% another token, 10% stay.
+        from [rate, max_rate]; the first unit is hidden always, of a span that is too long its first words that fit, and
+        others up to the first that does not fit. Of the hidden tokens 80% become [MASK], 10% another token, 10% stay.
 
     Shapes: input_ids, labels and attention_mask (batch, length); context each (batch, ...).
 
@@ -97,7 +97,8 @@ class TextMaskingCollator(MaskingCollator):
     def _drawn(self, sets: SetBatch, real: NDArray[np.bool_]) -> Tensor:
         ids, examples = sets.item_ids.numpy(), sets.example_ids.numpy()[:, None]
         may_hide = real & ~self.is_special[ids]
-        units = self._units(ids, examples, may_hide)
+        words = self._words(ids, may_hide)
+        units = self._spans(words, examples) if self.unit == "span" else words
         num_units = max(1, int(units.max(initial=-1)) + 1)  # one, an empty one, where all texts are blank
         rows = np.broadcast_to(np.arange(len(ids))[:, None], ids.shape)
         sizes = np.zeros((len(ids), num_units), dtype=np.int64)
@@ -113,25 +114,41 @@ class TextMaskingCollator(MaskingCollator):
         is_taken[:, :1] = True
         is_hidden = np.zeros_like(is_taken)
         np.put_along_axis(is_hidden, order, is_taken, axis=1)
-        return torch.from_numpy(may_hide & np.take_along_axis(is_hidden, np.maximum(units, 0), axis=1))
+        hidden = may_hide & np.take_along_axis(is_hidden, np.maximum(units, 0), axis=1)
+        if self.unit == "span":
+            hidden &= ~self._does_not_fit(hidden & (units == order[:, :1]), words, budget)
+        return torch.from_numpy(hidden)
 
-    def _units(
-        self, ids: NDArray[np.int64], examples: NDArray[np.int64], may_hide: NDArray[np.bool_]
-    ) -> NDArray[np.int64]:
-        """(batch, length): the number of each token's unit within its text, from 0; what may not be hidden has none."""
+    def _words(self, ids: NDArray[np.int64], may_hide: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """(batch, length): the number of each token's word within its text, from 0, of tokens alone where they are the
+        units; what may not be hidden has none."""
         if self.unit == "token":
             return may_hide.cumsum(axis=1) - 1
         # A special token ends a word, and a text may begin in the middle of one.
         follows_special = np.roll(~may_hide, 1, axis=1)
         follows_special[:, 0] = True
         starts = may_hide & (self.is_word_start[ids] | follows_special)
-        words = starts.cumsum(axis=1) - 1
-        if self.unit == "word":
-            return words
+        return starts.cumsum(axis=1) - 1
+
+    def _spans(self, words: NDArray[np.int64], examples: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(batch, length): the number of each token's span within its text, from 0."""
         numbers = np.arange(int(words.max(initial=0)) + 1)
         ends = unit_interval(hash_counters(self.seed, self.epoch, Draw.SPAN_END, examples, numbers)) < SPAN_END
-        spans = np.concatenate([np.zeros((len(ids), 1), dtype=np.int64), ends.cumsum(axis=1)[:, :-1]], axis=1)
+        spans = np.concatenate([np.zeros((len(words), 1), dtype=np.int64), ends.cumsum(axis=1)[:, :-1]], axis=1)
         return np.take_along_axis(spans, np.maximum(words, 0), axis=1)
+
+    @staticmethod
+    def _does_not_fit(
+        span: NDArray[np.bool_], words: NDArray[np.int64], budget: NDArray[np.float64]
+    ) -> NDArray[np.bool_]:
+        """(batch, length): the tokens of one span a text that end a word, not its first, behind the budget."""
+        rows = np.broadcast_to(np.arange(len(span))[:, None], span.shape)
+        numbers = np.where(span, words, 0)
+        word_ends = np.zeros((len(span), int(numbers.max(initial=0)) + 1), dtype=np.int64)
+        np.maximum.at(word_ends, (rows[span], numbers[span]), span.cumsum(axis=1)[span])
+        is_behind = np.take_along_axis(word_ends, numbers, axis=1) > budget
+        first = np.where(span, words, np.iinfo(np.int64).max).min(axis=1, keepdims=True)
+        return span & is_behind & (words > first)
 
     def _hidden(self, sets: SetBatch, masked: Tensor) -> Tensor:
         examples, places = sets.example_ids.numpy()[:, None], np.arange(sets.item_ids.shape[1])

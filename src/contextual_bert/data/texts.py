@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from contextual_bert.data.dataset import context_of
 from contextual_bert.errors import ConfigurationError
 
 __all__ = ["TextDataset"]
@@ -95,7 +96,11 @@ class TextDataset(Dataset[dict[str, Any]]):
     def __getitem__(self, index: int) -> dict[str, Any]:
         if not -len(self) <= index < len(self):
             raise IndexError(f"text {index} of {len(self)}: give a number from 0 to {len(self) - 1}.")
-        return _row(self.__getitems__([index % len(self)]), 0)
+        row = _row(self.__getitems__([index % len(self)]), 0)
+        # As wide as those of other rows, so that they can be stacked.
+        return (
+            {**row, "context": {name: values[index] for name, values in self.context.items()}} if self.context else row
+        )
 
     def __getitems__(self, indices: Sequence[int] | Tensor) -> dict[str, Any]:
         index = torch.as_tensor(indices, dtype=torch.int64)
@@ -115,7 +120,7 @@ class TextDataset(Dataset[dict[str, Any]]):
         elif self.labels is not None:
             batch["labels"] = self.labels[index]
         if self.context:
-            batch["context"] = {name: values[index] for name, values in self.context.items()}
+            batch["context"] = context_of(self.context, index)
         return batch
 
     def collate_fn(self, batch: dict[str, Any] | Sequence[dict[str, Any]]) -> dict[str, Any]:

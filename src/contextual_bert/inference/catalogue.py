@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list
 from contextual_bert.context import Vocabulary, canonical, canonical_array
+from contextual_bert.context.vocabulary import to_doubles
 from contextual_bert.data import read_table
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean
 from contextual_bert.inference.catalogue_columns import (
@@ -188,8 +189,8 @@ class Catalogue:
 
     def price_of_stranger(self, item: str) -> float:
         """The price of an item that the model does not know, NaN where the catalogue does not say it."""
-        prices = self._cells_of_stranger(item, PRICE).drop_null().to_pylist()
-        return float(prices[0]) if prices else math.nan
+        prices = to_doubles(self._cells_of_stranger(item, PRICE).combine_chunks()).drop_null().to_pylist()
+        return prices[0] if prices else math.nan
 
     def _cells_of_stranger(self, item: str, name: str) -> pa.ChunkedArray:
         """One cell, none where the catalogue lacks the item."""
@@ -241,7 +242,7 @@ def _attribute(column: pa.ChunkedArray, name: str) -> Attribute:
         owners, values = owners[is_filled], values.drop_null()
     else:
         if any(check(cells.type) for check in _NUMBERS):
-            numbers = cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+            numbers = to_doubles(cells).to_numpy(zero_copy_only=False)
         named = canonical_array(cells, column=name)
         is_known = named.is_valid().to_numpy(zero_copy_only=False)  # NaN is as empty as null
         owners, values = np.flatnonzero(is_known), named.drop_null()

@@ -107,7 +107,7 @@ class Conditionals:
             inputs["input_ids"][:, self.positions] = torch.from_numpy(filled[rows])
             logits = self.logits(inputs).view(rows.stop - rows.start, num_open, -1)[:, number, self.num_reserved :]
             self.num_forward_passes += rows.stop - rows.start
-            yield rows, pad(logits.double().log_softmax(dim=-1), (self.num_reserved, 0), value=-torch.inf)
+            yield rows, pad(_doubles(logits).log_softmax(dim=-1), (self.num_reserved, 0), value=-torch.inf)
 
     def of(self, filled: Ids, blank: int, items: Ids) -> NDArray[np.float64]:
         """The log-probability of one item a row in this blank: (rows,)."""
@@ -247,3 +247,8 @@ def diverse(found: Found, *, count: int, min_different: int) -> Ids:
             is_shared[rows, is_same[rows].argmax(axis=1)] = True
         is_left &= (~is_shared).sum(axis=1) >= min_different
     return np.array(chosen, dtype=np.int64)
+
+
+def _doubles(logits: Tensor) -> Tensor:
+    """In float64, on the processor where the device has no such numbers: Apple's."""
+    return (logits.cpu() if logits.device.type == "mps" else logits).double()

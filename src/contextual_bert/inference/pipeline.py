@@ -27,7 +27,7 @@ from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.guidance import guidance_notes, guided_logits
 from contextual_bert.inference.joint import JointAnswer, JointSearch, Method
 from contextual_bert.inference.permission import Asked, Permitted, permitted_items
-from contextual_bert.inference.queries import MASK, Request, check_queries, read_request
+from contextual_bert.inference.queries import MASK, Request, check_length, check_queries, read_request
 from contextual_bert.inference.saved import load_item_model
 from contextual_bert.models import ContextState, ContextualBertForMaskedLM, ContextualBertProcessor, check_layout
 
@@ -205,6 +205,7 @@ class CompletionPipeline:
 
     def permitted(self, request: Request, *, row: int) -> Permitted:
         """What this query permits in each of its blanks."""
+        check_length(request, self.model.config, row=row)
         try:
             return permitted_items(Asked(self.processor.items, request.items, self.catalogue), request.settings)
         except DataError as error:

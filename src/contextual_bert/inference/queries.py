@@ -8,6 +8,7 @@ from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
 from contextual_bert.inference.fields import names_of
 from contextual_bert.inference.guidance import read_guidance
 from contextual_bert.inference.permission import known_keys, read_settings
+from contextual_bert.models import ContextualBertConfig
 
 MASK = "[MASK]"
 QUERY = 'Give {"items": [...], "context": {...}}, or a list of such queries.'
@@ -65,6 +66,22 @@ def check_queries(queries: object) -> Sequence[Mapping[str, Any]]:
     if isinstance(queries, str) or not isinstance(queries, Sequence):
         raise DataError(f"{queries!r:.80} is neither a query nor a list of them", fix=QUERY)
     return cast("Sequence[Mapping[str, Any]]", queries)
+
+
+def check_length(request: Request, config: ContextualBertConfig, *, row: int) -> None:
+    """Refuse a set that has more items than the model has positions; one without positions reads sets of any length.
+
+    Raises:
+        DataError: it is too long.
+    """
+    if config.has_position_embeddings and len(request.items) > config.max_position_embeddings:
+        raise DataError(
+            f"the set has {len(request.items)} items, blanks included, and the model reads at most "
+            f"{config.max_position_embeddings}",
+            row=row,
+            column="items",
+            fix="Give a shorter set.",
+        )
 
 
 def read_request(query: Mapping[str, Any], *, row: int) -> Request:

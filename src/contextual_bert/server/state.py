@@ -4,6 +4,7 @@ A request keeps the version it came in under, so that a reload drops nothing and
 no HTTP.
 """
 
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -130,7 +131,11 @@ class Serving:
         try:
             pipeline = self._load()
             # The first call is the slow one, and it shows whether the run answers at all.
-            pipeline([{"items": []}], top_k=1, batch_size=1)
+            slot = pipeline([{"items": []}], top_k=1, batch_size=1)[0]["slots"][0]
+            if not math.isfinite(slot["excluded_probability"]):
+                raise ConfigurationError(
+                    "The run answers with probabilities that are no numbers: its training diverged."
+                )
             with self._stock_lock:
                 self._post(pipeline.catalogue, self._posted_stock)
                 self.current = Version(pipeline, self.current.number + 1)

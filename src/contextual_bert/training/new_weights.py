@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, Sampler
 from transformers import Trainer, TrainingArguments, get_scheduler
+from transformers.trainer_utils import TrainOutput
 
 from contextual_bert.data import DroppedContext, LengthBucketSampler, SetDataset, TextDataset
 from contextual_bert.errors import ConfigurationError
@@ -22,12 +23,22 @@ class NewWeightsTrainer(Trainer):
     """A Trainer with ``new_weights_learning_rate`` for the method, the context encoder, the head and extra blocks, and
     ``context_learning_rate`` for what of the first two reads the context.
 
-    And what both trainers have beside: the batches of training have one length, and an evaluation leaves no row out.
+    And what both trainers have beside: the batches of training have one length, an evaluation leaves no row out, and
+    one before the training does not keep several processes from training together.
 
     Example:
         >>> NewWeightsTrainer.__mro__[1].__name__
         'Trainer'
     """
+
+    def train(self, *args: Any, **kwargs: Any) -> TrainOutput:
+        model = cast(Any, self.model)
+        if self.args.world_size > 1 and self.model_wrapped is model and "_is_accelerate_prepared" in vars(model):
+            # Prepared for an evaluation, which distributes nothing, and accelerate prepares no model twice: each
+            # process would train alone.
+            del model._is_accelerate_prepared
+            cast(Any, self.accelerator)._models.remove(model)
+        return super().train(*args, **kwargs)
 
     def _get_train_sampler(self, train_dataset: Dataset[Any] | None = None) -> Sampler[int] | None:
         dataset = train_dataset if train_dataset is not None else self.train_dataset
@@ -35,7 +46,12 @@ class NewWeightsTrainer(Trainer):
         if not is_own or self.args.train_sampling_strategy != "random":
             return super()._get_train_sampler(train_dataset)
         seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
-        return LengthBucketSampler(dataset.sizes, batch_size=self.args.train_batch_size, seed=seed)
+        return LengthBucketSampler(
+            dataset.sizes,
+            batch_size=self.args.train_batch_size,
+            seed=seed,
+            drop_last=self.args.dataloader_drop_last,
+        )
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
         with self._every_row():

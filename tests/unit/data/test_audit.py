@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from contextual_bert.data import SetPolicy, Split, audit, read_sets, split_by_customer, split_by_row, split_by_time
+from contextual_bert.data.column_codes import codes_of, words_of
 
 
 def customers_table(num_rows: int = 3000, num_customers: int = 1000) -> pa.Table:
@@ -153,3 +154,12 @@ def test_equal_sets_are_called_copies_only_where_another_column_says_so() -> Non
             "warning",
             "warning",
         ]
+
+
+def test_vectors_are_told_apart_by_their_numbers_and_places() -> None:
+    vectors = pa.chunked_array([pa.array([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0], None], pa.list_(pa.float32()))])
+    codes = codes_of(vectors)
+    assert codes[0] == codes[2]
+    assert len({*codes.tolist()}) == 3
+    rows, words = words_of(vectors)
+    assert (len(rows), len(words)) == (0, 0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from contextual_bert.data import EveryPosition, SetDataset
+from contextual_bert.data import EveryPosition, SetDataset, TextDataset
 from contextual_bert.errors import ConfigurationError, DataError
 
 
@@ -32,7 +32,9 @@ def test_a_row_agrees_with_its_batch() -> None:
         row, batch = data[index], data.__getitems__([index])
         assert row["items"].tolist() == batch.item_ids[0].tolist()
         assert row["example_id"] == int(batch.example_ids[0])
-        assert all(torch.equal(row["context"][name], batch.context[name][0]) for name in batch.context)
+        for name, values in batch.context.items():
+            own = row["context"][name]
+            assert torch.equal(own[: values.shape[1]] if own.dim() else own, values[0])
     assert data[-1]["items"].tolist() == [9, 10, 11]
     with pytest.raises(IndexError, match="set 4 of 4"):
         data[4]
@@ -63,3 +65,17 @@ def test_every_position_comes_once_ordered_by_length() -> None:
     assert every[14]["masked_position"] == pairs[14][1] and every[14]["example_id"] == 40
     with pytest.raises(IndexError, match="row 15 of 15"):
         every[15]
+
+
+def test_a_batch_pays_for_its_own_longest_list_only() -> None:
+    brands = torch.tensor([[4, 5, 6, 7], [4, 0, 0, 0], [5, 6, 0, 0]])
+    image = torch.zeros(3, 9)
+    data = SetDataset([5, 6, 7], [0, 1, 2, 3], context={"brands": brands, "image": image}, example_ids=[0, 1, 2])
+    batch = data.__getitems__([1, 2])
+    assert batch.context["brands"].tolist() == [[4, 0], [5, 6]]
+    assert batch.context["image"].shape == (2, 9)
+    assert data.__getitems__([0]).context["brands"].tolist() == [[4, 5, 6, 7]]
+    texts = TextDataset(torch.tensor([2, 3, 2]), torch.tensor([0, 1, 2, 3]), context={"brands": brands})
+    assert texts.__getitems__([1])["context"]["brands"].tolist() == [[4]]
+    # Rows that come one by one are as wide as the table's, and can be stacked.
+    assert texts.collate_fn([texts[0], texts[1]])["context"]["brands"].tolist() == brands[:2].tolist()

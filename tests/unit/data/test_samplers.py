@@ -68,3 +68,18 @@ def test_bad_settings_are_refused() -> None:
         LengthBucketSampler([1], batch_size=0)
     with pytest.raises(ConfigurationError, match=r"sizes has the shape \(1, 1\)"):
         LengthBucketSampler([[1]], batch_size=1)
+
+
+def test_a_batch_that_is_left_out_is_not_always_of_the_longest_sets() -> None:
+    longest = {*np.flatnonzero(SIZES == 8).tolist()}
+    sampler = LengthBucketSampler(SIZES, batch_size=100, drop_last=True)
+    seen: set[int] = set()
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        order = list(sampler)
+        assert sorted(order) == list(range(1003))
+        assert len(longest - {*order[:1000]}) < 3
+        batches = [order[start : start + 100] for start in range(0, 1000, 100)]
+        assert sum(len({*SIZES[batch].tolist()}) > 1 for batch in batches) <= 4
+        seen |= {*order[:1000]}
+    assert len(seen) == 1003

@@ -144,3 +144,18 @@ def test_texts_without_a_word_hide_nothing(unit: Any) -> None:
     batch = collator(unit=unit)(blank.__getitems__(range(2)))
     assert not masked(batch).any()
     assert batch["input_ids"].tolist() == [[CLS, SEP]] * 2
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.15])
+def test_a_short_text_is_not_hidden_whole_by_one_span(rate: float) -> None:
+    count, length = 2000, 12
+    ids = np.random.default_rng(0).integers(4, len(STARTS), (count, length))
+    ids[:, 0], ids[:, -1] = CLS, SEP
+    words = torch.ones(len(STARTS), dtype=torch.bool)  # each token is a word
+    texts = SetDataset(ids.ravel(), np.arange(count + 1) * length, context={}, example_ids=np.arange(count))
+    collate = TextMaskingCollator(
+        mask_id=MASK, pad_id=0, special_ids=SPECIAL, is_word_start=words, unit="span", rate=rate
+    )
+    hidden = masked(collate(texts.__getitems__(range(count)))).sum(dim=1)
+    assert int(hidden.min()) == 1
+    assert int(hidden.max()) == max(1, round(rate * (length - 2)))

@@ -187,3 +187,44 @@ def test_a_fault_of_one_row_says_in_which_file(
         complete_table(pipeline, tmp_path / "sets.parquet", tmp_path / "out", settings=BulkSettings(), shard_size=6)
     files = {path.name for path in (tmp_path / "out").iterdir()}
     assert files == {"manifest.json", "part-00000.parquet", "part-00001.parquet"}
+
+
+def with_feature(name: str, values: list[int]) -> tuple[CompletionPipeline, pa.Table]:
+    items = [f"item {number}" for number in range(9)]
+    table = pa.table({"items": [items[:2]] * len(values), name: values})
+    schema = infer_schema(table, exclude=["items"], min_count=1, overrides={name: "numerical"}).schema
+    processor = ContextualBertProcessor.from_items(items, schema)
+    sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+    config = ContextualBertConfig.from_schema(
+        schema, conditioning="global_state_update", vocab_size=len(processor.items), initializer_range=0.5, **sizes
+    )
+    return CompletionPipeline(ContextualBertForMaskedLM(config), processor), table
+
+
+def test_a_feature_with_the_name_of_a_constraint_is_the_context(tmp_path: Path) -> None:
+    pipeline, table = with_feature("max_price", [50, 200, 50, 200])
+    answers: Any = pipeline(queries_of(table, pipeline), top_k=3)
+    found = TableCompleter(pipeline, BulkSettings(top_k=3))(table).to_pylist()
+    for mine, answer in zip(found, answers, strict=True):
+        assert mine["candidates"] == [each["item"] for each in answer["slots"][0]["candidates"]]
+    report = complete_table(pipeline, table, tmp_path / "out", settings=BulkSettings(), shard_size=2)
+    assert "the column 'max_price' is a feature of the context here, no constraint" in report.lines()
+
+
+def test_a_feature_that_is_called_row_is_refused(tmp_path: Path) -> None:
+    pipeline, table = with_feature("row", [5, 20, 5, 20])
+    with pytest.raises(SchemaError, match="'row' numbers the rows of the output"):
+        complete_table(pipeline, table, tmp_path / "out", settings=BulkSettings(), shard_size=2)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_set_longer_than_the_positions_is_refused() -> None:
+    items = ["a", "b", "c", "d"]
+    sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+    config = ContextualBertConfig(vocab_size=7, has_position_embeddings=True, max_position_embeddings=3, **sizes)
+    pipeline = CompletionPipeline(ContextualBertForMaskedLM(config), ContextualBertProcessor.from_items(items))
+    assert len(pipeline({"items": ["a", "b"]})["slots"]) == 1
+    with pytest.raises(DataError, match="the set has 4 items, blanks included, and the model reads at most 3"):
+        pipeline({"items": ["a", "b", "c"]})
+    with pytest.raises(DataError, match="row 1, column 'items'"):
+        TableCompleter(pipeline, BulkSettings())(pa.table({"items": [["a"], ["a", "b", "c"]]}))

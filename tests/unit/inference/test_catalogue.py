@@ -188,3 +188,16 @@ def test_stock_set_by_many_threads_loses_nothing() -> None:
     for thread in threads:
         thread.join()
     assert not catalogue.in_stock.any()
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(9, 2), pa.float32()])
+def test_a_price_is_the_number_that_it_is_spelt_like(kind: pa.DataType) -> None:
+    prices = [Decimal("6.39"), Decimal("59.90"), Decimal("16.99"), None]
+    column = pa.array([None if price is None else float(price) for price in prices]).cast(kind)
+    table = pa.table({**COLUMNS, "price": column})
+    catalogue = Catalogue(table, VOCABULARY)
+    numbers = catalogue.attribute("price").numbers
+    assert numbers is not None
+    assert ids(numbers <= 6.39) == ["17"]
+    assert ids(numbers == 16.99) == ["hat"]
+    assert catalogue.price_of_stranger("kilt") == 59.9

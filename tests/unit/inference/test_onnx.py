@@ -145,6 +145,27 @@ def test_the_state_of_one_customer_serves_many_sets(exported: tuple[CompletionPi
         np.testing.assert_allclose(found.log_probabilities, expected.log_probabilities, atol=1e-4)
 
 
+def test_each_blank_has_the_context_of_its_own_set(exported: tuple[CompletionPipeline, Path]) -> None:
+    eager, folder = exported
+    fast, sets = OnnxCompletionPipeline(folder), [["[MASK]", "item-2", "[MASK]"], ["item-1", "item-2"]]
+    context = eager.processor.encode_context(RECORDS[:2], num_rows=2)
+    own = eager.processor.encode_context(RECORDS[:1], num_rows=1)
+    assert context is not None
+    assert own is not None
+    permitted = np.ones((2, len(ITEMS) + 3), dtype=bool)
+    found, alone = fast.rank(sets, context.tensors, permitted), fast.rank(sets[:1], own.tensors, permitted)
+    assert found.ids.tolist() == alone.ids.tolist()
+    np.testing.assert_allclose(found.log_probabilities, alone.log_probabilities, atol=1e-5)
+
+
+def test_a_run_is_not_hidden_by_its_export(exported: tuple[CompletionPipeline, Path], tmp_path: Path) -> None:
+    eager, _ = exported
+    eager.model.save_pretrained(tmp_path)
+    with pytest.raises(ConfigurationError, match="holds a model, which an export would hide"):
+        export_onnx(eager, tmp_path)
+    assert not (tmp_path / "export.json").exists()
+
+
 @pytest.fixture(scope="module")
 def int8(tmp_path_factory: pytest.TempPathFactory) -> tuple[CompletionPipeline, OnnxCompletionPipeline]:
     """A model of 2,000 items and its export with an output matrix of 8 bits."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+import torch
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference import CompletionPipeline
@@ -135,6 +136,23 @@ def test_a_failed_reload_changes_nothing(tools: Any, metric: Any, caplog: pytest
 
     asyncio.run(run())
     assert any("secret" in str(record.exc_info) for record in caplog.records)
+
+
+def test_a_run_that_diverged_does_not_replace_one_that_answers(tools: Any) -> None:
+    def load() -> Any:
+        pipeline = tools.make_pipeline()
+        with torch.no_grad():
+            pipeline.model.cls.predictions.bias.fill_(torch.nan)
+        return pipeline
+
+    async def run() -> None:
+        app = tools.app(tools.make_pipeline(), load=load, settings=ServerSettings(api_key=tools.key))
+        async with tools.served(app) as client:
+            client.headers["X-API-Key"] = tools.key
+            assert (await client.post("/v1/admin/reload")).status_code == 500
+            assert (await client.post("/v1/complete", json=QUERY)).headers["x-model-version"] == "1"
+
+    asyncio.run(run())
 
 
 def test_reloads_under_load_lose_no_request_and_mix_no_models(tools: Any) -> None:

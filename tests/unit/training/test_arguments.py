@@ -103,8 +103,7 @@ def test_no_momentum_as_an_integer(tmp_path: Path) -> None:
     ("settings", "words"),
     [
         ({"warmup_steps": 1.5, "save_strategy": "nver"}, "nver is not a valid SaveStrategy"),
-        ({"dataloader_persistent_workers": True}, "are for workers, and there are none"),
-        ({"dataloader_multiprocessing_context": "spawn"}, "are for workers, and there are none"),
+        ({"dataloader_multiprocessing_context": "spawn"}, "is for workers, and there are none"),
     ],
 )
 def test_what_transformers_refuses_is_a_sentence(settings: dict[str, Any], words: str, tmp_path: Path) -> None:

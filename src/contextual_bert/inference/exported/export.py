@@ -93,6 +93,8 @@ def export_onnx(
         raise ConfigurationError(
             f"output_matrix={output_matrix!r}. {did_you_mean(output_matrix, get_args(OutputMatrix))}"
         )
+    if (Path(output) / "model.safetensors").exists():
+        raise ConfigurationError(f"{output} holds a model, which an export would hide. Give a folder of its own.")
     pipeline = run if isinstance(run, CompletionPipeline) else CompletionPipeline.from_pretrained(run, device="cpu")
     model = pipeline.model
     graph = CompletionGraph(model, top_k=top_k, output_matrix=output_matrix).eval()

@@ -147,7 +147,7 @@ class OnnxCompletionPipeline(CompletionPipeline):
         blanks = [(row, index) for row, items in enumerate(sets) for index, item in enumerate(items) if item == MASK]
         rows, positions = torch.tensor(blanks, dtype=torch.long).view(-1, 2).unbind(dim=1)
         encoded = self.processor.encode_items(sets)
-        if len(blanks) != len(sets) and state is not None:
+        if state is not None and not torch.equal(rows, torch.arange(len(sets))):
             state = state.for_sets(len(sets), conditioning=self.model.config.conditioning).rows(rows)
         ids, mask = encoded["input_ids"][rows], encoded["attention_mask"][rows]
         return self.exported(Example(ids, mask, positions, torch.from_numpy(permitted), {}), state)

@@ -109,7 +109,8 @@ class TableCompleter:
         settings, schema = self.settings, self.pipeline.processor.schema
         numbers = table.column(ROW).to_pylist() if ROW in table.column_names else list(range(table.num_rows))
         sets = item_lists(table, settings.items, settings.separator).to_pylist()
-        given = [name for name in constraint_keys() if name in table.column_names]
+        features = schema.columns if schema is not None else ()
+        given = [name for name in constraint_keys() if name in table.column_names and name not in features]
         own = table.select(given).to_pylist() if given else [{}] * table.num_rows
         rows = enumerate(zip(sets, own, strict=True))
         requests = [

@@ -24,6 +24,7 @@ from contextual_bert.data import read_table, table_digest, write_table
 from contextual_bert.data.columns import check_separator, checked_column
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
 from contextual_bert.evaluation.whole_files import replacing_directory
+from contextual_bert.inference.permission import constraint_keys
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.tables.bulk import COLUMNS, ROW, BulkSettings, TableCompleter, item_lists
 
@@ -105,6 +106,11 @@ class ShardPlan:
         clashing = [name for name in settings.keep if name in COLUMNS.names]
         if clashing:
             raise SchemaError(f"keep={clashing[0]!r} is a column of the output, too. Rename the table's.")
+        schema = pipeline.processor.schema
+        if settings.items == ROW or (schema is not None and ROW in schema.columns):
+            raise SchemaError(
+                f"the column {ROW!r} is read here, and {ROW!r} numbers the rows of the output. Rename it."
+            )
         with naming(self.file):
             self.unknown = tuple(unknown_lines(table, pipeline, settings))
         self.manifest = manifest_text(table, pipeline, settings, shard_size)
@@ -228,6 +234,11 @@ def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
         )
     lines = [f"{num_strangers:,} of {len(names):,} items are unknown to the model"] if num_strangers else []
     schema = pipeline.processor.schema
+    lines += [
+        f"the column {name!r} is a feature of the context here, no constraint"
+        for name in constraint_keys()
+        if schema is not None and name in schema.columns and name in table.column_names
+    ]
     for feature, values in (encode_table(schema, table).unknown if schema is not None else {}).items():
         lines.append(f"context {feature!r}: {sum(values.values()):,} rows have values never seen in training")
     return lines

@@ -3,8 +3,8 @@
 It knows the tokenizer, of the model how much it reads, no label and no context.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -20,6 +20,7 @@ from contextual_bert.models import ContextualBertConfig
 Truncation = Literal["head", "head_tail"]
 HEAD_SHARE = 0.25  # of the kept tokens, with head_tail: 128 of 510 in MA-BERT's code
 NO_START = -1
+_SLICE = 10_000  # texts whose tokens a tokenizer holds as objects of its own at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,13 +116,14 @@ def tokenized_texts(column: pa.ChunkedArray, tokenizer: Any, name: str) -> Token
     """
     if not is_text(column.type):
         raise DataError(f"the column is of type {column.type}", column=name, fix="Give a column of text.")
-    texts: list[str] = column.to_pylist()
     wanted = {"add_special_tokens": False, "return_attention_mask": False, "return_token_type_ids": False}
-    # A long text is cut later; of no texts transformers' tokenizers cannot tell the keys.
-    rows: Sequence[Sequence[int]] = tokenizer(texts, verbose=False, **wanted)["input_ids"] if texts else []
-    sizes = np.array([len(row) for row in rows], dtype=np.int64)
-    values = np.fromiter((number for row in rows for number in row), dtype=np.int64, count=int(sizes.sum()))
-    return Tokens(values, offsets_of(sizes))
+    values, sizes = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for start in range(0, len(column), _SLICE):
+        texts = column.slice(start, _SLICE).to_pylist()
+        rows: list[list[int]] = tokenizer(texts, verbose=False, **wanted)["input_ids"]  # a long text is cut later
+        sizes.append(np.array([len(row) for row in rows], dtype=np.int64))
+        values.append(np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(sizes[-1].sum())))
+    return Tokens(np.concatenate(values), offsets_of(np.concatenate(sizes)))
 
 
 def tokenized_words(column: pa.ChunkedArray, tokenizer: Any, name: str) -> Tokens:
