@@ -9,7 +9,7 @@ import pytest
 from contextual_bert.context import infer_schema
 from contextual_bert.data import read_table, write_table
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
-from contextual_bert.inference import BulkSettings, CompletionPipeline, TableCompleter, complete_table
+from contextual_bert.inference import BulkSettings, Catalogue, CompletionPipeline, TableCompleter, complete_table
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
 
 
@@ -228,3 +228,17 @@ def test_a_set_longer_than_the_positions_is_refused() -> None:
         pipeline({"items": ["a", "b", "c"]})
     with pytest.raises(DataError, match="row 1, column 'items'"):
         TableCompleter(pipeline, BulkSettings())(pa.table({"items": [["a"], ["a", "b", "c"]]}))
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.decimal128(9, 2), pa.float64()])
+def test_a_limit_of_a_row_is_the_number_that_it_is_spelt_like(kind: pa.DataType) -> None:
+    items = ["a", "b", "c"]
+    sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+    model = ContextualBertForMaskedLM(ContextualBertConfig(vocab_size=6, **sizes))
+    prices = pa.table({"id": items, "price": pa.array([19.99, 19.98, 20.01])})
+    processor = ContextualBertProcessor.from_items(items)
+    pipeline = CompletionPipeline(model, processor, catalogue=Catalogue(prices, processor.items))
+    limits = pa.array([19.99, None], pa.float64()).cast(kind)
+    empty = pa.array([[], []], pa.list_(pa.string()))
+    found = TableCompleter(pipeline, BulkSettings())(pa.table({"items": empty, "max_price": limits})).to_pylist()
+    assert [{*row["candidates"]} for row in found] == [{"a", "b"}, {"a", "b", "c"}]

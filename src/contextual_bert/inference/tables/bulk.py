@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from contextual_bert.context import encode_table
+from contextual_bert.context.vocabulary import to_doubles
 from contextual_bert.data.columns import checked_column, flatten_items
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.permission import constraint_keys
@@ -111,7 +112,7 @@ class TableCompleter:
         sets = item_lists(table, settings.items, settings.separator).to_pylist()
         features = schema.columns if schema is not None else ()
         given = [name for name in constraint_keys() if name in table.column_names and name not in features]
-        own = table.select(given).to_pylist() if given else [{}] * table.num_rows
+        own = _as_spelt(table.select(given)).to_pylist() if given else [{}] * table.num_rows
         rows = enumerate(zip(sets, own, strict=True))
         requests = [
             read_request({"items": items, **combined(settings.constraints, constraints)}, row=numbers[index])
@@ -143,6 +144,15 @@ class TableCompleter:
         for name in reversed(settings.keep):
             completed = completed.add_column(0, table.schema.field(name), kept.column(name))
         return completed
+
+
+def _as_spelt(table: pa.Table) -> pa.Table:
+    """Decimals and short floats as the numbers that are spelt like them, as the catalogue's prices are."""
+    for place, name in enumerate(table.column_names):
+        kind = table.column(name).type
+        if pa.types.is_decimal(kind) or pa.types.is_floating(kind):
+            table = table.set_column(place, name, to_doubles(table.column(name).combine_chunks()))
+    return table
 
 
 def combined(everywhere: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
