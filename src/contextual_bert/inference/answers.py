@@ -2,7 +2,11 @@
 
 from typing import TypedDict
 
+import pyarrow.compute as pc
+
 from contextual_bert.context import Vocabulary
+from contextual_bert.inference.catalogue import Catalogue
+from contextual_bert.inference.fields import Condition
 from contextual_bert.inference.permission import Permitted
 from contextual_bert.inference.queries import MASK, UNUSED_CONTEXT, Request
 
@@ -68,13 +72,16 @@ def slot_of(
     )
 
 
-def notes_on(request: Request, vocabulary: Vocabulary, *, has_context: bool) -> list[str]:
+def notes_on(
+    request: Request, vocabulary: Vocabulary, *, has_context: bool, catalogue: Catalogue | None = None
+) -> list[str]:
     """What the reader of an answer should know about the query.
 
     Args:
         request: the query as it was read.
         vocabulary: the items of the model.
         has_context: whether the model reads a context.
+        catalogue: what ``where`` asks about.
     """
     notes: list[str] = []
     if request.context and not has_context:
@@ -95,4 +102,19 @@ def notes_on(request: Request, vocabulary: Vocabulary, *, has_context: bool) -> 
         if name == "owned" and known:
             more = ", ..." if len(known) > 5 else ""
             notes.append(f"Owned, and so not proposed: {', '.join(known[:5])}{more}.")
+    return notes if catalogue is None else [*notes, *_absent_values(request, catalogue)]
+
+
+def _absent_values(request: Request, catalogue: Catalogue) -> list[str]:
+    """What ``where`` asks for that nothing has: a slip of the pen, by which ``not_in`` would forbid nothing."""
+    notes: list[str] = []
+    conditions: list[Condition] = request.settings.get("where", {}).get("where", [])
+    for condition in conditions:
+        wanted = [*(condition.one_of or ()), *(condition.not_in or ())]
+        wanted += [condition.equals] if condition.equals is not None else []
+        there = catalogue.attribute(condition.attribute).values
+        absent = [value for value in dict.fromkeys(wanted) if pc.index(there, value).as_py() < 0]
+        if absent:
+            values = ", ".join(repr(value) for value in absent[:5])
+            notes.append(f"where names values of {condition.attribute!r} that no item of the catalogue has: {values}.")
     return notes

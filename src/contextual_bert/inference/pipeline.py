@@ -292,7 +292,7 @@ class CompletionPipeline:
             unknown_context=unknown_values(schema, request.context) if schema is not None and has_unknown else {},
             notes=[
                 *notes,
-                *notes_on(request, vocabulary, has_context=self._has_context),
+                *notes_on(request, vocabulary, has_context=self._has_context, catalogue=self.catalogue),
                 *guidance_notes(self.model, request.guidance),
             ],
         )

@@ -57,6 +57,17 @@ def proposed(query: Mapping[str, Any], slot: int = 0) -> set[str]:
     return {each["item"] for each in answered(query)["slots"][slot]["candidates"]}
 
 
+def test_a_value_that_nothing_has_is_said() -> None:
+    query = {
+        "where": [{"attribute": "materials", "not_in": ["Leather", "wool"]}, {"attribute": "category", "equals": "hat"}]
+    }
+    (note,) = answered(query)["notes"]
+    assert note == "where names values of 'materials' that no item of the catalogue has: 'Leather'."
+    assert answered({"where": [{"attribute": "price", "at_most": 1000}]})["notes"] == []
+    (note,) = answered({"where": [{"attribute": "category", "in": ["hat", "cap", "cap"]}]})["notes"]
+    assert note.endswith("has: 'cap'.")
+
+
 def test_owned_is_not_proposed_and_said() -> None:
     answer = answered({"items": ["tote"], "owned": ["parka", "beret", "kilt"]})
     assert {each["item"] for each in answer["slots"][0]["candidates"]}.isdisjoint({"parka", "beret", "tote"})
