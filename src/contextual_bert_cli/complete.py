@@ -180,10 +180,11 @@ def command(
             f"--{next(iter(search)).replace('_', '-')} is for --joint: give that, or leave it out."
         )
     between = separator or ","
-    if allow and not [*_split(allow, between)]:
+    allowed = list(_split(allow or [], between))
+    if allow and not allowed:
         raise ConfigurationError("--allow names no item, and nothing may be proposed then. Name some, or leave it out.")
     given = {
-        "allow": list(_split(allow or [], between)),
+        "allow": allowed,
         "deny": list(_split(deny or [], between)),
         "owned": list(_split(owned or [], between)),
         "in-stock": in_stock or None,

@@ -131,6 +131,7 @@ def _run(
     say: Callable[[str], None],
 ) -> Run:
     say(f"{name}: fitting")
+    # Each row has its own, so that the reading is part of its time and memory.
     vectors = SentenceVectors(ready) if "embeddings" in LOGISTIC[name] else None
     if "context" not in LOGISTIC[name]:
         parts = {part: (texts, labels, None) for part, (texts, labels, _) in parts.items()}

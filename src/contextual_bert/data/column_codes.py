@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from contextual_bert.arrow_types import is_list, is_single, is_text
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.hashing import hash_counters, hash_strings
+from contextual_bert.data.ragged import places_of
 
 __all__ = ["codes_of", "is_identifier", "shuffled", "words_of"]
 
@@ -78,9 +79,8 @@ def _vector_hashes(vectors: pa.ChunkedArray) -> NDArray[np.uint64]:
     """One hash a row, of its numbers and their places; 0 where there are none."""
     sizes = pc.fill_null(pc.list_value_length(vectors), 0).to_numpy().astype(np.int64)
     numbers = pc.list_flatten(vectors).cast(pa.float64()).to_numpy()
-    places = np.arange(len(numbers)) - np.repeat(sizes.cumsum() - sizes, sizes)
     found = np.zeros(len(sizes), dtype=np.uint64)
-    np.add.at(found, np.repeat(np.arange(len(sizes)), sizes), hash_counters(numbers.view(np.int64), places))
+    np.add.at(found, np.repeat(np.arange(len(sizes)), sizes), hash_counters(numbers.view(np.int64), places_of(sizes)))
     return found
 
 

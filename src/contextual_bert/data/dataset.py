@@ -55,7 +55,8 @@ def context_of(context: Mapping[str, Tensor], index: Tensor) -> dict[str, Tensor
     rows = {name: values[index] for name, values in context.items()}
     for name, values in rows.items():
         if values.dim() == 2 and not values.is_floating_point():
-            rows[name] = values[:, : max(1, int((values != MULTI_PADDING).sum(dim=1).max()))]
+            filled = (values != MULTI_PADDING).any(dim=0).nonzero()
+            rows[name] = values[:, : int(filled.max()) + 1 if len(filled) else 1]
     return rows
 
 

@@ -156,10 +156,12 @@ class ContextualTrainingArguments(TrainingArguments):
         if self.greater_is_better is None and self.metric_for_best_model is not None:
             with suppress(UnknownNameError):  # a metric of somebody else's trainer; transformers has a rule for these
                 self.greater_is_better = metric_of(self.metric_for_best_model.removeprefix("eval_")).is_higher_better
-        if self.dataloader_num_workers == 0 and self.dataloader_multiprocessing_context is not None:
+        if self.dataloader_num_workers == 0 and (
+            self.dataloader_persistent_workers or self.dataloader_multiprocessing_context is not None
+        ):
             raise ConfigurationError(
-                "dataloader_multiprocessing_context is for workers, and there are none. Give dataloader_num_workers, "
-                "or leave it out."
+                "dataloader_persistent_workers and dataloader_multiprocessing_context are for workers, and there are "
+                "none. Give dataloader_num_workers, or leave them out."
             )
         self.adam_beta1, self.adam_beta2 = float(self.adam_beta1), float(self.adam_beta2)  # torch takes no integer 0
         super().__post_init__()

@@ -35,6 +35,7 @@ def test_a_row_agrees_with_its_batch() -> None:
         for name, values in batch.context.items():
             own = row["context"][name]
             assert torch.equal(own[: values.shape[1]] if own.dim() else own, values[0])
+            assert own.dim() == 0 or not own[values.shape[1] :].any()  # what a batch leaves out is padding
     assert data[-1]["items"].tolist() == [9, 10, 11]
     with pytest.raises(IndexError, match="set 4 of 4"):
         data[4]

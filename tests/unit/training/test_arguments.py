@@ -12,7 +12,13 @@ from transformers import IntervalStrategy, SchedulerType, TrainingArguments
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.training import devices
-from contextual_bert.training.arguments import FIXED, check_settings, refusals_in_words, training_arguments
+from contextual_bert.training.arguments import (
+    FIXED,
+    ContextualTrainingArguments,
+    check_settings,
+    refusals_in_words,
+    training_arguments,
+)
 from contextual_bert.training.devices import bfloat16_speed, fast_dtype
 
 
@@ -103,7 +109,7 @@ def test_no_momentum_as_an_integer(tmp_path: Path) -> None:
     ("settings", "words"),
     [
         ({"warmup_steps": 1.5, "save_strategy": "nver"}, "nver is not a valid SaveStrategy"),
-        ({"dataloader_multiprocessing_context": "spawn"}, "is for workers, and there are none"),
+        ({"dataloader_multiprocessing_context": "spawn"}, "are for workers, and there are none"),
     ],
 )
 def test_what_transformers_refuses_is_a_sentence(settings: dict[str, Any], words: str, tmp_path: Path) -> None:
@@ -132,3 +138,8 @@ def test_what_no_setting_has_caused_keeps_its_class() -> None:
 )
 def test_which_way_a_metric_is_better(settings: dict[str, Any], is_greater_better: bool, tmp_path: Path) -> None:
     assert training_arguments(tmp_path, device="cpu", **settings).greater_is_better is is_greater_better
+
+
+def test_workers_that_stay_are_refused_where_there_are_none(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="are for workers, and there are none"):
+        ContextualTrainingArguments(output_dir=str(tmp_path), use_cpu=True, dataloader_persistent_workers=True)

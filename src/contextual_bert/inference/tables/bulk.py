@@ -96,9 +96,7 @@ class TableCompleter:
 
     def reads(self, table: pa.Table) -> list[str]:
         """The columns of a table that make a difference to its proposals, as they stand in it."""
-        schema = self.pipeline.processor.schema
-        columns = schema.columns if schema is not None else ()
-        read = {ROW, self.settings.items, *self.settings.keep, *constraint_keys(), *columns}
+        read = {ROW, self.settings.items, *self.settings.keep, *constraint_keys(), *context_columns(self.pipeline)}
         return [name for name in table.column_names if name in read]
 
     def __call__(self, table: pa.Table) -> pa.Table:
@@ -110,7 +108,7 @@ class TableCompleter:
         settings, schema = self.settings, self.pipeline.processor.schema
         numbers = table.column(ROW).to_pylist() if ROW in table.column_names else list(range(table.num_rows))
         sets = item_lists(table, settings.items, settings.separator).to_pylist()
-        features = schema.columns if schema is not None else ()
+        features = context_columns(self.pipeline)
         given = [name for name in constraint_keys() if name in table.column_names and name not in features]
         own = _as_spelt(table.select(given)).to_pylist() if given else [{}] * table.num_rows
         rows = enumerate(zip(sets, own, strict=True))
@@ -144,6 +142,12 @@ class TableCompleter:
         for name in reversed(settings.keep):
             completed = completed.add_column(0, table.schema.field(name), kept.column(name))
         return completed
+
+
+def context_columns(pipeline: CompletionPipeline) -> tuple[str, ...]:
+    """The columns that the model reads as context, which are nothing else beside it."""
+    schema = pipeline.processor.schema
+    return schema.columns if schema is not None else ()
 
 
 def _as_spelt(table: pa.Table) -> pa.Table:

@@ -26,7 +26,14 @@ from contextual_bert.errors import ConfigurationError, ContextualBertError, Data
 from contextual_bert.evaluation.whole_files import replacing_directory
 from contextual_bert.inference.permission import constraint_keys
 from contextual_bert.inference.pipeline import CompletionPipeline
-from contextual_bert.inference.tables.bulk import COLUMNS, ROW, BulkSettings, TableCompleter, item_lists
+from contextual_bert.inference.tables.bulk import (
+    COLUMNS,
+    ROW,
+    BulkSettings,
+    TableCompleter,
+    context_columns,
+    item_lists,
+)
 
 MANIFEST, DONE = "manifest.json", "_SUCCESS"
 FORMAT = "contextual-bert completions 1"
@@ -106,8 +113,7 @@ class ShardPlan:
         clashing = [name for name in settings.keep if name in COLUMNS.names]
         if clashing:
             raise SchemaError(f"keep={clashing[0]!r} is a column of the output, too. Rename the table's.")
-        schema = pipeline.processor.schema
-        if settings.items == ROW or (schema is not None and ROW in schema.columns):
+        if ROW in (settings.items, *context_columns(pipeline)):
             raise SchemaError(
                 f"the column {ROW!r} is read here, and {ROW!r} numbers the rows of the output. Rename it."
             )
@@ -237,7 +243,7 @@ def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
     lines += [
         f"the column {name!r} is a feature of the context here, no constraint"
         for name in constraint_keys()
-        if schema is not None and name in schema.columns and name in table.column_names
+        if name in table.column_names and name in context_columns(pipeline)
     ]
     for feature, values in (encode_table(schema, table).unknown if schema is not None else {}).items():
         lines.append(f"context {feature!r}: {sum(values.values()):,} rows have values never seen in training")
