@@ -38,8 +38,8 @@ def command(
             metavar="METHOD",
             help="none, concat, new_position, global_state, global_state_update, state_flow, film, or a baseline: "
             "popularity, context_popularity, bag, bag_context; for texts also multi_attribute, bert_concat_word, "
-            "bert_concat_text, ngrams, cnn, bilstm, for tags bilstm_crf, these four with _context too; "
-            "default: that of --init-from, else global_state_update.",
+            "bert_concat_text, bert_context_as_text, ngrams, cnn, bilstm, for tags bilstm_crf, of these four each with "
+            "_context too; default: that of --init-from, else global_state_update.",
         ),
     ] = None,
     split: options.SplitFile = None,

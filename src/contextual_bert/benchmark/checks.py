@@ -12,6 +12,8 @@ from contextual_bert.training.adaptation import required_peft
 from contextual_bert.training.devices import chosen_device, chosen_dtype
 from contextual_bert.training.recipe import Recipe
 
+CONTEXT_AS_TEXT = "bert_context_as_text"  # the one baseline for whatever is learned from a text
+PLAIN_BERT = ("none", CONTEXT_AS_TEXT)  # no weights but those of a checkpoint and its head
 PAPER_METHODS = ("none", "concat", "new_position", "global_state", "global_state_update")
 # Baseline -> what it sees; the first two are for sets and texts, those of TAG_BASELINES can label the words of a text.
 POPULARITY: Mapping[str, frozenset[str]] = {
@@ -38,6 +40,7 @@ TEXT_BASELINES: Mapping[str, frozenset[str]] = {
     **TAG_BASELINES,
     "bert_concat_text": frozenset({"items", "context"}),
     "bert_concat_word": frozenset({"items", "context"}),
+    CONTEXT_AS_TEXT: frozenset({"items", "context"}),
 }
 BASELINES: Mapping[str, frozenset[str]] = {**SET_BASELINES, **TEXT_BASELINES}
 # Baseline -> the fields of a model's config that it reads, where it reads any.
@@ -98,13 +101,15 @@ def check_kind(recipe: Recipe) -> None:
 def training_of(conditioning: str, training: Mapping[str, Any]) -> dict[str, Any]:
     """Of the settings of a whole comparison those that hold for this row of it: no rate for weights that it lacks.
 
-    ``none`` has no weights that read a context, and a baseline neither new ones beside others nor a transformer's.
+    ``none`` has no weights that read a context, nor has a plain BERT that reads it as text; the other baselines have
+    neither new ones beside others nor a transformer's.
 
     Example:
         >>> training_of("none", {"learning_rate": 3e-4, "context_learning_rate": 1e-4})
         {'learning_rate': 0.0003}
     """
-    absent = _OF_TRANSFORMERS if conditioning in BASELINES else _OF_CONTEXT if conditioning == "none" else frozenset()
+    absent = _OF_TRANSFORMERS if conditioning in BASELINES else frozenset()
+    absent = _OF_CONTEXT if conditioning in PLAIN_BERT else absent
     return {name: value for name, value in training.items() if name not in absent}
 
 
@@ -116,7 +121,7 @@ def model_of(conditioning: str, model: Mapping[str, Any]) -> dict[str, Any]:
         >>> model_of("bag", {"hidden_size": 256}), model_of("none", {"hidden_size": 256})
         ({}, {'hidden_size': 256})
     """
-    if conditioning in BASELINES:
+    if conditioning in BASELINES and conditioning not in PLAIN_BERT:
         read = _OF_BASELINES.get(conditioning, frozenset())
     else:
         read = model.keys() - (_OF_MULTI_ATTRIBUTE if conditioning != "multi_attribute" else frozenset())

@@ -175,7 +175,7 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
     """Everything that makes the directory usable and checkable; moved into place when all of it is written."""
     reports: Mapping[str, Report] = results["reports"]
     with replacing_directory(output, last=METRICS_FILE) as folder:
-        if isinstance(model, PreTrainedModel):
+        if isinstance(model, PreTrainedModel) and recipe.conditioning not in BASELINES:
             model.save_pretrained(folder)
             ready.processor.save_pretrained(folder)
         if ready.processor.schema is not None:

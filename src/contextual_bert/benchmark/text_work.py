@@ -1,18 +1,17 @@
 """What a run on texts does: the model for its head, from a checkpoint, its trainer, its scores and their segments."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback
 
-from contextual_bert.baselines import BiLSTM, BiLSTMTagger, ConcatText, ConcatWord, LabelShares, NgramBag, TextCNN
-from contextual_bert.baselines.text import LabelModel
 from contextual_bert.benchmark.building import attention_for, has_context, model_settings_in_words
-from contextual_bert.benchmark.checks import TAG_BASELINES, TEXT_BASELINES, check_kind
+from contextual_bert.benchmark.checks import CONTEXT_AS_TEXT, TEXT_BASELINES, check_kind
 from contextual_bert.benchmark.reporting import segments_of
+from contextual_bert.benchmark.text_baselines import baseline_on_texts, check_room, words_of
 from contextual_bert.benchmark.text_preparation import TextPreparation
 from contextual_bert.data import SetDataset, ShuffledContext, ShuffledTexts, TextDataset, TextMaskingCollator
 from contextual_bert.errors import ConfigurationError
@@ -21,11 +20,10 @@ from contextual_bert.models import (
     ContextualBertForMaskedLM,
     ContextualBertForSequenceClassification,
     ContextualBertForTokenClassification,
-    ContextualBertModel,
     ContextualBertPreTrainedModel,
 )
-from contextual_bert.models.pretrained import bert_config, extra_layers_of
-from contextual_bert.models.sequence_classification import OrdinalClassifier, vector_of_text
+from contextual_bert.models.context_as_text import ContextAsText
+from contextual_bert.models.pretrained import bert_config
 from contextual_bert.training import (
     ContextualBertTrainer,
     ContextualTrainingArguments,
@@ -52,18 +50,6 @@ TRAINING: Mapping[str, Any] = {
 }
 # Of tags: their cross-entropy is best long before the entities are found (docs/log.md).
 BEST_TAGS: Mapping[str, Any] = {"metric_for_best_model": "recall_at_1_percent"}
-EXTRA_LAYERS = 6  # of BERT Concat (word), as in MA-BERT
-
-
-def baselines_of(head: str) -> list[str]:
-    """The baselines that can learn what a head learns.
-
-    Example:
-        >>> baselines_of("tags")
-        ['bilstm', 'bilstm_context', 'bilstm_crf', 'bilstm_crf_context']
-    """
-    of_texts = [each for each in TEXT_BASELINES if "_crf" not in each]  # a chain needs words with a label each
-    return {"classification": of_texts, "tags": [*TAG_BASELINES], "masked_lm": list[str]()}[head]
 
 
 class TextWork:
@@ -94,8 +80,9 @@ class TextWork:
                 f"conditioning={recipe.conditioning!r} needs a context, and {recipe.data} has no column for one. "
                 "Take 'none' or a baseline without."
             )
-        if recipe.conditioning in TEXT_BASELINES:
-            return self._with_grades(self._baseline(recipe))
+        reads_words = recipe.conditioning == CONTEXT_AS_TEXT
+        if recipe.conditioning in TEXT_BASELINES and not reads_words:
+            return baseline_on_texts(recipe, self.ready)
         if head != "classification" and "classifier_pooling" in recipe.model:
             raise ConfigurationError(
                 "classifier_pooling says what one label for a whole text is read from, and these texts have "
@@ -104,8 +91,8 @@ class TextWork:
         pooling = {"classifier_pooling": self.ready.pooling} if head == "classification" else {}
         fields = {**self._label_fields(), **pooling, **recipe.model}
         arguments: dict[str, Any] = {
-            "schema": schema,
-            "conditioning": recipe.conditioning,
+            "schema": None if reads_words else schema,
+            "conditioning": "none" if reads_words else recipe.conditioning,
             "attn_implementation": attention_for(recipe, self.ready),
             **fields,
         }
@@ -123,6 +110,9 @@ class TextWork:
                 f"max_length={task.max_length}: {task.checkpoint} reads at most {num_positions} tokens of a text. "
                 "Give no more than that; longer texts are cut and counted."
             )
+        if reads_words:
+            check_room(self._words, self.ready, num_positions=num_positions)
+            model.bert = ContextAsText.reading_as(model.bert)
         if recipe.trained_weights == "new":
             freeze_bert(model)
         if recipe.trained_weights == "lora":
@@ -137,6 +127,8 @@ class TextWork:
     def dataset(self, recipe: Recipe, part: str) -> TextDataset | SetDataset | None:
         """The texts of a part, with the contexts of others where the recipe says so."""
         own: TextDataset | SetDataset | None = self.ready.datasets.get(part)
+        if own is not None and recipe.conditioning == CONTEXT_AS_TEXT:
+            own = own.with_context(self._words[part])
         if own is None or not recipe.is_context_shuffled:
             return own
         if isinstance(own, SetDataset):
@@ -198,6 +190,10 @@ class TextWork:
             found["true label"] = [scored.labelled.names[number] for number in scored.labelled.true.tolist()]
         return found
 
+    @cached_property
+    def _words(self) -> dict[str, dict[str, Tensor]]:
+        return words_of(self.ready)
+
     def _label_fields(self) -> dict[str, Any]:
         """The fields of the config that name the labels."""
         names = dict(enumerate(self.ready.labels))
@@ -208,51 +204,6 @@ class TextWork:
             return fields
         kind = {"is_ordinal": True} if self.ready.task.is_ordinal else {"problem_type": "single_label_classification"}
         return {**fields, **kind}
-
-    def _with_grades(self, model: LabelModel) -> LabelModel:
-        """The baseline with the same head for grades as the models that it is compared with, where there are any."""
-        if self.ready.task.is_ordinal:
-            model.head.output = OrdinalClassifier(model.head.output.in_features, len(self.ready.labels))
-        return model
-
-    def _baseline(self, recipe: Recipe) -> LabelModel:
-        tokenizer: Any = self.ready.processor.tokenizer
-        schema, name = self.ready.processor.schema, recipe.conditioning
-        has_crf = "_crf" in name
-        possible = baselines_of(self.ready.head)
-        if name not in possible:
-            allowed = ", ".join(possible) or "none"
-            raise ConfigurationError(f"The baseline {name!r} cannot learn these labels. Allowed: {allowed}.")
-        layout = schema.layout if schema is not None and has_context(recipe) else ()
-        labels: dict[str, Any] = {"num_labels": len(self.ready.labels), "layout": layout}
-        reader: dict[str, Any] = {
-            **labels,
-            "conditioning": "concat" if layout else "none",
-            "reserved_ids": tokenizer.all_special_ids,
-        }
-        if name.endswith("popularity"):
-            return LabelShares(**labels, conditioning=reader["conditioning"])
-        if name.startswith("ngrams"):
-            return NgramBag(tokenizer.convert_ids_to_tokens(range(len(tokenizer))), **reader)
-        if name.startswith("cnn"):
-            return TextCNN(len(tokenizer), **reader)
-        if name.startswith("bilstm") and self.ready.head == "tags":
-            return BiLSTMTagger(len(tokenizer), **labels, conditioning=reader["conditioning"], has_crf=has_crf)
-        if name.startswith("bilstm"):
-            return BiLSTM(len(tokenizer), **reader)
-        bert = ContextualBertModel.from_bert(self.ready.task.checkpoint, schema=None, conditioning="none")
-        pooling = partial(vector_of_text, pooling=self.ready.pooling)
-        if name == "bert_concat_text":
-            return ConcatText(LastHidden(bert), pooling, hidden_size=bert.config.hidden_size, **labels)
-        return ConcatWord(
-            LastHidden(bert),
-            pooling,
-            hidden_size=bert.config.hidden_size,
-            num_layers=extra_layers_of(recipe.model, default=EXTRA_LAYERS),
-            num_heads=bert.config.num_attention_heads,
-            intermediate_size=bert.config.intermediate_size,
-            **labels,
-        )
 
     def _collator(self, recipe: Recipe) -> TextMaskingCollator:
         tokenizer: Any = self.ready.processor.tokenizer
@@ -267,14 +218,3 @@ class TextWork:
             max_rate=self.ready.task.max_mask_rate,
             seed=recipe.seed,
         )
-
-
-class LastHidden(nn.Module):
-    """A model's last hidden states, as the baselines on a frozen BERT take them."""
-
-    def __init__(self, model: ContextualBertModel) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        return self.model(input_ids, attention_mask).last_hidden_state

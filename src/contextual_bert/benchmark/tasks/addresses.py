@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from contextual_bert.benchmark.checks import CONTEXT_AS_TEXT
 from contextual_bert.benchmark.task import TaskCard
 from contextual_bert.benchmark.tasks.text_benchmark import SPLIT_FILE, TextBenchmark, TextSize, required
 from contextual_bert.benchmark.tasks.text_rows import ATTRIBUTE_TRAINING, METHODS, RowSettings, with_one_new_block
@@ -35,13 +36,15 @@ TRAINING = {
 ROWS: dict[str, RowSettings] = {"multi_attribute": {"training": ATTRIBUTE_TRAINING}}
 SIZES = {
     "small": TextSize(
-        seeds=dict.fromkeys(("none", "global_state_update", "multi_attribute", "global_state_update_shuffled"), 3),
+        seeds=dict.fromkeys(
+            ("none", "global_state_update", "multi_attribute", "global_state_update_shuffled", CONTEXT_AS_TEXT), 3
+        ),
         training=TRAINING,
         max_length=64,
         row_settings=with_one_new_block(ROWS),
     ),
     "full": TextSize(
-        seeds=dict.fromkeys((*METHODS, "global_state_update_shuffled"), 3),
+        seeds=dict.fromkeys((*METHODS, "global_state_update_shuffled", CONTEXT_AS_TEXT), 3),
         training={**TRAINING, "num_train_epochs": 12},
         max_length=64,
         row_settings=ROWS,

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from contextual_bert.benchmark.checks import TAG_BASELINES, training_of
+from contextual_bert.benchmark.checks import CONTEXT_AS_TEXT, TAG_BASELINES, training_of
 from contextual_bert.benchmark.reporting import cluster_numbers
 from contextual_bert.benchmark.run_files import is_complete, load_run
 from contextual_bert.benchmark.runner import run_directory, train_missing
@@ -48,7 +48,15 @@ SIZES = {
     "small": TextSize(
         seeds={
             **dict.fromkeys(
-                ("none", "global_state_update", "multi_attribute", "global_state_update_shuffled", SINGLE), 3
+                (
+                    "none",
+                    "global_state_update",
+                    "multi_attribute",
+                    "global_state_update_shuffled",
+                    CONTEXT_AS_TEXT,
+                    SINGLE,
+                ),
+                3,
             ),
             **dict.fromkeys((SHUFFLED, NEW_BLOCKS, "bilstm", "bilstm_context"), 1),
         },
@@ -58,7 +66,16 @@ SIZES = {
     ),
     "full": TextSize(
         seeds=dict.fromkeys(
-            (*METHODS, "global_state_update_shuffled", SHUFFLED, NEW_BLOCKS, SINGLE, *TAG_BASELINES), 3
+            (
+                *METHODS,
+                "global_state_update_shuffled",
+                SHUFFLED,
+                NEW_BLOCKS,
+                SINGLE,
+                CONTEXT_AS_TEXT,
+                *TAG_BASELINES,
+            ),
+            3,
         ),
         training=TRAINING,
         max_length=192,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from contextual_bert.benchmark.checks import CONTEXT_AS_TEXT
 from contextual_bert.benchmark.logistic_runs import LOGISTIC, logistic_runs
 from contextual_bert.benchmark.task import TaskCard
 from contextual_bert.benchmark.tasks.text_benchmark import ExtraRows, TextBenchmark, TextSize, TextStudyData, required
@@ -44,13 +45,13 @@ ROWS: dict[str, RowSettings] = {
 }
 SIZES = {
     "small": TextSize(
-        seeds={**dict.fromkeys((*MAIN, *CHEAP), 3), **dict.fromkeys(CONTROLS, 1)},
+        seeds={**dict.fromkeys((*MAIN, CONTEXT_AS_TEXT, *CHEAP), 3), **dict.fromkeys(CONTROLS, 1)},
         training=TRAINING,
         max_length=64,
         row_settings=with_one_new_block(ROWS),
     ),
     "full": TextSize(
-        seeds=dict.fromkeys((*METHODS, "global_state_update_shuffled", *CONTROLS, *CHEAP), 3),
+        seeds=dict.fromkeys((*METHODS, "global_state_update_shuffled", *CONTROLS, CONTEXT_AS_TEXT, *CHEAP), 3),
         training=TRAINING,
         max_length=160,
         row_settings=ROWS,

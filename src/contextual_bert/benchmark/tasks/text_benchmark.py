@@ -17,8 +17,8 @@ from contextual_bert.benchmark.study_report import Peers, study
 from contextual_bert.benchmark.table_rows import named_rows
 from contextual_bert.benchmark.task import TaskCard
 from contextual_bert.benchmark.tasks.text_rows import RowSettings, text_rows
+from contextual_bert.benchmark.text_baselines import baselines_of
 from contextual_bert.benchmark.text_preparation import TextPreparation, prepare_texts
-from contextual_bert.benchmark.text_work import baselines_of
 from contextual_bert.data import read_table, table_digest
 from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean

@@ -1,0 +1,104 @@
+"""A plain BERT that reads the context as words before the text: what one would do without this package.
+
+The words are put in front and taken away again inside the model, so that labels, masks and heads are those of the text
+alone. It knows neither columns nor a tokenizer. Reference: Shi et al. (2021), "Benchmarking Multimodal AutoML for
+Tabular Data with Text Fields", section 4, where such a model is called "All-Text".
+"""
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from contextual_bert.context.features import MULTI_RESERVED
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.models.context_state import ContextState
+from contextual_bert.models.modeling_contextual_bert import Context, ContextualBertModel, ContextualBertModelOutput
+
+FIRST_WORD = len(MULTI_RESERVED)  # token t of a vocabulary is the value t + FIRST_WORD of a list
+
+
+class ContextAsText(ContextualBertModel):
+    """BERT's encoder for [CLS] words of the context [SEP] text [SEP].
+
+    Formula:
+        X(N) = Encoder([CLS]; w_1; ...; w_F; [SEP]; text), of which [CLS] and the text are given back
+
+    Symbols:
+        w_f the tokens of what is known of feature f, in the order of the features.
+
+    Shapes:
+        as ContextualBertModel's; context each (batch, width): ids of tokens, FIRST_WORD higher than the tokenizer's;
+        what is below FIRST_WORD is not read: padding, and features that were left out.
+
+    Args:
+        config: of ``conditioning='none'``.
+        has_pooler: as ContextualBertModel's.
+
+    Raises:
+        ConfigurationError: embeddings or positions are given in place of ids; more tokens than positions.
+
+    Relation to its siblings:
+        ``new_position``, a method of the paper, puts one vector of the context in front. Here all weights are BERT's:
+        those of any ContextualBertModel without a context fit.
+
+    Reference:
+        Shi et al. (2021), section 4.
+
+    Example:
+        >>> from contextual_bert.models import ContextualBertConfig
+        >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+        >>> model = ContextAsText(ContextualBertConfig(vocab_size=9, has_position_embeddings=True, **sizes))
+        >>> model(torch.tensor([[2, 5, 3]]), context={"sex": torch.tensor([[FIRST_WORD + 7]])}).last_hidden_state.shape
+        torch.Size([1, 3, 8])
+    """
+
+    @classmethod
+    def reading_as(cls, model: ContextualBertModel) -> "ContextAsText":
+        """The same weights, with the words in front."""
+        own = cls(model.config, has_pooler=model.pooler is not None)
+        own.load_state_dict(model.state_dict())
+        return own
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        context: Context | ContextState | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        rows: Tensor | None = None,
+        **kwargs: Any,
+    ) -> ContextualBertModelOutput:
+        if input_ids is None or position_ids is not None:
+            raise ConfigurationError("A context as text is put before ids of tokens. Give input_ids, no position_ids.")
+        if not context:
+            raise ConfigurationError("This model reads a context as words. Give the ids of the words of each feature.")
+        words = torch.cat([*cast(Context, context).values()], dim=1)
+        is_read = words >= FIRST_WORD
+        separator = words.new_full((len(words), 1), cast(int, self.config.eos_token_id))
+        added = words.shape[1] + 1
+        tokens = (words - FIRST_WORD).where(is_read, cast(int, self.config.pad_token_id))
+        in_front = torch.cat([tokens, separator], dim=1)
+        real = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        real = _with_second(real, torch.cat([is_read, torch.ones_like(separator)], dim=1).to(real))
+        if token_type_ids is not None:
+            token_type_ids = _with_second(token_type_ids, torch.zeros_like(in_front))
+        length = input_ids.shape[1]
+        if rows is not None:
+            rows = rows + added * (rows // length + (rows % length > 0))
+        # What is left out has no place: the positions of all others are as if it were not there.
+        places = (real.cumsum(dim=1) - 1).clamp(min=0)
+        ids = _with_second(input_ids, in_front)
+        kwargs["return_dict"] = True
+        outputs = super().forward(ids, real, None, token_type_ids, places, None, rows, **kwargs)
+        if rows is None:
+            hidden = cast(Tensor, outputs.last_hidden_state)
+            outputs.last_hidden_state = cast(Any, torch.cat([hidden[:, :1], hidden[:, added + 1 :]], dim=1))
+        return outputs
+
+
+def _with_second(values: Tensor, second: Tensor) -> Tensor:
+    """(batch, length) with what comes second behind the first column."""
+    return torch.cat([values[:, :1], second, values[:, 1:]], dim=1)
