@@ -90,6 +90,7 @@ def command(
     from contextual_bert.benchmark.run_directories import await_clearing, checkpoint_to_resume, clear_run, load_recipe
     from contextual_bert.benchmark.run_files import CHECKPOINTS, last_checkpoint
     from contextual_bert.errors import ConfigurationError
+    from contextual_bert.training import emulation_lines
 
     calm_transformers()
     if resume and overwrite:
@@ -111,7 +112,7 @@ def command(
     try:
         with working(f"reading {data}"):
             ready = prepare_for(recipe)
-        remark(*ready.lines())
+        remark(*ready.lines(), *emulation_lines(device, recipe.dtype))
         if overwrite:
             (clear_run if is_main_process() else await_clearing)(output)
         report = run(recipe, output, preparation=ready, is_resumed=resume, is_quiet=not is_main_process())

@@ -51,6 +51,7 @@ from contextual_bert.training import (
     ContextualTrainingArguments,
     TrainingProgress,
     counting,
+    emulation_lines,
 )
 from contextual_bert.training.arguments import refusals_in_words
 from contextual_bert.training.recipe import Recipe
@@ -203,9 +204,12 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
 def train_missing(recipes: Sequence[Recipe], output: Path, ready: Prepared, *, say: Say = print) -> list[Run]:
     """The runs of these recipes in ``<output>/<label>/seed-<n>``: trained where they are missing, else read."""
     runs: list[Run] = []
+    missing = [recipe for recipe in recipes if not is_complete(run_directory(output, recipe))]
+    for line in dict.fromkeys(line for each in missing for line in emulation_lines(each.device, each.dtype)):
+        say(line)
     for recipe in recipes:
         folder = run_directory(output, recipe)
-        if is_complete(folder):
+        if recipe not in missing:
             check_same_recipe(ready.resolve(recipe), folder, split_digest=ready.split.digest)
             say(f"{folder}: complete, not run again")
         else:

@@ -6,7 +6,7 @@ from contextual_bert.training.arguments import (
     check_settings,
     training_arguments,
 )
-from contextual_bert.training.devices import chosen_device, chosen_dtype
+from contextual_bert.training.devices import chosen_device, chosen_dtype, emulation_lines
 from contextual_bert.training.progress import TrainingProgress, counting
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.text_task import TextTask
@@ -26,6 +26,7 @@ __all__ = [
     "chosen_device",
     "chosen_dtype",
     "counting",
+    "emulation_lines",
     "freeze_bert",
     "training_arguments",
     "unfreeze_bert",

@@ -19,6 +19,7 @@ from transformers import TrainerCallback, TrainerControl
 from contextual_bert.benchmark import Preparation, as_row, load_run, prepare, run, runner, set_work, study
 from contextual_bert.benchmark.evaluation import evaluate_run
 from contextual_bert.benchmark.run_files import load_history
+from contextual_bert.benchmark.runner import train_missing
 from contextual_bert.benchmark.set_work import FREQUENCY_FEATURE
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import SetPolicy, Split
@@ -235,6 +236,13 @@ def test_a_comparison_is_resumable(tiny_data: Preparation, tmp_path: Path, monke
     said: list[str] = []
     first = study("Methods", recipes, tmp_path, preparation=tiny_data, say=said.append)
     assert said == []
+    monkeypatch.setattr(runner, "emulation_lines", lambda device, dtype: [f"{dtype} is slow"])
+    with monkeypatch.context() as context:
+        context.setattr(runner, "run", lambda recipe, *_, **__: said.append(f"trained {recipe.seed}"))
+        with pytest.raises(RunDirectoryError):
+            train_missing([recipe.with_seed(2) for recipe in recipes[:1]], tmp_path, tiny_data, say=said.append)
+    assert said == ["float32 is slow", "trained 2"]
+    said.clear()
     monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("trained again"))
     second = study("Methods", recipes, tmp_path, preparation=tiny_data, say=said.append)
     assert len(said) == 4

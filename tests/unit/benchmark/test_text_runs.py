@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from contextual_bert.benchmark.checks import TEXT_BASELINES
 from contextual_bert.benchmark.run_files import last_checkpoint, load_labels, trainer_state
 from contextual_bert.benchmark.text_work import TextWork
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError
+from contextual_bert.models.context_as_text import FIRST_WORD
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Recipe, TextTask, training_arguments
@@ -226,6 +227,47 @@ def test_every_baseline_trains_on_texts(prepared: dict[str, TextPreparation], tm
     assert not (tmp_path / "run" / "model.safetensors").exists()
     with pytest.raises(RunDirectoryError, match=r"holds no model: of a baseline's run scores and metrics are kept"):
         TextPipeline.from_pretrained(tmp_path / "run")
+
+
+@pytest.mark.parametrize("head", ["tags", "masked_lm"])
+def test_a_context_as_text_is_neither_asked_for_nor_counted(
+    prepared: dict[str, TextPreparation], finished: dict[str, Path], tmp_path: Path, head: str
+) -> None:
+    ready = prepared[head]
+    run(replace(ready.recipe, conditioning="bert_context_as_text"), tmp_path / "run", preparation=ready, is_quiet=True)
+    own, other = (load_run(folder, name="x").scores for folder in (tmp_path / "run", finished[head]))
+    np.testing.assert_array_equal(own.example_id, other.example_id)
+    np.testing.assert_array_equal(own.position, other.position)
+
+
+def in_words(ready: TextPreparation, first: str, second: str) -> TextPreparation:
+    """The same texts, with the sexes as words that the tokenizer knows."""
+    sexes = [first if sex == "f" else second for sex in ready.table.column("sex").to_pylist()]
+    table = ready.table.set_column(ready.table.column_names.index("sex"), "sex", [sexes])
+    recipe = replace(ready.recipe, schema=None, conditioning="bert_context_as_text")
+    return prepare_texts(recipe, source=table)
+
+
+def test_a_context_as_text_is_that_of_its_row_or_of_another(prepared: dict[str, TextPreparation]) -> None:
+    ready = in_words(prepared["classification"], "word1", "word2")
+    work, tokenizer = TextWork(ready), ready.processor.tokenizer
+    own, dealt = (
+        cast(Any, work.dataset(replace(ready.recipe, is_context_shuffled=is_shuffled), "test"))
+        for is_shuffled in (False, True)
+    )
+    rows = torch.arange(len(own))
+    said, shuffled = (each.__getitems__(rows)["context"]["sex"] - FIRST_WORD for each in (own, dealt))
+    true = ready.table.take(pa.array(ready.split.rows("test"))).column("sex").to_pylist()
+    assert [tokenizer.decode(row) for row in said] == [f"[UNK] [UNK] {sex} [UNK]" for sex in true]
+    assert not torch.equal(said, shuffled)
+    assert torch.equal(said.sort(dim=0).values, shuffled.sort(dim=0).values)
+
+
+def test_a_context_as_text_that_does_not_fit_is_refused(prepared: dict[str, TextPreparation]) -> None:
+    """16 positions, and texts of up to 10 tokens: four words too many."""
+    ready = in_words(prepared["classification"], "word1 word2 word3 word4 word5", "word1")
+    with pytest.raises(ConfigurationError, match=r"as text the context of the train part has up to 9 tokens.*max_len"):
+        TextWork(ready).build_model(ready.recipe)
 
 
 @pytest.mark.parametrize("name", ["bilstm", "bilstm_context"])

@@ -13,7 +13,13 @@ from contextual_bert.inference.texts.context_words import context_words
 from contextual_bert.models import ContextualBertConfig, ContextualBertModel
 from contextual_bert.models.context_as_text import FIRST_WORD, ContextAsText
 
-SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24, "vocab_size": 40}
+SIZES: dict[str, Any] = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+    "vocab_size": 40,
+}
 CLS, SEP = 2, 3
 
 

@@ -19,7 +19,7 @@ from contextual_bert.training.arguments import (
     refusals_in_words,
     training_arguments,
 )
-from contextual_bert.training.devices import bfloat16_speed, fast_dtype
+from contextual_bert.training.devices import bfloat16_speed, emulation_lines, fast_dtype
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,17 @@ def test_bfloat16_where_its_products_are_faster(
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
     monkeypatch.setattr(devices, "bfloat16_speed", measured)
     assert fast_dtype("cpu") == dtype
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "dtype", "is_said"),
+    [({}, "bfloat16", True), ({"avx512_bf16": True}, "bfloat16", False), ({}, "float32", False)],
+)
+def test_a_processor_that_must_emulate_bfloat16_is_pointed_out(
+    capabilities: dict[str, bool], dtype: str, is_said: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
+    assert ["--dtype float32" in line for line in emulation_lines("cpu", dtype)] == [True] * is_said
 
 
 def test_the_speed_is_measured_once() -> None:
