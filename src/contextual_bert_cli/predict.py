@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
@@ -64,13 +64,14 @@ def command(
     """Label a text, or all rows of a table, for the person whose text it is, with probabilities."""
     from contextual_bert import TextPipeline
     from contextual_bert.errors import ConfigurationError
+    from contextual_bert.models.processing_contextual_bert import Truncation
     from contextual_bert.training import chosen_device
 
     calm_transformers()
     checked_format(output_format, ("table", "json"))
     task = text_task_of_run(directory)
-    kept: Any = truncation or (task.truncation if task is not None else "head")
-    checked(kept, ("head", "head_tail"), option="--truncation")
+    if truncation is not None:
+        checked(truncation, get_args(Truncation), option="--truncation")
     if (text is None) == (data is None):
         raise ConfigurationError("Give either --text 'a text' for one text or --data FILE with --output FILE for many.")
     of_text = {"--pair": pair, "--context": context, "--format": output_format if output_format != "table" else None}
@@ -85,7 +86,9 @@ def command(
         raise ConfigurationError(f"{output} exists already. Give --overwrite to replace it, or another --output.")
     query = {"text": text, "pair": pair, "context": read_context(context)}
     with working(f"loading {directory}"):
-        pipeline = TextPipeline.from_pretrained(directory, device=chosen_device(device), truncation=kept)
+        pipeline = TextPipeline.from_pretrained(
+            directory, device=chosen_device(device), truncation=cast(Any, truncation)
+        )
     if data is not None and output is not None:
         trained = (task.text, task.pair) if task is not None else ("text", None)
         columns = {"text": text_column or trained[0], "pair": pair_column or trained[1]}

@@ -68,7 +68,7 @@ from contextual_bert import {use}
 
 {code}
 ```"""
-LABELS = """pipeline = TextPipeline.from_pretrained("path/to/this/folder"{truncation})
+LABELS = """pipeline = TextPipeline.from_pretrained("path/to/this/folder")
 pipeline({{"text": "..."{example}}})"""
 SAMPLES = """model = ContextualBertForMaskedLM.from_pretrained("path/to/this/folder")
 processor = ContextualBertProcessor.from_pretrained("path/to/this/folder")
@@ -117,8 +117,7 @@ def about(recipe: Recipe) -> str:
     else:
         does, use = f"finds `{task.label}` from `{task.text}`", "TextPipeline"
         pair = ', "pair": "..."' if task.pair is not None else ""
-        cut = f', truncation="{task.truncation}"' if task.truncation != "head" else ""
-        code = LABELS.format(example=pair + (', "context": {...}' if sees_context else ""), truncation=cut)
+        code = LABELS.format(example=pair + (', "context": {...}' if sees_context else ""))
     return TEXT_MODEL.format(
         task=does,
         conditioning=recipe.conditioning,

@@ -182,8 +182,9 @@ def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPrep
         raise DataError("no row is in the training part", file=recipe.data, fix="Make validation and test smaller.")
     schema = schema_of(recipe, table.take(pa.array(training)), training)
     processor = ContextualBertProcessor.from_bert(task.checkpoint, schema)
+    processor.truncation = cast(Any, task.truncation)  # saved with the run, so that it cuts as it was trained
     if task.max_length is not None:
-        processor.tokenizer.model_max_length = task.max_length  # saved with the run, so that it cuts as it was trained
+        processor.tokenizer.model_max_length = task.max_length  # saved, too
     resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
     labels = (
         label_names(table.column(task.label), recipe.data, task.label, is_ordinal=task.is_ordinal)

@@ -6,7 +6,7 @@ files, the context schema in ``processor_config.json``. It knows no table and no
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast, get_args
 
 import torch
 from tokenizers import Tokenizer
@@ -19,6 +19,7 @@ from contextual_bert.models.checkpoint_files import load_tokenizer
 
 PAD, MASK, UNKNOWN = "[PAD]", "[MASK]", "[UNK]"
 RESERVED_ITEMS = (PAD, MASK, UNKNOWN)
+Truncation = Literal["head", "head_tail"]
 
 
 class ContextualBatch(BatchFeature):
@@ -71,6 +72,11 @@ class ContextualBertProcessor(ProcessorMixin):
     Args:
         feature_extractor: ContextFeatureExtractor, holds the schema.
         tokenizer: for items a word-level tokenizer whose ids start with [PAD], [MASK], [UNK]; else one for text.
+        truncation: what ``encode_texts`` and ``TextPipeline`` keep of a text that is too long, unless they are told
+            otherwise: its "head", or the first quarter and the end ("head_tail"). The processor itself cuts the end.
+
+    Raises:
+        ConfigurationError: other ids; another truncation.
 
     Relation to its siblings:
         ``CompletionPipeline`` calls it on raw values; training encodes whole columns with ``processor.items`` and
@@ -82,8 +88,15 @@ class ContextualBertProcessor(ProcessorMixin):
         [[4, 1]]
     """
 
-    def __init__(self, feature_extractor: ContextFeatureExtractor, tokenizer: PreTrainedTokenizerFast) -> None:
+    def __init__(
+        self,
+        feature_extractor: ContextFeatureExtractor,
+        tokenizer: PreTrainedTokenizerFast,
+        truncation: Truncation = "head",
+    ) -> None:
         super().__init__(feature_extractor=feature_extractor, tokenizer=tokenizer)
+        check_truncation(truncation)
+        self.truncation: Truncation = truncation
         self._schema = feature_extractor.schema
         self._items: Vocabulary | None = None
         if not isinstance(tokenizer.backend_tokenizer.model, WordLevel):
@@ -248,3 +261,13 @@ class ContextualBertProcessor(ProcessorMixin):
                 f"{num_rows} rows came with {len(records)} context records. Give one record a row."
             )
         return encode_records(self.schema, records)
+
+
+def check_truncation(truncation: str) -> None:
+    """Raise ConfigurationError unless it is one.
+
+    Example:
+        >>> check_truncation("head")
+    """
+    if truncation not in get_args(Truncation):
+        raise ConfigurationError(f"truncation={truncation!r}: give 'head' or 'head_tail'.")

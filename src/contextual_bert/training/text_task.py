@@ -8,8 +8,7 @@ from typing import Any, get_args
 
 from contextual_bert.data.text_masking import Unit, check_rates
 from contextual_bert.errors import ConfigurationError, did_you_mean
-
-TRUNCATIONS = ("head", "head_tail")
+from contextual_bert.models.processing_contextual_bert import Truncation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +54,7 @@ class TextTask:
     max_mask_rate: float | None = None
 
     def __post_init__(self) -> None:
-        for name, known in (("truncation", TRUNCATIONS), ("masking", get_args(Unit))):
+        for name, known in (("truncation", get_args(Truncation)), ("masking", get_args(Unit))):
             value: Any = getattr(self, name)
             if value not in known:
                 raise ConfigurationError(f"{name}={value!r}. {did_you_mean(value, known)}")

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import BertConfig, BertForSequenceClassification
 
-from contextual_bert import TextPipeline
+from contextual_bert import TextPipeline, encode_texts
 from contextual_bert.benchmark import TextPreparation, evaluate_run, load_run, prepare_texts, run, study
 from contextual_bert.benchmark.card import about, write_card
 from contextual_bert.benchmark.checks import TEXT_BASELINES
@@ -560,16 +560,26 @@ def test_the_card_of_a_run_from_scratch_claims_no_weights_of_the_checkpoint(
         assert ("its weights were drawn anew" in card) == is_from_scratch
 
 
-@pytest.mark.parametrize(
-    ("task", "code"),
-    [
-        ({"truncation": "head_tail"}, 'TextPipeline.from_pretrained("path/to/this/folder", truncation="head_tail")'),
-        ({"pair": "answer"}, 'pipeline({"text": "...", "pair": "..."})'),
-    ],
-)
-def test_the_card_reads_a_text_as_the_run_did(task: dict[str, Any], code: str) -> None:
-    recipe = Recipe(data="d.csv", texts=TextTask(checkpoint="bert", text="text", label="verdict", **task))
-    assert code in about(replace(recipe, conditioning="none"))
+def test_the_card_reads_a_text_as_the_run_did() -> None:
+    task = TextTask(checkpoint="bert", text="text", label="verdict", pair="answer")
+    recipe = Recipe(data="d.csv", texts=task, conditioning="none")
+    assert 'pipeline({"text": "...", "pair": "..."})' in about(recipe)
+
+
+def test_a_saved_run_cuts_texts_as_it_was_trained(prepared: dict[str, TextPreparation], tmp_path: Path) -> None:
+    """Whoever loads it need not know how that was."""
+    recipe = prepared["classification"].recipe
+    assert recipe.texts is not None
+    recipe = replace(recipe, texts=replace(recipe.texts, truncation="head_tail", max_length=8), conditioning="none")
+    run(replace(recipe, schema=None, training={"num_train_epochs": 1}), tmp_path / "run", is_quiet=True)
+    pipeline = TextPipeline.from_pretrained(tmp_path / "run")
+    query = {"text": "word1 word2 word3 word4 word5 word6 word7 word8"}
+    short = {"text": "word1 word2 word5 word6 word7 word8"}
+    assert "its middle was not read" in cast(Any, pipeline(query))["notes"][0]
+    assert cast(Any, pipeline(query))["probabilities"] == cast(Any, pipeline(short))["probabilities"]
+    texts = pa.table({"text": [query["text"]], "sex": ["f"]})
+    ids = encode_texts(texts, pipeline.processor, text="text").dataset[0]["input_ids"]
+    assert cast(Any, pipeline.processor.tokenizer).decode(ids[1:-1]) == short["text"]
 
 
 def test_new_weights_can_have_a_rate_of_their_own(prepared: dict[str, TextPreparation], tmp_path: Path) -> None:

@@ -21,13 +21,12 @@ from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.texts.text_layout import (
     NO_START,
     Layout,
-    Truncation,
-    check_truncation,
     num_special,
     tokenized_texts,
     tokenized_words,
 )
 from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor
+from contextual_bert.models.processing_contextual_bert import Truncation, check_truncation
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ def encode_texts(
     label: str | None = None,
     labels: Sequence[str] | None = None,
     max_length: int | None = None,
-    truncation: Truncation = "head",
+    truncation: Truncation | None = None,
 ) -> EncodedTexts:
     """Encode a table with a column of text, or of lists of words that each have a tag.
 
@@ -100,7 +99,8 @@ def encode_texts(
         labels: the classes or tags, in the order of their ids; None takes those that occur, sorted; ``()`` says that
             whole numbers are numbers, not classes.
         max_length: tokens kept of a text, [CLS] and [SEP] included; None: as many as the tokenizer allows.
-        truncation: what is kept of a longer text: its "head", or the first quarter and the end ("head_tail").
+        truncation: what is kept of a longer text: its "head", or the first quarter and the end ("head_tail"); None: as
+            the processor says.
 
     Raises:
         UnknownNameError: no such column.
@@ -114,7 +114,8 @@ def encode_texts(
         >>> encoded.dataset[0]["input_ids"].tolist(), encoded.labels
         ([3, 6, 7, 4], ('1', '5'))
     """
-    check_truncation(truncation)
+    kept = processor.truncation if truncation is None else truncation
+    check_truncation(kept)
     tokenizer: Any = processor.tokenizer
     if max_length is not None and max_length > tokenizer.model_max_length:
         raise ConfigurationError(
@@ -122,7 +123,7 @@ def encode_texts(
             "has positions. Give less, or leave it out."
         )
     limit = int(min(tokenizer.model_max_length, 10**9)) if max_length is None else max_length
-    layout = _laid_out(table, tokenizer, text=text, pair=pair, limit=limit, truncation=truncation)
+    layout = _laid_out(table, tokenizer, text=text, pair=pair, limit=limit, truncation=kept)
     word_starts = layout.word_starts()
     targets, names = None, tuple(labels or ())
     if label is not None and word_starts is not None:

@@ -5,7 +5,7 @@ It knows the tokenizer, of the model how much it reads, no label and no context.
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_text
 from contextual_bert.data.ragged import offsets_of, places_of
-from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.errors import DataError
 from contextual_bert.models import ContextualBertConfig
+from contextual_bert.models.processing_contextual_bert import Truncation
 
-Truncation = Literal["head", "head_tail"]
 HEAD_SHARE = 0.25  # of the kept tokens, with head_tail: 128 of 510 in MA-BERT's code
 NO_START = -1
 _SLICE = 10_000  # texts whose tokens a tokenizer holds as objects of its own at once
@@ -100,12 +100,6 @@ def num_readable(config: ContextualBertConfig, tokenizer: Any) -> int:
     """How many tokens of a text the model reads, [CLS] and [SEP] included."""
     num_positions = config.max_position_embeddings if config.has_position_embeddings else 10**9
     return int(min(tokenizer.model_max_length, num_positions))
-
-
-def check_truncation(truncation: str) -> None:
-    """Raise ConfigurationError unless it is one."""
-    if truncation not in get_args(Truncation):
-        raise ConfigurationError(f"truncation={truncation!r}: give 'head' or 'head_tail'.")
 
 
 def tokenized_texts(column: pa.ChunkedArray, tokenizer: Any, name: str) -> Tokens:

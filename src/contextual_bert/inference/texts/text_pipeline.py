@@ -21,7 +21,7 @@ from contextual_bert.inference.queries import UNUSED_CONTEXT, check_query
 from contextual_bert.inference.saved import load_text_model
 from contextual_bert.inference.texts.encode_texts import EncodedTexts, TextReport, encode_texts
 from contextual_bert.inference.texts.text_labels import LABEL, PROBABILITY, LabelColumns
-from contextual_bert.inference.texts.text_layout import Truncation, check_truncation, num_readable
+from contextual_bert.inference.texts.text_layout import num_readable
 from contextual_bert.models import (
     ContextFeatureExtractor,
     ContextualBertForSequenceClassification,
@@ -29,6 +29,7 @@ from contextual_bert.models import (
     ContextualBertProcessor,
     check_layout,
 )
+from contextual_bert.models.processing_contextual_bert import Truncation, check_truncation
 
 TextModel = ContextualBertForSequenceClassification | ContextualBertForTokenClassification
 QUERY = 'Give {"text": "...", "context": {...}}, for tags a list of words as text, or a list of such queries.'
@@ -65,7 +66,8 @@ class TextPipeline:
         model: the trained model.
         processor: its processor.
         device: where to run; default: where the model is.
-        truncation: what is kept of a text that is too long, as in training: its "head", or "head_tail".
+        truncation: what is kept of a text that is too long, its "head" or "head_tail"; None: as in training, which the
+            processor knows.
 
     Raises:
         ConfigurationError: model and processor do not belong together.
@@ -89,17 +91,18 @@ class TextPipeline:
         processor: ContextualBertProcessor,
         *,
         device: str | torch.device | None = None,
-        truncation: Truncation = "head",
+        truncation: Truncation | None = None,
     ) -> None:
         if not processor.is_for_text:
             raise ConfigurationError("This processor is for sets of items. Give that of the text model.")
         if model.config.layout:
             check_layout(model.config, processor.schema.layout if processor.schema is not None else ())
-        check_truncation(truncation)
+        kept = processor.truncation if truncation is None else truncation
+        check_truncation(kept)
         place: Any = device if device is not None else model.device
         self.model: Any = model.to(place).eval()
         self.processor = processor
-        self.truncation: Truncation = truncation
+        self.truncation: Truncation = kept
         self.has_tags = isinstance(model, ContextualBertForTokenClassification)
         self.max_length = num_readable(model.config, processor.tokenizer)
         self._labels = LabelColumns(model.config, has_tags=self.has_tags)
@@ -107,7 +110,7 @@ class TextPipeline:
 
     @classmethod
     def from_pretrained(
-        cls, directory: str | Path, *, device: str | torch.device | None = None, truncation: Truncation = "head"
+        cls, directory: str | Path, *, device: str | torch.device | None = None, truncation: Truncation | None = None
     ) -> Self:
         """The pipeline of a folder that model and processor were saved in.
 
