@@ -101,9 +101,8 @@ def inspect_table(
         count_rows=split.rows("train") if split is not None else None,
     )
     training = split.select(sets, "train") if split is not None else sets
-    wanted = {name: kind for name, kind in overrides.items() if name not in exclude}
     try:
-        found = infer_schema(training.table, exclude=exclude, overrides=wanted)
+        found = infer_schema(training.table, exclude=exclude, overrides=overrides)
     except DataError as error:
         raise placed(error, training.rows, file=recipe.data) from error
     faults: list[str] = []

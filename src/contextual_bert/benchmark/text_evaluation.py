@@ -177,6 +177,7 @@ def load_texts(
     known = ready.customers("train") if is_own else None
     # Only the part that is evaluated: labels that the run does not know may stand in others.
     ready = replace(ready, split=split.restricted(split.assignment == PARTS.index(chosen)))
+    ready.customers(chosen)  # a missing one is found before anything is scored
     return EvaluatedTexts(
         directory=directory,
         ready=ready,

@@ -67,9 +67,8 @@ def inspect_texts(
     split, sentence = split_of(recipe, table)
     rows = split.rows("train") if split is not None else np.arange(table.num_rows)
     training = table.take(pa.array(rows))
-    wanted = {name: kind for name, kind in overrides.items() if name not in exclude}
     try:
-        found = infer_schema(training, exclude=exclude, overrides=wanted)
+        found = infer_schema(training, exclude=exclude, overrides=overrides)
     except DataError as error:
         raise placed(error, rows, file=recipe.data) from error
     looks = [_texts(table, recipe, task, has_tokens=has_tokens)]

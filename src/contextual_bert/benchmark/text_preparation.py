@@ -90,9 +90,21 @@ class TextPreparation(Prepared):
         return SetDataset(texts.token_ids, texts.offsets, context=texts.context, example_ids=ids, pad_id=pad_id)
 
     def customers(self, part: str) -> NDArray[np.str_] | None:
-        """The customer of each text of a part, None where the table names none."""
+        """The customer of each text of a part, None where the table names none.
+
+        Raises:
+            DataError: one is missing.
+        """
         column = self.recipe.customer
-        return None if column is None else column_as_text(self.table, column)[self.split.rows(part)]
+        if column is None:
+            return None
+        rows = self.split.rows(part)
+        texts = self.table.select([column]).take(pa.array(rows))
+        try:
+            checked_column(texts, column, complete=True)
+        except DataError as error:
+            raise placed(error, rows, file=self.recipe.data) from error
+        return column_as_text(texts, column)
 
     def lines(self) -> list[str]:
         """What was read, cut, split and found, for people."""

@@ -64,12 +64,12 @@ def find(column: str, array: pa.Array, wanted: str | Feature | None, settings: S
         raise ConfigurationError(
             f"the override of column {column!r} is {wanted!r}. {did_you_mean(wanted, [*FEATURE_KINDS, 'ignore'])}"
         )
-    if array.null_count == len(array):
-        return Finding(None, "no row has a value", 0)
     kind = wanted or _kind_of(array)
-    if kind is None:
-        return Finding(None, f"the type {array.type} has no kind of feature", distinct)
-    if column.strip():
+    if array.null_count == len(array):
+        finding = Finding(None, "no row has a value", 0)
+    elif kind is None:
+        finding = Finding(None, f"the type {array.type} has no kind of feature", distinct)
+    elif column.strip():
         finding = _FINDERS[kind](column, array, settings, wanted is not None)
     else:
         finding = Finding(None, "has no name: the index of a pandas table?", distinct)

@@ -81,11 +81,23 @@ def infer_schema(
         min_count: a category that occurs less often counts as unknown, which is how unknown is learned.
         max_categories: a column of more categories is left out unless an override asks for it.
         num_bins: the most bins of a number.
+
+    Raises:
+        UnknownNameError: no such column.
+        ConfigurationError: an override of a column that is excluded, or of no kind; a number below 1.
+        SchemaError: a column that cannot be what its override asks for.
+        DataError: a value that is none, with its row.
     """
     overrides, table = overrides or {}, without_views(table)
     for column in (*exclude, *overrides):
         if column not in table.column_names:
             raise UnknownNameError(f"the table has no column {column!r}. {did_you_mean(column, table.column_names)}")
+    astray = [name for name in overrides if name in exclude and overrides[name] != "ignore"]
+    if astray:
+        raise ConfigurationError(
+            f"the column {astray[0]!r} is excluded, and an override makes it a feature. Leave one of them out; the "
+            "columns of items, texts, labels, customers and times are never features."
+        )
     for name, number in (("min_count", min_count), ("max_categories", max_categories), ("num_bins", num_bins)):
         if number < 1:
             raise ConfigurationError(f"{name} is {number}. Allowed: 1 or more.")

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.evaluation.clusters import cluster_codes
 
 # Weights of one block of resamples stay near 16 MiB.
 _BLOCK_CELLS = 2**21
@@ -241,25 +242,6 @@ def seed_mean(values: Sequence[float]) -> SeedMean:
     squares = math.fsum((value - mean) ** 2 for value in values)
     n = len(values)
     return SeedMean(mean, math.sqrt(squares / (n - 1) / n) if n > 1 else math.nan, n)
-
-
-def cluster_codes(clusters: ArrayLike) -> NDArray[np.int64]:
-    """Number the clusters 0.. in sorted order of their labels."""
-    labels = np.asarray(clusters)
-    if labels.ndim != 1 or len(labels) == 0:
-        raise ConfigurationError(f"clusters have shape {labels.shape}; give one label a row, and at least one row.")
-    missing = labels != labels if labels.dtype.kind in "fO" else np.zeros(len(labels), dtype=bool)
-    if labels.dtype.kind == "O":
-        missing = missing | np.array([label is None for label in labels.tolist()])
-    if missing.any():
-        raise DataError(
-            "no customer",
-            row=int(np.flatnonzero(missing)[0]),
-            column="clusters",
-            fix="Give every row a customer; a row of an unknown customer can be a cluster of its own (its example id).",
-        )
-    names = labels.astype(str) if labels.dtype.kind == "O" else labels
-    return np.unique(names, return_inverse=True)[1].astype(np.int64)
 
 
 def _numbers(values: ArrayLike, clusters: ArrayLike) -> NDArray[np.float64]:

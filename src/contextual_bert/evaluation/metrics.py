@@ -163,6 +163,8 @@ class Metric:
     @property
     def highest(self) -> float:
         """The largest value that there can be."""
+        if self.key == RECIPROCAL_RANK:
+            return 1.0
         return 100.0 if self.unit == "%" else math.inf
 
 

@@ -16,7 +16,8 @@ from rich.console import Group
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.calibration import Calibration, calibrate
-from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval, cluster_codes
+from contextual_bert.evaluation.clusters import cluster_codes
+from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval
 from contextual_bert.evaluation.metrics import (
     CALIBRATION_ERROR,
     CROSS_ENTROPY,

@@ -2,6 +2,7 @@
 
 from typing import TypedDict
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from contextual_bert.context import Vocabulary
@@ -112,9 +113,10 @@ def _absent_values(request: Request, catalogue: Catalogue) -> list[str]:
     for condition in conditions:
         wanted = [*(condition.one_of or ()), *(condition.not_in or ())]
         wanted += [condition.equals] if condition.equals is not None else []
-        there = catalogue.attribute(condition.attribute).values
-        absent = [value for value in dict.fromkeys(wanted) if pc.index(there, value).as_py() < 0]
-        if absent:
-            values = ", ".join(repr(value) for value in absent[:5])
+        asked = pa.array(list(dict.fromkeys(wanted)), pa.string())
+        is_there = pc.is_in(asked, value_set=catalogue.attribute(condition.attribute).values)
+        absent = asked.filter(pc.invert(is_there))
+        if len(absent):
+            values = ", ".join(repr(value) for value in absent[:5].to_pylist())
             notes.append(f"where names values of {condition.attribute!r} that no item of the catalogue has: {values}.")
     return notes

@@ -24,10 +24,10 @@ from contextual_bert.inference.catalogue_columns import (
     ID_COLUMNS,
     PRICE,
     STOCK,
-    check_prices,
     id_column_of,
     item_names,
     stock,
+    with_prices,
 )
 
 NO_GROUP = -1
@@ -97,7 +97,7 @@ class Catalogue:
         file = str(source) if isinstance(source, str | PathLike) else None
         self.id_column = id_column if id_column is not None else id_column_of(table, vocabulary, file=file)
         names = item_names(table, self.id_column, file=file)
-        check_prices(table, file=file)
+        table = with_prices(table, file=file)
         wanted = pa.array([None] * len(vocabulary.reserved) + list(vocabulary.values), pa.string())
         rows = pc.index_in(wanted, value_set=names, skip_nulls=True)
         if rows.null_count == len(rows):

@@ -78,11 +78,18 @@ def item_names(table: pa.Table, column: str, *, file: str | None) -> pa.Array:
     return names
 
 
-def check_prices(table: pa.Table, *, file: str | None) -> None:
-    """Raise DataError for a price that is no number of 0 or more."""
+def with_prices(table: pa.Table, *, file: str | None) -> pa.Table:
+    """The same table, its prices in a column of numbers: not of categories, nor of text where none is known.
+
+    Raises:
+        DataError: a price that is no number of 0 or more.
+    """
     if PRICE not in table.column_names:
-        return
-    prices = table.column(PRICE).to_pylist()
+        return table
+    column = table.column(PRICE)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    prices = column.to_pylist()
     faults = [row for row, price in enumerate(prices) if not _is_price(price)]
     if faults:
         # One word makes a column of CSV text: then that cell is the fault, not the first number.
@@ -94,6 +101,9 @@ def check_prices(table: pa.Table, *, file: str | None) -> None:
             column=PRICE,
             fix="Give a number of 0 or more; leave the cell empty if the price is unknown.",
         )
+    if column.null_count == len(column):
+        column = pa.chunked_array([pa.nulls(len(column), pa.float64())])
+    return table.set_column(table.column_names.index(PRICE), PRICE, column)
 
 
 def _is_price(value: object) -> bool:

@@ -43,10 +43,15 @@ def _conditions(value: Any) -> Any:
     """The short form {attribute: value, values or tests} as a list of conditions."""
     if not isinstance(value, Mapping) or "attribute" in value:
         return [value] if isinstance(value, Mapping | Condition) else value
-    return [
-        {"attribute": attribute, **(test if isinstance(test, Mapping) else {_test(test): test})}
-        for attribute, test in value.items()
-    ]
+    conditions: list[dict[str, Any]] = []
+    for attribute, test in value.items():
+        tests: dict[str, Any] = dict(test) if isinstance(test, Mapping) else {_test(test): test}
+        if "attribute" in tests:
+            raise DataError(
+                f"the condition on {attribute!r} names the attribute {tests['attribute']!r}, too", fix=CONDITION
+            )
+        conditions.append({"attribute": attribute, **tests})
+    return conditions
 
 
 def _test(value: Any) -> str:

@@ -5,7 +5,7 @@ What a query may say is for the pipeline to check; here are only shape and size.
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn, cast
 
 from fastapi import Request
@@ -94,6 +94,25 @@ def check_lengths(query: Mapping[str, Any], settings: ServerSettings, *, place: 
         if (isinstance(value, list) or has_short_form) and (num := len(cast("list[Any]", value))) > most:
             field = f"{place}.{key}" if place else key
             raise invalid(field, value, problem.format(num=num), allowed=f"Give at most {most}.")
+    for key, most in (("where", settings.max_values), ("context", settings.max_context_values)):
+        longest = max(_lengths(query.get(key)), default=0)
+        if longest > most:
+            field = f"{place}.{key}" if place else key
+            raise invalid(field, query[key], f"a list in it has {longest} values", allowed=f"Give at most {most}.")
+
+
+def _lengths(value: Any) -> Iterator[int]:
+    """Of the lists in a value that hold no lists and records themselves."""
+    if isinstance(value, dict):
+        for each in cast("dict[str, Any]", value).values():
+            yield from _lengths(each)
+    elif isinstance(value, list):
+        values = cast("list[Any]", value)
+        inner = [each for each in values if isinstance(each, dict | list)]
+        for each in inner:
+            yield from _lengths(each)
+        if not inner:
+            yield len(values)
 
 
 def query_of(content: Any) -> Any:

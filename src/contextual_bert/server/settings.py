@@ -22,7 +22,9 @@ class ServerSettings:
         max_set_length: items of a set, blanks included.
         max_blanks: [MASK] of a set.
         max_conditions: of a query's ``where``.
+        max_values: values of one of these conditions.
         max_one_per: attributes of its ``at_most_one_per``.
+        max_context_values: values, or numbers, of one feature of its context.
         max_top_k: proposals a slot.
         max_page: items that a search answers at once.
         max_completions: whole sets that ``/v1/complete-jointly`` proposes.
@@ -51,7 +53,9 @@ class ServerSettings:
     max_set_length: int = 64
     max_blanks: int = 8
     max_conditions: int = 64
+    max_values: int = 10_000
     max_one_per: int = 16
+    max_context_values: int = 1000
     max_top_k: int = 100
     max_page: int = 100
     max_completions: int = 20

@@ -207,6 +207,19 @@ def test_the_best_epoch_of_tags_has_most_of_them_right(
     assert state["best_metric"] == best([each[metric] for each in state["log_history"] if metric in each])
 
 
+def test_a_missing_customer_is_no_customer_of_its_own(
+    finished: dict[str, Path], prepared: dict[str, TextPreparation]
+) -> None:
+    ready = prepared["classification"]
+    writers = ready.table.column("writer").to_pylist()
+    row = int(ready.split.rows("test")[3])
+    writers[row] = None
+    column = ready.table.column_names.index("writer")
+    table = ready.table.set_column(column, "writer", pa.array(writers))
+    with pytest.raises(DataError, match=r"row .*, column 'writer': the cell is missing"):
+        evaluate_run(finished["classification"], source=table)
+
+
 def test_every_token_is_hidden_once_and_no_special_one(
     finished: dict[str, Path], prepared: dict[str, TextPreparation]
 ) -> None:

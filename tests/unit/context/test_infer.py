@@ -143,6 +143,7 @@ def test_overrides(days):
         ({"overrides": {"state": "numerical"}}, DataError, "row 0, column 'state': 'CA' is not a number"),
         ({"overrides": {"planet": "categorical"}}, SchemaError, "cannot be categorical.*constant"),
         ({"overrides": {"state": "vector"}}, SchemaError, "cannot be vector"),
+        ({"overrides": {"state": "categorical"}, "exclude": ["state"]}, ConfigurationError, "'state' is excluded, and"),
         ({"min_count": 0}, ConfigurationError, "min_count is 0"),
     ],
 )
@@ -211,3 +212,10 @@ def test_no_bin_is_rarer_than_the_minimum_count():
         sizes = np.bincount(np.searchsorted(edges, np.repeat(numbers, counts), side="right"))
         assert len(sizes) <= 16
         assert sizes.min() >= min(10, counts.sum())
+
+
+def test_an_override_of_a_column_without_values_is_refused() -> None:
+    table = pa.table({"size": pa.array([None] * 3, pa.string()), "age": [1, 2, 3]})
+    with pytest.raises(SchemaError, match=r"'size' cannot be categorical.*no row has a value"):
+        infer_schema(table, overrides={"size": "categorical"})
+    assert infer_schema(table, exclude=["size"], overrides={"size": "ignore"}).schema.names == ("age",)

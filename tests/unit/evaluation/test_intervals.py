@@ -4,6 +4,7 @@ import math
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.stats
 
@@ -17,7 +18,8 @@ from contextual_bert.evaluation import (
     paired_bootstrap,
     seed_mean,
 )
-from contextual_bert.evaluation.intervals import bounded, cluster_codes
+from contextual_bert.evaluation.clusters import cluster_codes
+from contextual_bert.evaluation.intervals import bounded
 
 
 def simulate(generator: np.random.Generator, num_customers: int) -> tuple[np.ndarray, np.ndarray]:
@@ -176,7 +178,15 @@ def test_cluster_labels_of_any_kind_are_numbered_in_sorted_order():
 
 
 @pytest.mark.parametrize(
-    "missing", [["a", None, "b"], [1.0, math.nan, 2.0], np.array(["a", math.nan, "b"], dtype=object)]
+    "missing",
+    [
+        ["a", None, "b"],
+        ["a", math.nan, "b"],
+        [1.0, math.nan, 2.0],
+        np.array(["a", math.nan, "b"], dtype=object),
+        np.array([1.0, math.nan, 2.0]),
+        pd.Series(["a", pd.NA, "b"], dtype="string"),
+    ],
 )
 def test_a_missing_customer_is_named(missing):
     with pytest.raises(DataError, match=r"row 1, column 'clusters': no customer.*example id"):

@@ -176,5 +176,6 @@ def test_ks_must_be_whole_numbers_named_once(ks):
 def test_metrics_describe_themselves():
     assert metric_of("cross_entropy_nats").heading == "CE (nats)"
     assert metric_of("mean_reciprocal_rank").is_higher_better
+    assert metric_of("mean_reciprocal_rank").highest == 1
     with pytest.raises(UnknownNameError, match="recall_at_<k>_percent"):
         metric_of("recall_at_05_percent")

@@ -242,3 +242,29 @@ def test_a_limit_of_a_row_is_the_number_that_it_is_spelt_like(kind: pa.DataType)
     empty = pa.array([[], []], pa.list_(pa.string()))
     found = TableCompleter(pipeline, BulkSettings())(pa.table({"items": empty, "max_price": limits})).to_pylist()
     assert [{*row["candidates"]} for row in found] == [{"a", "b"}, {"a", "b", "c"}]
+
+
+def test_rows_may_test_different_attributes(pipeline: CompletionPipeline, table: pa.Table, names: list[str]) -> None:
+    """Arrow gives every row the keys of all."""
+    shop = pa.table({"id": names, "colour": ["red", "blue"] * (len(names) // 2), "brand": ["acme"] * len(names)})
+    catalogue = Catalogue(shop, pipeline.processor.items)
+    asking = CompletionPipeline(pipeline.model, pipeline.processor, catalogue=catalogue)
+    where = [{"colour": "red"}, {"brand": {"in": ["acme"]}}, None]
+    rows = table.slice(0, 3).append_column("where", pa.array(where))
+    found = TableCompleter(asking, BulkSettings(top_k=len(names)))(rows).to_pylist()
+    red, whatever, anything = (next(row for row in found if row["row"] == number)["candidates"] for number in range(3))
+    assert {names.index(item) % 2 for item in red} == {0}
+    assert {names.index(item) % 2 for item in whatever} == {names.index(item) % 2 for item in anything} == {0, 1}
+
+
+@pytest.mark.parametrize("name", ["items", "context", "colour"])
+def test_what_is_no_constraint_is_refused(name: str) -> None:
+    with pytest.raises(UnknownNameError, match=f"constraints: unknown key '{name}'"):
+        BulkSettings(constraints={name: []})
+
+
+def test_a_column_is_kept_once(pipeline: CompletionPipeline, table: pa.Table) -> None:
+    found = TableCompleter(pipeline, BulkSettings(keep=["who", "who"]))(table)
+    assert found.column_names.count("who") == 1
+    with pytest.raises(UnknownNameError, match="Did you mean 'who'"):
+        TableCompleter(pipeline, BulkSettings(keep=["whom"]))(table)

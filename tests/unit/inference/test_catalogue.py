@@ -156,8 +156,15 @@ def test_an_attribute_that_does_not_exist() -> None:
         assert len(Catalogue(pa.table({"id": ["hat"]}), VOCABULARY).prices) == 0
 
 
-def test_prices_that_are_all_unknown() -> None:
-    assert np.isnan(Catalogue(pa.table({"id": ["hat"], "price": [None]}), VOCABULARY).prices).all()
+@pytest.mark.parametrize("kind", [pa.null(), pa.string(), pa.float64()])
+def test_prices_that_are_all_unknown(kind: pa.DataType) -> None:
+    table = pa.table({"id": ["hat"], "price": pa.array([None], kind)})
+    assert np.isnan(Catalogue(table, VOCABULARY).prices).all()
+
+
+def test_prices_may_be_categories() -> None:
+    table = pa.table({"id": ["hat", "bag"], "price": pa.array([3.5, 3.5]).dictionary_encode()})
+    assert np.nansum(Catalogue(table, VOCABULARY).prices) == 7
 
 
 def test_stock_is_replaced_and_never_written_into() -> None:

@@ -212,6 +212,11 @@ FAULTS: list[tuple[Any, type[Exception], str]] = [
         DataError,
         r"'where\[0\].blank': there is no blank 1",
     ),
+    (
+        {"where": {"price": {"attribute": "category", "equals": "hat"}}},
+        DataError,
+        "the condition on 'price' names the attribute 'category', too",
+    ),
     ({"where": "coat"}, DataError, r"column 'where': 'coat' is not allowed.*short {\"category\": \"coat\"}"),
     ({"at_most_one_per": "colour"}, UnknownNameError, "Query 1: .*no attribute 'colour'"),
     ({"at_most_one_per": "materials"}, SchemaError, "Query 1: .*'materials' holds lists"),

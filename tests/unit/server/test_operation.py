@@ -62,6 +62,8 @@ def test_with_a_key_nothing_but_health_is_open(tools: Any, pipeline: CompletionP
         {"max_completions": 0},
         {"max_conditions": 0},
         {"max_one_per": 0},
+        {"max_values": 0},
+        {"max_context_values": 0},
     ],
 )
 def test_settings_that_cannot_work(wrong: dict[str, Any]) -> None:

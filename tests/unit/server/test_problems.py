@@ -101,6 +101,28 @@ def test_a_query_has_few_conditions_and_attributes(tools: Any, pipeline: Complet
         assert (fault["field"], fault["problem"], fault["allowed"]) == (*query, problem, allowed)
 
 
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"where": {"category": {"in": ["hat"] * 4}}}, "[0].where"),
+        ({"where": [PRICE, {"attribute": "category", "not_in": ["hat"] * 4}]}, "[0].where"),
+        ({"where": {"category": ["hat"] * 4}}, "[0].where"),
+        ({"context": {"brands": ["acme"] * 3}}, "[0].context"),
+    ],
+)
+def test_a_query_has_short_lists_of_values(
+    tools: Any, pipeline: CompletionPipeline, query: dict[str, Any], field: str
+) -> None:
+    within = [{"where": {"category": {"in": ["hat"] * 3}}}, {"where": [PRICE] * 5}]
+    limits = ServerSettings(max_values=3, max_context_values=2)
+    requests = [{"json": each} for each in (within, [query])]
+    responses = asyncio.run(post(tools, pipeline, requests, settings=limits))
+    assert [each.status_code for each in responses] == [200, 422]
+    (fault,) = check_document(responses[1])["errors"]
+    assert fault["field"] == field
+    assert "a list in it has" in fault["problem"]
+
+
 def test_by_default_a_query_has_64_conditions_and_16_attributes(tools: Any, pipeline: CompletionPipeline) -> None:
     long: list[dict[str, Any]] = [{"where": [PRICE] * 65}, {"at_most_one_per": ["category"] * 17}]
     few: list[dict[str, Any]] = [{"where": [PRICE] * 64}, {"at_most_one_per": ["category"] * 16}]

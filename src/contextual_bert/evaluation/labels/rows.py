@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.evaluation.intervals import cluster_codes
+from contextual_bert.evaluation.clusters import cluster_codes
 from contextual_bert.evaluation.metrics import (
     ACCURACY,
     ENTITY_F1,

@@ -13,8 +13,8 @@ import pyarrow as pa
 from contextual_bert.context import encode_table
 from contextual_bert.context.vocabulary import to_doubles
 from contextual_bert.data.columns import checked_column, flatten_items
-from contextual_bert.errors import ConfigurationError
-from contextual_bert.inference.permission import constraint_keys
+from contextual_bert.errors import ConfigurationError, SchemaError, UnknownNameError, did_you_mean
+from contextual_bert.inference.permission import GUIDANCE, constraint_keys
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.queries import read_request
 
@@ -47,7 +47,9 @@ class BulkSettings:
         batch_size: sets a forward pass.
 
     Raises:
-        ConfigurationError: a number below 1, or no constraint of that name.
+        ConfigurationError: a number below 1.
+        UnknownNameError: no constraint of that name.
+        SchemaError: a column to keep that has the name of one that is written.
 
     Example:
         >>> BulkSettings(items="outfit", constraints={"deny": ["fur-1"]}).top_k
@@ -65,7 +67,15 @@ class BulkSettings:
         for name in ("top_k", "batch_size"):
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"{name}={getattr(self, name)}: give 1 or more.")
+        known = (*constraint_keys(), GUIDANCE)
+        for name in self.constraints:
+            if name not in known:
+                raise UnknownNameError(f"constraints: unknown key {name!r}. {did_you_mean(name, known)}")
         read_request({"items": [], **self.constraints}, row=0)
+        clashing = [name for name in self.keep if name in COLUMNS.names]
+        if clashing:
+            raise SchemaError(f"keep={clashing[0]!r} is a column of the output, too. Rename the table's.")
+        object.__setattr__(self, "keep", tuple(dict.fromkeys(self.keep)))
 
 
 class TableCompleter:
@@ -110,7 +120,9 @@ class TableCompleter:
         sets = item_lists(table, settings.items, settings.separator).to_pylist()
         features = context_columns(self.pipeline)
         given = [name for name in constraint_keys() if name in table.column_names and name not in features]
-        own = _as_spelt(table.select(given)).to_pylist() if given else [{}] * table.num_rows
+        own = _told(_as_spelt(table.select(given)).to_pylist()) if given else [{}] * table.num_rows
+        for name in settings.keep:
+            checked_column(table, name)
         rows = enumerate(zip(sets, own, strict=True))
         requests = [
             read_request({"items": items, **combined(settings.constraints, constraints)}, row=numbers[index])
@@ -157,6 +169,13 @@ def _as_spelt(table: pa.Table) -> pa.Table:
         if pa.types.is_decimal(kind) or pa.types.is_floating(kind):
             table = table.set_column(place, name, to_doubles(table.column(name).combine_chunks()))
     return table
+
+
+def _told(value: Any) -> Any:
+    """The same value without the keys that say nothing: arrow gives each row those of all others."""
+    if isinstance(value, dict):
+        return {key: _told(each) for key, each in value.items() if each is not None}
+    return [_told(each) for each in value] if isinstance(value, list) else value
 
 
 def combined(everywhere: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

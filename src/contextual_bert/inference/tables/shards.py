@@ -27,7 +27,6 @@ from contextual_bert.evaluation.whole_files import replacing_directory
 from contextual_bert.inference.permission import constraint_keys
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.tables.bulk import (
-    COLUMNS,
     ROW,
     BulkSettings,
     TableCompleter,
@@ -110,9 +109,6 @@ class ShardPlan:
         self.file = str(source) if isinstance(source, str | Path) else None
         for name in settings.keep:
             checked_column(table, name, file=self.file)
-        clashing = [name for name in settings.keep if name in COLUMNS.names]
-        if clashing:
-            raise SchemaError(f"keep={clashing[0]!r} is a column of the output, too. Rename the table's.")
         if ROW in (settings.items, *context_columns(pipeline)):
             raise SchemaError(
                 f"the column {ROW!r} is read here, and {ROW!r} numbers the rows of the output. Rename it."
