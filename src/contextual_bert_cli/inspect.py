@@ -70,10 +70,11 @@ def command(
             found = inspect_table(recipe, overrides=kinds)
         else:
             found = inspect_texts(recipe, overrides=kinds, has_tokens=checkpoint is not None)
-    train = ["train", str(data), *_same_options(choices)]
-    name = "none"
     if found.schema is not None:
         found.schema.save(output)
+        choices["exclude"] = None  # the schema is without these columns
+    train = ["train", str(data), *_same_options(choices)]
+    name = "none"
     show(found.to_rich())
     if found.schema is not None:
         remark("", f"wrote {output}: edit it as you like, every feature is one entry")

@@ -129,7 +129,8 @@ def use_of(recipe: "Recipe", directory: Path, *, item: str) -> list[str]:
         return ["complete", str(directory), "--set", f"{item},[MASK]", "--context", "{}", "--top", "5"]
     if recipe.texts.label is None:
         return ["sample", str(directory), "--context", "{}"]
-    return ["predict", str(directory), "--text", "...", "--context", "{}"]
+    pair = ["--pair", "..."] if recipe.texts.pair is not None else []
+    return ["predict", str(directory), "--text", "...", *pair, "--context", "{}"]
 
 
 def text_task_of_run(directory: Path) -> "TextTask | None":

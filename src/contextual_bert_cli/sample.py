@@ -78,7 +78,7 @@ def command(
             texts = sample_texts(
                 model,
                 processor,
-                context=record,
+                context=record if model.config.layout else None,
                 prompt=prompt if prompt is not None else num_tokens or 12,
                 num_samples=num_samples,
                 sampling=sampling,

@@ -219,7 +219,9 @@ def test_a_model_of_pairs_needs_the_second_text(command: Any, own_texts: Path) -
     write_table(table.append_column("other", table.column("review")), own_texts / "pairs.csv")
     columns = ("--text", "review", "--pair", "other", "--label", "verdict", "--checkpoint", own_texts / "bert")
     run = own_texts / "pairs"
-    ok(command("train", own_texts / "pairs.csv", *columns, "--epochs", 1, "--device", "cpu", "--output", run))
+    told = ok(command("train", own_texts / "pairs.csv", *columns, "--epochs", 1, "--device", "cpu", "--output", run))
+    next_one = told.stderr.splitlines()[-1].replace("...", "word1").split()
+    assert "word1" in ok(command(*[each.replace("'{}'", "{}") for each in next_one[1:]])).stdout
     refused = command("predict", run, "--text", "word1")
     assert refused.exit_code == 2
     assert "The run was trained on pairs of texts. Give the second one with --pair." in refused.stderr
@@ -248,6 +250,19 @@ def test_inspect_says_what_to_train(command: Any, own_texts: Path) -> None:
     trained_as_told = [each.replace("runs/", f"{own_texts}/told-") for each in last[1:]]
     ok(command(*trained_as_told, "--epochs", 1, "--device", "cpu"))
     assert ContextSchema.load(own_texts / "told-global_state_update" / "schema.json") == ContextSchema.load(schema)
+
+
+def test_what_inspect_left_out_is_left_out_of_the_command(command: Any, own_texts: Path) -> None:
+    table = read_table(own_texts / "reviews.csv")
+    shops = pa.array([f"shop {row % 3}" for row in range(table.num_rows)])
+    write_table(table.append_column("shop", shops), own_texts / "shops.csv")
+    columns = ("--text", "review", "--label", "verdict", "--checkpoint", own_texts / "bert", "--max-length", 4)
+    schema = own_texts / "schema.json"
+    result = ok(command("inspect", own_texts / "shops.csv", *columns, "--exclude", "shop", "--output", schema))
+    told = result.stderr.splitlines()[-1].split()[1:]
+    trained_as_told = [each.replace("runs/", f"{own_texts}/told-") for each in told]
+    ok(command(*trained_as_told, "--epochs", 1, "--device", "cpu"))
+    assert ContextSchema.load(own_texts / "told-global_state_update" / "schema.json").names == ("sex",)
 
 
 def test_from_a_table_to_sampled_texts(command: Any, own_texts: Path) -> None:

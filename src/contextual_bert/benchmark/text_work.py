@@ -110,6 +110,12 @@ class TextWork:
                 f"max_length={task.max_length}: {task.checkpoint} reads at most {num_positions} tokens of a text. "
                 "Give no more than that; longer texts are cut and counted."
             )
+        longest = max(int(dataset.sizes.max()) for dataset in self.ready.datasets.values())
+        if longest > num_positions:
+            raise ConfigurationError(
+                f"max_position_embeddings={num_positions}, and a text has {longest} tokens. Give max_length "
+                "(--max-length), by which longer texts are cut and counted, or more positions."
+            )
         if reads_words:
             check_room(self._words, self.ready, num_positions=num_positions)
             model.bert = ContextAsText.reading_as(model.bert)

@@ -30,7 +30,7 @@ def read_reviews(path: Path) -> pa.Table:
     """
     file = str(path)
     try:
-        lines = path.read_bytes().decode("utf-8").split("\n")
+        lines = path.read_bytes().decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         row = error.object[: error.start].count(b"\n")
         raise DataError("the line is no UTF-8", file=file, row=row, fix="Save the file as UTF-8.") from error

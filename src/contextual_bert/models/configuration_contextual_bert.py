@@ -18,6 +18,7 @@ from contextual_bert.errors import ConfigurationError, did_you_mean
 PAPER_CONTEXT_SIZE = 736
 ATTRIBUTE_STARTS = ("ones", "paper", "released")
 POOLINGS = ("cls", "mean")
+PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
 SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "max_position_embeddings")
 DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")
 
@@ -111,6 +112,9 @@ class ContextualBertConfig(BertConfig):
             value = getattr(self, name)
             if value not in known:
                 raise ConfigurationError(f"{name}={value!r}. {did_you_mean(value, known)}")
+        if self.problem_type is not None and self.problem_type not in PROBLEM_TYPES:
+            known = did_you_mean(str(self.problem_type), PROBLEM_TYPES)
+            raise ConfigurationError(f"problem_type={self.problem_type!r}. {known}")
         if not 0 <= self.num_extra_layers <= self.num_hidden_layers:
             raise ConfigurationError(
                 f"num_extra_layers={self.num_extra_layers} of num_hidden_layers={self.num_hidden_layers}: they are the "

@@ -88,7 +88,8 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
 
     Shapes:
         input_ids (batch, length); labels (batch, length) with -100 where nothing is asked; logits (masked, vocabulary)
-        with the masked positions row after row, or (batch, length, vocabulary) with ``logits_at='all'``.
+        with the masked positions row after row, or (batch, length, vocabulary) with ``logits_at='all'``, and of a model
+        that started from a BERT (``has_bert_start``) wherever neither labels nor ``logits_at`` are given.
 
     Args:
         config: ContextualBertConfig; ``tie_word_embeddings`` decides whether W is the matrix of the item embeddings.
@@ -148,8 +149,11 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
     ) -> ContextualMaskedLMOutput:
         num_items_in_batch = kwargs.pop("num_items_in_batch", None)
         if logits_at not in ("masked", "all", None):
-            raise ConfigurationError(f"logits_at={logits_at!r}: give 'masked' (the default) or 'all'.")
-        rows = self.masked_rows(input_ids, labels) if logits_at != "all" else None
+            raise ConfigurationError(f"logits_at={logits_at!r}: give 'masked' or 'all'.")
+        # Without labels a model of texts answers as BERT does, everywhere: pipelines of transformers count on it.
+        is_bert = labels is None and self.config.has_bert_start
+        is_everywhere = logits_at == "all" or (logits_at is None and is_bert)
+        rows = self.masked_rows(input_ids, labels) if not is_everywhere else None
         outputs = self.bert(
             input_ids,
             attention_mask,

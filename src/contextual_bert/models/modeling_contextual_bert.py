@@ -193,6 +193,7 @@ class ContextualBertPreTrainedModel(BertPreTrainedModel):
 
     config: ContextualBertConfig  # pyright: ignore[reportIncompatibleVariableOverride]
     head_keys: ClassVar[tuple[str, ...]] = ()  # how the names of a head's own weights start
+    head_fields: ClassVar[tuple[str, ...]] = ()  # fields of the config that this head alone reads
     config_class = ContextualBertConfig
     # HF reads a plain list and a plain dict.
     _no_split_modules = ["ContextualBertEmbeddings", "ContextualBertLayer"]  # noqa: RUF012
@@ -263,11 +264,13 @@ class ContextualBertPreTrainedModel(BertPreTrainedModel):
             schema: the features of the context; leave it out for ``none``.
             conditioning: name of the method.
             **settings: fields of ContextualBertConfig, ``num_labels`` for one; anything else goes to
-                ``from_pretrained``, ``revision`` for one.
+                ``from_pretrained``, ``revision`` for one. The weights are float32 unless ``dtype`` says otherwise,
+                whatever the checkpoint is stored in.
 
         Raises:
             CheckpointError: no checkpoint there, one of another architecture, no tokenizer, weights that are missing.
-            ConfigurationError: a method that takes a context, without a schema.
+            ConfigurationError: a method that takes a context, without a schema; a field that this head does not read,
+                or with a value that cannot work.
 
         Reference:
             docs/guides/text.md; the paper's section 5, which expects its methods to carry over to text.

@@ -41,6 +41,7 @@ BERT_FIELDS = (
     "tie_word_embeddings",
 )
 LABEL_FIELDS = ("id2label", "label2id", "problem_type")
+HEAD_FIELDS = ("is_ordinal", "classifier_pooling")
 
 
 def load_bert(
@@ -56,12 +57,23 @@ def load_bert(
         **settings: fields of the config; anything else goes to ``from_pretrained``.
 
     Raises:
-        CheckpointError: see ``ContextualBertPreTrainedModel.from_bert``.
+        CheckpointError, ConfigurationError: see ``ContextualBertPreTrainedModel.from_bert``.
     """
     own = {name: value for name, value in settings.items() if name in _fields()}
     loading = {name: value for name, value in settings.items() if name not in own}
     hub = {name: value for name, value in loading.items() if name in HUB_SETTINGS}
     config = bert_config(checkpoint, schema=schema, conditioning=conditioning, hub=hub, **own)
+    num_own = config.num_hidden_layers - config.num_extra_layers
+    num_theirs = found_config(checkpoint, hub).num_hidden_layers
+    if num_own > num_theirs:
+        raise ConfigurationError(
+            f"num_hidden_layers={num_own}: {checkpoint} has {num_theirs}. Give no more; new blocks on top of them are "
+            "num_extra_layers."
+        )
+    unread = [name for name in own if name in HEAD_FIELDS and name not in model_class.head_fields]
+    if unread:
+        raise ConfigurationError(f"{model_class.__name__} does not read {', '.join(unread)}. Leave it out.")
+    loading.setdefault("dtype", torch.float32)  # a checkpoint may be stored in half of that
     may_differ = loading.pop("ignore_mismatched_sizes", False)
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # transformers would list every new weight; what is amiss is raised below
@@ -88,7 +100,7 @@ def load_bert(
             f"{checkpoint}: {len(missing)} weights of BERT are missing, {missing[0]!r} is the first. "
             "Give the folder of a whole BERT checkpoint."
         )
-    if found_config(checkpoint, hub).num_hidden_layers > config.num_hidden_layers - config.num_extra_layers:
+    if num_theirs > num_own:
         _draw_extra_blocks(model)
     if OUTPUT_MATRIX in info["missing_keys"] and not config.tie_word_embeddings:
         # The checkpoint's output matrix is that of its embeddings: the model's own starts where it is.
@@ -162,7 +174,8 @@ def bert_config(
         ConfigurationError: a field with a value that no config takes.
     """
     found = found_config(checkpoint, hub)
-    has_labels = not fields.keys() & {"num_labels", *LABEL_FIELDS}
+    check_labels(fields)
+    has_labels = not fields.keys() & {"num_labels", "id2label", "label2id"}
     taken = {name: getattr(found, name) for name in (*BERT_FIELDS, *(LABEL_FIELDS if has_labels else ()))}
     num_extra_layers = extra_layers_of(fields, default=get_method(conditioning).num_extra_layers)
     num_layers = fields.get("num_hidden_layers", found.num_hidden_layers)
@@ -182,6 +195,23 @@ def bert_config(
             "num_extra_layers": num_extra_layers,
         },
     )
+
+
+def check_labels(fields: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError for a number or names of labels that no config takes, or that contradict each other.
+
+    Example:
+        >>> check_labels({"num_labels": 2, "id2label": {0: "bad", 1: "good"}})
+    """
+    number, names = fields.get("num_labels"), fields.get("id2label")
+    if number is not None and (type(number) is not int or number < 1):
+        raise ConfigurationError(f"num_labels={number!r}: give a whole number of labels, 1 or more.")
+    for field in ("id2label", "label2id"):
+        given = fields.get(field)
+        if given is not None and not isinstance(given, Mapping):
+            raise ConfigurationError(f"{field} is a {type(given).__name__}. Give a mapping: dict(enumerate(names)).")
+    if number is not None and names is not None and number != len(names):
+        raise ConfigurationError(f"num_labels={number}, and id2label names {len(names)}. Give one of them.")
 
 
 def extra_layers_of(fields: Mapping[str, Any], *, default: int) -> int:

@@ -85,6 +85,7 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
     """
 
     head_keys = ("classifier.", "bert.pooler.")
+    head_fields = ("is_ordinal", "classifier_pooling")
 
     def __init__(self, config: ContextualBertConfig) -> None:
         super().__init__(config)
@@ -141,6 +142,7 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
         elif kind == "multi_label_classification":
             total = functional.binary_cross_entropy_with_logits(logits, labels.float(), reduction="sum")
         else:  # the log-probabilities of grades are logits, too: their softmax is itself
+            labels = labels.view(-1)  # as BERT takes them, also in a column
             total, is_given = functional.cross_entropy(logits, labels, reduction="sum"), labels != IGNORED_LABEL
         return total / (is_given.sum() if num_items_in_batch is None else num_items_in_batch)
 

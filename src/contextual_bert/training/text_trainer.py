@@ -15,6 +15,7 @@ from transformers import EarlyStoppingCallback, EvalPrediction, TrainerCallback
 from transformers.trainer_utils import PredictionOutput
 
 from contextual_bert.data import TextDataset
+from contextual_bert.errors import ConfigurationError
 from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor, label_logits, rank_labels
 from contextual_bert.training.arguments import ContextualTrainingArguments
 from contextual_bert.training.context_dropout import with_context_dropout
@@ -34,6 +35,9 @@ class TextTrainer(NewWeightsTrainer):
         eval_dataset: texts to choose the best checkpoint by.
         processor: saved with every checkpoint.
         patience: stop after so many evaluations without a better cross-entropy; None never stops early.
+
+    Raises:
+        ConfigurationError: settings that cannot work; labels that are numbers, or several a text.
 
     Relation to its siblings:
         ``ContextualBertTrainer`` is for what is masked, in sets and in texts. Numbers instead of classes
@@ -56,6 +60,12 @@ class TextTrainer(NewWeightsTrainer):
         callbacks: list[TrainerCallback] | None = None,
     ) -> None:
         check_arguments(args, has_classes=hasattr(model, "config"), patience=patience, ks=KS)
+        for dataset in (train_dataset, eval_dataset):
+            if dataset is not None and dataset.labels is not None and dataset.labels.is_floating_point():
+                raise ConfigurationError(
+                    "The labels are numbers, or several a text, and this trainer ranks one label among all. Take "
+                    "transformers' Trainer, with remove_unused_columns=False and data_collator=dataset.collate_fn."
+                )
         training = with_context_dropout(train_dataset, model, args)
         if training is not None:
             rehearse(model, args, training)

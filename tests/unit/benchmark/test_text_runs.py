@@ -283,6 +283,15 @@ def test_a_context_as_text_that_does_not_fit_is_refused(prepared: dict[str, Text
         TextWork(ready).build_model(ready.recipe)
 
 
+def test_texts_longer_than_the_positions_of_a_new_model_are_refused(prepared: dict[str, TextPreparation]) -> None:
+    recipe = prepared["classification"].recipe
+    assert recipe.texts is not None
+    scratch = replace(recipe, texts=replace(recipe.texts, is_from_scratch=True), model={"max_position_embeddings": 6})
+    ready = prepare_texts(replace(scratch, schema=None))
+    with pytest.raises(ConfigurationError, match=r"max_position_embeddings=6, and a text has 10 tokens.*max_length"):
+        TextWork(ready).build_model(ready.recipe)
+
+
 @pytest.mark.parametrize("name", ["bilstm", "bilstm_context"])
 def test_the_tagger_trains(prepared: dict[str, TextPreparation], tmp_path: Path, name: str) -> None:
     ready = prepared["tags"]

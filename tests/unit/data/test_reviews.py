@@ -36,6 +36,12 @@ def test_the_last_line_may_lack_its_end_and_windows_its_own(path: Path) -> None:
     assert read_reviews(path).equals(expected)
 
 
+def test_a_mark_of_byte_order_is_no_name(path: Path) -> None:
+    expected = read_reviews(path)
+    path.write_text("\n".join(LINES), "utf-8-sig")
+    assert read_reviews(path).equals(expected)
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

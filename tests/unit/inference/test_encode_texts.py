@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import torch
+from datasets import Dataset
 from torch.utils.data import DataLoader
 
 from contextual_bert.context import Categorical, ContextSchema
@@ -197,3 +198,39 @@ def test_parts_that_do_not_fit(processor: ContextualBertProcessor) -> None:
     dataset = TextDataset(ids, torch.tensor([0, 3]), context={})
     with pytest.raises(IndexError, match="text 1 of 1"):
         dataset[1]
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float32(), pa.bool_()])
+def test_a_text_may_have_several_labels(kind: pa.DataType, processor: ContextualBertProcessor) -> None:
+    rows = [[1, 0, 1], [0, 0, 0]]
+    table = pa.table({"text": TEXTS[:2], "sex": ["f", "m"], "topics": pa.array(rows, pa.list_(pa.int64()))})
+    table = table.set_column(2, "topics", table.column("topics").cast(pa.list_(kind)))
+    encoded = encode_texts(table, processor, text="text", label="topics", labels=("art", "war", "sea"))
+    assert encoded.dataset.labels is not None
+    assert (encoded.dataset.labels.tolist(), encoded.labels) == (rows, ("art", "war", "sea"))
+    assert encode_texts(table, processor, text="text", label="topics").labels == ()
+
+
+@pytest.mark.parametrize("cell", [[1, 0], [1, 2, 0], [1, None, 0]])
+def test_a_row_that_says_not_which_labels_it_has_is_named(cell: list[Any], processor: ContextualBertProcessor) -> None:
+    table = pa.table({"text": TEXTS[:2], "sex": ["f", "m"], "topics": [[1, 0, 1], cell]})
+    with pytest.raises(DataError, match=r"row 1, column 'topics'.*says not which labels.*Give 3 numbers"):
+        encode_texts(table, processor, text="text", label="topics")
+
+
+def test_a_label_is_one_however_it_is_spelt(processor: ContextualBertProcessor) -> None:
+    for column, labels in (([5, 1], [1, 5]), ([5.0, 1.0], ("1", "5")), (["5", "1"], (1.0, 5.0))):
+        table = pa.table({"text": TEXTS[:2], "sex": ["f", "m"], "stars": column})
+        encoded = encode_texts(table, processor, text="text", label="stars", labels=labels)  # pyright: ignore
+        assert encoded.dataset.labels is not None
+        assert (encoded.dataset.labels.tolist(), encoded.labels) == ([1, 0], ("1", "5"))
+
+
+def test_other_tables_are_read(processor: ContextualBertProcessor) -> None:
+    expected = encode_texts(TABLE, processor, text="text", label="stars").dataset
+    categories = TABLE.set_column(0, "text", TABLE.column("text").dictionary_encode())
+    for table in (categories, Dataset.from_dict(TABLE.to_pydict())):
+        found = encode_texts(table, processor, text="text", label="stars").dataset
+        assert torch.equal(found.token_ids, expected.token_ids)
+    with pytest.raises(DataError, match=r"a DataFrame is not a table.*from_pandas"):
+        encode_texts(TABLE.to_pandas(), processor, text="text")

@@ -172,7 +172,9 @@ def test_settings_that_cannot_work(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_sweeps": 0}, "num_sweeps=0: give 1 or more"),
+        ({"num_sweeps": 0}, "num_sweeps=0: give a whole number, 1 or more"),
+        ({"num_sweeps": 1.5}, "num_sweeps=1.5: give a whole number"),
+        ({"temperature": float("inf")}, "temperature=inf: give a number above 0"),
         ({"temperature": 0.0}, "temperature=0.0: give a number above 0"),
         ({"temperature": float("nan")}, "temperature=nan: give a number above 0"),
         ({"guidance": -0.5}, "guidance=-0.5: give a number between 0 and 100"),
@@ -182,6 +184,21 @@ def test_settings_that_cannot_work(
 def test_ways_to_draw_that_cannot_work(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         TextSampling(**settings)
+
+
+def test_a_low_temperature_draws_the_likeliest(
+    model: ContextualBertForMaskedLM, processor: ContextualBertProcessor
+) -> None:
+    sampling = TextSampling(temperature=1e-40, num_sweeps=3)
+    assert len(set(sample_texts(model, processor, prompt="word1 [MASK] word2", num_samples=8, sampling=sampling))) == 1
+
+
+def test_a_model_in_training_stays_there(model: ContextualBertForMaskedLM, processor: ContextualBertProcessor) -> None:
+    training = copy.deepcopy(model).train()
+    sample_texts(training, processor, prompt=2)
+    assert training.training
+    sample_texts(model.eval(), processor, prompt=2)
+    assert not model.training
 
 
 def test_a_word_that_the_tokenizer_does_not_know_stays_a_word(

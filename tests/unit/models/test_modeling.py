@@ -72,7 +72,7 @@ def test_all_logits_on_request(batch: dict[str, Any]) -> None:
 
 
 def test_another_word_for_logits_at_is_refused(batch: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match=r"logits_at='every': give 'masked' \(the default\) or 'all'"):
+    with pytest.raises(ConfigurationError, match=r"logits_at='every': give 'masked' or 'all'"):
         miniature_model("none")(**batch, logits_at="every")
 
 

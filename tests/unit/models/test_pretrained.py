@@ -9,7 +9,14 @@ from typing import Any, cast
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoTokenizer, BertForMaskedLM, BertForSequenceClassification, BertModel, GPT2Config
+from transformers import (
+    AutoTokenizer,
+    BertForMaskedLM,
+    BertForSequenceClassification,
+    BertModel,
+    GPT2Config,
+    pipeline,
+)
 
 from contextual_bert.conditioning import METHODS, get_method
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector, encode_records
@@ -231,11 +238,45 @@ def test_weights_that_are_missing_or_do_not_fit(checkpoint: Path) -> None:
         ({"num_lables": 3}, r"from_bert does not take \['num_lables'\]. Did you mean 'num_labels'"),
         ({"attn_implementation": "eager", "colour": 3}, r"from_bert does not take \['colour'\]. Known: "),
         ({"schema": None}, "needs a context, and context_features is empty"),
+        ({"num_hidden_layers": 9}, "num_hidden_layers=9: .* has 3. Give no more; new blocks .* num_extra_layers"),
+        ({"is_ordinal": True, "num_labels": 3}, "ContextualBertModel does not read is_ordinal"),
+        ({"problem_type": "multi_label"}, "problem_type='multi_label'. Known: multi_label_classification"),
+        ({"num_labels": 0}, "num_labels=0: give a whole number of labels, 1 or more"),
+        ({"num_labels": "3"}, "num_labels='3': give a whole number"),
+        ({"id2label": ["a", "b"]}, r"id2label is a list. Give a mapping: dict\(enumerate\(names\)\)"),
+        ({"num_labels": 2, "id2label": {0: "a", 1: "b", 2: "c"}}, "num_labels=2, and id2label names 3"),
     ],
 )
 def test_settings_that_cannot_work(settings: dict[str, Any], message: str, checkpoint: Path) -> None:
     with pytest.raises(ConfigurationError, match=message):
         ContextualBertModel.from_bert(checkpoint, **{"schema": SCHEMA, **settings})
+
+
+@pytest.mark.parametrize("stored", [torch.float16, torch.bfloat16])
+def test_weights_are_trained_in_full_precision_whatever_they_are_stored_in(
+    stored: torch.dtype, checkpoint: Path, bert: BertForSequenceClassification
+) -> None:
+    miniature_checkpoint(cast(Any, bert.to(stored)), checkpoint)
+    model = ContextualBertForMaskedLM.from_bert(checkpoint, schema=SCHEMA, tie_word_embeddings=False)
+    assert {weight.dtype for weight in model.parameters()} == {torch.float32}
+
+
+def test_a_problem_type_leaves_the_labels_of_the_checkpoint(checkpoint: Path) -> None:
+    several = "multi_label_classification"
+    model = ContextualBertForSequenceClassification.from_bert(checkpoint, schema=SCHEMA, problem_type=several)
+    plain = ContextualBertForSequenceClassification.from_bert(checkpoint, schema=SCHEMA)
+    assert (model.config.problem_type, model.config.id2label) == (several, plain.config.id2label)
+    assert torch.equal(model.classifier.weight, plain.classifier.weight)
+
+
+def test_words_are_filled_by_the_pipeline_of_transformers(checkpoint: Path) -> None:
+    model = ContextualBertForMaskedLM.from_bert(checkpoint, schema=SCHEMA).eval()
+    processor = ContextualBertProcessor.from_bert(checkpoint, SCHEMA)
+    found: Any = pipeline("fill-mask", model=cast(Any, model), tokenizer=processor.tokenizer)("word1 [MASK] word2")
+    with torch.no_grad():
+        logits = model(**processor(text="word1 [MASK] word2")).logits
+    assert logits.shape == (1, 5, model.config.vocab_size)
+    assert found[0]["token"] == int(logits[0, 2].argmax())
 
 
 def test_loading_settings_reach_from_pretrained(checkpoint: Path) -> None:

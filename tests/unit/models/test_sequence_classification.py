@@ -88,6 +88,12 @@ def test_the_mean_is_that_of_the_text_alone(method_name: str, batch: dict[str, A
     torch.testing.assert_close(model(**alone, context=context).logits, found[:1])
 
 
+@pytest.mark.parametrize("is_ordinal", [False, True])
+def test_labels_may_come_in_a_column(is_ordinal: bool, batch: dict[str, Any]) -> None:
+    model, labels = model_of(num_labels=4, is_ordinal=is_ordinal), torch.tensor([0, 1, 2, 3])
+    assert torch.equal(model(**batch, labels=labels[:, None]).loss, model(**batch, labels=labels).loss)
+
+
 def test_an_unknown_pooling_is_named() -> None:
     with pytest.raises(ConfigurationError, match=r"classifier_pooling='avg'.*mean"):
         model_of(num_labels=3, classifier_pooling="avg")

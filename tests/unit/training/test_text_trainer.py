@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from contextual_bert.data import TextDataset
+from contextual_bert.errors import ConfigurationError
 from contextual_bert.models import ContextualBertConfig, ContextualBertForSequenceClassification
 from contextual_bert.testing import miniature_config
 from contextual_bert.training import TextTrainer, add_lora, training_arguments
@@ -62,6 +63,14 @@ def test_predictions_are_in_the_order_of_the_texts(tmp_path: Path) -> None:
         for row in range(5):
             alone = model.eval()(ids[offsets[row] : offsets[row + 1]][None]).logits.log_softmax(-1)[0, row]
             assert found.predictions[0][row] == pytest.approx(float(alone), abs=1e-5)
+
+
+@pytest.mark.parametrize("labels", [torch.tensor([0.5]), torch.tensor([[0.0, 1.0]])])
+def test_what_it_cannot_evaluate_is_refused(labels: torch.Tensor, tmp_path: Path) -> None:
+    texts = TextDataset(torch.tensor([3, 4]), torch.tensor([0, 2]), context={}, labels=labels)
+    model = ContextualBertForSequenceClassification(miniature_config("none"))
+    with pytest.raises(ConfigurationError, match=r"numbers, or several a text.*Take transformers' Trainer"):
+        TextTrainer(model, training_arguments(tmp_path, device="cpu", report_to=[]), eval_dataset=texts)
 
 
 def test_an_adapter_hides_no_new_weight_from_its_rate(tmp_path: Path) -> None:

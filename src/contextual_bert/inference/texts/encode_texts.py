@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list, with_truth_in_words
-from contextual_bert.context import encode_table
-from contextual_bert.data import TextDataset
+from contextual_bert.context import canonical, canonical_array, encode_table
+from contextual_bert.data import TextDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.texts.text_layout import (
@@ -78,7 +78,7 @@ class EncodedTexts:
 
 
 def encode_texts(
-    table: pa.Table,
+    table: pa.Table | Any,
     processor: ContextualBertProcessor,
     *,
     text: str,
@@ -91,11 +91,12 @@ def encode_texts(
     """Encode a table with a column of text, or of lists of words that each have a tag.
 
     Args:
-        table: the rows.
+        table: the rows, a table of arrow or whatever else ``read_table`` takes.
         processor: for text; its schema says which columns are the context.
         text: name of the column of texts; a column of lists of words where ``label`` is one of lists of tags.
         pair: name of a column of second texts.
-        label: name of the column to learn: names or whole numbers of classes, fractional numbers, or lists of tags.
+        label: name of the column to learn: names or whole numbers of classes, fractional numbers, lists of tags, or,
+            where a text may have several labels, lists with a 0 or a 1 for each.
         labels: the classes or tags, in the order of their ids; None takes those that occur, sorted; ``()`` says that
             whole numbers are numbers, not classes.
         max_length: tokens kept of a text, [CLS] and [SEP] included; None: as many as the tokenizer allows.
@@ -116,6 +117,7 @@ def encode_texts(
     """
     kept = processor.truncation if truncation is None else truncation
     check_truncation(kept)
+    table = table if isinstance(table, pa.Table) else read_table(table)
     tokenizer: Any = processor.tokenizer
     if max_length is not None and max_length > tokenizer.model_max_length:
         raise ConfigurationError(
@@ -190,9 +192,7 @@ def _tags(
 
 def _targets(column: pa.ChunkedArray, name: str, labels: Sequence[str] | None) -> tuple[NDArray[Any], tuple[str, ...]]:
     if is_list(column.type):
-        raise DataError(
-            f"the column is of type {column.type}", column=name, fix="Tags need a text column of lists of words."
-        )
+        return _several(column, name, labels)
     if labels or (labels is None and not pa.types.is_floating(column.type)):
         return _classes(column, name, labels, np.arange(len(column)))
     if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
@@ -200,13 +200,37 @@ def _targets(column: pa.ChunkedArray, name: str, labels: Sequence[str] | None) -
     return column.cast(pa.float32()).to_numpy().copy(), ()  # Arrow's memory is read-only, a tensor's is not
 
 
+def _several(
+    column: pa.ChunkedArray, name: str, labels: Sequence[str] | None
+) -> tuple[NDArray[np.float32], tuple[str, ...]]:
+    """(texts, labels), 1 for each label that a text has; the labels' names, where they are given."""
+    kind = column.type.value_type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        raise DataError(
+            f"the column is of type {column.type}",
+            column=name,
+            fix="Tags need a text column of lists of words; of several labels give a 0 or a 1 for each.",
+        )
+    sizes = pc.list_value_length(column).to_numpy()
+    num_labels = len(labels) if labels else int(sizes[0]) if len(sizes) else 0
+    values = pc.list_flatten(column).cast(pa.float32()).to_numpy(zero_copy_only=False)
+    is_faulty = sizes != num_labels
+    np.logical_or.at(is_faulty, np.repeat(np.arange(len(sizes)), sizes), (values != 0) & (values != 1))
+    if is_faulty.any():
+        row = int(is_faulty.argmax())
+        fix = f"Give {num_labels} numbers, 1 for each label that the text has and 0 for the others."
+        raise DataError(f"{column[row].as_py()!r:.80} says not which labels a text has", row=row, column=name, fix=fix)
+    return values.reshape(len(sizes), num_labels).copy(), tuple(labels or ())
+
+
 def _classes(
     column: pa.ChunkedArray, name: str, labels: Sequence[str] | None, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     column = with_truth_in_words(column)
     if labels is None:
-        labels = [str(value) for value in sorted(pc.unique(column.drop_null()).to_pylist())]
-    ids = pc.index_in(column.cast(pa.string()), value_set=pa.array(list(labels), type=pa.string()))
+        labels = sorted(pc.unique(column.drop_null()).to_pylist())
+    labels = [canonical(value) for value in labels]  # 1, 1.0 and "1" are one label
+    ids = pc.index_in(canonical_array(column, column=name), value_set=pa.array(labels, type=pa.string()))
     unknown = pc.index(pc.is_null(ids), True).as_py()
     if unknown >= 0:
         raise DataError(

@@ -108,6 +108,8 @@ def tokenized_texts(column: pa.ChunkedArray, tokenizer: Any, name: str) -> Token
     Raises:
         DataError: it is of another type.
     """
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     if not is_text(column.type):
         raise DataError(f"the column is of type {column.type}", column=name, fix="Give a column of text.")
     wanted = {"add_special_tokens": False, "return_attention_mask": False, "return_token_type_ids": False}

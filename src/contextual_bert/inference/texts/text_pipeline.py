@@ -14,6 +14,7 @@ import torch
 
 from contextual_bert.arrow_types import is_list, is_text
 from contextual_bert.context import unknown_values
+from contextual_bert.data import read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.guidance import GUIDANCE, guidance_notes, read_guidance
@@ -150,7 +151,7 @@ class TextPipeline:
 
     def label_table(
         self,
-        table: pa.Table,
+        table: pa.Table | Any,
         *,
         text: str = "text",
         pair: str | None = None,
@@ -160,7 +161,7 @@ class TextPipeline:
         """Label every row of a table, with the context in the columns that the schema names.
 
         Args:
-            table: the rows.
+            table: the rows, a table of arrow or whatever else ``read_table`` takes.
             text: name of the column of texts; for tags of lists of words, or of texts that are split at spaces.
             pair: name of a column of second texts.
             batch_size: texts a forward pass.
@@ -174,6 +175,7 @@ class TextPipeline:
             DataError: a cell that is missing or no text; a column that is called as one of ``columns``.
         """
         _check_batch_size(batch_size)
+        table = table if isinstance(table, pa.Table) else read_table(table)
         taken = [name for name in self.columns.names if name in table.column_names]
         if taken:
             raise DataError(

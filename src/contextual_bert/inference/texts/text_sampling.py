@@ -4,6 +4,7 @@ Each step hides one token of each text and draws it anew from what the model say
 context. It knows no table and no training. Wang and Cho (2019), "BERT has a Mouth, and It Must Speak".
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,9 +46,9 @@ class TextSampling:
     guidance: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.num_sweeps < 1:
-            raise ConfigurationError(f"num_sweeps={self.num_sweeps}: give 1 or more.")
-        if not self.temperature > 0:
+        if type(self.num_sweeps) is not int or self.num_sweeps < 1:
+            raise ConfigurationError(f"num_sweeps={self.num_sweeps}: give a whole number, 1 or more.")
+        if not 0 < self.temperature < math.inf:
             raise ConfigurationError(f"temperature={self.temperature}: give a number above 0.")
         if not 0 <= self.guidance <= MAX_WEIGHT:
             raise ConfigurationError(f"guidance={self.guidance}: give a number between 0 and {MAX_WEIGHT:g}.")
@@ -122,6 +123,7 @@ def sample_texts(
         raise ConfigurationError(f"prompt={prompt!r} has no {tokenizer.mask_token}, so there is nothing to draw.")
     generator = torch.Generator().manual_seed(seed)
     never = [*model.config.reserved_token_ids, *(i for name, i in tokenizer.get_vocab().items() if UNUSED.match(name))]
+    was_training = model.training
     conditional = _conditional(model.eval(), batch.get("context"), num_samples, sampling, never=never)
     chains = torch.arange(num_samples)
     for _ in range(sampling.num_sweeps):
@@ -131,6 +133,7 @@ def sample_texts(
             ids[chains, places] = tokenizer.mask_token_id
             probabilities = conditional(ids, places)
             ids[chains, places] = torch.multinomial(probabilities, 1, generator=generator).squeeze(1)
+    model.train(was_training)
     return tokenizer.batch_decode(ids[:, 1:-1])  # without [CLS] and [SEP]; what the prompt says stays, also as [UNK]
 
 
@@ -152,8 +155,8 @@ def _conditional(
         asked = torch.full_like(ids, IGNORED_LABEL)
         asked[chains, places] = 0
         logits = guided_logits(model, {"input_ids": ids, "labels": asked, **inputs}, weights, rows=chains)
-        logits = logits / sampling.temperature
-        logits[:, forbidden] = -torch.inf
-        return logits.softmax(dim=-1).cpu()
+        logits = logits.index_fill(1, forbidden, -torch.inf)
+        # Of differences to the best: the logits themselves overflow at low temperatures.
+        return ((logits - logits.amax(dim=-1, keepdim=True)) / sampling.temperature).softmax(dim=-1).cpu()
 
     return probabilities
