@@ -257,7 +257,7 @@ def test_what_inspect_left_out_is_left_out_of_the_command(command: Any, own_text
     shops = pa.array([f"shop {row % 3}" for row in range(table.num_rows)])
     write_table(table.append_column("shop", shops), own_texts / "shops.csv")
     columns = ("--text", "review", "--label", "verdict", "--checkpoint", own_texts / "bert", "--max-length", 4)
-    schema = own_texts / "schema.json"
+    schema = own_texts / "shops.json"
     result = ok(command("inspect", own_texts / "shops.csv", *columns, "--exclude", "shop", "--output", schema))
     told = result.stderr.splitlines()[-1].split()[1:]
     trained_as_told = [each.replace("runs/", f"{own_texts}/told-") for each in told]
