@@ -209,7 +209,7 @@ def train_missing(recipes: Sequence[Recipe], output: Path, ready: Prepared, *, s
         say(line)
     for recipe in recipes:
         folder = run_directory(output, recipe)
-        if recipe not in missing:
+        if is_complete(folder):
             check_same_recipe(ready.resolve(recipe), folder, split_digest=ready.split.digest)
             say(f"{folder}: complete, not run again")
         else:

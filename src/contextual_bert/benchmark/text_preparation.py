@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import with_truth_in_words
+from contextual_bert.arrow_types import is_list, with_truth_in_words
 from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split, schema_of
 from contextual_bert.data import Audit, SetDataset, TextDataset, read_table
 from contextual_bert.data.columns import checked_column
@@ -188,6 +188,14 @@ def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPrep
     for name in (task.text, task.label, task.pair, recipe.customer):
         if name is not None:
             checked_column(table, name, file=recipe.data, complete=True)
+    kinds = {name: table.schema.field(name).type for name in (task.text, task.label) if name is not None}
+    if task.label is not None and is_list(kinds[task.label]) and not is_list(kinds[task.text]):
+        raise DataError(
+            f"the column is of type {kinds[task.label]}",
+            file=recipe.data,
+            column=task.label,
+            fix="Tags need a text column of lists of words; several labels a text are learned in Python.",
+        )
     split = make_split(recipe, table)
     training = split.rows("train")
     if not len(training):

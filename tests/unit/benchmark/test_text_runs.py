@@ -491,6 +491,13 @@ def test_a_faulty_table_is_named(
         prepare_texts(replace(base, texts=TextTask(checkpoint=str(checkpoint), **change), schema=None, exclude=()))
 
 
+def test_several_labels_a_text_are_no_tags(checkpoint: Path) -> None:
+    table = pa.table({"text": ["word1", "word2"] * 20, "topics": [[1, 0], [0, 1]] * 20})
+    recipe = Recipe(data="t.csv", texts=TextTask(checkpoint=str(checkpoint), label="topics"))
+    with pytest.raises(DataError, match=r"column 'topics'.*several labels a text are learned in Python"):
+        prepare_texts(recipe, source=table)
+
+
 def test_a_label_that_the_run_does_not_know_is_named_by_its_row(finished: dict[str, Path], table: Path) -> None:
     other = pq.read_table(table)
     verdicts = other.column("verdict").to_pylist()
