@@ -68,7 +68,7 @@ def command(
 ) -> None:
     """Answer queries over HTTP until Ctrl-C or SIGTERM; SIGHUP loads run, or export, and catalogue again."""
     try:
-        from contextual_bert.server import ServerSettings, create_app, serve
+        from contextual_bert.server import ServerSettings, create_app, serve, tried
     except ModuleNotFoundError as error:
         raise _missing(error) from None
 
@@ -96,7 +96,7 @@ def command(
         return load_pipeline(directory, device=device, catalogue=catalogue)
 
     with working(f"loading {directory}"):
-        pipeline = load()
+        pipeline = tried(load())
     remark(*(pipeline.catalogue.findings() if pipeline.catalogue is not None else ()))
     app = create_app(pipeline, load=load, settings=settings)
     del pipeline  # after a reload nobody needs it

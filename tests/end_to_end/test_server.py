@@ -18,6 +18,8 @@ import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from contextual_bert import CompletionPipeline
 
@@ -200,6 +202,16 @@ def test_sigterm_finishes_what_was_accepted(run_directory: Path) -> None:
         assert [each.result(60).status_code for each in asked] == [200] * 12
     assert server.end() == 0
     assert "stopped" in [line["event"] for line in server.log]
+
+
+def test_a_run_that_diverged_is_not_served(command: Any, finished: Path, tmp_path: Path) -> None:
+    shutil.copytree(finished, tmp_path / "run")
+    weights = load_file(tmp_path / "run" / "model.safetensors")
+    broken = {name: torch.full_like(weight, torch.nan) for name, weight in weights.items()}
+    save_file(broken, tmp_path / "run" / "model.safetensors", metadata={"format": "pt"})
+    result = command("serve", tmp_path / "run", "--port", 0)
+    assert result.exit_code == 2
+    assert "The run answers with probabilities that are no numbers: its training diverged." in result.stderr
 
 
 def test_faults_of_the_start_are_sentences(

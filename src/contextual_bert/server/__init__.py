@@ -3,6 +3,6 @@
 from contextual_bert.server.app import create_app
 from contextual_bert.server.running import serve
 from contextual_bert.server.settings import ServerSettings
-from contextual_bert.server.state import Pipeline
+from contextual_bert.server.state import Pipeline, tried
 
-__all__ = ["Pipeline", "ServerSettings", "create_app", "serve"]
+__all__ = ["Pipeline", "ServerSettings", "create_app", "serve", "tried"]

@@ -84,6 +84,18 @@ class Version:
             self.pipeline.permitted(request, row=row)
 
 
+def tried(pipeline: Pipeline) -> Pipeline:
+    """The pipeline itself, once it has answered: the first call is the slow one, and shows whether the run answers.
+
+    Raises:
+        ConfigurationError: it does not answer with numbers.
+    """
+    slot = pipeline([{"items": []}], top_k=1, batch_size=1)[0]["slots"][0]
+    if not math.isfinite(slot["excluded_probability"]):
+        raise ConfigurationError("The run answers with probabilities that are no numbers: its training diverged.")
+    return pipeline
+
+
 class ReloadingError(RuntimeError):
     """Another reload has not ended yet."""
 
@@ -129,13 +141,7 @@ class Serving:
         if not self._reload_lock.acquire(blocking=False):
             raise ReloadingError
         try:
-            pipeline = self._load()
-            # The first call is the slow one, and it shows whether the run answers at all.
-            slot = pipeline([{"items": []}], top_k=1, batch_size=1)[0]["slots"][0]
-            if not math.isfinite(slot["excluded_probability"]):
-                raise ConfigurationError(
-                    "The run answers with probabilities that are no numbers: its training diverged."
-                )
+            pipeline = tried(self._load())
             with self._stock_lock:
                 self._post(pipeline.catalogue, self._posted_stock)
                 self.current = Version(pipeline, self.current.number + 1)
