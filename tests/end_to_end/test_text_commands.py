@@ -260,9 +260,9 @@ def test_what_inspect_left_out_is_left_out_of_the_command(command: Any, own_text
     schema = own_texts / "shops.json"
     result = ok(command("inspect", own_texts / "shops.csv", *columns, "--exclude", "shop", "--output", schema))
     told = result.stderr.splitlines()[-1].split()[1:]
-    trained_as_told = [each.replace("runs/", f"{own_texts}/told-") for each in told]
+    trained_as_told = [each.replace("runs/", f"{own_texts}/left-out-") for each in told]
     ok(command(*trained_as_told, "--epochs", 1, "--device", "cpu"))
-    assert ContextSchema.load(own_texts / "told-global_state_update" / "schema.json").names == ("sex",)
+    assert ContextSchema.load(own_texts / "left-out-global_state_update" / "schema.json").names == ("sex",)
 
 
 def test_from_a_table_to_sampled_texts(command: Any, own_texts: Path) -> None:

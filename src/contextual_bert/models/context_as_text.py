@@ -32,7 +32,7 @@ class ContextAsText(ContextualBertModel):
         what is below FIRST_WORD is not read: padding, and features that were left out.
 
     Args:
-        config: of ``conditioning='none'``.
+        config: of ``conditioning='none'``; its ``eos_token_id`` is [SEP].
         has_pooler: as ContextualBertModel's.
 
     Raises:
@@ -48,7 +48,8 @@ class ContextAsText(ContextualBertModel):
     Example:
         >>> from contextual_bert.models import ContextualBertConfig
         >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
-        >>> model = ContextAsText(ContextualBertConfig(vocab_size=9, has_position_embeddings=True, **sizes))
+        >>> text = {"has_position_embeddings": True, "vocab_size": 9, "eos_token_id": 3}
+        >>> model = ContextAsText(ContextualBertConfig(**text, **sizes))
         >>> model(torch.tensor([[2, 5, 3]]), context={"sex": torch.tensor([[FIRST_WORD + 7]])}).last_hidden_state.shape
         torch.Size([1, 3, 8])
     """
