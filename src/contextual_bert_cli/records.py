@@ -34,6 +34,12 @@ def record_of(text: str, *, place: str) -> dict[str, Any]:
             f"{place} is not valid JSON at line {error.lineno}, column {error.colno}, near {near!r}: {error.msg}. "
             """Names and text stand in double quotes, all of it in single ones: '{"age": 34, "weekday": "Sunday"}'."""
         ) from error
+    try:
+        json.dumps(found, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ConfigurationError(
+            f"{place} has {error.object[error.start]!a}, half of a character: give both of its halves."
+        ) from error
     if not isinstance(found, dict):
         raise ConfigurationError(f'{place} is {text!r:.60}: give a JSON object, such as {{"age": 34}}.')
     return found

@@ -17,6 +17,12 @@ def test_files_that_an_editor_marked_as_utf_8_are_read(tmp_path: Path) -> None:
     assert read_queries(tmp_path / "queries.jsonl") == [{"items": ["coat"]}]
 
 
+def test_half_a_character_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "queries.jsonl").write_text('{"items": ["coat"]}\n{"items": ["\\ud800"]}\n', encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=r"queries.jsonl, line 2 has .*d800.*, half of a character"):
+        read_queries(tmp_path / "queries.jsonl")
+
+
 def test_lists_take_commas_and_repetition() -> None:
     assert listed(["a, b", "c,"]) == ("a", "b", "c")
     assert listed(None) == ()
