@@ -73,7 +73,8 @@ def load_bert(
     unread = [name for name in own if name in HEAD_FIELDS and name not in model_class.head_fields]
     if unread:
         raise ConfigurationError(f"{model_class.__name__} does not read {', '.join(unread)}. Leave it out.")
-    loading.setdefault("dtype", torch.float32)  # a checkpoint may be stored in half of that
+    if "torch_dtype" not in loading:  # as it was called before
+        loading.setdefault("dtype", torch.float32)  # a checkpoint may be stored in half of that
     may_differ = loading.pop("ignore_mismatched_sizes", False)
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # transformers would list every new weight; what is amiss is raised below

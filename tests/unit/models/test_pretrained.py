@@ -279,8 +279,9 @@ def test_words_are_filled_by_the_pipeline_of_transformers(checkpoint: Path) -> N
     assert found[0]["token"] == int(logits[0, 2].argmax())
 
 
-def test_loading_settings_reach_from_pretrained(checkpoint: Path) -> None:
-    model = ContextualBertModel.from_bert(checkpoint, schema=SCHEMA, dtype=torch.bfloat16)
+@pytest.mark.parametrize("name", ["dtype", "torch_dtype"])
+def test_loading_settings_reach_from_pretrained(name: str, checkpoint: Path) -> None:
+    model = ContextualBertModel.from_bert(checkpoint, schema=SCHEMA, **{name: torch.bfloat16})
     assert {weight.dtype for weight in model.parameters()} == {torch.bfloat16}
 
 
