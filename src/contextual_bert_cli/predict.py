@@ -72,6 +72,7 @@ def command(
     task = text_task_of_run(directory)
     if truncation is not None:
         checked(truncation, get_args(Truncation), option="--truncation")
+    kept: Any = truncation or (task.truncation if task is not None else None)
     if (text is None) == (data is None):
         raise ConfigurationError("Give either --text 'a text' for one text or --data FILE with --output FILE for many.")
     of_text = {"--pair": pair, "--context": context, "--format": output_format if output_format != "table" else None}
@@ -86,9 +87,7 @@ def command(
         raise ConfigurationError(f"{output} exists already. Give --overwrite to replace it, or another --output.")
     query = {"text": text, "pair": pair, "context": read_context(context)}
     with working(f"loading {directory}"):
-        pipeline = TextPipeline.from_pretrained(
-            directory, device=chosen_device(device), truncation=cast(Any, truncation)
-        )
+        pipeline = TextPipeline.from_pretrained(directory, device=chosen_device(device), truncation=kept)
     if data is not None and output is not None:
         trained = (task.text, task.pair) if task is not None else ("text", None)
         columns = {"text": text_column or trained[0], "pair": pair_column or trained[1]}

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list, with_truth_in_words
 from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split, schema_of
+from contextual_bert.context import canonical
 from contextual_bert.data import Audit, SetDataset, TextDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.text_audit import audit_texts
@@ -245,7 +246,7 @@ def label_names(column: pa.ChunkedArray, file: str, name: str, *, is_ordinal: bo
     names = sorted(pc.unique(values.drop_null()).to_pylist())
     if len(names) < 2:
         raise DataError(f"only the label {names} occurs", file=file, column=name, fix="Give two labels or more.")
-    names = [str(each) for each in names]
+    names = [canonical(each) for each in names]
     if not is_ordinal:
         return tuple(names)
     if not has_grades(names):

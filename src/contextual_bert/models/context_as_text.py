@@ -29,7 +29,8 @@ class ContextAsText(ContextualBertModel):
 
     Shapes:
         as ContextualBertModel's; context each (batch, width): ids of tokens, FIRST_WORD higher than the tokenizer's;
-        what is below FIRST_WORD is not read: padding, and features that were left out.
+        what is below FIRST_WORD is not read: padding, and features that were left out. The blocks' hidden states, where
+        they are asked for, have the words, too.
 
     Args:
         config: of ``conditioning='none'``; its ``eos_token_id`` is [SEP].
@@ -59,7 +60,7 @@ class ContextAsText(ContextualBertModel):
         """The same weights, with the words in front."""
         own = cls(model.config, has_pooler=model.pooler is not None)
         own.load_state_dict(model.state_dict())
-        return own
+        return own.to(dtype=model.dtype)
 
     def forward(
         self,

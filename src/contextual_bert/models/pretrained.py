@@ -6,6 +6,7 @@ It loads and checks; what makes the start BERT's function is each method's ``sta
 import inspect
 import re
 from collections.abc import Mapping
+from numbers import Integral
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -176,6 +177,7 @@ def bert_config(
     """
     found = found_config(checkpoint, hub)
     check_labels(fields)
+    fields |= {"num_labels": int(fields["num_labels"])} if fields.get("num_labels") is not None else {}
     has_labels = not fields.keys() & {"num_labels", "id2label", "label2id"}
     taken = {name: getattr(found, name) for name in (*BERT_FIELDS, *(LABEL_FIELDS if has_labels else ()))}
     num_extra_layers = extra_layers_of(fields, default=get_method(conditioning).num_extra_layers)
@@ -205,7 +207,7 @@ def check_labels(fields: Mapping[str, Any]) -> None:
         >>> check_labels({"num_labels": 2, "id2label": {0: "bad", 1: "good"}})
     """
     number, names = fields.get("num_labels"), fields.get("id2label")
-    if number is not None and (type(number) is not int or number < 1):
+    if number is not None and (type(number) is bool or not isinstance(number, Integral) or number < 1):
         raise ConfigurationError(f"num_labels={number!r}: give a whole number of labels, 1 or more.")
     for field in ("id2label", "label2id"):
         given = fields.get(field)

@@ -102,7 +102,7 @@ def check_lengths(query: Mapping[str, Any], settings: ServerSettings, *, place: 
 
 
 def _lengths(value: Any) -> Iterator[int]:
-    """Of the lists in a value that hold no lists and records themselves."""
+    """How many values each list in a value has that are no lists and records themselves."""
     if isinstance(value, dict):
         for each in cast("dict[str, Any]", value).values():
             yield from _lengths(each)
@@ -111,8 +111,7 @@ def _lengths(value: Any) -> Iterator[int]:
         inner = [each for each in values if isinstance(each, dict | list)]
         for each in inner:
             yield from _lengths(each)
-        if not inner:
-            yield len(values)
+        yield len(values) - len(inner)
 
 
 def query_of(content: Any) -> Any:

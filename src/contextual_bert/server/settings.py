@@ -55,7 +55,7 @@ class ServerSettings:
     max_conditions: int = 64
     max_values: int = 10_000
     max_one_per: int = 16
-    max_context_values: int = 1000
+    max_context_values: int = 4096
     max_top_k: int = 100
     max_page: int = 100
     max_completions: int = 20

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
@@ -489,6 +490,12 @@ def test_a_faulty_table_is_named(
     base = prepared["classification"].recipe
     with pytest.raises(error, match=words):
         prepare_texts(replace(base, texts=TextTask(checkpoint=str(checkpoint), **change), schema=None, exclude=()))
+
+
+def test_decimals_are_labels(checkpoint: Path) -> None:
+    table = pa.table({"text": ["word1", "word2"] * 20, "price": [Decimal("1.00"), Decimal("2.50")] * 20})
+    recipe = Recipe(data="t.csv", texts=TextTask(checkpoint=str(checkpoint), label="price"))
+    assert prepare_texts(recipe, source=table).labels == ("1", "2.5")
 
 
 def test_several_labels_a_text_are_no_tags(checkpoint: Path) -> None:

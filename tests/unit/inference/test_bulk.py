@@ -249,12 +249,26 @@ def test_rows_may_test_different_attributes(pipeline: CompletionPipeline, table:
     shop = pa.table({"id": names, "colour": ["red", "blue"] * (len(names) // 2), "brand": ["acme"] * len(names)})
     catalogue = Catalogue(shop, pipeline.processor.items)
     asking = CompletionPipeline(pipeline.model, pipeline.processor, catalogue=catalogue)
-    where = [{"colour": "red"}, {"brand": {"in": ["acme"]}}, None]
+    where = [{"colour": "red"}, {"brand": {"in": ["acme"]}}, {"colour": None}]
     rows = table.slice(0, 3).append_column("where", pa.array(where))
     found = TableCompleter(asking, BulkSettings(top_k=len(names)))(rows).to_pylist()
     red, whatever, anything = (next(row for row in found if row["row"] == number)["candidates"] for number in range(3))
     assert {names.index(item) % 2 for item in red} == {0}
     assert {names.index(item) % 2 for item in whatever} == {names.index(item) % 2 for item in anything} == {0, 1}
+
+
+@pytest.mark.parametrize("nothing", [None, {"colour": None}])
+def test_a_row_that_says_nothing_keeps_the_conditions_for_all(
+    nothing: Any, pipeline: CompletionPipeline, table: pa.Table, names: list[str]
+) -> None:
+    shop = pa.table({"id": names, "colour": ["red", "blue"] * (len(names) // 2)})
+    catalogue = Catalogue(shop, pipeline.processor.items)
+    asking = CompletionPipeline(pipeline.model, pipeline.processor, catalogue=catalogue)
+    settings = BulkSettings(constraints={"where": {"colour": "red"}}, top_k=len(names))
+    rows = table.slice(0, 2).append_column("where", pa.array([{"colour": "blue"}, nothing]))
+    found = TableCompleter(asking, settings)(rows).to_pylist()
+    colours = {row: {names.index(item) % 2 for item in found[row]["candidates"]} for row in range(2)}
+    assert colours == {0: {1}, 1: {0}}
 
 
 @pytest.mark.parametrize("name", ["items", "context", "colour"])

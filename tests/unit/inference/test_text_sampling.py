@@ -186,10 +186,11 @@ def test_ways_to_draw_that_cannot_work(settings: dict[str, Any], message: str) -
         TextSampling(**settings)
 
 
+@pytest.mark.parametrize("temperature", [1e-30, 1e-40, 1e-300])
 def test_a_low_temperature_draws_the_likeliest(
-    model: ContextualBertForMaskedLM, processor: ContextualBertProcessor
+    temperature: float, model: ContextualBertForMaskedLM, processor: ContextualBertProcessor
 ) -> None:
-    sampling = TextSampling(temperature=1e-40, num_sweeps=3)
+    sampling = TextSampling(temperature=temperature, num_sweeps=3)
     assert len(set(sample_texts(model, processor, prompt="word1 [MASK] word2", num_samples=8, sampling=sampling))) == 1
 
 

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -243,6 +244,7 @@ def test_weights_that_are_missing_or_do_not_fit(checkpoint: Path) -> None:
         ({"problem_type": "multi_label"}, "problem_type='multi_label'. Known: multi_label_classification"),
         ({"num_labels": 0}, "num_labels=0: give a whole number of labels, 1 or more"),
         ({"num_labels": "3"}, "num_labels='3': give a whole number"),
+        ({"num_labels": True}, "num_labels=True: give a whole number"),
         ({"id2label": ["a", "b"]}, r"id2label is a list. Give a mapping: dict\(enumerate\(names\)\)"),
         ({"num_labels": 2, "id2label": {0: "a", 1: "b", 2: "c"}}, "num_labels=2, and id2label names 3"),
     ],
@@ -267,6 +269,13 @@ def test_a_problem_type_leaves_the_labels_of_the_checkpoint(checkpoint: Path) ->
     plain = ContextualBertForSequenceClassification.from_bert(checkpoint, schema=SCHEMA)
     assert (model.config.problem_type, model.config.id2label) == (several, plain.config.id2label)
     assert torch.equal(model.classifier.weight, plain.classifier.weight)
+
+
+def test_a_number_of_labels_may_come_from_numpy(checkpoint: Path, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"num_labels": np.int64(3), "ignore_mismatched_sizes": True}
+    model = ContextualBertForSequenceClassification.from_bert(checkpoint, schema=SCHEMA, **settings)
+    model.save_pretrained(tmp_path)
+    assert ContextualBertForSequenceClassification.from_pretrained(tmp_path).config.num_labels == 3
 
 
 def test_words_are_filled_by_the_pipeline_of_transformers(checkpoint: Path) -> None:

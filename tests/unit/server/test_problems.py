@@ -107,6 +107,7 @@ def test_a_query_has_few_conditions_and_attributes(tools: Any, pipeline: Complet
         ({"where": {"category": {"in": ["hat"] * 4}}}, "[0].where"),
         ({"where": [PRICE, {"attribute": "category", "not_in": ["hat"] * 4}]}, "[0].where"),
         ({"where": {"category": ["hat"] * 4}}, "[0].where"),
+        ({"where": {"category": [["hat"], *["hat"] * 4]}}, "[0].where"),
         ({"context": {"brands": ["acme"] * 3}}, "[0].context"),
     ],
 )

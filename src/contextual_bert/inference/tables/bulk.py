@@ -120,7 +120,8 @@ class TableCompleter:
         sets = item_lists(table, settings.items, settings.separator).to_pylist()
         features = context_columns(self.pipeline)
         given = [name for name in constraint_keys() if name in table.column_names and name not in features]
-        own = _told(_as_spelt(table.select(given)).to_pylist()) if given else [{}] * table.num_rows
+        told = _as_spelt(table.select(given)).to_pylist() if given else [{}] * table.num_rows
+        own = [{name: _told(value) for name, value in row.items()} for row in told]
         for name in settings.keep:
             checked_column(table, name)
         rows = enumerate(zip(sets, own, strict=True))
@@ -172,9 +173,9 @@ def _as_spelt(table: pa.Table) -> pa.Table:
 
 
 def _told(value: Any) -> Any:
-    """The same value without the keys that say nothing: arrow gives each row those of all others."""
+    """The same value without the keys that say nothing, None where none is left: arrow gives each row those of all."""
     if isinstance(value, dict):
-        return {key: _told(each) for key, each in value.items() if each is not None}
+        return {key: told for key, each in value.items() if (told := _told(each)) is not None} or None
     return [_told(each) for each in value] if isinstance(value, list) else value
 
 

@@ -126,14 +126,16 @@ def sample_texts(
     was_training = model.training
     conditional = _conditional(model.eval(), batch.get("context"), num_samples, sampling, never=never)
     chains = torch.arange(num_samples)
-    for _ in range(sampling.num_sweeps):
-        # Every chain has an order of its own: in each step all of them are at other places.
-        orders = torch.rand(num_samples, len(free), generator=generator).argsort(dim=1)
-        for places in free[orders].unbind(dim=1):
-            ids[chains, places] = tokenizer.mask_token_id
-            probabilities = conditional(ids, places)
-            ids[chains, places] = torch.multinomial(probabilities, 1, generator=generator).squeeze(1)
-    model.train(was_training)
+    try:
+        for _ in range(sampling.num_sweeps):
+            # Every chain has an order of its own: in each step all of them are at other places.
+            orders = torch.rand(num_samples, len(free), generator=generator).argsort(dim=1)
+            for places in free[orders].unbind(dim=1):
+                ids[chains, places] = tokenizer.mask_token_id
+                probabilities = conditional(ids, places)
+                ids[chains, places] = torch.multinomial(probabilities, 1, generator=generator).squeeze(1)
+    finally:
+        model.train(was_training)
     return tokenizer.batch_decode(ids[:, 1:-1])  # without [CLS] and [SEP]; what the prompt says stays, also as [UNK]
 
 
@@ -157,6 +159,8 @@ def _conditional(
         logits = guided_logits(model, {"input_ids": ids, "labels": asked, **inputs}, weights, rows=chains)
         logits = logits.index_fill(1, forbidden, -torch.inf)
         # Of differences to the best: the logits themselves overflow at low temperatures.
-        return ((logits - logits.amax(dim=-1, keepdim=True)) / sampling.temperature).softmax(dim=-1).cpu()
+        lowest = torch.finfo(logits.dtype).tiny
+        differences = logits - logits.amax(dim=-1, keepdim=True)
+        return (differences / max(sampling.temperature, lowest)).softmax(dim=-1).cpu()
 
     return probabilities
