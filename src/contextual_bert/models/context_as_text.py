@@ -60,7 +60,7 @@ class ContextAsText(ContextualBertModel):
         """The same weights, with the words in front."""
         own = cls(model.config, has_pooler=model.pooler is not None)
         own.load_state_dict(model.state_dict())
-        return own.to(dtype=model.dtype)
+        return cast(Any, own).to(model.dtype)
 
     def forward(
         self,
