@@ -108,8 +108,8 @@ def training_of(conditioning: str, training: Mapping[str, Any]) -> dict[str, Any
         >>> training_of("none", {"learning_rate": 3e-4, "context_learning_rate": 1e-4})
         {'learning_rate': 0.0003}
     """
-    absent = _OF_TRANSFORMERS if conditioning in BASELINES else frozenset()
-    absent = _OF_CONTEXT if conditioning in PLAIN_BERT else absent
+    of_baselines = _OF_TRANSFORMERS if conditioning in BASELINES else frozenset[str]()
+    absent = _OF_CONTEXT if conditioning in PLAIN_BERT else of_baselines
     return {name: value for name, value in training.items() if name not in absent}
 
 

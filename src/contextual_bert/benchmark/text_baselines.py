@@ -74,7 +74,7 @@ def _baseline(recipe: Recipe, ready: TextPreparation) -> LabelModel:
     has_crf = "_crf" in name
     possible = baselines_of(ready.head)
     if name not in possible:
-        allowed = ", ".join(possible) or "none"
+        allowed = ", ".join(possible)
         raise ConfigurationError(f"The baseline {name!r} cannot learn these labels. Allowed: {allowed}.")
     layout = schema.layout if schema is not None and has_context(recipe) else ()
     labels: dict[str, Any] = {"num_labels": len(ready.labels), "layout": layout}
