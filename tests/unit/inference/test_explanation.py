@@ -213,6 +213,22 @@ def test_a_field_that_is_not_given_has_counterfactuals_too(pipeline: CompletionP
     assert max(answers, key=lambda item: answers[item]) == each.item
 
 
+def test_of_a_field_with_very_many_values_no_other_is_asked_for_and_a_note_says_so(
+    pipeline: CompletionPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries = [{"items": [item, "[MASK]"], "context": {}} for item in ITEMS]
+    explained = [(query, explain(pipeline, query)) for query in queries]
+    query, whole = next(
+        each for each in explained if {other.field for other in each[1].counterfactuals} == {"sex", "age"}
+    )
+    monkeypatch.setattr("contextual_bert.inference.explaining.explanation.MAX_OTHER_VALUES", 3)  # age has four bins
+    found = explain(pipeline, query)
+    assert found.counterfactuals == tuple(each for each in whole.counterfactuals if each.field == "sex")
+    assert found.fields == whole.fields
+    [note] = set(found.notes) - set(whole.notes)
+    assert note == "With more than 3 values, so what others would get was not asked: age."
+
+
 def test_a_slot_of_several(pipeline: CompletionPipeline) -> None:
     query = {**QUERY, "items": ["[MASK]", "item-1", "[MASK]"]}
     for slot, position in ((0, 0), (1, 2)):

@@ -25,6 +25,7 @@ from contextual_bert.inference.explaining.shapley import shapley_values
 from contextual_bert.inference.pipeline import MASK, CompletionPipeline
 
 MAX_EXACT_FIELDS = 12
+MAX_OTHER_VALUES = 1000  # each is a question to the model; a field with more is an identity, not a choice
 FIRST_VALUE = {Categorical: 2, Numerical: 1}  # the ids before it are missing and unknown
 
 
@@ -43,6 +44,8 @@ def explain(
 
     A field counts by its Shapley value for the log-odds of the item: what it adds when it becomes known, the mean over
     all orders in which the given fields may become known. The model must have been trained with ``field_dropout``.
+    What others would get is asked of each other value of a field; of a field with more than 1,000, none is, and a note
+    says so.
 
     Args:
         pipeline: of the model.
@@ -137,12 +140,12 @@ def contributions_of_items(asked: Question, chosen: int, *, full: float) -> Iter
 
 def counterfactuals_of(asked: Question, best: int) -> Iterator[Counterfactual]:
     """Each other value of a field with a list of values or bins under which another item is the best."""
-    schema: Any = asked.pipeline.processor.schema
-    changes: list[tuple[str, str, int]] = []
-    for feature in schema.features:
-        if isinstance(feature, Categorical | Numerical):
-            names = feature.values if isinstance(feature, Categorical) else bin_names(feature.edges)
-            changes += [(feature.name, name, index) for index, name in enumerate(names, FIRST_VALUE[type(feature)])]
+    changes = [
+        (name, value, index)
+        for name, values, first in other_values(asked)
+        if len(values) <= MAX_OTHER_VALUES
+        for index, value in enumerate(values, first)
+    ]
     changes = [change for change in changes if int(asked.context[change[0]]) != change[2]]
     if not changes:
         return
@@ -155,6 +158,15 @@ def counterfactuals_of(asked: Question, best: int) -> Iterator[Counterfactual]:
             yield Counterfactual(field, value, asked.names[int(place)], probability)
 
 
+def other_values(asked: Question) -> Iterator[tuple[str, Sequence[str], int]]:
+    """Of each field that has a list of values or bins: its name, them, and the id of the first."""
+    schema: Any = asked.pipeline.processor.schema
+    for feature in schema.features:
+        if isinstance(feature, Categorical | Numerical):
+            values = feature.values if isinstance(feature, Categorical) else bin_names(feature.edges)
+            yield feature.name, values, FIRST_VALUE[type(feature)]
+
+
 def notes_of(asked: Question, features: Sequence[Feature]) -> Iterator[str]:
     """What the reader should know beside the numbers."""
     answer = asked.pipeline.answer(asked.request, [])
@@ -165,6 +177,8 @@ def notes_of(asked: Question, features: Sequence[Feature]) -> Iterator[str]:
     absent = [name for name in asked.context if name not in {feature.name for feature in features}]
     if absent:
         yield f"Not given, so without a contribution: {', '.join(absent)}."
+    if many := [name for name, values, _ in other_values(asked) if len(values) > MAX_OTHER_VALUES]:
+        yield f"With more than {MAX_OTHER_VALUES:,} values, so what others would get was not asked: {', '.join(many)}."
     if not asked.pipeline.model.has_learned_anonymous:
         yield (
             "Trained without context_dropout: the model was hardly ever shown a person of whom nothing is known, which "
