@@ -14,7 +14,7 @@ from contextual_bert_cli.conditions import condition_of
 from contextual_bert_cli.output import calm_transformers, remark, show_text, working
 from contextual_bert_cli.pipelines import load_pipeline
 from contextual_bert_cli.recipes import listed
-from contextual_bert_cli.records import read_context, record_of
+from contextual_bert_cli.records import at_lines, read_context, read_queries
 
 EXAMPLE = """\b
 Example:
@@ -217,8 +217,9 @@ def command(
         )  # fmt: skip
         return
     asked: list[dict[str, Any]] = []
+    lines: list[int] = []
     if queries is not None:
-        asked = read_queries(queries)
+        lines, asked = read_queries(queries)
         if repeats:
             asked = [{"repeats": True, **query} for query in asked]
         if guidance is not None:
@@ -230,7 +231,7 @@ def command(
     with working(f"loading {directory}"):
         pipeline = load_pipeline(directory, device=device, catalogue=catalogue)
     remark(*(pipeline.catalogue.findings() if pipeline.catalogue is not None else ()))
-    with working(f"completing {len(asked):,} sets"):
+    with working(f"completing {len(asked):,} sets"), at_lines(queries, lines):
         answers: Any
         if joint:
             answers = pipeline.complete_jointly(asked, num_completions=top, batch_size=batch_size, **search)
@@ -263,28 +264,6 @@ def items_of(text: str, separator: str) -> list[str]:
             "between them, and [MASK] where one is missing."
         )
     return items
-
-
-def read_queries(path: Path) -> list[dict[str, Any]]:
-    """The queries of --input, one a line; empty lines are passed over.
-
-    Raises:
-        DataError: no such file, not UTF-8, no query, or a line that is no JSON object.
-    """
-    from contextual_bert.errors import DataError
-
-    if not path.is_file():
-        raise DataError("there is no such file", file=str(path), fix="Give a file with one JSON object a line.")
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")  # a JSON text may hold what else ends a line
-    except UnicodeDecodeError as error:
-        raise DataError(f"it is not UTF-8 ({error})", file=str(path), fix="Save it as UTF-8.") from error
-    found = [record_of(line, place=f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
-    if not found:
-        raise DataError(
-            "there is no query in it", file=str(path), fix='Write lines such as {"items": ["a", "[MASK]"]}.'
-        )
-    return found
 
 
 def _split(values: list[str], separator: str) -> tuple[str, ...]:

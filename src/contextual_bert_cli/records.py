@@ -1,6 +1,9 @@
-"""JSON objects that a person types: the context of a query."""
+"""JSON objects that a person types: the context of a query, or many queries, one a line of a file."""
 
 import json
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 
@@ -43,3 +46,48 @@ def record_of(text: str, *, place: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ConfigurationError(f'{place} is {text!r:.60}: give a JSON object, such as {{"age": 34}}.')
     return found
+
+
+def read_queries(path: Path) -> tuple[list[int], list[dict[str, Any]]]:
+    """The queries of --input, one a line, and the number of the line of each; empty lines are passed over.
+
+    Raises:
+        DataError: no such file, not UTF-8, no query.
+        ConfigurationError: a line that is no JSON object.
+    """
+    from contextual_bert.errors import DataError
+
+    if not path.is_file():
+        raise DataError("there is no such file", file=str(path), fix="Give a file with one JSON object a line.")
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # a JSON text may hold what else ends a line
+    except UnicodeDecodeError as error:
+        raise DataError(f"it is not UTF-8 ({error})", file=str(path), fix="Save it as UTF-8.") from error
+    numbers = [number for number, line in enumerate(lines, 1) if line.strip()]
+    if not numbers:
+        raise DataError(
+            "there is no query in it", file=str(path), fix='Write lines such as {"items": ["a", "[MASK]"]}.'
+        )
+    return numbers, [record_of(lines[number - 1], place=f"{path}, line {number}") for number in numbers]
+
+
+@contextmanager
+def at_lines(path: Path | None, numbers: Sequence[int]) -> Generator[None]:
+    """Where a query is at fault, its line of the file is named; without a file nothing is changed.
+
+    Raises:
+        DataError, UnknownNameError, SchemaError: what came, with its place.
+    """
+    from contextual_bert.errors import DataError, SchemaError, UnknownNameError
+    from contextual_bert.inference.queries import placed_row
+
+    try:
+        yield
+    except (DataError, UnknownNameError, SchemaError) as error:
+        row, text = placed_row(error)
+        if path is None or row is None:
+            raise
+        place = f"{path}, line {numbers[row]}"
+        if isinstance(error, DataError):
+            raise DataError(error.problem, file=place, column=error.column, fix=error.fix) from error
+        raise type(error)(f"{place}: {text}") from error

@@ -230,8 +230,13 @@ def test_a_faulty_line_of_queries_is_named(command: Any, finished: Path, tmp_pat
     refused(command("complete", finished, "--input", path), "queries.jsonl", "not UTF-8", "Save it as UTF-8")
     path.write_text('{"items": ["coat-1", "a\u2028b"]}', encoding="utf-8")
     assert command("complete", finished, "--input", path).exit_code == 0
-    path.write_text('{"items": ["coat-0"]}\n{"itms": ["coat-0"]}\n', encoding="utf-8")
-    refused(command("complete", finished, "--input", path), "Query 1", "'itms'", "Did you mean 'items'")
+    for faulty, expected in (
+        ('{"itms": ["coat-0"]}', (": unknown key 'itms'", "Did you mean 'items'")),
+        ('{"items": ["coat-0"], "context": {"age": "old"}}', (", column 'age': 'old'", "number")),
+        ('{"items": ["coat-0"], "where": {"price": 3}}', (", column 'where': it needs a catalogue", "--catalogue")),
+    ):
+        path.write_text(f'{{"items": ["coat-0"]}}\n\n{faulty}\n', encoding="utf-8")  # empty lines count as lines
+        refused(command("complete", finished, "--input", path), f"queries.jsonl, line 3{expected[0]}", *expected)
 
 
 def damaged(finished: Path, tmp_path: Path, name: str) -> Path:

@@ -1,5 +1,6 @@
 """What the queries of all pipelines have in common: a mapping with known keys, and a context that is a record."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -11,6 +12,7 @@ from contextual_bert.inference.permission import known_keys, read_settings
 from contextual_bert.models import ContextualBertConfig
 
 MASK = "[MASK]"
+_PLACE = re.compile(r"^(?:[Qq]uery|row) (?P<row>\d+): ")
 QUERY = 'Give {"items": [...], "context": {...}}, or a list of such queries.'
 
 
@@ -31,6 +33,19 @@ class Request:
 
 
 UNUSED_CONTEXT = "The context was not used: this model was trained with conditioning='none'."
+
+
+def placed_row(error: Exception) -> tuple[int | None, str]:
+    """Which query an error of a pipeline is about, None where it says none, and its message without that.
+
+    Example:
+        >>> placed_row(UnknownNameError("Query 3: unknown key 'itms'."))
+        (3, "unknown key 'itms'.")
+    """
+    text = str(error)
+    if found := _PLACE.match(text):
+        return int(found["row"]), text[found.end() :]
+    return getattr(error, "row", None), text
 
 
 def check_query(query: Mapping[str, Any], *, row: int, known: Sequence[str], fix: str) -> None:

@@ -12,6 +12,7 @@ from fastapi.responses import Response
 
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError, UnknownNameError
 from contextual_bert.inference.catalogue_columns import PRICE
+from contextual_bert.inference.queries import placed_row
 
 MEDIA_TYPE = "application/problem+json"
 # Kind -> status, title. The kinds stand in docs/guides/serve.md.
@@ -33,7 +34,6 @@ KINDS: dict[str, tuple[int, str]] = {
     "not-ready": (503, "The server does not take queries now"),
     "too-slow": (504, "The answer came too late"),
 }
-_PLACE = re.compile(r"^(?:[Qq]uery|row) (?P<row>\d+): ")
 _FIELD = re.compile(r"^(?P<field>[\w.\[\]]+): (?=The )")
 _PARAMETER = re.compile(r"^(?P<name>\w+)(?:: (?=The )|=)")
 
@@ -145,15 +145,12 @@ def problem_of(
         >>> problem_of(error, [{"context": {"age": "old"}}], is_list=False).faults[0]["field"]
         'context.age'
     """
-    text, path, allowed = str(error), None, ""
-    found = _PLACE.match(text)
-    row = int(found["row"]) if found else getattr(error, "row", None)
+    (row, text), path, allowed = placed_row(error), None, ""
     query = queries[row] if row is not None and row < len(queries) else None
     if isinstance(error, DataError):
         text, allowed = error.problem, error.fix
         path = _full_path(error.column, query) if error.column is not None else None
     else:
-        text = text[found.end() :] if found else text
         text, _, allowed = text.partition(". ")
         if named := _FIELD.match(text):
             path, text = named["field"], text[named.end() :]
