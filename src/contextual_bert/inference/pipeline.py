@@ -66,6 +66,7 @@ class CompletionPipeline:
     """
 
     no_logits: str | None = None  # why there are none, in a pipeline that ranks without them
+    max_top_k: int | None = None  # where it can give no more
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 from fastapi import Depends, FastAPI, HTTPException, Request
@@ -57,7 +58,7 @@ def create_app(
     Args:
         pipeline: a CompletionPipeline, or what has its interface.
         load: gives the pipeline of the next version, catalogue included, whenever a reload is asked for.
-        settings: limits, batches and the key.
+        settings: limits, batches and the key. Proposals a slot are no more than the first pipeline gives.
 
     Example:
         >>> from contextual_bert.inference import CompletionPipeline
@@ -73,6 +74,8 @@ def create_app(
         ['/healthz', '/metrics', '/readyz']
     """
     settings = settings if settings is not None else ServerSettings()
+    if pipeline.max_top_k is not None:
+        settings = replace(settings, max_top_k=min(settings.max_top_k, pipeline.max_top_k))
     metrics = Metrics()
     serving = Serving(pipeline, load=load, metrics=metrics)
     batcher, studies = Batcher(settings, metrics), Studies(settings, metrics)

@@ -94,6 +94,10 @@ class HeldPipeline:
     def no_logits(self) -> str | None:
         return self.inner.no_logits
 
+    @property
+    def max_top_k(self) -> int | None:
+        return self.inner.max_top_k
+
     def permitted(self, request: Any, *, row: int) -> Any:
         return self.inner.permitted(request, row=row)
 

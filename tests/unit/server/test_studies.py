@@ -201,7 +201,7 @@ def test_an_exported_model_says_what_it_lacks(tools: Any, tmp_path: Any) -> None
         async with tools.served(tools.app(fast)) as client:
             return [
                 await client.get("/v1/schema"),
-                await client.post(COMPLETE, params={"top_k": 3}, json=QUERY),
+                await client.post(COMPLETE, json=QUERY),
                 await client.post(COMPLETE, params={"top_k": 4}, json=QUERY),
                 await client.post(COMPLETE, params={"top_k": 3}, json={**QUERY, "guidance": 2}),
                 await client.post(JOINTLY, json=QUERY),
@@ -210,7 +210,8 @@ def test_an_exported_model_says_what_it_lacks(tools: Any, tmp_path: Any) -> None
 
     schema, complete, too_many, *refused = asyncio.run(run())
     assert [each["is_available"] for each in schema.json()["abilities"]] == [False, False, False, True]
-    assert complete.status_code == 200
+    assert schema.json()["limits"]["max_top_k"] == 3
+    assert [len(each["candidates"]) for each in complete.json()["slots"]] == [3, 3]
     assert fault_of(too_many)[0] == "top_k"
     for each in refused:
         assert (each.status_code, "take the run itself" in each.json()["detail"]) == (409, True)

@@ -62,7 +62,7 @@ async function refresh() {
       try {
         const answer =
           state.mode === "each"
-            ? await api.complete(query, TOP, mine.signal)
+            ? await api.complete(query, Math.min(TOP, schema.limits.max_top_k), mine.signal)
             : await api.completeJointly(query, jointly(), mine.signal);
         return { name: person.name, answer };
       } catch (error) {
