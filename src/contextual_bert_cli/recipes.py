@@ -41,8 +41,6 @@ SET_OPTIONS: Mapping[str, Any] = {
     "duplicates": "error",
     "separator": ",",
 }
-# How a split is made where no file has it -> what it is where nobody said so.
-_SPLIT_OPTIONS: Mapping[str, Any] = {"split_by": None, "validation": 0.1, "test": 0.1, "split_seed": 0}
 _PLAIN_OPTIONS = (
     *("items", "customer", "time", "split_by", "validation", "test", "split_seed"),
     *("conditioning", "item_vectors", "patience", "device", "dtype", "seed"),
@@ -170,11 +168,6 @@ def recipe_of(options: Mapping[str, Any]) -> "Recipe":
         raise ConfigurationError(
             f"--exclude says what of the table is no context, and {brings} brings the features. Leave one of them out; "
             "inspect writes a schema without these columns: contextual-bert inspect ... --exclude COLUMN."
-        )
-    lost = [option for option, default in _SPLIT_OPTIONS.items() if options.get(option, default) != default]
-    if split is not None and lost:
-        raise ConfigurationError(
-            f"--{lost[0].replace('_', '-')} says how a split is made, and --split names one that is. Give one of them."
         )
     return Recipe(
         data=str(options["data"]),

@@ -87,7 +87,7 @@ def test_a_broken_line_is_named(command: Any, tmp_path: Path) -> None:
     [
         (("--items", "itmes"), ("'itmes'", "Did you mean 'items'", "outfits.parquet")),
         (("--customer", "customerid"), ("'customerid'", "Did you mean 'customer_id'")),
-        (("--split", "split.json", "--validation", "0.3"), ("--validation", "--split names one")),
+        (("--split", "split.json", "--validation", "0.3"), ("--validation", "(--split) names one")),
         (("--init-from", "nowhere", "--exclude", "age", "--conditioning", "none"), ("--exclude", "--init-from brings")),
         (("--exclude", "contry"), ("'contry'", "Did you mean 'country'")),
         (("--conditioning", "globl_state"), ("'globl_state'", "Did you mean 'global_state'")),

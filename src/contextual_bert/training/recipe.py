@@ -6,16 +6,18 @@ Paths and plain values only, so that ``recipe.json`` says all of it. This module
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self, cast, get_args, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
 
 from contextual_bert.data import SetPolicy
 from contextual_bert.errors import ConfigurationError, RunDirectoryError, did_you_mean
-from contextual_bert.models import ContextualBertConfig
 from contextual_bert.training.adaptation import check_lora
-from contextual_bert.training.arguments import SHARES, check_settings
+from contextual_bert.training.arguments import check_settings
 from contextual_bert.training.devices import fast_dtype
+from contextual_bert.training.model_fields import check_fields
 from contextual_bert.training.text_task import TextTask
 
 FORMAT = "contextual-bert recipe 1"
@@ -23,25 +25,8 @@ RECIPE_FILE = "recipe.json"
 SplitBy = Literal["customer", "time", "row"]
 ItemVectors = Literal["cooccurrence", "random"]
 TrainedWeights = Literal["all", "new", "lora"]
-# The fields of a model's config that a recipe may set: of every model, of one with new weights alone, of one kind.
-ALL_FIELDS = (
-    "attention_probs_dropout_prob",
-    "attribute_start",
-    "has_attribute_values",
-    "hidden_dropout_prob",
-    "initializer_range",
-    "num_hidden_layers",
-)
-NEW_FIELDS = (
-    "hidden_act",
-    "hidden_size",
-    "intermediate_size",
-    "layer_norm_eps",
-    "max_position_embeddings",
-    "num_attention_heads",
-)
-SET_FIELDS = ("has_head_layer_norm", "has_position_embeddings", "tie_word_embeddings")
-TEXT_FIELDS = ("classifier_dropout", "classifier_pooling", "num_extra_layers")
+# How a split is made where no file has it -> what it is where nobody said so.
+SPLIT_FIELDS: Mapping[str, Any] = {"split_by": None, "validation": 0.1, "test": 0.1, "split_seed": 0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +114,12 @@ class Recipe:
             )
         if self.texts is not None:
             self._check_texts()
+        lost = [name for name, default in SPLIT_FIELDS.items() if getattr(self, name) != default]
+        if self.split is not None and lost:
+            raise ConfigurationError(
+                f"{lost[0]}={getattr(self, lost[0])!r} (--{lost[0].replace('_', '-')}) says how a split is made, and "
+                f"split={self.split!r} (--split) names one that is. Give one of them."
+            )
         if self.split_by is not None and self.split_by not in get_args(SplitBy):
             raise ConfigurationError(f"split_by={self.split_by!r}. {did_you_mean(self.split_by, get_args(SplitBy))}")
         if self.split_by == "customer" and self.customer is None:
@@ -219,32 +210,23 @@ class Recipe:
         """The recipe that ``to_dict`` wrote.
 
         Raises:
-            RunDirectoryError: another format, or a key that no recipe has.
+            RunDirectoryError: another format, a key that no recipe has, or a value of another type.
         """
         values = dict(content)
         if values.pop("format", None) != FORMAT:
             raise RunDirectoryError(
                 f"This is no {FORMAT!r} (format: {content.get('format')!r}). It is from another version: train again."
             )
-        policy: dict[str, Any] = dict(values.pop("policy", {}))
-        texts: dict[str, Any] | None = values.pop("texts", None)
-        for kind, names in ((cls, values), (SetPolicy, policy), (TextTask, texts or {})):
-            known = [each.name for each in fields(kind)]
-            for name in names:
-                if name not in known:
-                    raise RunDirectoryError(f"The recipe has an unknown key {name!r}. {did_you_mean(name, known)}")
         lacking = [
             *(["data"] if "data" not in values else []),
-            *(["items or texts"] if texts is None and values.get("items") is None else []),
+            *(["items or texts"] if values.get("texts") is None and values.get("items") is None else []),
         ]
         if lacking:
             raise RunDirectoryError(f"The recipe lacks {' and '.join(lacking)}: it is incomplete. Train again.")
-        return cls(
-            policy=SetPolicy(**policy),
-            texts=TextTask(**texts) if texts is not None else None,
-            exclude=tuple(values.pop("exclude", ())),
-            **values,
-        )
+        for name, kind in (("policy", SetPolicy), ("texts", TextTask)):
+            if values.get(name) is not None:
+                values[name] = kind(**_checked(kind, values[name], place=f"{name}."))
+        return cls(**_checked(cls, values))
 
     @classmethod
     def load(cls, directory: Path) -> Self:
@@ -267,21 +249,20 @@ class Recipe:
         return cls.from_dict(content.get("recipe", content))
 
 
-def check_fields(model: Mapping[str, Any], *, texts: TextTask | None) -> None:
-    """Raise ConfigurationError for a name that is no field of a model's config, or one that nobody sets here.
-
-    Example:
-        >>> check_fields({"hidden_size": 256}, texts=None)
-    """
-    free = [*ALL_FIELDS, *(SET_FIELDS if texts is None else TEXT_FIELDS)]
-    free += NEW_FIELDS if texts is None or texts.is_from_scratch else ()
-    for name in model:
-        if name in SHARES:
-            raise ConfigurationError(f"{name!r} is a setting of the training: give it there (--set), not to the model.")
-        if name not in free and name in ContextualBertConfig.__dataclass_fields__:
-            raise ConfigurationError(
-                f"{name!r} follows from the recipe, its data or its checkpoint: leave it out of the model's fields. "
-                f"Those that can be set: {', '.join(sorted(free))}."
-            )
-        if name not in free:
-            raise ConfigurationError(f"No field {name!r} in a model's config. {did_you_mean(name, free)}")
+def _checked(kind: type, values: Any, *, place: str = "") -> dict[str, Any]:
+    """The values, of the types that the fields of a dataclass have."""
+    if not isinstance(values, Mapping):
+        raise RunDirectoryError(f"The recipe has {place[:-1]}={values!r:.80}, which is no record. Train again.")
+    hints, read = get_type_hints(kind), dict[str, Any]()
+    for name, value in cast("Mapping[str, Any]", values).items():
+        if name not in hints:
+            raise RunDirectoryError(f"The recipe has an unknown key {place + name!r}. {did_you_mean(name, hints)}")
+        try:
+            read[name] = TypeAdapter[Any](hints[name]).validate_python(value)
+        except ValidationError as error:
+            problem = error.errors()[0]["msg"]
+            raise RunDirectoryError(
+                f"The recipe has {place}{name}={value!r:.80}: {problem[0].lower()}{problem[1:]}. Correct it, or train "
+                "again."
+            ) from error
+    return read

@@ -41,12 +41,18 @@ def test_round_trip(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"condtioning": "none"}, "unknown key 'condtioning'. Did you mean 'conditioning'"),
-        ({"policy": {"min_sise": 3}}, "unknown key 'min_sise'. Did you mean 'min_size'"),
+        ({"policy": {"min_sise": 3}}, "unknown key 'policy.min_sise'. Did you mean 'min_size'"),
+        ({"policy": {"min_size": "three"}}, "policy.min_size='three': input should be a valid integer"),
+        ({"policy": 3}, "policy=3, which is no record"),
+        ({"policy": None}, "policy=None: "),
+        ({"data": 5}, "data=5: input should be a valid string"),
+        ({"training": ["learning_rate"]}, r"training=\['learning_rate'\]: input should be a valid dictionary"),
+        ({"split_by": "person"}, "split_by='person': input should be 'customer', 'time' or 'row'"),
         ({"format": "contextual-bert recipe 2"}, "'contextual-bert recipe 2'.*another version"),
         ({"format": None}, "another version"),
     ],
 )
-def test_a_recipe_of_another_version(change: dict[str, Any], message: str) -> None:
+def test_a_recipe_of_another_version_or_with_a_mistake(change: dict[str, Any], message: str) -> None:
     with pytest.raises(RunDirectoryError, match=message):
         Recipe.from_dict({**RECIPE.to_dict(), **change})
 
@@ -86,6 +92,8 @@ def test_a_directory_without_a_recipe(tmp_path: Path, content: str | None, messa
         ({"split_by": "customer"}, "customer=..."),
         ({"split_by": "time"}, "time=..."),
         ({"patience": 0}, "patience=0"),
+        ({"split": "split.json", "test": 0.2}, r"test=0.2 \(--test\) says how a split is made, and split='split.json'"),
+        ({"split": "split.json", "split_seed": 1}, r"split_seed=1 \(--split-seed\)"),
     ],
 )
 def test_what_cannot_work_is_refused_at_once(settings: dict[str, Any], message: str) -> None:

@@ -1,0 +1,49 @@
+"""Which fields of a model's config a recipe may set: the others follow from it, its data or its checkpoint."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from contextual_bert.errors import ConfigurationError, did_you_mean
+from contextual_bert.models import ContextualBertConfig
+from contextual_bert.training.arguments import SHARES
+from contextual_bert.training.text_task import TextTask
+
+# The fields of a model's config that a recipe may set: of every model, of one with new weights alone, of one kind.
+ALL_FIELDS = (
+    "attention_probs_dropout_prob",
+    "attribute_start",
+    "has_attribute_values",
+    "hidden_dropout_prob",
+    "initializer_range",
+    "num_hidden_layers",
+)
+NEW_FIELDS = (
+    "hidden_act",
+    "hidden_size",
+    "intermediate_size",
+    "layer_norm_eps",
+    "max_position_embeddings",
+    "num_attention_heads",
+)
+SET_FIELDS = ("has_head_layer_norm", "has_position_embeddings", "tie_word_embeddings")
+TEXT_FIELDS = ("classifier_dropout", "classifier_pooling", "num_extra_layers")
+
+
+def check_fields(model: Mapping[str, Any], *, texts: TextTask | None) -> None:
+    """Raise ConfigurationError for a name that is no field of a model's config, or one that nobody sets here.
+
+    Example:
+        >>> check_fields({"hidden_size": 256}, texts=None)
+    """
+    free = [*ALL_FIELDS, *(SET_FIELDS if texts is None else TEXT_FIELDS)]
+    free += NEW_FIELDS if texts is None or texts.is_from_scratch else ()
+    for name in model:
+        if name in SHARES:
+            raise ConfigurationError(f"{name!r} is a setting of the training: give it there (--set), not to the model.")
+        if name not in free and name in ContextualBertConfig.__dataclass_fields__:
+            raise ConfigurationError(
+                f"{name!r} follows from the recipe, its data or its checkpoint: leave it out of the model's fields. "
+                f"Those that can be set: {', '.join(sorted(free))}."
+            )
+        if name not in free:
+            raise ConfigurationError(f"No field {name!r} in a model's config. {did_you_mean(name, free)}")
