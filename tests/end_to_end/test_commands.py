@@ -139,6 +139,17 @@ def test_a_split_file_is_what_train_uses(command: Any, table: Path, tmp_path: Pa
     assert Split.load(tmp_path / "run" / "split.json").digest == Split.load(tmp_path / "split.json").digest
 
 
+def test_a_run_that_made_its_own_split_is_evaluated_on_another(command: Any, table: Path, tmp_path: Path) -> None:
+    run, other = tmp_path / "run", tmp_path / "other.json"
+    made = command("split", table, "--by", "customer_id", "--seed", 5, "--test", 0.3, "--output", other)
+    assert made.exit_code == 0
+    trained = command("train", table, *command.small, "--test", 0.2, "--split-seed", 1, "--output", run)
+    assert trained.exit_code == 0, trained.output
+    result = command("evaluate", run, "--split", other, "--format", "json", "--device", "cpu")
+    assert result.exit_code == 0, result.output
+    assert f"the test part of {other}" in " ".join(result.stderr.split())
+
+
 def test_evaluate_repeats_the_numbers_of_the_run(command: Any, finished: Path) -> None:
     result = command("evaluate", finished, "--format", "json", "--device", "cpu")
     assert result.exit_code == 0, result.output

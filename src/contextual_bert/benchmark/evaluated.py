@@ -4,8 +4,8 @@ It scores nothing.
 """
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ from contextual_bert.data import Split, table_digest
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import EvaluationSettings, LabelReport, Provenance, Report, Scores
 from contextual_bert.inference import ScoredSet
-from contextual_bert.training.recipe import Recipe
+from contextual_bert.training.recipe import SPLIT_FIELDS, Recipe
 
 Progress = Callable[[int, int], None]
 BATCH_SIZE = "per_device_eval_batch_size"
@@ -106,6 +106,21 @@ class EvaluationData(Protocol):
     def provenance(self) -> Provenance:
         """Where the numbers come from."""
         ...
+
+
+def evaluated_recipe(own: Recipe, overrides: Mapping[str, Any]) -> Recipe:
+    """The recipe of what is evaluated: in float32 like the numbers of the run itself, whatever it was trained in.
+
+    Where another split is named, how the run's own was made is not said.
+
+    Example:
+        >>> own = Recipe(data="days.parquet", items="items", test=0.2, dtype="bfloat16")
+        >>> found = evaluated_recipe(own, {"split": "split.json"})
+        >>> found.split, found.test, found.dtype
+        ('split.json', 0.1, 'float32')
+    """
+    made = SPLIT_FIELDS if overrides.get("split") is not None else {}
+    return replace(own, **{"split": None, "dtype": "float32", **made, **overrides})
 
 
 def split_for(recipe: Recipe, directory: Path, table: pa.Table, part: str | None) -> tuple[Split | None, str]:

@@ -17,6 +17,7 @@ from contextual_bert.benchmark.evaluated import (
     BATCH_SIZE,
     Evaluation,
     Progress,
+    evaluated_recipe,
     provenance_of,
     shuffled_lines,
     split_for,
@@ -154,8 +155,7 @@ def load_sets(
         RunDirectoryError: the directory is incomplete or from another version.
         DataError, SchemaError, UnknownNameError: the table does not fit the run.
     """
-    # In float32 like the numbers of the run itself, whatever it was trained in.
-    recipe = replace(own, **{"split": None, "dtype": "float32", **dict(overrides or {})})
+    recipe = evaluated_recipe(own, overrides or {})
     device, dtype = chosen_device(recipe.device), chosen_dtype(recipe.dtype)
     pipeline = CompletionPipeline.from_pretrained(directory, device=device)
     table = read_table(recipe.data if source is None else source)

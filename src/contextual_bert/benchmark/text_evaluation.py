@@ -18,6 +18,7 @@ from contextual_bert.benchmark.evaluated import (
     BATCH_SIZE,
     Evaluation,
     Progress,
+    evaluated_recipe,
     provenance_of,
     shuffled_lines,
     split_for,
@@ -147,12 +148,12 @@ def load_texts(
         RunDirectoryError: the directory is incomplete or from another version.
         DataError, SchemaError, UnknownNameError: the table does not fit the run.
     """
-    changes = dict(overrides or {})
+    changes = overrides or {}
     if changes.get("items") is not None:
         raise ConfigurationError(
             f"items={changes['items']!r} is for runs on sets, and {directory} was trained on texts. Leave it out."
         )
-    recipe = replace(own, **{"split": None, "dtype": "float32", **changes, "is_context_shuffled": False})
+    recipe = evaluated_recipe(own, {**changes, "is_context_shuffled": False})
     table = read_table(recipe.data if source is None else source)
     task = cast(TextTask, recipe.texts)
     for name in (task.text, task.label, task.pair, recipe.customer):
