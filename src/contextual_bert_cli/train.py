@@ -86,7 +86,7 @@ def command(
     """Train a model on a table of sets or texts, keep its best epoch, evaluate it, write a run directory."""
     choices = dict(locals())
     from contextual_bert.benchmark import prepare_for, run
-    from contextual_bert.benchmark.checks import BASELINES, check_conditioning, check_kind
+    from contextual_bert.benchmark.checks import check_conditioning, check_kind, keeps_weights
     from contextual_bert.benchmark.run_directories import await_clearing, checkpoint_to_resume, clear_run, load_recipe
     from contextual_bert.benchmark.run_files import CHECKPOINTS, last_checkpoint
     from contextual_bert.errors import ConfigurationError
@@ -125,10 +125,8 @@ def command(
             "to the same result as without the interruption."
         ) from None
     show(report.to_rich())
-    if recipe.conditioning in BASELINES:
-        remark(
-            "", f"wrote {output}: schema, split, recipe, scores, metrics, README.md; of a baseline no weights are kept"
-        )
+    if not keeps_weights(recipe):
+        remark("", f"wrote {output}: schema, split, recipe, scores, metrics, README.md; its weights are not kept")
         return
     remark(
         "",

@@ -17,10 +17,10 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
+from contextual_bert.benchmark.building import has_context
 from contextual_bert.benchmark.evaluated import Progress
 from contextual_bert.benchmark.evaluation import load_evaluation
 from contextual_bert.benchmark.run_directories import load_recipe
-from contextual_bert.conditioning import get_method
 from contextual_bert.data import SetDataset, TextDataset
 from contextual_bert.data.hashing import hash_counters, hash_strings
 from contextual_bert.errors import ConfigurationError, DataError
@@ -69,16 +69,16 @@ def attribute_run(
 
     Raises:
         ConfigurationError: the run reads no context.
-        RunDirectoryError: the directory is incomplete, from another version, or that of a baseline.
+        RunDirectoryError: the directory is incomplete, from another version, or without weights.
         DataError, SchemaError, UnknownNameError: the table does not fit the run.
     """
     if num_permutations < 1:
         raise ConfigurationError(f"num_permutations={num_permutations}: give 1 or more.")
-    conditioning = load_recipe(directory).conditioning
-    if not get_method(conditioning).has_context:
+    recipe = load_recipe(directory)
+    if not has_context(recipe):
         raise ConfigurationError(
-            f"{directory} was trained with conditioning={conditioning!r}, which reads no context: there is no feature "
-            "to attribute anything to. Name the run of another method."
+            f"{directory} was trained with conditioning={recipe.conditioning!r}, which reads no context: there is no "
+            "feature to attribute anything to. Name the run of another method."
         )
     data = load_evaluation(directory, overrides=overrides, part=part, source=source, batch_size=batch_size)
     dataset, features = data.dataset, list(data.dataset.context)

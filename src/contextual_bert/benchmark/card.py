@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from contextual_bert.benchmark.building import has_context
-from contextual_bert.benchmark.checks import BASELINES
+from contextual_bert.benchmark.checks import DEPLOYED_BASELINES, POPULARITY, keeps_weights
 from contextual_bert.benchmark.environment import environment
 from contextual_bert.evaluation import Report
 from contextual_bert.training.recipe import Recipe
@@ -73,6 +73,16 @@ pipeline({{"text": "..."{example}}})"""
 SAMPLES = """model = ContextualBertForMaskedLM.from_pretrained("path/to/this/folder")
 processor = ContextualBertProcessor.from_pretrained("path/to/this/folder")
 sample_texts(model, processor{example})"""
+TEXT_BASELINE = """The baseline `{conditioning}`, which {task}{context}.
+Of `{checkpoint}` it has the tokenizer alone.
+
+## Use
+
+```python
+from contextual_bert import TextPipeline
+
+{code}
+```"""
 BASELINE = (
     "The baseline `{conditioning}`: what others are compared with. Its scores and metrics are kept, not its weights."
 )
@@ -96,12 +106,13 @@ def limits_of(recipe: Recipe) -> str:
     """Where it ends, beyond what holds for every run."""
     if recipe.texts is None:
         return SET_LIMITS
-    return "" if recipe.texts.is_from_scratch else TEXT_LIMITS.format(checkpoint=recipe.texts.checkpoint)
+    has_bert_start = not recipe.texts.is_from_scratch and recipe.conditioning not in DEPLOYED_BASELINES
+    return TEXT_LIMITS.format(checkpoint=recipe.texts.checkpoint) if has_bert_start else ""
 
 
 def about(recipe: Recipe) -> str:
     """What it is and how it is used."""
-    if recipe.conditioning in BASELINES:
+    if not keeps_weights(recipe):
         return BASELINE.format(conditioning=recipe.conditioning)
     features = [feature["name"] for feature in (recipe.schema or {}).get("features", ())]
     sees_context = bool(features) and has_context(recipe)
@@ -118,6 +129,10 @@ def about(recipe: Recipe) -> str:
         does, use = f"finds `{task.label}` from `{task.text}`", "TextPipeline"
         pair = ', "pair": "..."' if task.pair is not None else ""
         code = LABELS.format(example=pair + (', "context": {...}' if sees_context else ""))
+    if recipe.conditioning in DEPLOYED_BASELINES:
+        does = does if recipe.conditioning not in POPULARITY else f"finds `{task.label}` without reading the text"
+        settings = {"conditioning": recipe.conditioning, "context": context, "checkpoint": task.checkpoint}
+        return TEXT_BASELINE.format(task=does, code=code, **settings)
     return TEXT_MODEL.format(
         task=does,
         conditioning=recipe.conditioning,

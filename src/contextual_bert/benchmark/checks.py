@@ -43,6 +43,8 @@ TEXT_BASELINES: Mapping[str, frozenset[str]] = {
     CONTEXT_AS_TEXT: frozenset({"items", "context"}),
 }
 BASELINES: Mapping[str, frozenset[str]] = {**SET_BASELINES, **TEXT_BASELINES}
+# Those for texts that are deployed, so that their weights are kept; the others are there to be compared with.
+DEPLOYED_BASELINES = tuple(name for name in TEXT_BASELINES if not name.startswith("bert_"))
 # Baseline -> the fields of a model's config that it reads, where it reads any.
 _OF_BASELINES: Mapping[str, frozenset[str]] = {
     "bert_concat_text": frozenset({"classifier_pooling"}),
@@ -67,6 +69,17 @@ def check_conditioning(name: str) -> None:
     """
     if name not in (*METHODS, *BASELINES):
         raise UnknownNameError(f"Unknown conditioning {name!r}. {did_you_mean(name, [*METHODS, *BASELINES])}")
+
+
+def keeps_weights(recipe: Recipe) -> bool:
+    """Whether the model of a run is kept: of a method, or of a baseline that is deployed.
+
+    Example:
+        >>> keeps_weights(Recipe(data="days.parquet", items="items", conditioning="bag"))
+        False
+    """
+    is_deployed = recipe.texts is not None and recipe.conditioning in DEPLOYED_BASELINES
+    return is_deployed or recipe.conditioning not in BASELINES
 
 
 def check_kind(recipe: Recipe) -> None:

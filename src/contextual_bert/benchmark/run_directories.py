@@ -4,11 +4,10 @@ import json
 import os
 import shutil
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from contextual_bert.benchmark.checks import BASELINES
+from contextual_bert.benchmark.checks import keeps_weights
 from contextual_bert.benchmark.run_files import (
     CHECKPOINTS,
     HISTORY_FILE,
@@ -30,6 +29,7 @@ RUN_FILES = (
     LABELS_FILE,
     HISTORY_FILE,
     *MODEL_FILES,
+    "baseline.json",
     "generation_config.json",
     "processor_config.json",
     "tokenizer.json",
@@ -94,7 +94,7 @@ def load_recipe(directory: Path) -> Recipe:
     """The recipe of a run whose model can be used.
 
     Raises:
-        RunDirectoryError: no run directory, an interrupted run, an export, or a baseline, of which no weights are kept.
+        RunDirectoryError: no run directory, an interrupted run, an export, or one of which no weights are kept.
     """
     if not is_complete(directory) and (directory / CHECKPOINTS).is_dir():
         raise RunDirectoryError(
@@ -103,7 +103,7 @@ def load_recipe(directory: Path) -> Recipe:
     if (directory / RECORD_FILE).is_file():
         raise RunDirectoryError(f"{directory} is an export. Name the run that it was made from.")
     recipe = Recipe.load(directory)
-    if recipe.conditioning in BASELINES:
+    if not keeps_weights(recipe):
         raise RunDirectoryError(
             f"{directory} is a run of the baseline {recipe.conditioning!r}, of which scores and metrics are kept and "
             "no weights. Name the run of a method."
@@ -173,7 +173,7 @@ def _resolved(folder: Path, name: str) -> Any:
 
 def _plain(recipe: Recipe) -> dict[str, Any]:
     """Setting -> value, those of the trainer, the model and the policy one by one."""
-    content = json.loads(json.dumps(replace(recipe, **dict.fromkeys(_FREE, "")).to_dict(), default=str))
+    content = json.loads(json.dumps(recipe.to_dict() | dict.fromkeys(_FREE, ""), default=str))
     nested = {name: content.pop(name) or {} for name in ("training", "model", "policy", "texts", "lora")}
     return content | {f"{group}.{name}": value for group, values in nested.items() for name, value in values.items()}
 

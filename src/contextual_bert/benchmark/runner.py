@@ -15,7 +15,7 @@ from transformers.integrations.integration_utils import TensorBoardCallback
 
 from contextual_bert.benchmark.building import arguments_of
 from contextual_bert.benchmark.card import write_card
-from contextual_bert.benchmark.checks import BASELINES, check_conditioning, check_kind
+from contextual_bert.benchmark.checks import BASELINES, check_conditioning, check_kind, keeps_weights
 from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.reporting import cluster_numbers, report_on
 from contextual_bert.benchmark.resources import PeakMemory, TrainingClock
@@ -176,8 +176,8 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
     """Everything that makes the directory usable and checkable; moved into place when all of it is written."""
     reports: Mapping[str, Report] = results["reports"]
     with replacing_directory(output, last=METRICS_FILE) as folder:
-        if isinstance(model, PreTrainedModel) and recipe.conditioning not in BASELINES:
-            model.save_pretrained(folder)
+        if keeps_weights(recipe):
+            cast(Any, model).save_pretrained(folder)
             ready.processor.save_pretrained(folder)
         if ready.processor.schema is not None:
             ready.processor.schema.save(folder / "schema.json")

@@ -10,16 +10,18 @@ from typing import Any
 import pyarrow as pa
 from torch import Tensor, nn
 
-from contextual_bert.baselines import BiLSTM, BiLSTMTagger, ConcatText, ConcatWord, LabelShares, NgramBag, TextCNN
+from contextual_bert.baselines import ConcatText, ConcatWord
 from contextual_bert.baselines.text import LabelModel
 from contextual_bert.benchmark.building import has_context
-from contextual_bert.benchmark.checks import CONTEXT_AS_TEXT, TAG_BASELINES, TEXT_BASELINES
+from contextual_bert.benchmark.checks import CONTEXT_AS_TEXT, DEPLOYED_BASELINES, TAG_BASELINES, TEXT_BASELINES
 from contextual_bert.benchmark.text_preparation import TextPreparation
+from contextual_bert.context import FeatureLayout
 from contextual_bert.errors import ConfigurationError
+from contextual_bert.inference.text_baseline import TextBaselineConfig, give_ordinal_head, label_model
 from contextual_bert.inference.texts.context_words import context_words
 from contextual_bert.models import ContextualBertModel
 from contextual_bert.models.pretrained import extra_layers_of
-from contextual_bert.models.sequence_classification import OrdinalClassifier, vector_of_text
+from contextual_bert.models.sequence_classification import vector_of_text
 from contextual_bert.training.recipe import Recipe
 
 EXTRA_LAYERS = 6  # of BERT Concat (word), as in MA-BERT
@@ -42,10 +44,28 @@ def baseline_on_texts(recipe: Recipe, ready: TextPreparation) -> LabelModel:
     Raises:
         ConfigurationError: it cannot learn these labels.
     """
-    model = _baseline(recipe, ready)
-    if ready.task.is_ordinal:  # the head of the models that it is compared with
-        model.head.output = OrdinalClassifier(model.head.output.in_features, len(ready.labels))
+    possible = baselines_of(ready.head)
+    if recipe.conditioning not in possible:
+        allowed = ", ".join(possible)
+        raise ConfigurationError(f"The baseline {recipe.conditioning!r} cannot learn these labels. Allowed: {allowed}.")
+    if recipe.conditioning in DEPLOYED_BASELINES:
+        return label_model(config_of(recipe, ready), ready.processor.tokenizer)
+    model = _on_frozen_bert(recipe, ready)
+    if ready.task.is_ordinal:
+        give_ordinal_head(model)
     return model
+
+
+def config_of(recipe: Recipe, ready: TextPreparation) -> TextBaselineConfig:
+    """What a baseline that is deployed is built from."""
+    return TextBaselineConfig(
+        name=recipe.conditioning,
+        labels=ready.labels,
+        layout=_layout_of(recipe, ready),
+        has_tags=ready.head == "tags",
+        is_ordinal=ready.task.is_ordinal,
+        **{name: recipe.training[name] for name in ("context_dropout", "field_dropout") if name in recipe.training},
+    )
 
 
 def words_of(ready: TextPreparation) -> dict[str, dict[str, Tensor]]:
@@ -68,43 +88,29 @@ def check_room(words: Mapping[str, Mapping[str, Tensor]], ready: TextPreparation
             )
 
 
-def _baseline(recipe: Recipe, ready: TextPreparation) -> LabelModel:
-    tokenizer: Any = ready.processor.tokenizer
-    schema, name = ready.processor.schema, recipe.conditioning
-    has_crf = "_crf" in name
-    possible = baselines_of(ready.head)
-    if name not in possible:
-        allowed = ", ".join(possible)
-        raise ConfigurationError(f"The baseline {name!r} cannot learn these labels. Allowed: {allowed}.")
-    layout = schema.layout if schema is not None and has_context(recipe) else ()
-    labels: dict[str, Any] = {"num_labels": len(ready.labels), "layout": layout}
-    reader: dict[str, Any] = {
-        **labels,
-        "conditioning": "concat" if layout else "none",
-        "reserved_ids": tokenizer.all_special_ids,
-    }
-    if name.endswith("popularity"):
-        return LabelShares(**labels, conditioning=reader["conditioning"])
-    if name.startswith("ngrams"):
-        return NgramBag(tokenizer.convert_ids_to_tokens(range(len(tokenizer))), **reader)
-    if name.startswith("cnn"):
-        return TextCNN(len(tokenizer), **reader)
-    if name.startswith("bilstm") and ready.head == "tags":
-        return BiLSTMTagger(len(tokenizer), **labels, conditioning=reader["conditioning"], has_crf=has_crf)
-    if name.startswith("bilstm"):
-        return BiLSTM(len(tokenizer), **reader)
+def _layout_of(recipe: Recipe, ready: TextPreparation) -> tuple[FeatureLayout, ...]:
+    """The features of the context that a baseline reads."""
+    schema = ready.processor.schema
+    return schema.layout if schema is not None and has_context(recipe) else ()
+
+
+def _on_frozen_bert(recipe: Recipe, ready: TextPreparation) -> LabelModel:
+    """MA-BERT's controls BERT Concat (text) and BERT Concat (word)."""
     bert = ContextualBertModel.from_bert(ready.task.checkpoint, schema=None, conditioning="none")
-    pooling = partial(vector_of_text, pooling=ready.pooling)
-    if name == "bert_concat_text":
-        return ConcatText(LastHidden(bert), pooling, hidden_size=bert.config.hidden_size, **labels)
+    parts = LastHidden(bert), partial(vector_of_text, pooling=ready.pooling)
+    sizes: dict[str, Any] = {
+        "hidden_size": bert.config.hidden_size,
+        "num_labels": len(ready.labels),
+        "layout": _layout_of(recipe, ready),
+    }
+    if recipe.conditioning == "bert_concat_text":
+        return ConcatText(*parts, **sizes)
     return ConcatWord(
-        LastHidden(bert),
-        pooling,
-        hidden_size=bert.config.hidden_size,
+        *parts,
+        **sizes,
         num_layers=extra_layers_of(recipe.model, default=EXTRA_LAYERS),
         num_heads=bert.config.num_attention_heads,
         intermediate_size=bert.config.intermediate_size,
-        **labels,
     )
 
 

@@ -32,6 +32,7 @@ from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
 from contextual_bert.evaluation import EvaluationSettings, Provenance, Scores
 from contextual_bert.inference import ScoredSet, set_index
+from contextual_bert.inference.text_baseline import holds_baseline, load_text_baseline
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.training import TextTask, chosen_device, chosen_dtype
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
@@ -168,10 +169,14 @@ def load_texts(
     try:
         processor = ContextualBertProcessor.from_pretrained(directory)
         unlabelled = TextPreparation(recipe=recipe, split=split, processor=processor, table=table, labels=())
-        model: Any = MODELS[unlabelled.head].from_pretrained(directory)
+        asked = MODELS[unlabelled.head]
+        loaded = load_text_baseline(directory) if holds_baseline(directory) else (asked.from_pretrained(directory),)
+    except RunDirectoryError:
+        raise
     except (OSError, ValueError, RuntimeError) as error:
         raise RunDirectoryError(f"{directory} cannot be loaded: {error} Train it again with --overwrite.") from error
-    check_head(model, directory, recipe)
+    model: Any = loaded[0]
+    check_head(model, directory, recipe, asked=asked.__name__)
     names = model.config.id2label if unlabelled.head != "masked_lm" else {}
     ready = replace(unlabelled, labels=tuple(names[number] for number in sorted(names)))
     is_own = split.digest == Split.load(directory / "split.json").digest
@@ -191,9 +196,9 @@ def load_texts(
     )
 
 
-def check_head(model: Any, directory: Path, recipe: Recipe) -> None:
+def check_head(model: Any, directory: Path, recipe: Recipe, *, asked: str) -> None:
     """Raise DataError where the table's labels ask for another model than the one that was saved."""
-    asked, learned = type(model).__name__, model.config.architectures or []
+    learned = model.config.architectures or []
     if asked not in learned:
         raise DataError(
             f"the labels ask for a {asked}, and {directory} holds a {', '.join(learned)}",

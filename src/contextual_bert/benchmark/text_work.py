@@ -8,14 +8,16 @@ import torch
 from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback
 
+from contextual_bert.baselines.text import LabelModel
 from contextual_bert.benchmark.building import attention_for, has_context, model_settings_in_words
-from contextual_bert.benchmark.checks import CONTEXT_AS_TEXT, TEXT_BASELINES, check_kind
+from contextual_bert.benchmark.checks import CONTEXT_AS_TEXT, TEXT_BASELINES, check_kind, keeps_weights
 from contextual_bert.benchmark.reporting import segments_of
-from contextual_bert.benchmark.text_baselines import baseline_on_texts, check_room, words_of
+from contextual_bert.benchmark.text_baselines import baseline_on_texts, check_room, config_of, words_of
 from contextual_bert.benchmark.text_preparation import TextPreparation
 from contextual_bert.data import SetDataset, ShuffledContext, ShuffledTexts, TextDataset, TextMaskingCollator
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference import ScoredSet, score, score_labels, set_index
+from contextual_bert.inference.text_baseline import TextBaseline
 from contextual_bert.models import (
     ContextualBertForMaskedLM,
     ContextualBertForSequenceClassification,
@@ -164,7 +166,9 @@ class TextWork:
         return ContextualBertTrainer(model, arguments, collator=self._collator(recipe), **settings)
 
     def finished(self, recipe: Recipe, model: nn.Module) -> nn.Module:
-        """The model itself; of LoRA an ordinary model, with the changes in its weights."""
+        """The model as it is saved: of LoRA an ordinary model, with the changes in its weights."""
+        if isinstance(model, LabelModel) and keeps_weights(recipe):
+            return TextBaseline(config_of(recipe, self.ready), model)
         return cast(Any, model).merge_and_unload() if recipe.trained_weights == "lora" else model
 
     def score(

@@ -29,6 +29,7 @@ from contextual_bert.inference.joint import JointAnswer, JointSearch, Method
 from contextual_bert.inference.permission import Asked, Permitted, permitted_items
 from contextual_bert.inference.queries import MASK, Request, check_length, check_queries, read_request
 from contextual_bert.inference.saved import load_item_model
+from contextual_bert.inference.text_baseline import holds_baseline
 from contextual_bert.models import ContextState, ContextualBertForMaskedLM, ContextualBertProcessor, check_layout
 
 RUN_FILES = ("config.json", "model.safetensors", "processor_config.json", "tokenizer.json", "tokenizer_config.json")
@@ -106,7 +107,7 @@ class CompletionPipeline:
         """
         directory = Path(directory)
         missing = [name for name in RUN_FILES if not (directory / name).is_file()]
-        if missing:
+        if missing and not holds_baseline(directory):
             raise RunDirectoryError(
                 f"{directory} is no complete run directory: {', '.join(missing)} missing. "
                 "Train again, or name the folder given as --output."

@@ -8,11 +8,12 @@ from typing import Any, TypeVar, cast
 
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
+from torch import nn
 from transformers import AutoConfig, PreTrainedModel
 
 from contextual_bert.errors import ContextualBertError, RunDirectoryError
+from contextual_bert.inference.text_baseline import TextBaseline, holds_baseline, load_text_baseline
 from contextual_bert.models import (
-    ContextualBertConfig,
     ContextualBertForMaskedLM,
     ContextualBertForSequenceClassification,
     ContextualBertForTokenClassification,
@@ -21,6 +22,7 @@ from contextual_bert.models import (
 )
 
 Model = TypeVar("Model", bound=PreTrainedModel)
+LabelsTexts = TypeVar("LabelsTexts", bound=nn.Module)
 FAULTS = (ContextualBertError, OSError, ValueError, RuntimeError, SafetensorError, StrictDataclassError)
 ITEMS = "ContextualBertForMaskedLM for sets of items"
 USED_BY = {
@@ -28,6 +30,7 @@ USED_BY = {
     ContextualBertForMaskedLM.__name__: "sample_texts, or contextual-bert sample",
     ContextualBertForSequenceClassification.__name__: "TextPipeline, or contextual-bert predict",
     ContextualBertForTokenClassification.__name__: "TextPipeline, or contextual-bert predict",
+    TextBaseline.__name__: "TextPipeline, or contextual-bert predict",
 }
 
 
@@ -76,7 +79,7 @@ def _detach_from_file(model: PreTrainedModel) -> None:
         tensor.data = tensor.data.clone()
 
 
-def load_text_model(directory: str | Path, *allowed: type[Model]) -> tuple[Model, ContextualBertProcessor]:
+def load_text_model(directory: str | Path, *allowed: type[LabelsTexts]) -> tuple[LabelsTexts, ContextualBertProcessor]:
     """The text model of a folder, of one of these classes, and its processor.
 
     Raises:
@@ -88,10 +91,10 @@ def load_text_model(directory: str | Path, *allowed: type[Model]) -> tuple[Model
     if not chosen:
         wanted = ", ".join(model_class.__name__ for model_class in allowed)
         raise _other_model(directory, found, wanted=f"{wanted} for texts")
-    model, processor = load_saved(directory, chosen[0])
-    check_layout(
-        cast(ContextualBertConfig, model.config), processor.schema.layout if processor.schema is not None else ()
-    )
+    is_baseline = found == TextBaseline.__name__
+    loaded: Any = load_text_baseline(directory) if is_baseline else load_saved(directory, cast(Any, chosen[0]))
+    model, processor = loaded
+    check_layout(model.config, processor.schema.layout if processor.schema is not None else ())
     return model, processor
 
 
@@ -107,10 +110,12 @@ def _content(directory: str | Path) -> str:
             f"{directory} cannot be loaded: there is no such folder. Name the one that model and processor were saved "
             "in with save_pretrained."
         )
+    if holds_baseline(directory):
+        return TextBaseline.__name__
     if (Path(directory) / "metrics.json").is_file() and not (Path(directory) / "config.json").is_file():
         raise RunDirectoryError(
-            f"{directory} holds no model: of a baseline's run scores and metrics are kept and no weights. Name the run "
-            "of a method."
+            f"{directory} holds no model: of this baseline's run scores and metrics are kept and no weights. Name the "
+            "run of a method."
         )
     try:
         name = next(iter(AutoConfig.from_pretrained(directory).architectures or []), "no model")

@@ -6,7 +6,7 @@ Paper: Denk and Peleteiro Ramallo (2020), section 4 (sizes), Table 1 (parameter 
 import difflib
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from huggingface_hub.dataclasses import strict
 from transformers import BertConfig
@@ -203,7 +203,14 @@ class ContextualBertConfig(BertConfig):
         )
 
 
-def check_layout(config: ContextualBertConfig, layout: tuple[FeatureLayout, ...]) -> None:
+class HasLayout(Protocol):
+    """A config that says what the context encoder of its model is built from."""
+
+    @property
+    def layout(self) -> tuple[FeatureLayout, ...]: ...
+
+
+def check_layout(config: HasLayout, layout: tuple[FeatureLayout, ...]) -> None:
     """Raise ConfigurationError unless ``layout`` is what the model was built for."""
     mine: Mapping[str, FeatureLayout] = {feature.name: feature for feature in config.layout}
     theirs = {feature.name: feature for feature in layout}

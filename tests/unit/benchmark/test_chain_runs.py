@@ -14,6 +14,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
+from contextual_bert import TextPipeline
 from contextual_bert.benchmark import TextPreparation, prepare_texts, run
 from contextual_bert.benchmark.run_files import load_labels
 from contextual_bert.benchmark.tasks import TEXT_TASKS
@@ -116,7 +117,11 @@ def test_tags_that_go_together_are_found_together(
     assert all(len(tags) == 1 for tags in texts) == is_chain
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text(encoding="utf-8"))["test"]["metrics"]
     assert metrics["cross_entropy_nats"]["value"] > 0.6, "of each tag by itself, where it is a coin"
-    assert not (tmp_path / "run" / "model.safetensors").exists()
+    rows = ready.table.take(pa.array(ready.split.rows("test")))
+    task: Any = recipe.texts
+    found = TextPipeline.from_pretrained(tmp_path / "run").label_table(rows, text=task.text).table
+    tags = found.column("predicted_label").combine_chunks().flatten().to_pylist()
+    assert tags == [labels.names[number] for number in labels.predicted.tolist()], "the pipeline decodes the chain"
 
 
 def test_a_chain_is_for_tags_alone(ready: TextPreparation) -> None:

@@ -148,6 +148,15 @@ def test_other_columns_and_parts_can_be_named(finished: dict[str, Path], planted
     assert (coin.interval.low, coin.interval.value, coin.interval.high) == (0.0, 0.0, 0.0)
 
 
+def test_a_baseline_with_a_context_is_attributed_too(planted: dict[str, Recipe], tmp_path: Path) -> None:
+    training = {"num_train_epochs": 10, "learning_rate": 0.05}
+    run(replace(planted["labels"], conditioning="cnn_context", training=training), tmp_path / "run", is_quiet=True)
+    _, first, noise = attribute_run(tmp_path / "run").importances.rows
+    assert [first.feature, noise.feature] == ["mood", "coin"]
+    assert first.rise_nats.interval.low > 0.1
+    assert abs(noise.rise_nats.interval.value) < 0.2 * first.rise_nats.interval.value
+
+
 def test_permuting_leaves_labels_pairs_and_the_data_set_as_they_were() -> None:
     context = {"a": torch.tensor([1, 2]), "b": torch.tensor([[3], [4]])}
     own: dict[str, Any] = {
@@ -171,9 +180,9 @@ def test_what_cannot_be_attributed(finished: dict[str, Path], planted: dict[str,
     run(replace(once, conditioning="none"), tmp_path / "none", is_quiet=True)
     with pytest.raises(ConfigurationError, match="reads no context"):
         attribute_run(tmp_path / "none")
-    run(replace(once, conditioning="ngrams_context"), tmp_path / "ngrams", is_quiet=True)
-    with pytest.raises(RunDirectoryError, match="baseline 'ngrams_context'"):
-        attribute_run(tmp_path / "ngrams")
+    run(replace(once, conditioning="bert_concat_text"), tmp_path / "control", is_quiet=True)
+    with pytest.raises(RunDirectoryError, match="baseline 'bert_concat_text'"):
+        attribute_run(tmp_path / "control")
     with pytest.raises(DataError, match=r"only one text is evaluated.*a table with more texts"):
         attribute_run(finished["tags"], source=pq.read_table(once.data).slice(0, 1))
     with pytest.raises(ConfigurationError, match=r"items='words' is for runs on sets.*trained on texts"):

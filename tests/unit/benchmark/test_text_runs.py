@@ -16,10 +16,10 @@ import torch
 from safetensors.torch import load_file
 from transformers import BertConfig, BertForSequenceClassification
 
-from contextual_bert import TextPipeline, encode_texts
+from contextual_bert import CompletionPipeline, TextPipeline, encode_texts
 from contextual_bert.benchmark import TextPreparation, evaluate_run, load_run, prepare_texts, run, study
 from contextual_bert.benchmark.card import about, write_card
-from contextual_bert.benchmark.checks import TEXT_BASELINES
+from contextual_bert.benchmark.checks import DEPLOYED_BASELINES, TAG_BASELINES, TEXT_BASELINES
 from contextual_bert.benchmark.run_files import last_checkpoint, load_labels, trainer_state
 from contextual_bert.benchmark.text_work import TextWork
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError
@@ -232,15 +232,80 @@ def test_every_token_is_hidden_once_and_no_special_one(
     assert (scores.num_better + scores.num_tied).max() <= ready.num_choices == 18
 
 
-@pytest.mark.parametrize("name", [name for name in TEXT_BASELINES if "_crf" not in name])
-def test_every_baseline_trains_on_texts(prepared: dict[str, TextPreparation], tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in TEXT_BASELINES if name not in DEPLOYED_BASELINES])
+def test_what_is_only_compared_with_trains_and_keeps_no_weights(
+    prepared: dict[str, TextPreparation], tmp_path: Path, name: str
+) -> None:
     ready = prepared["classification"]
     report = run(replace(ready.recipe, conditioning=name), tmp_path / "run", preparation=ready, is_quiet=True)
     assert report.num_rows == len(ready.split.rows("test"))
     assert "recall_at_1_percent" in report.metrics
     assert not (tmp_path / "run" / "model.safetensors").exists()
-    with pytest.raises(RunDirectoryError, match=r"holds no model: of a baseline's run scores and metrics are kept"):
+    with pytest.raises(RunDirectoryError, match=r"holds no model: of this baseline's run scores and metrics are kept"):
         TextPipeline.from_pretrained(tmp_path / "run")
+    with pytest.raises(RunDirectoryError, match=f"a run of the baseline '{name}'"):
+        evaluate_run(tmp_path / "run")
+
+
+OF_TEXTS = [("classification", name) for name in DEPLOYED_BASELINES if "_crf" not in name]
+OF_WORDS = [("tags", name) for name in TAG_BASELINES]
+
+
+@pytest.mark.parametrize(("head", "name"), [*OF_TEXTS, *OF_WORDS])
+def test_a_baseline_predicts_what_it_was_scored_with(
+    prepared: dict[str, TextPreparation], tmp_path: Path, head: str, name: str
+) -> None:
+    ready, folder = prepared[head], tmp_path / "run"
+    report = run(replace(ready.recipe, conditioning=name), folder, preparation=ready, is_quiet=True)
+    labels = load_labels(folder)
+    assert labels is not None
+    assert evaluate_run(folder).report.metrics["cross_entropy_nats"] == report.metrics["cross_entropy_nats"]
+    rows = pa.array(ready.split.rows("test"))
+    pipeline = TextPipeline.from_pretrained(folder)
+    found = pipeline.label_table(ready.table.take(rows), text=cast(Any, ready.recipe.texts).text, batch_size=7).table
+    predicted = found.column("predicted_label").combine_chunks()
+    flat = predicted.flatten() if head == "tags" else predicted
+    assert flat.to_pylist() == [labels.names[number] for number in labels.predicted.tolist()]
+    # The probability of what is predicted is that of the scores, wherever it is the likeliest label.
+    likeliest = load_run(folder, name=name).scores.confidence
+    shares = found.column("probability").combine_chunks()
+    given = (shares.flatten() if head == "tags" else shares).to_numpy(zero_copy_only=False)
+    is_best = np.isclose(given, likeliest, atol=1e-6)
+    assert is_best.all() if "_crf" not in name else is_best.mean() > 0.9 and (given <= likeliest + 1e-6).all()
+    others = {row["sex"]: pipeline({**QUERY[head], "context": row})["label"] for row in ({"sex": "f"}, {"sex": "m"})}
+    assert pipeline.model.config.layout == (ready.processor.schema.layout if "context" in name else ())
+    assert all(others.values())
+
+
+QUERY: dict[str, dict[str, Any]] = {"classification": {"text": "word1 word2"}, "tags": {"text": ["word1", "word2"]}}
+
+
+def test_a_baseline_of_grades_and_what_is_damaged_of_it(prepared: dict[str, TextPreparation], tmp_path: Path) -> None:
+    own = prepared["classification"].recipe
+    task = replace(cast(TextTask, own.texts), label="stars", is_ordinal=True)
+    exclude = ("words", "tags", "verdict", "price")
+    recipe = replace(own, texts=task, exclude=exclude, schema=None, conditioning="cnn_context", training=TRAINING)
+    ready, folder = prepare_texts(recipe), tmp_path / "run"
+    run(replace(recipe, training={**TRAINING, "context_dropout": 0.2}), folder, preparation=ready, is_quiet=True)
+    answer = cast(Any, TextPipeline.from_pretrained(folder)({"text": "word1", "context": {"sex": "f"}, "guidance": 2}))
+    assert set(answer["probabilities"]) == {"1", "3"}
+    assert sum(answer["probabilities"].values()) == pytest.approx(1)
+    assert answer["notes"] == []  # with context_dropout it has learned what it says of nobody
+    assert "TextPipeline" in (folder / "README.md").read_text("utf-8")
+    assert "starts from" not in (folder / "README.md").read_text("utf-8")
+    with pytest.raises(RunDirectoryError, match=r"holds TextBaseline.*TextPipeline, or contextual-bert predict"):
+        CompletionPipeline.from_pretrained(folder)
+    other = tmp_path / "other.parquet"
+    pq.write_table(pq.read_table(own.data).drop(["stars"]).rename_columns({"tags": "stars"}), other)
+    with pytest.raises(DataError, match=r"ask for a ContextualBertForTokenClassification, .* holds a Contextual.*Seq"):
+        evaluate_run(folder, overrides={"data": str(other)})
+    for name, content in (("baseline.json", "{}"), ("baseline.json", "["), ("model.safetensors", "")):
+        damaged = tmp_path / "damaged"
+        shutil.rmtree(damaged, ignore_errors=True)
+        shutil.copytree(folder, damaged)
+        (damaged / name).write_text(content)
+        with pytest.raises(RunDirectoryError, match=r"cannot be loaded: .*rain again"):
+            TextPipeline.from_pretrained(damaged)
 
 
 @pytest.mark.parametrize("head", ["tags", "masked_lm"])
@@ -291,13 +356,6 @@ def test_texts_longer_than_the_positions_of_a_new_model_are_refused(prepared: di
     ready = prepare_texts(replace(scratch, schema=None))
     with pytest.raises(ConfigurationError, match=r"max_position_embeddings=6, and a text has 10 tokens.*max_length"):
         TextWork(ready).build_model(ready.recipe)
-
-
-@pytest.mark.parametrize("name", ["bilstm", "bilstm_context"])
-def test_the_tagger_trains(prepared: dict[str, TextPreparation], tmp_path: Path, name: str) -> None:
-    ready = prepared["tags"]
-    run(replace(ready.recipe, conditioning=name), tmp_path / "run", preparation=ready, is_quiet=True)
-    assert load_labels(tmp_path / "run") is not None
 
 
 @pytest.mark.parametrize(("head", "name"), [("tags", "cnn"), ("masked_lm", "ngrams"), ("classification", "bag")])

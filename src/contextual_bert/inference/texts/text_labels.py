@@ -12,8 +12,9 @@ from torch import Tensor
 from contextual_bert.data import TextDataset
 from contextual_bert.data.ragged import flat_index, offsets_of
 from contextual_bert.inference.guidance import guided_logits
+from contextual_bert.inference.text_baseline import TextBaselineConfig
 from contextual_bert.inference.texts.text_layout import NO_START
-from contextual_bert.models import ContextualBertConfig
+from contextual_bert.models import IGNORED_LABEL, ContextualBertConfig, best_labels, label_logits
 
 LABEL, PROBABILITY = "predicted_label", "probability"  # a table to be labelled often has a column "label"
 
@@ -30,7 +31,7 @@ class LabelColumns:
         has_tags: whether the model labels words.
     """
 
-    def __init__(self, config: ContextualBertConfig, *, has_tags: bool) -> None:
+    def __init__(self, config: ContextualBertConfig | TextBaselineConfig, *, has_tags: bool) -> None:
         self.names: list[str] = [name for _, name in sorted(cast(dict[int, str], config.id2label).items())]
         self.has_tags = has_tags
         self.has_numbers = not has_tags and (len(self.names) == 1 or config.problem_type == "regression")
@@ -49,10 +50,7 @@ class LabelColumns:
         return pa.schema([*first, *((f"{PROBABILITY}_{name}", number) for name in self.names)])
 
     def read(self, logits: Tensor) -> Tensor:
-        """What is kept of logits (..., labels): numbers, probabilities, or of a token its tag and that probability."""
-        if self.has_tags:
-            best = logits.softmax(dim=-1).max(dim=-1)
-            return torch.stack([best.indices.to(best.values.dtype), best.values], dim=-1)
+        """What is kept of the logits (..., labels) of texts: numbers or probabilities."""
         if self.has_numbers:
             return logits
         return logits.sigmoid() if self.may_have_several else logits.softmax(dim=-1)
@@ -62,6 +60,7 @@ class LabelColumns:
         model: Any,
         dataset: TextDataset,
         *,
+        word_starts: NDArray[np.int64] | None,
         batch_size: int,
         guidance: Sequence[float] | None = None,
         progress: Callable[[int, int], None] | None = None,
@@ -71,6 +70,7 @@ class LabelColumns:
         Args:
             model: in ``eval()`` mode.
             dataset: the texts.
+            word_starts: (tokens,), as ``EncodedTexts`` has them; None where texts have labels, and not their words.
             batch_size: texts a forward pass.
             guidance: how personal each answer is to be; None: the model as it is.
             progress: called with (texts done, texts in all) after each batch.
@@ -83,12 +83,14 @@ class LabelColumns:
             rows = order[start : start + batch_size]
             inputs = dataset.__getitems__(rows)
             weights = [1.0] * len(rows) if guidance is None else [guidance[row] for row in rows.tolist()]
-            read = self.read(guided_logits(model, inputs, weights, rows=torch.arange(len(rows)))).cpu()
-            if self.has_tags:
-                places = flat_index(dataset.offsets.numpy(), rows.numpy())
-                kept[places] = read[inputs["attention_mask"].bool()].numpy()
+            logits = guided_logits(model, inputs, weights, rows=torch.arange(len(rows)))
+            if word_starts is None:
+                kept[rows.numpy()] = self.read(logits).cpu().numpy()
             else:
-                kept[rows.numpy()] = read.numpy()
+                places, is_real = flat_index(dataset.offsets.numpy(), rows.numpy()), inputs["attention_mask"].bool()
+                asked = torch.full(is_real.shape, IGNORED_LABEL)
+                asked[is_real] = torch.from_numpy(np.where(word_starts[places] != NO_START, 0, IGNORED_LABEL))
+                kept[places] = read_tags(model, logits, asked.to(logits.device)).cpu()[is_real].numpy()
             if progress is not None:
                 progress(min(start + batch_size, len(order)), len(order))
         return kept
@@ -122,6 +124,23 @@ class LabelColumns:
 
     def _table(self, columns: list[pa.Array]) -> pa.Table:
         return pa.Table.from_arrays(columns, schema=self.schema)
+
+
+def read_tags(model: Any, logits: Tensor, asked: Tensor) -> Tensor:
+    """The tag of each token and the probability of that tag, (batch, length, 2).
+
+    Args:
+        model: what gave the logits; its labels may be a chain.
+        logits: (batch, length, labels).
+        asked: (batch, length), -100 where no word begins: there a chain does not pass, and the tag means nothing.
+
+    Example:
+        >>> read_tags(torch.nn.Identity(), torch.tensor([[[0.0, 0.0], [0.0, 9.0]]]), torch.tensor([[0, 0]]))[0, 1, 0]
+        tensor(1.)
+    """
+    best = best_labels(model, logits, asked).clamp(min=0)
+    shares = label_logits(model, logits, asked).softmax(dim=-1).gather(-1, best.unsqueeze(-1)).squeeze(-1)
+    return torch.stack([best.to(shares.dtype), shares], dim=-1)
 
 
 def _lists(values: pa.Array, sizes: NDArray[np.int64]) -> pa.Array:

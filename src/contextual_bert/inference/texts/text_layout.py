@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from contextual_bert.arrow_types import is_text
 from contextual_bert.data.ragged import offsets_of, places_of
 from contextual_bert.errors import DataError
+from contextual_bert.inference.text_baseline import TextBaselineConfig
 from contextual_bert.models import ContextualBertConfig
 from contextual_bert.models.processing_contextual_bert import Truncation
 
@@ -96,7 +97,7 @@ def num_special(has_pair: bool) -> int:
     return 3 if has_pair else 2
 
 
-def num_readable(config: ContextualBertConfig, tokenizer: Any) -> int:
+def num_readable(config: ContextualBertConfig | TextBaselineConfig, tokenizer: Any) -> int:
     """How many tokens of a text the model reads, [CLS] and [SEP] included."""
     num_positions = config.max_position_embeddings if config.has_position_embeddings else 10**9
     return int(min(tokenizer.model_max_length, num_positions))

@@ -6,7 +6,7 @@ The folder that a model and its processor were saved in is all that is needed. I
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypedDict, cast
+from typing import Any, NamedTuple, Self, TypedDict, cast, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +20,7 @@ from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.guidance import GUIDANCE, guidance_notes, read_guidance
 from contextual_bert.inference.queries import UNUSED_CONTEXT, check_query
 from contextual_bert.inference.saved import load_text_model
+from contextual_bert.inference.text_baseline import TextBaseline
 from contextual_bert.inference.texts.encode_texts import EncodedTexts, TextReport, encode_texts
 from contextual_bert.inference.texts.text_labels import LABEL, PROBABILITY, LabelColumns
 from contextual_bert.inference.texts.text_layout import num_readable
@@ -32,7 +33,7 @@ from contextual_bert.models import (
 )
 from contextual_bert.models.processing_contextual_bert import Truncation, check_truncation
 
-TextModel = ContextualBertForSequenceClassification | ContextualBertForTokenClassification
+TextModel = ContextualBertForSequenceClassification | ContextualBertForTokenClassification | TextBaseline
 QUERY = 'Give {"text": "...", "context": {...}}, for tags a list of words as text, or a list of such queries.'
 KEYS = ("text", "pair", "context", GUIDANCE)
 UNREAD: Mapping[Truncation, str] = {"head": "its end was", "head_tail": "its middle was"}
@@ -64,7 +65,7 @@ class TextPipeline:
     """Labels texts, or the words of texts.
 
     Args:
-        model: the trained model.
+        model: the trained model, or a trained baseline.
         processor: its processor.
         device: where to run; default: where the model is.
         truncation: what is kept of a text that is too long, its "head" or "head_tail"; None: as in training, which the
@@ -104,7 +105,11 @@ class TextPipeline:
         self.model: Any = model.to(place).eval()
         self.processor = processor
         self.truncation: Truncation = kept
-        self.has_tags = isinstance(model, ContextualBertForTokenClassification)
+        self.has_tags = (
+            model.config.has_tags
+            if isinstance(model, TextBaseline)
+            else isinstance(model, ContextualBertForTokenClassification)
+        )
         self.max_length = num_readable(model.config, processor.tokenizer)
         self._labels = LabelColumns(model.config, has_tags=self.has_tags)
         self._tokens = ContextualBertProcessor(ContextFeatureExtractor(), processor.tokenizer)
@@ -118,8 +123,7 @@ class TextPipeline:
         Raises:
             RunDirectoryError: no such folder, files missing or damaged, or a model that labels nothing.
         """
-        heads = (ContextualBertForSequenceClassification, ContextualBertForTokenClassification)
-        model, processor = load_text_model(directory, *heads)
+        model, processor = load_text_model(directory, *get_args(TextModel))
         return cls(model, processor, device=device, truncation=truncation)
 
     @property
@@ -251,7 +255,12 @@ class TextPipeline:
     ) -> pa.Table:
         """The labels of the texts, in their order."""
         kept = self._labels.kept(
-            self.model, encoded.dataset, batch_size=batch_size, guidance=guidance, progress=progress
+            self.model,
+            encoded.dataset,
+            word_starts=encoded.word_starts,
+            batch_size=batch_size,
+            guidance=guidance,
+            progress=progress,
         )
         if encoded.word_starts is None:
             return self._labels.of_texts(kept)

@@ -1,0 +1,195 @@
+"""A trained baseline for texts as a model that is saved, loaded and asked like a BERT: ``TextPipeline`` takes both.
+
+How a baseline works is its own file's matter, in ``baselines``. Paper: not there.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import TypeAdapter
+from safetensors.torch import load_file, save_file
+from torch import Tensor, device, nn
+from transformers.modeling_outputs import TokenClassifierOutput
+
+from contextual_bert.baselines import BiLSTM, BiLSTMTagger, LabelShares, NgramBag, TextCNN
+from contextual_bert.baselines.text import LabelModel
+from contextual_bert.context import FeatureLayout
+from contextual_bert.errors import RunDirectoryError
+from contextual_bert.models import (
+    ContextualBertForSequenceClassification,
+    ContextualBertForTokenClassification,
+    ContextualBertProcessor,
+)
+from contextual_bert.models.sequence_classification import OrdinalClassifier
+
+BASELINE_FILE, WEIGHTS_FILE = "baseline.json", "model.safetensors"
+FORMAT = "contextual-bert text baseline 1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextBaselineConfig:
+    """What a baseline for texts is built from beside its tokenizer, and what a pipeline asks of a model's config.
+
+    Args:
+        name: as ``--conditioning`` has it: popularity, ngrams, cnn, bilstm or bilstm_crf, with ``_context`` or without.
+        labels: their names, in the order of their ids.
+        layout: the context's features; empty where none is read.
+        has_tags: whether each word gets a label.
+        is_ordinal: whether the labels are grades of one scale, the lowest first.
+        context_dropout, field_dropout: as in ``ContextualBertConfig``.
+
+    Example:
+        >>> TextBaselineConfig(name="cnn", labels=("bad", "good")).id2label
+        {0: 'bad', 1: 'good'}
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    layout: tuple[FeatureLayout, ...] = ()
+    has_tags: bool = False
+    is_ordinal: bool = False
+    context_dropout: float = 0.0
+    field_dropout: float = 0.0
+    problem_type: ClassVar[str] = "single_label_classification"
+    has_position_embeddings: ClassVar[bool] = False
+    max_position_embeddings: ClassVar[int] = 0
+
+    @property
+    def id2label(self) -> dict[int, str]:
+        """Number -> label."""
+        return dict(enumerate(self.labels))
+
+    @property
+    def architectures(self) -> list[str]:
+        """The name of the head that it stands in for."""
+        head = ContextualBertForTokenClassification if self.has_tags else ContextualBertForSequenceClassification
+        return [head.__name__]
+
+    @property
+    def conditioning(self) -> str:
+        """How the context is read: "concat", or "none"."""
+        return "concat" if self.layout else "none"
+
+
+def label_model(config: TextBaselineConfig, tokenizer: Any) -> LabelModel:
+    """The untrained baseline, for the ids of a tokenizer.
+
+    Example:
+        >>> from contextual_bert.testing import miniature_text_processor
+        >>> config = TextBaselineConfig(name="cnn", labels=("bad", "good"))
+        >>> type(label_model(config, miniature_text_processor().tokenizer)).__name__
+        'TextCNN'
+    """
+    shared: dict[str, Any] = {
+        "num_labels": len(config.labels),
+        "layout": config.layout,
+        "conditioning": config.conditioning,
+    }
+    reader = {**shared, "reserved_ids": tokenizer.all_special_ids}
+    kind = config.name.removesuffix("_context")
+    if kind in ("popularity", "context_popularity"):
+        model: LabelModel = LabelShares(**shared)
+    elif kind == "ngrams":
+        model = NgramBag(tokenizer.convert_ids_to_tokens(range(len(tokenizer))), **reader)
+    elif kind == "cnn":
+        model = TextCNN(len(tokenizer), **reader)
+    elif config.has_tags:
+        model = BiLSTMTagger(len(tokenizer), **shared, has_crf=kind == "bilstm_crf")
+    else:
+        model = BiLSTM(len(tokenizer), **reader)
+    if config.is_ordinal:
+        give_ordinal_head(model)
+    return model
+
+
+def give_ordinal_head(model: LabelModel) -> None:
+    """Replace the last layer of a baseline by that of the models for grades that it is compared with."""
+    model.head.output = OrdinalClassifier(model.head.output.in_features, model.head.output.out_features)
+
+
+class TextBaseline(nn.Module):
+    """A baseline for texts with its config, in a folder together with its processor.
+
+    Shapes:
+        as ``LabelModel``.
+
+    Args:
+        config: what it was built from.
+        model: what ``label_model`` built.
+
+    Relation to its siblings:
+        ``ContextualBertForSequenceClassification`` and ``ContextualBertForTokenClassification`` are what it is compared
+        with; ``TextPipeline`` takes any of the three.
+
+    Example:
+        >>> from contextual_bert.inference import TextPipeline
+        >>> from contextual_bert.testing import miniature_text_processor
+        >>> config, processor = TextBaselineConfig(name="cnn", labels=("bad", "good")), miniature_text_processor()
+        >>> baseline = TextBaseline(config, label_model(config, processor.tokenizer))
+        >>> sorted(TextPipeline(baseline, processor)({"text": "word1 word2"})["probabilities"])
+        ['bad', 'good']
+    """
+
+    def __init__(self, config: TextBaselineConfig, model: LabelModel) -> None:
+        super().__init__()
+        self.config, self.model = config, model
+
+    @property
+    def device(self) -> device:
+        """Where its weights are."""
+        return next(self.parameters()).device
+
+    @property
+    def crf(self) -> nn.Module | None:
+        """The chain of its labels, if they are one."""
+        return getattr(self.model, "crf", None)
+
+    @property
+    def has_learned_anonymous(self) -> bool:
+        """Whether it was shown texts of which the whole context is missing."""
+        return self.config.context_dropout > 0
+
+    @property
+    def has_learned_absent_fields(self) -> bool:
+        """Whether it was shown contexts with single fields absent."""
+        return self.config.field_dropout > 0
+
+    def forward(self, input_ids: Tensor, **inputs: Any) -> TokenClassifierOutput:
+        """Logits and, with labels, the loss; see ``LabelModel``."""
+        found = self.model(input_ids=input_ids, **inputs)
+        return TokenClassifierOutput(loss=found.get("loss"), logits=found["logits"])
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write config and weights; the processor has a ``save_pretrained`` of its own."""
+        weights = {name: tensor.contiguous() for name, tensor in self.model.state_dict().items()}
+        save_file(weights, Path(folder) / WEIGHTS_FILE)
+        text = json.dumps({"format": FORMAT, **asdict(self.config)}, ensure_ascii=False, indent=1)
+        (Path(folder) / BASELINE_FILE).write_text(f"{text}\n", encoding="utf-8")
+
+
+def holds_baseline(directory: str | Path) -> bool:
+    """Whether a folder holds a baseline for texts."""
+    return (Path(directory) / BASELINE_FILE).is_file()
+
+
+def load_text_baseline(directory: str | Path) -> tuple[TextBaseline, ContextualBertProcessor]:
+    """The baseline of a folder, and its processor.
+
+    Raises:
+        RunDirectoryError: a file is missing or damaged, or is of another baseline.
+    """
+    try:
+        content = json.loads((Path(directory) / BASELINE_FILE).read_text(encoding="utf-8"))
+        if (found := content.pop("format", None)) != FORMAT:
+            raise ValueError(f"its format is {found!r}, not {FORMAT!r}.")
+        config = TypeAdapter(TextBaselineConfig).validate_python(content)
+        processor = ContextualBertProcessor.from_pretrained(directory)
+        model = label_model(config, processor.tokenizer)
+        model.load_state_dict(load_file(Path(directory) / WEIGHTS_FILE))
+    except Exception as error:  # of JSON, of missing keys and files, of weights that do not fit
+        raise RunDirectoryError(
+            f"{directory} cannot be loaded: {error} Its files are damaged or from another version: train again."
+        ) from error
+    return TextBaseline(config, model), processor
