@@ -85,10 +85,10 @@ def oracle(
 ) -> None:
     """Compute the best possible cross-entropy and recall on outfits of a world, with intervals."""
     from contextual_bert.benchmark.evaluation import evaluate_oracle
-    from contextual_bert.benchmark.report_files import write_text
     from contextual_bert.data import Split, StylistWorld, read_table
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.training import counting
+    from contextual_bert.whole_files import replacing_file
 
     checked_format(output_format)
     checked_part(part)
@@ -112,5 +112,6 @@ def oracle(
     else:
         show(found.report.to_rich())
     if output is not None:
-        write_text(output, found.report.to_json() + "\n")
+        with replacing_file(output) as partial:
+            partial.write_text(found.report.to_json() + "\n", encoding="utf-8")
         remark(f"wrote {output}")

@@ -1,6 +1,5 @@
 """Reports and attributions as files: Markdown, JSON and pictures, all of them or none."""
 
-import os
 from pathlib import Path
 
 from contextual_bert.benchmark.evaluated import Evaluation
@@ -12,7 +11,7 @@ from contextual_bert.evaluation import (
     plot_reliability,
     plot_segments,
 )
-from contextual_bert.evaluation.whole_files import replacing_directory
+from contextual_bert.whole_files import replacing_directory
 
 
 def write_report(evaluation: Evaluation, directory: Path, *, num_segments: int | None = None) -> list[Path]:
@@ -49,13 +48,3 @@ def write_attribution(importances: FeatureImportances, directory: Path) -> list[
         plot_importance(importances, folder / "attribution.png")
         names = sorted(path.name for path in folder.iterdir())
     return [directory / name for name in names]
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file whole, or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)

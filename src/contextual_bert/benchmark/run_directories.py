@@ -1,7 +1,6 @@
 """What a run directory holds already, and whether a run may write there or go on: no run is mixed with another."""
 
 import json
-import os
 import shutil
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ from contextual_bert.benchmark.run_files import (
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.inference.exported.export import RECORD_FILE
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
+from contextual_bert.whole_files import replacing_file
 
 MODEL_FILES = ("config.json", "model.safetensors", "README.md")
 RUN_FILES = (
@@ -115,13 +115,9 @@ def remember_recipe(output: Path, recipe: Recipe, *, split_digest: str, num_devi
     """Write the recipe beside the checkpoints, so that a resumed run can be compared with it."""
     folder = output / CHECKPOINTS
     folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / f".{RECIPE_FILE}.{os.getpid()}"
     resolved = {"split_digest": split_digest, "num_devices": num_devices}
-    try:
+    with replacing_file(folder / RECIPE_FILE) as partial:
         partial.write_text(json.dumps({"recipe": recipe.to_dict(), "resolved": resolved}) + "\n", encoding="utf-8")
-        partial.replace(folder / RECIPE_FILE)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def check_same_recipe(recipe: Recipe, output: Path, *, split_digest: str) -> None:

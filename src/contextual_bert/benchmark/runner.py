@@ -45,7 +45,6 @@ from contextual_bert.benchmark.run_files import (
 )
 from contextual_bert.benchmark.work import Work, prepare_for, work_of
 from contextual_bert.evaluation import Cost, Report, Role, Run
-from contextual_bert.evaluation.whole_files import replacing_directory
 from contextual_bert.inference import ScoredSet
 from contextual_bert.training import (
     ContextualTrainingArguments,
@@ -55,6 +54,7 @@ from contextual_bert.training import (
 )
 from contextual_bert.training.arguments import refusals_in_words
 from contextual_bert.training.recipe import Recipe
+from contextual_bert.whole_files import replacing_directory
 
 Say = Callable[[str], None]
 

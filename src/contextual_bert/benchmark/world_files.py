@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from contextual_bert.data import StylistWorld
-from contextual_bert.evaluation.whole_files import replacing_directory
+from contextual_bert.whole_files import replacing_directory
 
 OUTFITS_FILE = "outfits.parquet"
 

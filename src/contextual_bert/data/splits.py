@@ -8,7 +8,6 @@ It does not know items or contexts; `audit.py` looks for leaks. Protocol, point 
 import base64
 import hashlib
 import json
-import os
 import zlib
 from dataclasses import dataclass, field, replace
 from os import PathLike
@@ -27,6 +26,7 @@ from contextual_bert.data.digests import table_digest
 from contextual_bert.data.hashing import hash_counters, hash_strings, unit_interval
 from contextual_bert.data.sets import SetTable
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
+from contextual_bert.whole_files import replacing_file
 
 __all__ = ["PARTS", "Split", "split_by_customer", "split_by_row", "split_by_time"]
 
@@ -127,18 +127,15 @@ class Split:
         content = self._content()
         counts = {part: len(self.rows(part)) for part in PARTS}
         text = json.dumps({"format": _FORMAT, "digest": self.digest, "counts": counts, **content}, indent=1)
-        partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
         try:
-            partial.write_text(text + "\n", encoding="utf-8")
-            partial.replace(target)
+            with replacing_file(target) as partial:
+                partial.write_text(text + "\n", encoding="utf-8")
         except OSError as error:
             raise DataError(
                 f"the split cannot be written: {error}",
                 file=str(target),
                 fix="Check that the folder exists, is writable and has space.",
             ) from error
-        finally:
-            partial.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "Split":

@@ -4,7 +4,6 @@
 """
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
@@ -15,6 +14,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
 from contextual_bert.errors import DataError
+from contextual_bert.whole_files import replacing_file
 
 __all__ = ["check_writable", "write_table"]
 
@@ -37,14 +37,11 @@ def write_table(table: pa.Table, path: str | PathLike[str]) -> None:
     target = Path(path)
     check_writable(target, table.schema)
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
-        _WRITERS[target.suffix.lower()](table, partial)
-        partial.replace(target)
+        with replacing_file(target) as partial:
+            _WRITERS[target.suffix.lower()](table, partial)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError, ValueError) as error:
         raise DataError(f"the table cannot be written: {error}", file=str(target), fix=_FIX) from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def check_writable(path: str | PathLike[str], schema: pa.Schema) -> None:

@@ -7,7 +7,6 @@ Paper: not there.
 """
 
 import math
-import os
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from matplotlib.ticker import MaxNLocator
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.intervals import Interval
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, metric_of
+from contextual_bert.whole_files import replacing_file
 
 BLUE, ORANGE, GREEN, RED, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9"
 PALETTE = (BLUE, ORANGE, GREEN, "#CC79A7", SKY, RED, "#000000", "#F0E442")
@@ -152,10 +152,6 @@ def save_picture(figure: Figure, path: str | Path) -> Path:
     target = Path(path)
     if target.suffix.lower() != ".png":
         raise ConfigurationError(f"{target} does not end with .png. Plots are PNG files.")
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        figure.savefig(temporary, format="png", dpi=150)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing_file(target) as partial:
+        figure.savefig(partial, format="png", dpi=150)
     return target

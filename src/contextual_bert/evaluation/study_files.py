@@ -14,7 +14,7 @@ from contextual_bert.evaluation.study_plots import (
     plot_learning_curves,
     plot_reliability_by_method,
 )
-from contextual_bert.evaluation.whole_files import replacing_directory
+from contextual_bert.whole_files import replacing_directory
 
 _DRAW: Mapping[str, Callable[[Study, Path], Path]] = {
     "comparison.png": lambda study, path: plot_comparison(study.comparison, path),

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from contextual_bert.evaluation import Study, write_study
-from contextual_bert.evaluation.whole_files import replacing_directory
+from contextual_bert.whole_files import replacing_directory
 
 PICTURES = {
     "comparison.png",

@@ -56,11 +56,31 @@ def test_finished_shards_are_kept(
     assert (report.num_shards, report.num_kept) == (4, 3)
     assert {path.name: path.read_bytes() for path in output.glob("part-*")} == whole
     assert (output / "_SUCCESS").exists()
-    for other in ({"top_k": 3}, {"constraints": {"repeats": True}}):
-        with pytest.raises(ConfigurationError, match="another settings"):
-            complete_table(pipeline, table, output, settings=BulkSettings(**{"top_k": 2, **other}), shard_size=6)
+    for name, value in (("top_k", 3), ("constraints", {"repeats": True})):
+        with pytest.raises(ConfigurationError, match=f"with another {name}. Give"):
+            complete_table(pipeline, table, output, settings=BulkSettings(**{"top_k": 2, name: value}), shard_size=6)
     with pytest.raises(ConfigurationError, match="another table"):
         complete_table(pipeline, table.slice(1), output, settings=settings, shard_size=6)
+
+
+def test_what_a_stopped_machine_left_is_computed_again_and_smaller_batches_go_on(
+    pipeline: CompletionPipeline, table: pa.Table, tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    complete_table(pipeline, table, output, settings=BulkSettings(batch_size=64), shard_size=6)
+    whole = {path.name: path.read_bytes() for path in output.glob("part-*")}
+    (output / "part-00001.parquet").write_bytes(b"")
+    (output / "part-00002.parquet").write_bytes(whole["part-00002.parquet"][:-9])
+    report = complete_table(pipeline, table, output, settings=BulkSettings(batch_size=64), shard_size=6)
+    assert (report.num_shards, report.num_kept) == (4, 2)
+    assert {path.name: path.read_bytes() for path in output.glob("part-*")} == whole
+    (output / "part-00003.parquet").unlink()
+    report = complete_table(pipeline, table, output, settings=BulkSettings(batch_size=2), shard_size=6)
+    assert report.num_kept == 3, "what asks for less memory goes on where more was too much"
+    for text in ("", "[]", '{"format"', "{}"):
+        (output / "manifest.json").write_text(text, encoding="utf-8")
+        with pytest.raises(ConfigurationError, match=r"manifest.json cannot be read.*another --output"):
+            complete_table(pipeline, table, output, settings=BulkSettings(), shard_size=6)
 
 
 def test_a_row_brings_its_own_constraints(pipeline: CompletionPipeline, table: pa.Table, names: list[str]) -> None:

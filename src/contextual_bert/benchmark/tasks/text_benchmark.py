@@ -23,8 +23,8 @@ from contextual_bert.data import read_table, table_digest
 from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
 from contextual_bert.evaluation import Run, Study
-from contextual_bert.evaluation.whole_files import replacing_directory
 from contextual_bert.training.recipe import Recipe
+from contextual_bert.whole_files import replacing_directory
 
 DATA_FOLDER, TABLE_FILE, SPLIT_FILE = "data", "table.parquet", "split.json"
 

@@ -19,7 +19,6 @@ import torch
 from torch import Tensor, nn
 
 from contextual_bert.errors import ConfigurationError, ContextualBertError, did_you_mean
-from contextual_bert.evaluation.whole_files import replacing_directory
 from contextual_bert.inference.exported.completion_graph import (
     CompletionGraph,
     ContextGraph,
@@ -30,6 +29,7 @@ from contextual_bert.inference.exported.completion_graph import (
 from contextual_bert.inference.exported.onnx_model import COMPLETION_FILE, CONTEXT_FILE, INPUTS, OUTPUTS, OnnxModel
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.models import ContextualBertForMaskedLM
+from contextual_bert.whole_files import replacing_directory
 
 RECORD_FILE = "export.json"
 OPSET = 23  # the first with attention as one node

@@ -23,7 +23,6 @@ from contextual_bert.context import encode_table
 from contextual_bert.data import read_table, table_digest, write_table
 from contextual_bert.data.columns import check_separator, checked_column
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
-from contextual_bert.evaluation.whole_files import replacing_directory
 from contextual_bert.inference.permission import constraint_keys
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.tables.bulk import (
@@ -33,6 +32,7 @@ from contextual_bert.inference.tables.bulk import (
     context_columns,
     item_lists,
 )
+from contextual_bert.whole_files import replacing_directory
 
 MANIFEST, DONE = "manifest.json", "_SUCCESS"
 FORMAT = "contextual-bert completions 1"
@@ -121,7 +121,7 @@ class ShardPlan:
         numbered = table.drop_columns([ROW]) if ROW in table.column_names else table
         self.table = numbered.append_column(ROW, [pa.array(np.arange(table.num_rows))])
         self.num_shards = -(-table.num_rows // shard_size)
-        self.kept = [number for number in range(self.num_shards) if shard_path(output, number).exists()]
+        self.kept = [number for number in range(self.num_shards) if is_whole(shard_path(output, number))]
         self.missing = sorted({*range(self.num_shards)} - {*self.kept})
 
     def rows(self, number: int) -> pa.Table:
@@ -211,6 +211,15 @@ def shard_path(output: Path, number: int) -> Path:
     return output / f"part-{number:05}.parquet"
 
 
+def is_whole(path: Path) -> bool:
+    """Whether a file is there and has its end, which a machine that went down may have kept from the disk."""
+    try:
+        parquet.read_metadata(path)
+    except (OSError, pa.ArrowInvalid):
+        return False
+    return True
+
+
 @contextmanager
 def naming(file: str | None) -> Generator[None]:
     """A DataError of the block says in which file."""
@@ -247,12 +256,13 @@ def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
 
 
 def manifest_text(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSettings, shard_size: int) -> str:
-    """What makes two folders of completions the same, as JSON."""
+    """What makes two folders of completions the same, as JSON; the batch size makes none another one."""
     shop = pipeline.catalogue
     catalogue = table_digest(shop.table) if shop is not None else None
     stock = hashlib.sha256(shop.in_stock.tobytes()).hexdigest() if shop is not None else None
     content = {"table": table_digest(table), "model": model_digest(pipeline), "catalogue": catalogue, "stock": stock}
-    manifest = {"format": FORMAT, **content, "settings": asdict(settings), "shard_size": shard_size}
+    chosen = {name: value for name, value in asdict(settings).items() if name != "batch_size"}
+    manifest = {"format": FORMAT, **content, "settings": chosen, "shard_size": shard_size}
     return json.dumps(manifest, indent=1, default=list) + "\n"
 
 
@@ -273,8 +283,17 @@ def check_manifest(output: Path, text: str) -> None:
         if strangers:
             raise ConfigurationError(f"{output} holds {strangers[0]} of something else. Give another --output.")
         return
-    there, here = json.loads(path.read_text(encoding="utf-8")), json.loads(text)
-    differing = [name for name in here if there.get(name) != here[name]]
+    here = json.loads(text)
+    try:
+        there = json.loads(path.read_text(encoding="utf-8"))
+        settings = dict(there["settings"])
+    except (ValueError, TypeError, LookupError, AttributeError):
+        raise ConfigurationError(
+            f"{path} cannot be read, so nothing says what the files beside it are. Give another --output, or remove "
+            "this folder."
+        ) from None
+    wanted = here.pop("settings") | here
+    differing = [name for name in wanted if {**there, **settings}.get(name) != wanted[name]]
     if differing:
         raise ConfigurationError(
             f"{output} holds completions with another {', '.join(differing)}. Give another --output, or the same again."
