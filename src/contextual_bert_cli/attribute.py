@@ -29,7 +29,11 @@ def command(
     output_format: options.FormatChoice = "table",
     output: Annotated[
         Path | None,
-        typer.Option(metavar="DIRECTORY", help="Write attribution.md, attribution.json and attribution.png there."),
+        typer.Option(
+            metavar="DIRECTORY",
+            file_okay=False,
+            help="Write attribution.md, attribution.json and attribution.png there.",
+        ),
     ] = None,
     batch_size: options.RunBatchSize = None,
     device: options.Device = "auto",

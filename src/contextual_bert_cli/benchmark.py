@@ -35,7 +35,8 @@ app = typer.Typer(
 def outfit_completion(
     *,
     output: Annotated[
-        Path, typer.Option(metavar="DIRECTORY", help="Folder of the study: world, runs, table and plots.")
+        Path,
+        typer.Option(metavar="DIRECTORY", file_okay=False, help="Folder of the study: world, runs, table and plots."),
     ],
     size: Annotated[
         str, typer.Option(metavar="quick|small|large|paper", help="Articles, outfits and epochs; see the guide.")
@@ -89,10 +90,13 @@ def text(
         str, typer.Argument(metavar="TASK", help="offensiveness, offensiveness-readers, entities or addresses.")
     ],
     *,
-    data: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Folder of the task's files; see the guide.")],
+    data: Annotated[
+        Path, typer.Option(metavar="DIRECTORY", file_okay=False, help="Folder of the task's files; see the guide.")
+    ],
     checkpoint: Annotated[str, typer.Option(metavar="BERT", help="Folder of a BERT checkpoint, or its Hub name.")],
     output: Annotated[
-        Path, typer.Option(metavar="DIRECTORY", help="Folder of the study: table, runs, report and plots.")
+        Path,
+        typer.Option(metavar="DIRECTORY", file_okay=False, help="Folder of the study: table, runs, report and plots."),
     ],
     size: Annotated[str, typer.Option(metavar="small|full", help="Rows, tokens and epochs; see the guide.")] = "small",
     rows: Annotated[

@@ -28,7 +28,11 @@ def command(
     checkpoint: options.Checkpoint = None,
     output: Annotated[
         Path,
-        typer.Option(metavar="DIRECTORY", help="Folder of the study: runs, report and plots; complete runs are kept."),
+        typer.Option(
+            metavar="DIRECTORY",
+            file_okay=False,
+            help="Folder of the study: runs, report and plots; complete runs are kept.",
+        ),
     ],
     customer: options.Customer = None,
     time: options.Time = None,

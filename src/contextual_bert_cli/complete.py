@@ -119,7 +119,11 @@ def command(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(metavar="DIRECTORY", help="Parquet files of --data; finished ones are kept when started again."),
+        typer.Option(
+            metavar="DIRECTORY",
+            file_okay=False,
+            help="Parquet files of --data; finished ones are kept when started again.",
+        ),
     ] = None,
     item_column: Annotated[
         str | None,

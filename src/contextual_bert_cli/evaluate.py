@@ -28,7 +28,9 @@ def command(
     output_format: options.FormatChoice = "table",
     output: Annotated[
         Path | None,
-        typer.Option(metavar="DIRECTORY", help="Write report.md, report.json and the plots (PNG) there."),
+        typer.Option(
+            metavar="DIRECTORY", file_okay=False, help="Write report.md, report.json and the plots (PNG) there."
+        ),
     ] = None,
     batch_size: options.RunBatchSize = None,
     device: options.Device = "auto",

@@ -24,7 +24,7 @@ def command(
     *,
     output_format: Annotated[str, typer.Option("--format", metavar="onnx", help="What to write.")] = "onnx",
     output: Annotated[
-        Path | None, typer.Option(metavar="DIRECTORY", help="Folder to write to; default: RUN/onnx.")
+        Path | None, typer.Option(metavar="DIRECTORY", file_okay=False, help="Folder to write to; default: RUN/onnx.")
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="The most proposals a [MASK] that can be asked later.")] = 10,
     output_matrix: Annotated[

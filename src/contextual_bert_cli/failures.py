@@ -97,6 +97,8 @@ def describe(error: Exception) -> str | None:
     if is_full(error):
         place = getattr(error, "filename", None)
         return f"No space is left on the disk{f' ({place})' if place else ''}: {text}. {_FULL_ADVICE}"
+    if isinstance(error, EOFError):
+        return "A file ends where more of it should follow: it is damaged. Make it anew, or look at the disk."
     if "SafetensorError" in names:
         return f"A file of weights is damaged or cannot be written: {text}. Train again, or look at the disk."
     if "OutOfMemoryError" in names or isinstance(error, MemoryError):

@@ -27,7 +27,7 @@ def command(
     label: options.Label = None,
     pair: options.Pair = None,
     checkpoint: options.Checkpoint = None,
-    output: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Run directory to write.")],
+    output: Annotated[Path, typer.Option(metavar="DIRECTORY", file_okay=False, help="Run directory to write.")],
     customer: options.Customer = None,
     time: options.Time = None,
     schema: options.Schema = None,

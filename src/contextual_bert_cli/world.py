@@ -31,7 +31,8 @@ app = typer.Typer(
 def generate(
     *,
     output: Annotated[
-        Path, typer.Option(metavar="DIRECTORY", help="Folder for outfits.parquet and the world's files.")
+        Path,
+        typer.Option(metavar="DIRECTORY", file_okay=False, help="Folder for outfits.parquet and the world's files."),
     ],
     items: Annotated[int, typer.Option(help="Number of articles.")] = 1000,
     outfits: Annotated[int, typer.Option(min=1, help="Number of outfits: rows of outfits.parquet.")] = 62_000,
@@ -70,7 +71,9 @@ def generate(
 
 @app.command(epilog=ORACLE_EXAMPLE)
 def oracle(
-    directory: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="The --output of world generate.")],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIRECTORY", file_okay=False, help="The --output of world generate.")
+    ],
     *,
     data: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Outfits of this world; default: its outfits.parquet.")

@@ -284,6 +284,15 @@ def test_what_is_no_run_directory(command: Any, finished: Path, tmp_path: Path) 
     refused(command("evaluate", tmp_path), "'bag'", "no weights")
 
 
+@pytest.mark.parametrize("verb", ["evaluate", "attribute", "export"])
+def test_a_file_in_the_place_of_a_folder_is_found_before_anything_is_computed(
+    command: Any, finished: Path, tmp_path: Path, verb: str
+) -> None:
+    (tmp_path / "output").write_text("mine", encoding="utf-8")
+    refused(command(verb, finished, "--output", tmp_path / "output"), "--output", "is a file")
+    assert (tmp_path / "output").read_text("utf-8") == "mine"
+
+
 def test_faulty_evaluations(command: Any, table: Path, finished: Path, tmp_path: Path) -> None:
     refused(command("evaluate", finished, "--data", tmp_path / "no.parquet"), "no.parquet", "no such file")
     refused(command("evaluate", finished, "--part", "tst"), "'tst'", "Did you mean 'test'")

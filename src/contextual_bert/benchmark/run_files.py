@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -35,14 +36,23 @@ def is_complete(directory: Path) -> bool:
 
 
 def last_checkpoint(directory: Path) -> Path | None:
-    """The latest whole checkpoint; trainer_state.json is the last file written, so half a checkpoint lacks it."""
+    """The latest whole checkpoint."""
     found = [path for path in (directory / CHECKPOINTS).glob("checkpoint-*") if is_whole_checkpoint(path)]
     return max(found, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
 
 
 def is_whole_checkpoint(path: Path) -> bool:
-    """Whether the trainer's state, the file written last, is there and readable."""
-    return "global_step" in trainer_state(path)
+    """Whether all of it can be read: trainer_state.json is written last, so what was interrupted lacks it; of others a
+    machine that went down may have kept the end from the disk.
+    """
+    states = (*path.glob("*.pt"), *path.glob("*.pth"))  # of torch.save: archives with a directory at their end
+    if "global_step" not in trainer_state(path) or not all(is_zipfile(each) for each in states):
+        return False
+    try:
+        with safe_open(path / WEIGHTS_FILE, framework="np"):
+            return True
+    except (OSError, SafetensorError):
+        return False
 
 
 def trainer_state(checkpoint: Path) -> dict[str, Any]:

@@ -162,6 +162,32 @@ def test_a_failed_checkpoint_is_not_resumed_from(
     run(tiny_data.recipe, tmp_path, preparation=tiny_data, is_resumed=True, is_quiet=True)
 
 
+@pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "model.safetensors"])
+def test_a_checkpoint_that_lost_its_end_is_not_resumed_from(
+    tiny_data: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    saved = ContextualBertTrainer._save_optimizer_and_scheduler
+    steps: list[int] = []
+
+    def stopped(self: ContextualBertTrainer, folder: str) -> None:
+        steps.append(self.state.global_step)
+        if len(steps) == 3:
+            raise KeyboardInterrupt
+        saved(self, folder)
+
+    recipe = replace(tiny_data.recipe, training={**tiny_data.recipe.training, "num_train_epochs": 4})
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(ContextualBertTrainer, "_save_optimizer_and_scheduler", stopped)
+        run(recipe, tmp_path, preparation=tiny_data, is_quiet=True)
+    first, second = (tmp_path / "checkpoints" / f"checkpoint-{step}" for step in steps[:2])
+    assert runner.checkpoint_to_resume(tmp_path, is_resumed=True) == second
+    whole = (second / name).read_bytes()
+    for content in (b"", whole[: len(whole) // 2]):  # what a machine that goes down may leave
+        (second / name).write_bytes(content)
+        assert runner.checkpoint_to_resume(tmp_path, is_resumed=True) == first
+    run(recipe, tmp_path, preparation=tiny_data, is_resumed=True, is_quiet=True)
+
+
 def grown(outfits: Path, folder: Path) -> Path:
     """The same outfits, some with an item that nobody had before."""
     table = pq.read_table(outfits)

@@ -134,6 +134,12 @@ def test_a_reader_that_stops_early_is_no_error() -> None:
     assert (result.returncode, result.stdout, result.stderr) == (0, "line\n", "")
 
 
+def test_a_file_without_its_end_is_a_sentence() -> None:
+    """Click takes an EOFError that nobody catches for the end of the input, and says only that it was aborted."""
+    assert outcome(EOFError("Ran out of input"))[0] == 2
+    assert "it is damaged" in str(describe(EOFError()))
+
+
 def test_a_bug_keeps_its_traceback() -> None:
     assert describe(ZeroDivisionError("division by zero")) is None
     code, _, exception = outcome(ZeroDivisionError("division by zero"))

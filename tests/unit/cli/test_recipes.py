@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from contextual_bert.errors import ConfigurationError
-from contextual_bert_cli.complete import read_queries
 from contextual_bert_cli.recipes import assigned, listed, recipe_of
+from contextual_bert_cli.records import read_queries
 from contextual_bert_cli.serve import read_key
 
 
@@ -14,7 +14,7 @@ def test_files_that_an_editor_marked_as_utf_8_are_read(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("a-key-of-a-shop\n", encoding="utf-8-sig")
     assert read_key(tmp_path / "key") == "a-key-of-a-shop"
     (tmp_path / "queries.jsonl").write_text('{"items": ["coat"]}\n', encoding="utf-8-sig")
-    assert read_queries(tmp_path / "queries.jsonl") == [{"items": ["coat"]}]
+    assert read_queries(tmp_path / "queries.jsonl") == ([1], [{"items": ["coat"]}])
 
 
 def test_half_a_character_is_named_with_its_line(tmp_path: Path) -> None:
