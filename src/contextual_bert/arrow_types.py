@@ -2,7 +2,9 @@
 
 import pyarrow as pa
 
-__all__ = ["is_list", "is_single", "is_text", "with_truth_in_words", "without_views"]
+from contextual_bert.errors import DataError
+
+__all__ = ["checked_text", "is_list", "is_single", "is_text", "with_truth_in_words", "without_views"]
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -35,6 +37,29 @@ def is_single(kind: pa.DataType) -> bool:
     tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_null)
     dates = (pa.types.is_date, pa.types.is_timestamp)
     return is_text(kind) or any(test(kind) for test in (*tests, *dates))
+
+
+def checked_text(text: str, *, row: int | None = None, column: str | None = None) -> str:
+    """The text itself, which Arrow can hold and a tokenizer read.
+
+    Args:
+        text: to be looked at.
+        row, column: where it stands, for messages.
+
+    Raises:
+        DataError: it has half of a character, a surrogate by itself.
+
+    Example:
+        >>> checked_text("café")
+        'café'
+    """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        half = text[error.start]
+        problem = f"{text!a:.80} has {half!a}, half of a character"
+        raise DataError(problem, row=row, column=column, fix="Give both of its halves.") from None
+    return text
 
 
 def without_views(table: pa.Table) -> pa.Table:

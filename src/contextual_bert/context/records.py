@@ -12,6 +12,7 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 
+from contextual_bert.arrow_types import checked_text
 from contextual_bert.context.dates import date_part_of
 from contextual_bert.context.features import Categorical, Feature, MultiCategorical, Numerical, Vector
 from contextual_bert.context.schema import ContextSchema
@@ -86,7 +87,7 @@ def _category(value: object) -> str:
             f"{value!r:.80} is a {type(value).__name__}, not a single value",
             fix=f"Allowed: text, a finite number, a truth value or a date. {_MISSING_FIX}",
         )
-    return canonical(value)
+    return checked_text(canonical(value))
 
 
 def _categories(value: object, separator: str | None) -> list[str | None]:

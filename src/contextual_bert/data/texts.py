@@ -127,6 +127,11 @@ class TextDataset(Dataset[dict[str, Any]]):
         """A batch as it came from `__getitems__`; rows one by one are put together."""
         if isinstance(batch, dict):
             return batch
+        if batch and isinstance(batch[0], str):
+            raise ConfigurationError(
+                "A batch came as the names of its columns: give the Trainer remove_unused_columns=False, or it looks "
+                "for rows where there are whole batches."
+            )
         padding = {"input_ids": self.pad_id, "attention_mask": 0, "token_type_ids": 0, "labels": IGNORED}
         whole: dict[str, Any] = {}
         for name in batch[0]:

@@ -13,7 +13,7 @@ from transformers import BertConfig
 
 from contextual_bert.conditioning import Sizes, get_method
 from contextual_bert.context import ContextSchema, FeatureLayout
-from contextual_bert.errors import ConfigurationError, did_you_mean
+from contextual_bert.errors import CheckpointError, ConfigurationError, did_you_mean
 
 PAPER_CONTEXT_SIZE = 736
 ATTRIBUTE_STARTS = ("ones", "paper", "released")
@@ -115,6 +115,9 @@ class ContextualBertConfig(BertConfig):
         if self.problem_type is not None and self.problem_type not in PROBLEM_TYPES:
             known = did_you_mean(str(self.problem_type), PROBLEM_TYPES)
             raise ConfigurationError(f"problem_type={self.problem_type!r}. {known}")
+        names: Any = self.id2label or {}
+        if sorted(names) != list(range(len(names))) or len({*names.values()}) != len(names):
+            raise ConfigurationError(f"id2label={names}: give each id from 0 on a name of its own.")
         if not 0 <= self.num_extra_layers <= self.num_hidden_layers:
             raise ConfigurationError(
                 f"num_extra_layers={self.num_extra_layers} of num_hidden_layers={self.num_hidden_layers}: they are the "
@@ -124,6 +127,22 @@ class ContextualBertConfig(BertConfig):
             raise ConfigurationError(
                 "A masked model reads in both directions: leave is_decoder and add_cross_attention False."
             )
+
+    @classmethod
+    def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
+        """The config of a saved one.
+
+        Raises:
+            CheckpointError: it is of another architecture, whose weights would be read as if they were for sets.
+        """
+        theirs = config_dict.get("model_type", cls.model_type)
+        if theirs != cls.model_type:
+            raise CheckpointError(
+                f"The config is of model_type={theirs!r}, not {cls.model_type!r}: from_pretrained loads what this "
+                "package saved. A BERT checkpoint is started from with from_bert(checkpoint, schema=..., "
+                "conditioning=...)."
+            )
+        return super().from_dict(config_dict, **kwargs)
 
     @classmethod
     def from_schema(cls, schema: ContextSchema | None, **fields: Any) -> Self:

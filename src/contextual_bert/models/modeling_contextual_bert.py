@@ -359,6 +359,7 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
             raise ConfigurationError("Give either input_ids or inputs_embeds.")
         embeddings = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
         has_all_states = bool(kwargs.get("output_hidden_states", self.config.output_hidden_states))
+        kwargs["return_dict"] = True  # of this inner call, whatever the config says of the outer one
         outputs = self.encode(embeddings, attention_mask, context, None if has_all_states else rows, **kwargs)
         if self.pooler is not None and rows is None:
             outputs.pooler_output = self.pooler(outputs.last_hidden_state)
@@ -394,6 +395,13 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
         added = self.num_added_positions
         if rows is not None and added:
             rows = rows + added * (rows // embeddings.shape[1] + 1)
+        slot = self.encoder.conditioning
+        needs_rows = added > 0 or (slot is not None and slot.reads_sequence)
+        if needs_rows and attention_mask is not None and attention_mask.ndim != 2:
+            raise ConfigurationError(
+                f"attention_mask has the shape {tuple(attention_mask.shape)}: conditioning="
+                f"{self.config.conditioning!r} takes (batch, length), 1 where a row has a position and 0 elsewhere."
+            )
         if self.conditioning is not None:
             embeddings, attention_mask = self.conditioning(embeddings, attention_mask, embedded_context)
         mask = create_bidirectional_mask(config=self.config, inputs_embeds=embeddings, attention_mask=attention_mask)

@@ -176,8 +176,7 @@ def bert_config(
         ConfigurationError: a field with a value that no config takes.
     """
     found = found_config(checkpoint, hub)
-    check_labels(fields)
-    fields |= {"num_labels": int(fields["num_labels"])} if fields.get("num_labels") is not None else {}
+    fields |= label_fields(fields)
     has_labels = not fields.keys() & {"num_labels", "id2label", "label2id"}
     taken = {name: getattr(found, name) for name in (*BERT_FIELDS, *(LABEL_FIELDS if has_labels else ()))}
     num_extra_layers = extra_layers_of(fields, default=get_method(conditioning).num_extra_layers)
@@ -200,21 +199,36 @@ def bert_config(
     )
 
 
-def check_labels(fields: Mapping[str, Any]) -> None:
-    """Raise ConfigurationError for a number or names of labels that no config takes, or that contradict each other.
+def label_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What of the fields of a config says the labels, whole: their names by id and their ids by name, or how many.
+
+    Raises:
+        ConfigurationError: a number or names that no config takes, or that contradict each other.
 
     Example:
-        >>> check_labels({"num_labels": 2, "id2label": {0: "bad", 1: "good"}})
+        >>> label_fields({"label2id": {"bad": 0, "good": 1}})["id2label"]
+        {0: 'bad', 1: 'good'}
     """
-    number, names = fields.get("num_labels"), fields.get("id2label")
+    number, names, ids = (fields.get(field) for field in ("num_labels", "id2label", "label2id"))
     if number is not None and (type(number) is bool or not isinstance(number, Integral) or number < 1):
         raise ConfigurationError(f"num_labels={number!r}: give a whole number of labels, 1 or more.")
-    for field in ("id2label", "label2id"):
-        given = fields.get(field)
+    for field, given in (("id2label", names), ("label2id", ids)):
         if given is not None and not isinstance(given, Mapping):
             raise ConfigurationError(f"{field} is a {type(given).__name__}. Give a mapping: dict(enumerate(names)).")
-    if number is not None and names is not None and number != len(names):
-        raise ConfigurationError(f"num_labels={number}, and id2label names {len(names)}. Give one of them.")
+    if names is None and ids is None:
+        return {} if number is None else {"num_labels": int(number)}
+    found: dict[Any, Any] = {key: name for name, key in ids.items()} if ids is not None else {}
+    if names is not None:
+        found = {int(key): name for key, name in names.items()}
+    if sorted(found) != [*range(len(found))] or not all(isinstance(name, str) for name in found.values()):
+        raise ConfigurationError(f"The labels are {found}: give each id from 0 on a name, as text.")
+    inverse = {name: key for key, name in sorted(found.items())}
+    if len(inverse) != len(found) or (ids is not None and dict(ids) != inverse):
+        said = f", and label2id={ids} says otherwise" if ids is not None else ""
+        raise ConfigurationError(f"The labels are {found}{said}: give each id one name, and each name once.")
+    if number is not None and number != len(found):
+        raise ConfigurationError(f"num_labels={number}, and {len(found)} labels are named. Give one of them.")
+    return {"id2label": {key: name for name, key in inverse.items()}, "label2id": inverse}
 
 
 def extra_layers_of(fields: Mapping[str, Any], *, default: int) -> int:

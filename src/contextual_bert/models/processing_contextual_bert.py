@@ -13,6 +13,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import BatchFeature, FeatureExtractionMixin, PreTrainedTokenizerFast, ProcessorMixin
 
+from contextual_bert.arrow_types import checked_text
 from contextual_bert.context import ContextSchema, EncodedContext, Vocabulary, encode_records
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.models.checkpoint_files import load_tokenizer
@@ -240,13 +241,15 @@ class ContextualBertProcessor(ProcessorMixin):
         if not self.is_for_text:
             raise ConfigurationError("This processor is for sets of items. Give items=..., not text=....")
         columns: list[list[Any]] = [
-            [column] if isinstance(column, str) else list(column) for column in (text, text_pair or [])
+            [column] if isinstance(column, str) else list(column) if column is not None else []
+            for column in (text, text_pair)
         ]
         for name, column in zip(("text", "text_pair"), columns, strict=True):
             for row, value in enumerate(column):
                 if not isinstance(value, str):
                     raise DataError(f"{value!r} is no text", row=row, column=name, fix="Give a string.")
-        if columns[1] and len(columns[1]) != len(columns[0]):
+                checked_text(value, row=row, column=name)
+        if text_pair is not None and len(columns[1]) != len(columns[0]):
             raise ConfigurationError(f"{len(columns[0])} texts came with {len(columns[1])} second texts.")
         chosen: dict[str, Any] = {"truncation": True, "padding": True, **settings}
         return dict(self.tokenizer(*(column for column in columns if column), return_tensors="pt", **chosen))
@@ -256,6 +259,8 @@ class ContextualBertProcessor(ProcessorMixin):
         if self.schema is None:
             return None
         records = [{}] * num_rows if context is None else context
+        if isinstance(records, Mapping):
+            raise DataError(f"{records!r:.80} is one record", column="context", fix="Give a list of them: [{...}].")
         if len(records) != num_rows:
             raise ConfigurationError(
                 f"{num_rows} rows came with {len(records)} context records. Give one record a row."

@@ -191,6 +191,10 @@ def mean_of_text(hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
     """(batch, length, hidden) -> (batch, hidden): the mean over the positions that are no padding."""
     if attention_mask is None:
         return hidden.mean(dim=1)
+    if attention_mask.ndim != 2:
+        raise ConfigurationError(
+            f"attention_mask has the shape {tuple(attention_mask.shape)}: a mean over the text takes (batch, length)."
+        )
     shares = attention_mask / attention_mask.sum(dim=1, keepdim=True).clamp(min=1)
     return (shares.to(hidden.dtype).unsqueeze(1) @ hidden).squeeze(1)
 

@@ -25,14 +25,27 @@ def freeze_bert(model: ContextualBertPreTrainedModel) -> None:
         >>> freeze_bert(model)
         >>> [name for name, weight in model.named_parameters() if weight.requires_grad][-1]
         'cls.predictions.transform.LayerNorm.bias'
+
+    Raises:
+        ConfigurationError: no model of this package; what ``add_lora`` gave trains the new weights alone already.
     """
+    _check_own(model)
     for name, weight in model.named_parameters():
         weight.requires_grad_(is_new(name, model))
 
 
 def unfreeze_bert(model: ContextualBertPreTrainedModel) -> None:
-    """Train every weight again."""
+    """Train every weight again; raises as ``freeze_bert`` does."""
+    _check_own(model)
     model.requires_grad_(True)
+
+
+def _check_own(model: Any) -> None:
+    if not isinstance(model, ContextualBertPreTrainedModel):
+        raise ConfigurationError(
+            f"{type(model).__name__}: give a model of this package. With add_lora nothing of BERT is trained but the "
+            "low-rank changes, so there is nothing to freeze."
+        )
 
 
 def add_lora(model: ContextualBertPreTrainedModel, *, rank: int = 8, alpha: float = 16, dropout: float = 0.0) -> Any:

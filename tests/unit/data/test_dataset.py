@@ -80,3 +80,10 @@ def test_a_batch_pays_for_its_own_longest_list_only() -> None:
     assert texts.__getitems__([1])["context"]["brands"].tolist() == [[4]]
     # Rows that come one by one are as wide as the table's, and can be stacked.
     assert texts.collate_fn([texts[0], texts[1]])["context"]["brands"].tolist() == brands[:2].tolist()
+
+
+def test_a_trainer_that_removes_columns_is_told_so() -> None:
+    """It iterates over a whole batch as if over rows, and finds the names of the columns."""
+    texts = TextDataset(torch.tensor([2, 3]), torch.tensor([0, 1, 2]), context={})
+    with pytest.raises(ConfigurationError, match="remove_unused_columns=False"):
+        texts.collate_fn([*texts.__getitems__([0, 1])])  # pyright: ignore[reportArgumentType]

@@ -1,7 +1,8 @@
 """Texts and contexts in, labels out: what the model says, in the query's own words, faults named by row."""
 
+import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -12,12 +13,14 @@ from contextual_bert.inference import TextPipeline
 from contextual_bert.models import (
     ContextualBertConfig,
     ContextualBertForMaskedLM,
+    ContextualBertForQuestionAnswering,
     ContextualBertForSequenceClassification,
     ContextualBertForTokenClassification,
     ContextualBertProcessor,
 )
 from contextual_bert.testing import miniature_processor, miniature_text_processor
 from contextual_bert.testing.miniature import drawn_anew
+from contextual_bert.training import add_lora
 
 PROCESSOR = miniature_text_processor()
 SIZES = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 16}
@@ -252,6 +255,9 @@ def test_a_context_that_is_not_used_is_said() -> None:
         ("word1", DataError, "row 1: 'word1' is not a query"),
         ({"text": "word1", "context": 5}, DataError, "row 1, column 'context': 5 is not a record"),
         ({"text": "word1", "pair": "word2"}, DataError, "row 0, column 'pair': None is no second text"),
+        ({"text": "a\ud800b"}, DataError, r"row 1, column 'text': .*ud800.*half of a character. Give both"),
+        ({"text": "word1", "pair": "\udc00"}, DataError, "row 1, column 'pair': .*half of a character"),
+        ({"text": "word1", "context": {"sex": "\ud800"}}, DataError, "row 1, column 'sex': .*half of a character"),
         ({"text": "word1", "context": {"sexx": "f"}}, UnknownNameError, "Did you mean 'sex'"),
     ],
 )
@@ -264,8 +270,16 @@ def test_faults_are_named(query: Any, error: type[Exception], message: str) -> N
 def test_what_is_no_query(queries: Any) -> None:
     with pytest.raises(DataError, match="neither a query nor a list"):
         pipeline_of()(queries)
-    with pytest.raises(ConfigurationError, match="batch_size=0"):
-        pipeline_of()(QUERIES, batch_size=0)
+    for size in (0, 2.5, "3"):
+        with pytest.raises(ConfigurationError, match=f"batch_size={size!r}: give a whole number"):
+            pipeline_of()(QUERIES, batch_size=size)  # pyright: ignore[reportArgumentType]
+
+
+def test_low_rank_changes_label_words_too() -> None:
+    plain = pipeline_of(ContextualBertForTokenClassification)
+    adapted = TextPipeline(add_lora(copy.deepcopy(plain.model)), PROCESSOR)
+    query = {"text": ["word1", "word2"], "context": {"sex": "m"}}
+    assert cast(Any, adapted(query))["label"] == cast(Any, plain(query))["label"]
 
 
 @pytest.mark.parametrize("kind", [ContextualBertForSequenceClassification, ContextualBertForTokenClassification])
@@ -298,6 +312,10 @@ def test_parts_that_do_not_belong_together() -> None:
         TextPipeline(model, PROCESSOR, truncation="tail")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ConfigurationError, match="is for sets of items"):
         TextPipeline(model, miniature_processor())
+    for head in (ContextualBertForMaskedLM, ContextualBertForQuestionAnswering):
+        other: Any = head(ContextualBertConfig(**LAYOUT, **SIZES))
+        with pytest.raises(ConfigurationError, match=f"{head.__name__} gives no labels. Give one of Contextual"):
+            TextPipeline(other, PROCESSOR)
     without = ContextualBertProcessor(type(PROCESSOR.feature_extractor)(), PROCESSOR.tokenizer)
     with pytest.raises(ConfigurationError, match="disagree on: sex"):
         TextPipeline(model, without)

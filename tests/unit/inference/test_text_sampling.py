@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from contextual_bert.context import Categorical, ContextSchema
-from contextual_bert.errors import ConfigurationError, UnknownNameError
+from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
 from contextual_bert.inference import TextSampling, sample_texts
 from contextual_bert.models import (
     ContextFeatureExtractor,
@@ -140,6 +140,16 @@ def test_without_a_context_all_is_missing(model: ContextualBertForMaskedLM, proc
     assert texts[0] == texts[1]
 
 
+def test_ids_that_only_the_model_has_are_never_drawn(
+    model: ContextualBertForMaskedLM, processor: ContextualBertProcessor
+) -> None:
+    padded = copy.deepcopy(model)
+    padded.resize_token_embeddings(64, mean_resizing=False)  # as to a round number
+    with torch.no_grad():
+        padded.cls.predictions.bias[23:] = 50
+    assert all(len(text.split()) == 4 for text in sample_texts(padded, processor, prompt=4, num_samples=3))
+
+
 def test_a_model_without_a_context(processor: ContextualBertProcessor) -> None:
     sizes = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
     plain = ContextualBertForMaskedLM(ContextualBertConfig(vocab_size=23, reserved_token_ids=[0, 1, 2, 3, 4], **sizes))
@@ -153,7 +163,9 @@ def test_a_model_without_a_context(processor: ContextualBertProcessor) -> None:
         ({"prompt": "word1 word2"}, ConfigurationError, r"has no \[MASK\], so there is nothing to draw"),
         ({"prompt": 0}, ConfigurationError, "nothing to draw"),
         ({"prompt": 511}, ConfigurationError, "513 tokens.*The model reads 512: shorten it"),
-        ({"num_samples": 0}, ConfigurationError, "num_samples=0: give 1 or more"),
+        ({"num_samples": 0}, ConfigurationError, "num_samples=0: give a whole number, 1 or more"),
+        ({"num_samples": "3"}, ConfigurationError, "num_samples='3': give a whole number"),
+        ({"prompt": "a\ud800 [MASK]"}, DataError, "row 0, column 'text': .*d800.*half of a character"),
         ({"sampling": TextSampling(guidance=2)}, ConfigurationError, "guidance=2 starts from .* context_dropout=0.1"),
         ({"context": {"sexx": "f"}}, UnknownNameError, "Did you mean 'sex'"),
     ],

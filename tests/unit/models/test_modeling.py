@@ -53,6 +53,30 @@ def test_logits_are_made_at_masked_rows_only(method_name: str, has_labels: bool,
     assert shapes == [(4, VOCABULARY)], "no (batch, length, vocabulary) tensor"
 
 
+@ALL_METHODS
+def test_a_config_may_ask_for_tuples(method_name: str, batch: dict[str, Any]) -> None:
+    model = miniature_model(method_name)
+    expected = model(**batch).to_tuple()
+    model.config.return_dict = False
+    found = model(**batch)
+    assert isinstance(found, tuple)
+    assert torch.equal(found[1], expected[1])
+
+
+@ALL_METHODS
+def test_a_mask_of_additions_is_that_of_positions_or_refused(method_name: str, batch: dict[str, Any]) -> None:
+    """What transformers make of a mask (batch, 1, 1, length) may be given itself, where no method reads positions."""
+    model = miniature_model(method_name)
+    model.set_attn_implementation("eager")
+    real = batch["attention_mask"]
+    added = (1 - real[:, None, None].float()) * torch.finfo(torch.float32).min
+    if method_name in ("new_position", "state_flow"):
+        with pytest.raises(ConfigurationError, match=rf"\(4, 1, 1, 5\): conditioning='{method_name}' takes"):
+            model(**{**batch, "attention_mask": added})
+        return
+    torch.testing.assert_close(model(**{**batch, "attention_mask": added}).logits, model(**batch).logits)
+
+
 def test_labels_decide_where_there_are_labels(batch: dict[str, Any]) -> None:
     batch["labels"][0] = torch.tensor([5, 6, IGNORED_LABEL, IGNORED_LABEL, 7])
     model = miniature_model("global_state")

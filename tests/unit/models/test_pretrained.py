@@ -23,6 +23,7 @@ from contextual_bert.conditioning import METHODS, get_method
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector, encode_records
 from contextual_bert.errors import CheckpointError, ConfigurationError
 from contextual_bert.models import (
+    ContextualBertConfig,
     ContextualBertForMaskedLM,
     ContextualBertForSequenceClassification,
     ContextualBertModel,
@@ -246,7 +247,13 @@ def test_weights_that_are_missing_or_do_not_fit(checkpoint: Path) -> None:
         ({"num_labels": "3"}, "num_labels='3': give a whole number"),
         ({"num_labels": True}, "num_labels=True: give a whole number"),
         ({"id2label": ["a", "b"]}, r"id2label is a list. Give a mapping: dict\(enumerate\(names\)\)"),
-        ({"num_labels": 2, "id2label": {0: "a", 1: "b", 2: "c"}}, "num_labels=2, and id2label names 3"),
+        ({"num_labels": 2, "id2label": {0: "a", 1: "b", 2: "c"}}, "num_labels=2, and 3 labels are named"),
+        ({"num_labels": 3, "label2id": {"a": 0, "b": 1}}, "num_labels=3, and 2 labels are named"),
+        ({"id2label": {0: 1, 1: 5}}, r"labels are \{0: 1, 1: 5\}: give each id from 0 on a name, as text"),
+        ({"id2label": {1: "a", 2: "b"}}, "give each id from 0 on a name"),
+        ({"id2label": {0: "a", 1: "a"}}, "each name once"),
+        ({"label2id": {"a": 0, "b": 0}}, "give each id from 0 on a name|each name once"),
+        ({"id2label": {0: "a", 1: "b"}, "label2id": {"x": 0, "y": 1}}, "and label2id=.* says otherwise"),
     ],
 )
 def test_settings_that_cannot_work(settings: dict[str, Any], message: str, checkpoint: Path) -> None:
@@ -269,6 +276,25 @@ def test_a_problem_type_leaves_the_labels_of_the_checkpoint(checkpoint: Path) ->
     plain = ContextualBertForSequenceClassification.from_bert(checkpoint, schema=SCHEMA)
     assert (model.config.problem_type, model.config.id2label) == (several, plain.config.id2label)
     assert torch.equal(model.classifier.weight, plain.classifier.weight)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"id2label": {"1": "good", "0": "bad"}}, {"label2id": {"good": 1, "bad": 0}, "num_labels": 2}]
+)
+def test_names_of_labels_are_told_either_way(settings: dict[str, Any], checkpoint: Path, tmp_path: Path) -> None:
+    model = ContextualBertForSequenceClassification.from_bert(
+        checkpoint, schema=SCHEMA, ignore_mismatched_sizes=True, **settings
+    )
+    model.save_pretrained(tmp_path)
+    for config in (model.config, ContextualBertForSequenceClassification.from_pretrained(tmp_path).config):
+        assert (config.id2label, config.label2id) == ({0: "bad", 1: "good"}, {"bad": 0, "good": 1})
+
+
+def test_a_bert_is_not_loaded_as_what_this_package_saved(checkpoint: Path) -> None:
+    """It would be read as a model of sets: without positions."""
+    for load in (ContextualBertForSequenceClassification, ContextualBertForMaskedLM, ContextualBertConfig):
+        with pytest.raises(CheckpointError, match=r"model_type='bert'.*started from with from_bert"):
+            load.from_pretrained(checkpoint)
 
 
 def test_a_number_of_labels_may_come_from_numpy(checkpoint: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoProcessor, PreTrainedTokenizerFast
@@ -129,6 +130,9 @@ def test_a_long_text_in_windows_has_its_context_in_each(checkpoint: Path) -> Non
         ({"text": ["word1", None]}, DataError, r"row 1, column 'text': None is no text"),
         ({"text": ["word1"], "text_pair": [3]}, DataError, r"row 0, column 'text_pair': 3 is no text"),
         ({"text": ["word1", "word2"], "text_pair": ["word3"]}, ConfigurationError, "2 texts came with 1 second texts"),
+        ({"text": ["word1"], "text_pair": []}, ConfigurationError, "1 texts came with 0 second texts"),
+        ({"text": ["word1", "a\udc00"]}, DataError, "row 1, column 'text': .*half of a character"),
+        ({"text": "word1", "context": {"sex": "f"}}, DataError, r"\{'sex': 'f'\} is one record. Give a list of them"),
         ({"text": ["word1"], "context": [{}, {}]}, ConfigurationError, "1 rows came with 2 context records"),
     ],
 )
@@ -137,6 +141,13 @@ def test_texts_that_cannot_be_encoded(
 ) -> None:
     with pytest.raises(error, match=message):
         ContextualBertProcessor.from_bert(checkpoint, SCHEMA)(**inputs)
+
+
+def test_texts_may_come_as_arrays(checkpoint: Path) -> None:
+    processor = ContextualBertProcessor.from_bert(checkpoint, SCHEMA)
+    texts: dict[str, Any] = {"text": ["word1", "word2"], "text_pair": ["word3", "word4"]}
+    arrays: dict[str, Any] = {name: np.array(values) for name, values in texts.items()}
+    assert torch.equal(processor(**arrays)["input_ids"], processor(**texts)["input_ids"])
 
 
 @pytest.mark.parametrize("items", [("hat", "hat"), ("hat", "[MASK]")])

@@ -108,6 +108,12 @@ def test_settings_that_no_lora_has(settings: dict[str, Any], words: str) -> None
             add_lora(model_of("none"), **settings)
 
 
+@pytest.mark.parametrize("change", [freeze_bert, unfreeze_bert])
+def test_what_has_low_rank_changes_is_not_frozen_or_thawed(change: Any) -> None:
+    with pytest.raises(ConfigurationError, match="PeftModel: give a model of this package"):
+        change(add_lora(model_of("film")))
+
+
 def test_lora_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'contextual-bert\[text\]'"):

@@ -32,7 +32,7 @@ class LabelColumns:
     """
 
     def __init__(self, config: ContextualBertConfig | TextBaselineConfig, *, has_tags: bool) -> None:
-        self.names: list[str] = [name for _, name in sorted(cast(dict[int, str], config.id2label).items())]
+        self.names: list[str] = [str(name) for _, name in sorted(cast(dict[int, Any], config.id2label).items())]
         self.has_tags = has_tags
         self.has_numbers = not has_tags and (len(self.names) == 1 or config.problem_type == "regression")
         self.may_have_several = config.problem_type == "multi_label_classification"

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from contextual_bert.arrow_types import is_list, is_text
+from contextual_bert.arrow_types import checked_text, is_list, is_text
 from contextual_bert.context import unknown_values
 from contextual_bert.data import read_table
 from contextual_bert.data.columns import checked_column
@@ -95,6 +95,10 @@ class TextPipeline:
         device: str | torch.device | None = None,
         truncation: Truncation | None = None,
     ) -> None:
+        bare: Any = getattr(model, "get_base_model", lambda: model)()  # of peft
+        if not isinstance(bare, get_args(TextModel)):
+            wanted = ", ".join(each.__name__ for each in get_args(TextModel))
+            raise ConfigurationError(f"{type(bare).__name__} gives no labels. Give one of {wanted}.")
         if not processor.is_for_text:
             raise ConfigurationError("This processor is for sets of items. Give that of the text model.")
         if model.config.layout:
@@ -105,10 +109,10 @@ class TextPipeline:
         self.model: Any = model.to(place).eval()
         self.processor = processor
         self.truncation: Truncation = kept
-        self.has_tags = (
-            model.config.has_tags
-            if isinstance(model, TextBaseline)
-            else isinstance(model, ContextualBertForTokenClassification)
+        self.has_tags: bool = (
+            bare.config.has_tags
+            if isinstance(bare, TextBaseline)
+            else isinstance(bare, ContextualBertForTokenClassification)
         )
         self.max_length = num_readable(model.config, processor.tokenizer)
         self._labels = LabelColumns(model.config, has_tags=self.has_tags)
@@ -223,6 +227,10 @@ class TextPipeline:
         is_right = all(isinstance(word, str) for word in text) if isinstance(text, list) else isinstance(text, str)
         if not is_right or isinstance(text, list) != self.has_tags or not text:
             raise DataError(f"{text!r:.80} is no text", row=row, column="text", fix=QUERY)
+        pair = query.get("pair")
+        named = {"text": text if isinstance(text, list) else [text], "pair": [pair] if isinstance(pair, str) else []}
+        for column, words in named.items():
+            checked_text("".join(words), row=row, column=column)
         return text
 
     def _with_words(self, table: pa.Table, text: str) -> pa.Table:
@@ -285,5 +293,5 @@ class TextPipeline:
 
 
 def _check_batch_size(batch_size: int) -> None:
-    if batch_size < 1:
-        raise ConfigurationError(f"batch_size={batch_size}: give 1 or more.")
+    if type(batch_size) is not int or batch_size < 1:
+        raise ConfigurationError(f"batch_size={batch_size!r}: give a whole number, 1 or more.")

@@ -100,8 +100,8 @@ def sample_texts(
         [5, 5]
     """
     sampling = sampling or TextSampling()
-    if num_samples < 1:
-        raise ConfigurationError(f"num_samples={num_samples}: give 1 or more.")
+    if type(num_samples) is not int or num_samples < 1:
+        raise ConfigurationError(f"num_samples={num_samples!r}: give a whole number, 1 or more.")
     for reason in guidance_notes(model, sampling.guidance):
         raise ConfigurationError(reason)
     check_layout(model.config, processor.schema.layout if processor.schema is not None else ())
@@ -122,7 +122,9 @@ def sample_texts(
     if not len(free):
         raise ConfigurationError(f"prompt={prompt!r} has no {tokenizer.mask_token}, so there is nothing to draw.")
     generator = torch.Generator().manual_seed(seed)
-    never = [*model.config.reserved_token_ids, *(i for name, i in tokenizer.get_vocab().items() if UNUSED.match(name))]
+    unused = (i for name, i in tokenizer.get_vocab().items() if UNUSED.match(name))
+    # Nor what only the model has, as after padding its vocabulary to a round number.
+    never = [*model.config.reserved_token_ids, *unused, *range(len(tokenizer), model.config.vocab_size)]
     was_training = model.training
     conditional = _conditional(model.eval(), batch.get("context"), num_samples, sampling, never=never)
     chains = torch.arange(num_samples)
