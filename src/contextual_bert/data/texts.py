@@ -25,8 +25,9 @@ class TextDataset(Dataset[dict[str, Any]]):
     Give `collate_fn` as the `data_collator` of a Trainer, with `remove_unused_columns=False`.
 
     Shapes: token_ids (tokens of all texts,), offsets (texts + 1,), labels (texts, ...) or, one a token, (tokens of all
-    texts,), context each (texts, ...), second_starts (texts,), example_ids (texts,); a batch has input_ids,
-    attention_mask, token_type_ids (batch, length), labels (batch, ...) or (batch, length), context each (batch, ...).
+    texts,), context each (texts, ...), second_starts (texts,), spans (texts, 2), example_ids (texts,); a batch has
+    input_ids, attention_mask, token_type_ids (batch, length), labels (batch, ...) or (batch, length), start_positions,
+    end_positions (batch,), context each (batch, ...).
 
     Args:
         token_ids: ids of all tokens, [CLS] and [SEP] included, one text after the other.
@@ -34,6 +35,7 @@ class TextDataset(Dataset[dict[str, Any]]):
         context: a tensor a feature with a row a text; an empty mapping where there is no context.
         labels: what is to be learned; None where nothing is.
         second_starts: the place in each text where its second half begins (segment 1); None: there are no pairs.
+        spans: the places in each text where the answer to a question begins and ends; None where none is asked.
         example_ids: the row of the table that each text is from; None: they are numbered.
         pad_id: id behind the end of a text.
 
@@ -57,6 +59,7 @@ class TextDataset(Dataset[dict[str, Any]]):
         context: Mapping[str, Tensor],
         labels: Tensor | None = None,
         second_starts: Tensor | None = None,
+        spans: Tensor | None = None,
         example_ids: Tensor | None = None,
         pad_id: int = 0,
     ) -> None:
@@ -64,10 +67,10 @@ class TextDataset(Dataset[dict[str, Any]]):
         if count < 0 or int(offsets[0]) != 0 or int(offsets[-1]) != len(token_ids):
             raise ConfigurationError(f"offsets must go from 0 to the number of tokens, {len(token_ids)}.")
         self.token_ids, self.offsets, self.pad_id = token_ids, offsets, pad_id
-        self.labels, self.context, self.second_starts = labels, dict(context), second_starts
+        self.labels, self.context, self.second_starts, self.spans = labels, dict(context), second_starts, spans
         self.example_ids = torch.arange(count) if example_ids is None else example_ids
         self.has_label_per_token = labels is not None and len(labels) == len(token_ids) and len(labels) != count
-        rows = {"example_ids": self.example_ids, "second_starts": second_starts, **self.context}
+        rows = {"example_ids": self.example_ids, "second_starts": second_starts, "spans": spans, **self.context}
         rows |= {} if self.has_label_per_token else {"labels": labels}
         for name, values in rows.items():
             if values is not None and len(values) != count:
@@ -89,6 +92,7 @@ class TextDataset(Dataset[dict[str, Any]]):
             context=context,
             labels=self.labels,
             second_starts=self.second_starts,
+            spans=self.spans,
             example_ids=self.example_ids,
             pad_id=self.pad_id,
         )
@@ -115,6 +119,8 @@ class TextDataset(Dataset[dict[str, Any]]):
         }
         if self.second_starts is not None:
             batch["token_type_ids"] = ((places >= self.second_starts[index][:, None]) & real).long()
+        if self.spans is not None:
+            batch["start_positions"], batch["end_positions"] = self.spans[index].unbind(dim=1)
         if self.labels is not None and self.has_label_per_token:
             batch["labels"] = self.labels[flat].masked_fill_(~real, IGNORED)
         elif self.labels is not None:
@@ -138,7 +144,7 @@ class TextDataset(Dataset[dict[str, Any]]):
             values = [row[name] for row in batch]
             if name == "context":
                 whole[name] = {feature: torch.stack([value[feature] for value in values]) for feature in values[0]}
-            elif name == "labels" and not self.has_label_per_token:
+            elif name in ("start_positions", "end_positions") or (name == "labels" and not self.has_label_per_token):
                 whole[name] = torch.stack(values)
             else:
                 whole[name] = torch.nn.utils.rnn.pad_sequence(values, batch_first=True, padding_value=padding[name])

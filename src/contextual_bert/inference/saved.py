@@ -15,6 +15,7 @@ from contextual_bert.errors import ContextualBertError, RunDirectoryError
 from contextual_bert.inference.text_baseline import TextBaseline, holds_baseline, load_text_baseline
 from contextual_bert.models import (
     ContextualBertForMaskedLM,
+    ContextualBertForQuestionAnswering,
     ContextualBertForSequenceClassification,
     ContextualBertForTokenClassification,
     ContextualBertProcessor,
@@ -28,6 +29,7 @@ ITEMS = "ContextualBertForMaskedLM for sets of items"
 USED_BY = {
     ITEMS: "CompletionPipeline, or contextual-bert complete",
     ContextualBertForMaskedLM.__name__: "sample_texts, or contextual-bert sample",
+    ContextualBertForQuestionAnswering.__name__: "QuestionAnsweringPipeline",
     ContextualBertForSequenceClassification.__name__: "TextPipeline, or contextual-bert predict",
     ContextualBertForTokenClassification.__name__: "TextPipeline, or contextual-bert predict",
     TextBaseline.__name__: "TextPipeline, or contextual-bert predict",

@@ -1,0 +1,253 @@
+"""From a table of questions and texts to windows of token ids, and where the answers stand in them.
+
+A long text is read in windows that overlap, so that nothing is cut; a window without the whole answer has none. It
+knows no model.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+from numpy.typing import NDArray
+
+from contextual_bert.arrow_types import is_text
+from contextual_bert.context import encode_table
+from contextual_bert.data import TextDataset, read_table
+from contextual_bert.data.columns import checked_column
+from contextual_bert.data.ragged import offsets_of, places_of
+from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.inference.texts.text_layout import num_special
+from contextual_bert.models import ContextualBertProcessor
+
+OVERLAP = 0.25  # of a window is read again in the next one: 128 of 512 tokens, as for BERT on SQuAD
+NO_ANSWER = 0  # the place of [CLS]
+
+
+@dataclass(frozen=True)
+class QuestionReport:
+    """What became of the questions of a table.
+
+    Args:
+        num_questions, num_windows: how many there are; a text that is longer than a window has several.
+        num_unanswered: questions without an answer in the table.
+        num_lost: answers that no window holds whole: they are learned as if there were none.
+        unknown: feature -> context value that the schema does not know -> how often it occurred.
+    """
+
+    num_questions: int
+    num_windows: int
+    num_unanswered: int
+    num_lost: int
+    unknown: dict[str, dict[str, int]]
+
+    def lines(self) -> list[str]:
+        """For people."""
+        found = [f"{self.num_questions:,} questions in {self.num_windows:,} windows"]
+        if self.num_unanswered:
+            found.append(f"{self.num_unanswered:,} questions have no answer")
+        if self.num_lost:
+            found.append(f"{self.num_lost:,} answers are longer than what two windows share: learned as none")
+        for feature, values in self.unknown.items():
+            found.append(f"context {feature!r}: {sum(values.values()):,} rows have values never seen in training")
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedQuestions:
+    """A data set of windows, whose ``example_ids`` say of which row each is, and where the tokens stand in the texts.
+
+    Args:
+        dataset: ids, spans and contexts.
+        characters: (tokens, 2), where each token of a text begins and ends in it; -1 for all other tokens.
+        report: how many there are.
+    """
+
+    dataset: TextDataset
+    characters: NDArray[np.int64]
+    report: QuestionReport
+
+
+def encode_questions(
+    table: pa.Table | Any,
+    processor: ContextualBertProcessor,
+    *,
+    question: str = "question",
+    text: str = "text",
+    answer: str | None = None,
+    answer_start: str | None = None,
+    max_length: int | None = None,
+) -> EncodedQuestions:
+    """Encode a table of questions, each with the text that holds its answer.
+
+    Args:
+        table: the rows, a table of arrow or whatever else ``read_table`` takes.
+        processor: for text; its schema says which columns are the context.
+        question: name of the column of questions.
+        text: name of the column of texts.
+        answer: name of the column of answers, each a piece of its text; missing or empty where the text has none. None:
+            nothing is to be learned.
+        answer_start: name of the column of the character at which an answer begins, counted from 0; None: the first
+            place where the text has it.
+        max_length: tokens of a window, the question, [CLS] and [SEP] included; None: as many as the tokenizer allows.
+
+    Raises:
+        UnknownNameError: no such column.
+        DataError: a cell that is missing or no text; an answer that is not in its text, or not there; a question that
+            leaves no room for its text.
+        ConfigurationError: more tokens than the model reads.
+
+    Reference:
+        Devlin et al. (2019), section 4.2, and section 4.3 for questions without an answer, which are answered by [CLS].
+
+    Example:
+        >>> from contextual_bert.testing import miniature_text_processor
+        >>> rows = {"question": ["word1"], "text": ["word2 word3 word4"], "answer": ["word3"], "sex": ["f"]}
+        >>> dataset = encode_questions(pa.table(rows), miniature_text_processor(), answer="answer").dataset
+        >>> dataset[0]["input_ids"].tolist(), dataset[0]["start_positions"].item()
+        ([3, 6, 4, 7, 8, 9, 4], 4)
+    """
+    table = table if isinstance(table, pa.Table) else read_table(table)
+    tokenizer: Any = processor.tokenizer
+    limit = int(min(tokenizer.model_max_length, 10**9)) if max_length is None else max_length
+    if limit > tokenizer.model_max_length:
+        raise ConfigurationError(
+            f"max_length={limit}: this tokenizer allows {tokenizer.model_max_length} tokens, as many as the model has "
+            "positions. Give less, or leave it out."
+        )
+    questions, texts = (_strings(table, name) for name in (question, text))
+    overlap = int(limit * OVERLAP)
+    _check_room(questions, tokenizer, question, limit=limit, overlap=overlap)
+    ids, sizes, rows, characters, second_starts = _windows(questions, texts, tokenizer, limit=limit, overlap=overlap)
+    offsets, spans, num_unanswered, num_lost = offsets_of(sizes), None, 0, 0
+    if answer is not None:
+        starts, ends = _answers(table, texts, answer, answer_start)
+        spans = _spans(characters, sizes, starts[rows], ends[rows])
+        found = np.zeros(len(questions), dtype=np.bool_)
+        np.logical_or.at(found, rows, spans[:, 0] != NO_ANSWER)
+        num_unanswered = int((starts == ends).sum())
+        num_lost = len(questions) - num_unanswered - int(found.sum())
+    context = encode_table(processor.schema, table) if processor.schema is not None else None
+    of_rows = torch.from_numpy(rows)
+    dataset = TextDataset(
+        torch.from_numpy(ids),
+        torch.from_numpy(offsets),
+        context={name: values[of_rows] for name, values in context.tensors.items()} if context is not None else {},
+        second_starts=torch.from_numpy(second_starts),
+        spans=torch.from_numpy(spans) if spans is not None else None,
+        example_ids=of_rows,
+        pad_id=tokenizer.pad_token_id,
+    )
+    unknown = context.unknown if context is not None else {}
+    report = QuestionReport(len(questions), len(sizes), num_unanswered, num_lost, unknown)
+    return EncodedQuestions(dataset, characters, report)
+
+
+def _strings(table: pa.Table, name: str) -> list[str]:
+    column = checked_column(table, name, complete=True)
+    if not is_text(column.type):
+        raise DataError(f"the column is of type {column.type}", column=name, fix="Give a column of text.")
+    return column.to_pylist()
+
+
+def _check_room(questions: Sequence[str], tokenizer: Any, name: str, *, limit: int, overlap: int) -> None:
+    """A window has to move on by a token at least."""
+    most = limit - num_special(has_pair=True) - overlap - 1
+    found = tokenizer([*questions], add_special_tokens=False, verbose=False) if questions else {"input_ids": []}
+    sizes = [len(ids) for ids in found["input_ids"]]
+    row = next((row for row, size in enumerate(sizes) if size > most), None)
+    if row is not None:
+        raise DataError(
+            f"the question has {sizes[row]} tokens, and a window of {limit} leaves room for {max(most, 0)}",
+            row=row,
+            column=name,
+            fix="Shorten it, or give a larger max_length.",
+        )
+
+
+def _windows(
+    questions: Sequence[str], texts: Sequence[str], tokenizer: Any, *, limit: int, overlap: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The ids of all windows, flat; of each its size and its row; of each token its characters; the second halves."""
+    if not questions:
+        none = np.zeros(0, dtype=np.int64)
+        return none, none, none, none.reshape(0, 2), none
+    found = tokenizer(
+        [*questions],
+        [*texts],
+        truncation="only_second",
+        max_length=limit,
+        stride=overlap,
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+        return_special_tokens_mask=True,
+        return_token_type_ids=True,
+    )
+    flat = {
+        name: np.fromiter(chain.from_iterable(found[name]), dtype=np.int64)
+        for name in ("input_ids", "token_type_ids", "special_tokens_mask")
+    }
+    sizes = np.array([len(row) for row in found["input_ids"]], dtype=np.int64)
+    pairs = chain.from_iterable(chain.from_iterable(found["offset_mapping"]))
+    characters = np.fromiter(pairs, dtype=np.int64).reshape(-1, 2)
+    is_text_token = (flat["token_type_ids"] == 1) & (flat["special_tokens_mask"] == 0)
+    characters[~is_text_token] = -1
+    second_starts = np.add.reduceat(1 - flat["token_type_ids"], offsets_of(sizes)[:-1])
+    rows = np.array(found["overflow_to_sample_mapping"], dtype=np.int64)
+    return flat["input_ids"], sizes, rows, characters, second_starts
+
+
+def _answers(
+    table: pa.Table, texts: Sequence[str], name: str, start_name: str | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each answer begins and ends in its text, (0, 0) where there is none."""
+    column = checked_column(table, name)
+    if not (is_text(column.type) or pa.types.is_null(column.type)):
+        raise DataError(f"the column is of type {column.type}", column=name, fix="Give a column of text.")
+    given: list[str | None] = column.to_pylist()
+    places: list[int | None] = [None] * len(given)
+    if start_name is not None:
+        numbers = checked_column(table, start_name)
+        if not (pa.types.is_integer(numbers.type) or pa.types.is_null(numbers.type)):
+            raise DataError(f"the column is of type {numbers.type}", column=start_name, fix="Give whole numbers.")
+        places = pc.cast(numbers, pa.int64()).to_pylist()
+    bounds = np.zeros((len(given), 2), dtype=np.int64)
+    for row, (text, answer, place) in enumerate(zip(texts, given, places, strict=True)):
+        if answer is None or not answer.strip():
+            continue
+        start = text.find(answer) if place is None else place
+        if start < 0 or text[start : start + len(answer)] != answer:
+            where = "in its text" if place is None else f"at character {place} of its text"
+            raise DataError(
+                f"the answer {answer!r:.60} is not {where}", row=row, column=name, fix="Give it letter by letter."
+            )
+        start += len(answer) - len(answer.lstrip())
+        bounds[row] = start, start + len(answer.strip())
+    return bounds[:, 0], bounds[:, 1]
+
+
+def _spans(
+    characters: NDArray[np.int64], sizes: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """(windows, 2), the first and the last token of the answer in each window that holds it whole, else NO_ANSWER."""
+    first, places = offsets_of(sizes)[:-1], places_of(sizes)
+    begin, end = characters[:, 0], characters[:, 1]
+    is_read = begin >= 0
+    overlaps = is_read & (begin < np.repeat(ends, sizes)) & (end > np.repeat(starts, sizes))
+    far = np.iinfo(np.int64).max
+    spans = np.stack(
+        [
+            np.minimum.reduceat(np.where(overlaps, places, far), first),
+            np.maximum.reduceat(np.where(overlaps, places, -1), first),
+        ],
+        axis=1,
+    )
+    is_whole = (np.minimum.reduceat(np.where(overlaps, begin, far), first) <= starts) & (
+        np.maximum.reduceat(np.where(overlaps, end, -1), first) >= ends
+    )
+    spans[~(is_whole & (ends > starts))] = NO_ANSWER
+    return spans

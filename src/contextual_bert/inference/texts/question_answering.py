@@ -1,0 +1,218 @@
+"""It is trained, how do I ask? Questions, texts and contexts in, the piece of each text that answers out.
+
+A query is a question, the text that holds its answer, and the context of who asks. It knows no training.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self, TypedDict
+
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from contextual_bert.arrow_types import checked_text
+from contextual_bert.context import unknown_values
+from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.inference.queries import UNUSED_CONTEXT, check_query
+from contextual_bert.inference.saved import load_text_model
+from contextual_bert.inference.scoring import to_device
+from contextual_bert.inference.texts.encode_questions import NO_ANSWER, EncodedQuestions, encode_questions
+from contextual_bert.inference.texts.text_layout import num_readable
+from contextual_bert.models import (
+    ContextFeatureExtractor,
+    ContextualBertForQuestionAnswering,
+    ContextualBertProcessor,
+    check_layout,
+)
+
+QUERY = 'Give {"question": "...", "text": "...", "context": {...}}, or a list of such queries.'
+KEYS = ("question", "text", "context")
+
+
+class TextSpan(TypedDict):
+    """What a question gets.
+
+    ``answer``: a piece of the text, which is ``text[start:end]``; ``probability``: that it begins and ends there, in
+    the window that holds it; ``no_answer_probability``: that the text has no answer, in the window where that is least
+    likely, for models that have learned of such questions; ``unknown_context``: values that the model never saw;
+    ``notes``: what the reader should know.
+    """
+
+    answer: str
+    start: int
+    end: int
+    probability: float
+    no_answer_probability: float
+    unknown_context: dict[str, list[str]]
+    notes: list[str]
+
+
+class QuestionAnsweringPipeline:
+    """Finds the answers to questions in texts, for the person who asks.
+
+    Formula:
+        Pr(i, j) = softmax(start)_i softmax(end)_j, over the tokens of a window's text and [CLS], which is no answer
+
+    Args:
+        model: the trained model.
+        processor: its processor.
+        device: where to run; default: where the model is.
+        max_answer_tokens: an answer has so many tokens at most.
+
+    Raises:
+        ConfigurationError: model and processor do not belong together.
+
+    Relation to its siblings:
+        ``TextPipeline`` labels texts. A text that is longer than the model reads is read in windows that overlap, as
+        ``encode_questions`` makes them.
+
+    Reference:
+        Devlin et al. (2019), section 4.2.
+
+    Example:
+        >>> from contextual_bert.models import ContextualBertConfig
+        >>> from contextual_bert.testing import miniature_text_processor
+        >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+        >>> model = ContextualBertForQuestionAnswering(ContextualBertConfig(vocab_size=23, type_vocab_size=2, **sizes))
+        >>> pipeline = QuestionAnsweringPipeline(model, miniature_text_processor(), max_answer_tokens=1)
+        >>> pipeline({"question": "word1", "text": "word2 word3"})["answer"] in ("word2", "word3")
+        True
+    """
+
+    def __init__(
+        self,
+        model: ContextualBertForQuestionAnswering,
+        processor: ContextualBertProcessor,
+        *,
+        device: str | torch.device | None = None,
+        max_answer_tokens: int = 30,
+    ) -> None:
+        if not processor.is_for_text:
+            raise ConfigurationError("This processor is for sets of items. Give that of the text model.")
+        if type(max_answer_tokens) is not int or max_answer_tokens < 1:
+            raise ConfigurationError(f"max_answer_tokens={max_answer_tokens!r}: give a whole number, 1 or more.")
+        if model.config.layout:
+            check_layout(model.config, processor.schema.layout if processor.schema is not None else ())
+        place: Any = device if device is not None else model.device
+        self.model: Any = model.to(place).eval()
+        self.processor = processor
+        self.max_answer_tokens = max_answer_tokens
+        self.max_length = num_readable(model.config, processor.tokenizer)
+        self._tokens = ContextualBertProcessor(ContextFeatureExtractor(), processor.tokenizer)
+
+    @classmethod
+    def from_pretrained(cls, directory: str | Path, *, device: str | torch.device | None = None) -> Self:
+        """The pipeline of a folder that model and processor were saved in.
+
+        Raises:
+            RunDirectoryError: no such folder, files missing or damaged, or a model that answers no questions.
+        """
+        model, processor = load_text_model(directory, ContextualBertForQuestionAnswering)
+        return cls(model, processor, device=device)
+
+    def __call__(
+        self, queries: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, batch_size: int = 32
+    ) -> TextSpan | list[TextSpan]:
+        """Answer one question or many.
+
+        Args:
+            queries: {"question": "...", "text": "...", "context": {...}}; a context feature that is not named is
+                missing.
+            batch_size: windows a forward pass.
+
+        Raises:
+            DataError, UnknownNameError: a faulty query, named by its row, before anything is computed.
+        """
+        if type(batch_size) is not int or batch_size < 1:
+            raise ConfigurationError(f"batch_size={batch_size!r}: give a whole number, 1 or more.")
+        if isinstance(queries, Mapping):
+            return self._answers([queries], batch_size=1)[0]
+        if isinstance(queries, str) or not isinstance(queries, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DataError(f"{queries!r:.80} is neither a query nor a list of them", fix=QUERY)
+        return self._answers(queries, batch_size=batch_size) if queries else []
+
+    def _answers(self, queries: Sequence[Mapping[str, Any]], *, batch_size: int) -> list[TextSpan]:
+        for row, query in enumerate(queries):
+            _check(query, row)
+        columns = {name: [query[name] for query in queries] for name in ("question", "text")}
+        records = [query.get("context") or {} for query in queries]
+        context = self.processor.encode_context(records, num_rows=len(queries))
+        encoded = encode_questions(pa.table(columns), self._tokens, max_length=self.max_length)
+        rows = encoded.dataset.example_ids
+        if context is not None:
+            encoded.dataset.context |= {name: values[rows] for name, values in context.tensors.items()}
+        found = self._best(encoded, batch_size=batch_size)
+        return [self._answer(query, found, rows == row) for row, query in enumerate(queries)]
+
+    def _best(self, encoded: EncodedQuestions, *, batch_size: int) -> "Spans":
+        """The best span of each window."""
+        dataset, characters = encoded.dataset, torch.from_numpy(encoded.characters)
+        kept = torch.empty((len(dataset), 2)), torch.empty((len(dataset), 2), dtype=torch.int64)
+        order = dataset.sizes.argsort(descending=True, stable=True)  # what does not fit into memory fails at once
+        for start in range(0, len(order), batch_size):
+            rows = order[start : start + batch_size]
+            inputs = dataset.__getitems__(rows)
+            places = torch.arange(inputs["input_ids"].shape[1])
+            flat = dataset.offsets[rows][:, None] + places
+            is_real = inputs["attention_mask"].bool()
+            bounds = characters[flat.clamp(max=len(characters) - 1)]
+            is_allowed = is_real & ((bounds[..., 0] >= 0) | (places == NO_ANSWER))
+            with torch.inference_mode():
+                outputs = self.model(**to_device(inputs, self.model.device))
+            logits = torch.stack([outputs.start_logits, outputs.end_logits]).float().cpu()
+            shares = logits.masked_fill(~is_allowed, -torch.inf).softmax(dim=-1)
+            first, last, probability = best_spans(*shares, max_tokens=self.max_answer_tokens)
+            each = torch.arange(len(rows))
+            kept[0][rows] = torch.stack([probability, shares[:, :, NO_ANSWER].prod(dim=0)], dim=1)
+            kept[1][rows] = torch.stack([bounds[each, first, 0], bounds[each, last, 1]], dim=1)
+        return Spans(*kept)
+
+    def _answer(self, query: Mapping[str, Any], found: "Spans", is_own: Tensor) -> TextSpan:
+        probabilities, bounds = found.probabilities[is_own], found.bounds[is_own]
+        window = int(probabilities[:, 0].argmax())
+        start, end = (max(0, int(place)) for place in bounds[window])  # an empty text has no place at all
+        context, schema = query.get("context") or {}, self.processor.schema
+        return TextSpan(
+            answer=query["text"][start:end],
+            start=start,
+            end=end,
+            probability=float(probabilities[window, 0]),
+            no_answer_probability=float(probabilities[:, 1].min()),
+            unknown_context=unknown_values(schema, context) if schema is not None else {},
+            notes=[UNUSED_CONTEXT] if context and not self.model.config.layout else [],
+        )
+
+
+class Spans(NamedTuple):
+    """Of each window the probabilities of its best span and of no answer (windows, 2), and that span's characters."""
+
+    probabilities: Tensor
+    bounds: Tensor
+
+
+def best_spans(start: Tensor, end: Tensor, *, max_tokens: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The first and the last token of the likeliest span of each row that does not begin at [CLS], and its probability.
+
+    Shapes:
+        start, end (batch, length) -> (batch,) each.
+
+    Example:
+        >>> share = torch.tensor([[0.5, 0.1, 0.4]])
+        >>> [each.tolist()[0] for each in best_spans(share, share.flip(1), max_tokens=2)][:2]
+        [2, 2]
+    """
+    length = start.shape[1]
+    joint = (start[:, :, None] * end[:, None, :]).triu().tril(max_tokens - 1)
+    joint[:, NO_ANSWER] = 0
+    probability, place = joint.flatten(1).max(dim=1)
+    return place // length, place % length, probability
+
+
+def _check(query: Mapping[str, Any], row: int) -> None:
+    check_query(query, row=row, known=KEYS, fix=QUERY)
+    for name in ("question", "text"):
+        value = query.get(name)
+        if not isinstance(value, str) or not value.strip():
+            raise DataError(f"{value!r:.80} is no text", row=row, column=name, fix=QUERY)
+        checked_text(value, row=row, column=name)
