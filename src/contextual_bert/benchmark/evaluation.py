@@ -34,7 +34,7 @@ def load_evaluation(
         batch_size: rows a forward pass; that of the run if left out, for another changes the last digits.
 
     Raises:
-        RunDirectoryError: the directory is incomplete, from another version, or that of a baseline.
+        RunDirectoryError: the directory is incomplete, from another version, or without weights.
         DataError, SchemaError, UnknownNameError: the table does not fit the run.
     """
     own = load_recipe(directory)
@@ -62,7 +62,7 @@ def evaluate_run(
         progress: called with (rows done, rows in all).
 
     Raises:
-        RunDirectoryError: the directory is incomplete, from another version, or that of a baseline.
+        RunDirectoryError: the directory is incomplete, from another version, or without weights.
         DataError, SchemaError, UnknownNameError: the table does not fit the run.
     """
     data = load_evaluation(directory, overrides=overrides, part=part, source=source, batch_size=batch_size)

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from contextual_bert.benchmark.checks import keeps_weights
+from contextual_bert.benchmark.checks import BASELINES, keeps_weights
 from contextual_bert.benchmark.run_files import (
     CHECKPOINTS,
     HISTORY_FILE,
@@ -19,6 +19,7 @@ from contextual_bert.benchmark.run_files import (
 )
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.inference.exported.export import RECORD_FILE
+from contextual_bert.inference.text_baseline import holds_baseline
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 from contextual_bert.whole_files import replacing_file
 
@@ -103,7 +104,8 @@ def load_recipe(directory: Path) -> Recipe:
     if (directory / RECORD_FILE).is_file():
         raise RunDirectoryError(f"{directory} is an export. Name the run that it was made from.")
     recipe = Recipe.load(directory)
-    if not keeps_weights(recipe):
+    is_older = recipe.texts is not None and recipe.conditioning in BASELINES and not holds_baseline(directory)
+    if not keeps_weights(recipe) or is_older:
         raise RunDirectoryError(
             f"{directory} is a run of the baseline {recipe.conditioning!r}, of which scores and metrics are kept and "
             "no weights. Name the run of a method."

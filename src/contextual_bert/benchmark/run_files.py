@@ -49,10 +49,12 @@ def is_whole_checkpoint(path: Path) -> bool:
     if "global_step" not in trainer_state(path) or not all(is_zipfile(each) for each in states):
         return False
     try:
-        with safe_open(path / WEIGHTS_FILE, framework="np"):
-            return True
+        for weights in (path / WEIGHTS_FILE, best_weights(path)):
+            with safe_open(weights, framework="np"):
+                pass
     except (OSError, SafetensorError):
         return False
+    return True
 
 
 def trainer_state(checkpoint: Path) -> dict[str, Any]:

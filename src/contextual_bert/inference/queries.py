@@ -3,9 +3,10 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, cast
 
-from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
+from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
 from contextual_bert.inference.fields import names_of
 from contextual_bert.inference.guidance import read_guidance
 from contextual_bert.inference.permission import known_keys, read_settings
@@ -70,6 +71,16 @@ def check_query(query: Mapping[str, Any], *, row: int, known: Sequence[str], fix
         raise DataError(
             f"{query['context']!r} is not a record", row=row, column="context", fix='Give {"feature": value, ...}.'
         )
+
+
+def check_count(name: str, value: object) -> None:
+    """Raise ConfigurationError unless a setting is a whole number of 1 or more, of Python or of numpy.
+
+    Example:
+        >>> check_count("batch_size", 64)
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ConfigurationError(f"{name}={value!r}: give a whole number, 1 or more.")
 
 
 def check_queries(queries: object) -> Sequence[Mapping[str, Any]]:

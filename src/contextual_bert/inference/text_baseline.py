@@ -163,6 +163,7 @@ class TextBaseline(nn.Module):
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write config and weights; the processor has a ``save_pretrained`` of its own."""
+        Path(folder).mkdir(parents=True, exist_ok=True)
         weights = {name: tensor.contiguous() for name, tensor in self.model.state_dict().items()}
         save_file(weights, Path(folder) / WEIGHTS_FILE)
         text = json.dumps({"format": FORMAT, **asdict(self.config)}, ensure_ascii=False, indent=1)

@@ -115,9 +115,6 @@ class ContextualBertConfig(BertConfig):
         if self.problem_type is not None and self.problem_type not in PROBLEM_TYPES:
             known = did_you_mean(str(self.problem_type), PROBLEM_TYPES)
             raise ConfigurationError(f"problem_type={self.problem_type!r}. {known}")
-        names: Any = self.id2label or {}
-        if sorted(names) != list(range(len(names))) or len({*names.values()}) != len(names):
-            raise ConfigurationError(f"id2label={names}: give each id from 0 on a name of its own.")
         if not 0 <= self.num_extra_layers <= self.num_hidden_layers:
             raise ConfigurationError(
                 f"num_extra_layers={self.num_extra_layers} of num_hidden_layers={self.num_hidden_layers}: they are the "

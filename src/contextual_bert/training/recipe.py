@@ -226,6 +226,8 @@ class Recipe:
         for name, kind in (("policy", SetPolicy), ("texts", TextTask)):
             if values.get(name) is not None:
                 values[name] = kind(**_checked(kind, values[name], place=f"{name}."))
+        if values.get("split") is not None:  # what an older version let stand beside it was never read
+            values = {name: value for name, value in values.items() if name not in SPLIT_FIELDS}
         return cls(**_checked(cls, values))
 
     @classmethod

@@ -185,6 +185,10 @@ def test_a_checkpoint_that_lost_its_end_is_not_resumed_from(
     for content in (b"", whole[: len(whole) // 2]):  # what a machine that goes down may leave
         (second / name).write_bytes(content)
         assert runner.checkpoint_to_resume(tmp_path, is_resumed=True) == first
+    (second / name).write_bytes(whole)
+    (first / "model.safetensors").write_bytes(b"")  # the best one so far, or not
+    is_best = runner.trainer_state(second)["best_global_step"] == steps[0]
+    assert runner.checkpoint_to_resume(tmp_path, is_resumed=True) == (None if is_best else second)
     run(recipe, tmp_path, preparation=tiny_data, is_resumed=True, is_quiet=True)
 
 

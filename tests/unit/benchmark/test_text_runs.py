@@ -299,6 +299,11 @@ def test_a_baseline_of_grades_and_what_is_damaged_of_it(prepared: dict[str, Text
     pq.write_table(pq.read_table(own.data).drop(["stars"]).rename_columns({"tags": "stars"}), other)
     with pytest.raises(DataError, match=r"ask for a ContextualBertForTokenClassification, .* holds a Contextual.*Seq"):
         evaluate_run(folder, overrides={"data": str(other)})
+    older = tmp_path / "older"
+    shutil.copytree(folder, older)
+    (older / "baseline.json").unlink()  # weights of baselines were not kept
+    with pytest.raises(RunDirectoryError, match="of which scores and metrics are kept and no weights"):
+        evaluate_run(older)
     for name, content in (("baseline.json", "{}"), ("baseline.json", "["), ("model.safetensors", "")):
         damaged = tmp_path / "damaged"
         shutil.rmtree(damaged, ignore_errors=True)

@@ -64,8 +64,11 @@ def test_finished_shards_are_kept(
 
 
 def test_what_a_stopped_machine_left_is_computed_again_and_smaller_batches_go_on(
-    pipeline: CompletionPipeline, table: pa.Table, tmp_path: Path
+    pipeline: CompletionPipeline, table: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def stopped(self: TableCompleter, rows: pa.Table) -> pa.Table:
+        raise KeyboardInterrupt
+
     output = tmp_path / "out"
     complete_table(pipeline, table, output, settings=BulkSettings(batch_size=64), shard_size=6)
     whole = {path.name: path.read_bytes() for path in output.glob("part-*")}
@@ -75,6 +78,10 @@ def test_what_a_stopped_machine_left_is_computed_again_and_smaller_batches_go_on
     assert (report.num_shards, report.num_kept) == (4, 2)
     assert {path.name: path.read_bytes() for path in output.glob("part-*")} == whole
     (output / "part-00003.parquet").unlink()
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(TableCompleter, "__call__", stopped)
+        complete_table(pipeline, table, output, settings=BulkSettings(batch_size=2), shard_size=6)
+    assert not (output / "_SUCCESS").exists(), "a folder that lacks a file does not say that it is complete"
     report = complete_table(pipeline, table, output, settings=BulkSettings(batch_size=2), shard_size=6)
     assert report.num_kept == 3, "what asks for less memory goes on where more was too much"
     for text in ("", "[]", '{"format"', "{}"):

@@ -107,6 +107,7 @@ def test_a_permitted_item_of_probability_zero_comes_before_a_forbidden_one(tmp_p
         eager.model.get_output_embeddings().bias[3:] = torch.tensor([-300.0, -200.0, *[500.0] * 18])
     export_onnx(eager, tmp_path, top_k=3)
     query: Any = {"items": [], "allow": ["item-0", "item-1"]}
+    assert OnnxCompletionPipeline(tmp_path).max_top_k == 3
     answer: Any = OnnxCompletionPipeline(tmp_path)(query, top_k=3)
     expected: Any = eager(query, top_k=3)
     assert [each["item"] for each in answer["slots"][0]["candidates"]] == ["item-1", "item-0"]

@@ -91,7 +91,16 @@ def test_what_a_worker_does_not_see_is_named_with_its_machine(job: ShardJob, pla
     assert told.startswith(f"The worker on {HOST} sees no /nowhere/out/manifest.json. Give a folder on")
     other = json.dumps(json.loads(job.manifest) | {"table": "of somebody else"})
     told = told_by(replace(job, manifest=other), plan)
-    assert told.startswith(f"The worker on {HOST} sees another content of {plan.output}/manifest.json.")
+    assert told.startswith(f"The worker on {HOST} sees another content of {plan.output}/manifest.json: ")
+    assert "with another table" in told
+
+
+def test_a_worker_goes_on_in_a_folder_of_an_older_version(job: ShardJob, plan: ShardPlan) -> None:
+    content = json.loads(job.manifest)
+    content["settings"]["batch_size"] = 7  # which was part of it
+    plan.output.mkdir(exist_ok=True)
+    (plan.output / "manifest.json").write_text(json.dumps(content), encoding="utf-8")
+    assert job.load().settings == job.settings
 
 
 def test_another_model_under_the_same_path_is_refused(

@@ -4,6 +4,7 @@ import copy
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import torch
@@ -270,16 +271,24 @@ def test_faults_are_named(query: Any, error: type[Exception], message: str) -> N
 def test_what_is_no_query(queries: Any) -> None:
     with pytest.raises(DataError, match="neither a query nor a list"):
         pipeline_of()(queries)
-    for size in (0, 2.5, "3"):
+    assert len(cast(Any, pipeline_of()(QUERIES, batch_size=np.int64(2)))) == 3  # pyright: ignore[reportArgumentType]
+    for size in (0, 2.5, "3", True):
         with pytest.raises(ConfigurationError, match=f"batch_size={size!r}: give a whole number"):
             pipeline_of()(QUERIES, batch_size=size)  # pyright: ignore[reportArgumentType]
 
 
-def test_low_rank_changes_label_words_too() -> None:
+@pytest.mark.parametrize("wrap", [add_lora, lambda model: torch.compile(model, backend="eager")])
+def test_a_model_with_low_rank_changes_or_compiled_labels_words_too(wrap: Any) -> None:
     plain = pipeline_of(ContextualBertForTokenClassification)
-    adapted = TextPipeline(add_lora(copy.deepcopy(plain.model)), PROCESSOR)
+    wrapped = TextPipeline(wrap(copy.deepcopy(plain.model)), PROCESSOR)
     query = {"text": ["word1", "word2"], "context": {"sex": "m"}}
-    assert cast(Any, adapted(query))["label"] == cast(Any, plain(query))["label"]
+    assert cast(Any, wrapped(query))["label"] == cast(Any, plain(query))["label"]
+
+
+@pytest.mark.parametrize("names", [{0: "a", 1: "a"}, {0: "a", 2: "b"}])
+def test_a_config_whose_labels_cannot_be_told_apart_is_refused(names: dict[int, str]) -> None:
+    with pytest.raises(ConfigurationError, match="in the config of the model: give each id from 0 on a name"):
+        pipeline_of(id2label=names)
 
 
 @pytest.mark.parametrize("kind", [ContextualBertForSequenceClassification, ContextualBertForTokenClassification])

@@ -57,6 +57,12 @@ def test_a_recipe_of_another_version_or_with_a_mistake(change: dict[str, Any], m
         Recipe.from_dict({**RECIPE.to_dict(), **change})
 
 
+def test_what_an_older_version_let_stand_beside_a_split_is_passed_over() -> None:
+    content = {**replace(RECIPE, split_by=None, split="split.json").to_dict(), "test": 0.2, "split_seed": 3}
+    found = Recipe.from_dict(content)
+    assert (found.split, found.test, found.split_seed) == ("split.json", 0.1, 0)
+
+
 @pytest.mark.parametrize("name", ["data", "items"])
 def test_an_incomplete_recipe(name: str) -> None:
     content = {key: value for key, value in RECIPE.to_dict().items() if key != name}

@@ -79,7 +79,8 @@ class OnnxCompletionPipeline(CompletionPipeline):
             raise RunDirectoryError(f"{directory} cannot be loaded: {error} Export the run again.") from error
         shop = Catalogue(catalogue, processor.items) if catalogue is not None else None
         super().__init__(self.exported.model, processor, catalogue=shop)
-        self.max_top_k = self.record["top_k"]
+        has_all = self.record["top_k"] >= config.vocab_size  # then more may be asked for, as of the run
+        self.max_top_k = None if has_all else self.record["top_k"]
 
     @classmethod
     def from_pretrained(

@@ -23,7 +23,7 @@ from contextual_bert.errors import (
 )
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.tables.bulk import BulkSettings, TableCompleter
-from contextual_bert.inference.tables.shards import MANIFEST, ShardCounts, complete_shard, model_digest
+from contextual_bert.inference.tables.shards import MANIFEST, ShardCounts, check_manifest, complete_shard, model_digest
 
 ANSWER = pa.schema(
     [
@@ -70,9 +70,12 @@ class ShardJob:
             ConfigurationError, RunDirectoryError: what it does not see, and on which machine.
         """
         machine, manifest = f"The worker on {socket.gethostname()}", Path(self.output) / MANIFEST
-        if not manifest.is_file() or json.loads(manifest.read_text("utf-8")) != json.loads(self.manifest):
-            what = "another content of" if manifest.is_file() else "no"
-            raise ConfigurationError(f"{machine} sees {what} {manifest}. {SHARE}")
+        if not manifest.is_file():
+            raise ConfigurationError(f"{machine} sees no {manifest}. {SHARE}")
+        try:
+            check_manifest(Path(self.output), self.manifest)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{machine} sees another content of {manifest}: {error} {SHARE}") from error
         if not Path(self.run).is_dir():
             raise ConfigurationError(f"{machine} sees no folder {self.run}. {SHARE}")
         if self.device == "cuda" and not torch.cuda.is_available():

@@ -141,6 +141,7 @@ class ShardPlan:
         if not (self.output / MANIFEST).exists():
             with replacing_directory(self.output) as folder:
                 (folder / MANIFEST).write_text(self.manifest, encoding="utf-8")
+        (self.output / DONE).unlink(missing_ok=True)
         found, num_done, num_rows = dict[int, ShardCounts](), 0, self.table.num_rows
         with naming(self.file):
             for shard in itertools.chain(map(self.counted, self.kept), computed):
@@ -287,10 +288,9 @@ def check_manifest(output: Path, text: str) -> None:
     try:
         there = json.loads(path.read_text(encoding="utf-8"))
         settings = dict(there["settings"])
-    except (ValueError, TypeError, LookupError, AttributeError):
+    except (ValueError, TypeError, LookupError):
         raise ConfigurationError(
-            f"{path} cannot be read, so nothing says what the files beside it are. Give another --output, or remove "
-            "this folder."
+            f"{path} cannot be read, which says what the files beside it are. Remove all, or give another --output."
         ) from None
     wanted = here.pop("settings") | here
     differing = [name for name in wanted if {**there, **settings}.get(name) != wanted[name]]

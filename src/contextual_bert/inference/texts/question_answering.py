@@ -14,7 +14,7 @@ from torch import Tensor
 from contextual_bert.arrow_types import checked_text
 from contextual_bert.context import unknown_values
 from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.inference.queries import UNUSED_CONTEXT, check_query
+from contextual_bert.inference.queries import UNUSED_CONTEXT, check_count, check_query
 from contextual_bert.inference.saved import load_text_model
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.inference.texts.encode_questions import NO_ANSWER, EncodedQuestions, encode_questions
@@ -90,8 +90,7 @@ class QuestionAnsweringPipeline:
     ) -> None:
         if not processor.is_for_text:
             raise ConfigurationError("This processor is for sets of items. Give that of the text model.")
-        if type(max_answer_tokens) is not int or max_answer_tokens < 1:
-            raise ConfigurationError(f"max_answer_tokens={max_answer_tokens!r}: give a whole number, 1 or more.")
+        check_count("max_answer_tokens", max_answer_tokens)
         if model.config.layout:
             check_layout(model.config, processor.schema.layout if processor.schema is not None else ())
         place: Any = device if device is not None else model.device
@@ -124,8 +123,7 @@ class QuestionAnsweringPipeline:
         Raises:
             DataError, UnknownNameError: a faulty query, named by its row, before anything is computed.
         """
-        if type(batch_size) is not int or batch_size < 1:
-            raise ConfigurationError(f"batch_size={batch_size!r}: give a whole number, 1 or more.")
+        check_count("batch_size", batch_size)
         if isinstance(queries, Mapping):
             return self._answers([queries], batch_size=1)[0]
         if isinstance(queries, str) or not isinstance(queries, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from contextual_bert.data import TextDataset
 from contextual_bert.data.ragged import flat_index, offsets_of
+from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.guidance import guided_logits
 from contextual_bert.inference.text_baseline import TextBaselineConfig
 from contextual_bert.inference.texts.text_layout import NO_START
@@ -32,7 +33,12 @@ class LabelColumns:
     """
 
     def __init__(self, config: ContextualBertConfig | TextBaselineConfig, *, has_tags: bool) -> None:
-        self.names: list[str] = [str(name) for _, name in sorted(cast(dict[int, Any], config.id2label).items())]
+        given = cast(dict[int, Any], config.id2label)
+        self.names: list[str] = [str(name) for _, name in sorted(given.items())]
+        if sorted(given) != [*range(len(given))] or len({*self.names}) != len(given):
+            raise ConfigurationError(
+                f"id2label={given} in the config of the model: give each id from 0 on a name of its own."
+            )
         self.has_tags = has_tags
         self.has_numbers = not has_tags and (len(self.names) == 1 or config.problem_type == "regression")
         self.may_have_several = config.problem_type == "multi_label_classification"

@@ -18,7 +18,7 @@ from contextual_bert.data import read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.guidance import GUIDANCE, guidance_notes, read_guidance
-from contextual_bert.inference.queries import UNUSED_CONTEXT, check_query
+from contextual_bert.inference.queries import UNUSED_CONTEXT, check_count, check_query
 from contextual_bert.inference.saved import load_text_model
 from contextual_bert.inference.text_baseline import TextBaseline
 from contextual_bert.inference.texts.encode_texts import EncodedTexts, TextReport, encode_texts
@@ -95,7 +95,8 @@ class TextPipeline:
         device: str | torch.device | None = None,
         truncation: Truncation | None = None,
     ) -> None:
-        bare: Any = getattr(model, "get_base_model", lambda: model)()  # of peft
+        bare: Any = getattr(model, "_orig_mod", model)  # of torch.compile
+        bare = bare.get_base_model() if hasattr(bare, "get_base_model") else bare  # of peft
         if not isinstance(bare, get_args(TextModel)):
             wanted = ", ".join(each.__name__ for each in get_args(TextModel))
             raise ConfigurationError(f"{type(bare).__name__} gives no labels. Give one of {wanted}.")
@@ -149,7 +150,7 @@ class TextPipeline:
         Raises:
             DataError, UnknownNameError: a faulty query, named by its row, before anything is computed.
         """
-        _check_batch_size(batch_size)
+        check_count("batch_size", batch_size)
         if isinstance(queries, Mapping):
             return self._answers([queries], batch_size=1)[0]
         given = cast(object, queries)
@@ -182,7 +183,7 @@ class TextPipeline:
             UnknownNameError, SchemaError: a column is absent.
             DataError: a cell that is missing or no text; a column that is called as one of ``columns``.
         """
-        _check_batch_size(batch_size)
+        check_count("batch_size", batch_size)
         table = table if isinstance(table, pa.Table) else read_table(table)
         taken = [name for name in self.columns.names if name in table.column_names]
         if taken:
@@ -290,8 +291,3 @@ class TextPipeline:
             unknown_context=unknown_values(schema, context) if schema is not None else {},
             notes=notes,
         )
-
-
-def _check_batch_size(batch_size: int) -> None:
-    if type(batch_size) is not int or batch_size < 1:
-        raise ConfigurationError(f"batch_size={batch_size!r}: give a whole number, 1 or more.")

@@ -16,6 +16,7 @@ from torch import Tensor
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.fields import MAX_WEIGHT
 from contextual_bert.inference.guidance import guidance_notes, guided_logits
+from contextual_bert.inference.queries import check_count
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.inference.texts.text_layout import num_readable
 from contextual_bert.models import IGNORED_LABEL, ContextualBertForMaskedLM, ContextualBertProcessor, check_layout
@@ -100,8 +101,7 @@ def sample_texts(
         [5, 5]
     """
     sampling = sampling or TextSampling()
-    if type(num_samples) is not int or num_samples < 1:
-        raise ConfigurationError(f"num_samples={num_samples!r}: give a whole number, 1 or more.")
+    check_count("num_samples", num_samples)
     for reason in guidance_notes(model, sampling.guidance):
         raise ConfigurationError(reason)
     check_layout(model.config, processor.schema.layout if processor.schema is not None else ())
