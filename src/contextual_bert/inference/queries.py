@@ -83,14 +83,18 @@ def check_count(name: str, value: object) -> None:
         raise ConfigurationError(f"{name}={value!r}: give a whole number, 1 or more.")
 
 
-def check_queries(queries: object) -> Sequence[Mapping[str, Any]]:
-    """The same object if it is a list of queries, which are checked one by one by ``read_request``.
+def check_queries(queries: object, *, fix: str = QUERY) -> Sequence[Mapping[str, Any]]:
+    """The same object if it is a list of queries, which are looked at one by one later.
+
+    Args:
+        queries: what came.
+        fix: what a query looks like, for messages.
 
     Raises:
         DataError: it is something else.
     """
     if isinstance(queries, str) or not isinstance(queries, Sequence):
-        raise DataError(f"{queries!r:.80} is neither a query nor a list of them", fix=QUERY)
+        raise DataError(f"{queries!r:.80} is neither a query nor a list of them", fix=fix)
     return cast("Sequence[Mapping[str, Any]]", queries)
 
 

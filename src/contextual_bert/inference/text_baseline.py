@@ -22,6 +22,7 @@ from contextual_bert.models import (
     ContextualBertForTokenClassification,
     ContextualBertProcessor,
 )
+from contextual_bert.models.modeling_contextual_bert import LearnedAbsence
 from contextual_bert.models.sequence_classification import OrdinalClassifier
 
 BASELINE_FILE, WEIGHTS_FILE = "baseline.json", "model.safetensors"
@@ -109,7 +110,7 @@ def give_ordinal_head(model: LabelModel) -> None:
     model.head.output = OrdinalClassifier(model.head.output.in_features, model.head.output.out_features)
 
 
-class TextBaseline(nn.Module):
+class TextBaseline(LearnedAbsence, nn.Module):
     """A baseline for texts with its config, in a folder together with its processor.
 
     Shapes:
@@ -145,16 +146,6 @@ class TextBaseline(nn.Module):
     def crf(self) -> nn.Module | None:
         """The chain of its labels, if they are one."""
         return getattr(self.model, "crf", None)
-
-    @property
-    def has_learned_anonymous(self) -> bool:
-        """Whether it was shown texts of which the whole context is missing."""
-        return self.config.context_dropout > 0
-
-    @property
-    def has_learned_absent_fields(self) -> bool:
-        """Whether it was shown contexts with single fields absent."""
-        return self.config.field_dropout > 0
 
     def forward(self, input_ids: Tensor, **inputs: Any) -> TokenClassifierOutput:
         """Logits and, with labels, the loss; see ``LabelModel``."""

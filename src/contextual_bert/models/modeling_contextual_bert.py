@@ -188,16 +188,10 @@ class ContextualBertModelOutput(BaseModelOutputWithPooling):
     state: Tensor | None = None
 
 
-class ContextualBertPreTrainedModel(BertPreTrainedModel):
-    """Initialisation (normal, 0.02, as BERT), loading and saving for the model and its heads."""
+class LearnedAbsence:
+    """What a model has learned of contexts that are missing, wholly or in part: its config says how it was trained."""
 
-    config: ContextualBertConfig  # pyright: ignore[reportIncompatibleVariableOverride]
-    head_keys: ClassVar[tuple[str, ...]] = ()  # how the names of a head's own weights start
-    head_fields: ClassVar[tuple[str, ...]] = ()  # fields of the config that this head alone reads
-    config_class = ContextualBertConfig
-    # HF reads a plain list and a plain dict.
-    _no_split_modules = ["ContextualBertEmbeddings", "ContextualBertLayer"]  # noqa: RUF012
-    _can_record_outputs = {"hidden_states": ContextualBertLayer, "attentions": BertSelfAttention}  # noqa: RUF012
+    config: Any
 
     @property
     def has_learned_anonymous(self) -> bool:
@@ -208,6 +202,18 @@ class ContextualBertPreTrainedModel(BertPreTrainedModel):
     def has_learned_absent_fields(self) -> bool:
         """Whether training left out single fields, so that the model is valid for any subset of them."""
         return self.config.field_dropout > 0
+
+
+class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
+    """Initialisation (normal, 0.02, as BERT), loading and saving for the model and its heads."""
+
+    config: ContextualBertConfig  # pyright: ignore[reportIncompatibleVariableOverride]
+    head_keys: ClassVar[tuple[str, ...]] = ()  # how the names of a head's own weights start
+    head_fields: ClassVar[tuple[str, ...]] = ()  # fields of the config that this head alone reads
+    config_class = ContextualBertConfig
+    # HF reads a plain list and a plain dict.
+    _no_split_modules = ["ContextualBertEmbeddings", "ContextualBertLayer"]  # noqa: RUF012
+    _can_record_outputs = {"hidden_states": ContextualBertLayer, "attentions": BertSelfAttention}  # noqa: RUF012
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 from contextual_bert.arrow_types import checked_text
 from contextual_bert.context import unknown_values
 from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.inference.queries import UNUSED_CONTEXT, check_count, check_query
+from contextual_bert.inference.queries import UNUSED_CONTEXT, check_count, check_queries, check_query
 from contextual_bert.inference.saved import load_text_model
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.inference.texts.encode_questions import NO_ANSWER, EncodedQuestions, encode_questions
@@ -126,9 +126,8 @@ class QuestionAnsweringPipeline:
         check_count("batch_size", batch_size)
         if isinstance(queries, Mapping):
             return self._answers([queries], batch_size=1)[0]
-        if isinstance(queries, str) or not isinstance(queries, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise DataError(f"{queries!r:.80} is neither a query nor a list of them", fix=QUERY)
-        return self._answers(queries, batch_size=batch_size) if queries else []
+        given = check_queries(queries, fix=QUERY)
+        return self._answers(given, batch_size=batch_size) if given else []
 
     def _answers(self, queries: Sequence[Mapping[str, Any]], *, batch_size: int) -> list[TextSpan]:
         for row, query in enumerate(queries):

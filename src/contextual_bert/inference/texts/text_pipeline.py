@@ -6,7 +6,7 @@ The folder that a model and its processor were saved in is all that is needed. I
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypedDict, cast, get_args
+from typing import Any, NamedTuple, Self, TypedDict, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +18,7 @@ from contextual_bert.data import read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.guidance import GUIDANCE, guidance_notes, read_guidance
-from contextual_bert.inference.queries import UNUSED_CONTEXT, check_count, check_query
+from contextual_bert.inference.queries import UNUSED_CONTEXT, check_count, check_queries, check_query
 from contextual_bert.inference.saved import load_text_model
 from contextual_bert.inference.text_baseline import TextBaseline
 from contextual_bert.inference.texts.encode_texts import EncodedTexts, TextReport, encode_texts
@@ -153,10 +153,8 @@ class TextPipeline:
         check_count("batch_size", batch_size)
         if isinstance(queries, Mapping):
             return self._answers([queries], batch_size=1)[0]
-        given = cast(object, queries)
-        if isinstance(given, str) or not isinstance(given, Sequence):
-            raise DataError(f"{queries!r:.80} is neither a query nor a list of them", fix=QUERY)
-        return self._answers(queries, batch_size=batch_size) if queries else []
+        given = check_queries(queries, fix=QUERY)
+        return self._answers(given, batch_size=batch_size) if given else []
 
     def label_table(
         self,
