@@ -33,8 +33,8 @@ from contextual_bert.benchmark.tasks.text_benchmark import task_table
 from contextual_bert.benchmark.text_preparation import TextPreparation, prepare_texts
 from contextual_bert.evaluation import bootstrap
 from contextual_bert.evaluation.tables import Table, render_markdown
-from contextual_bert.evaluation.whole_files import replacing_directory
 from contextual_bert.inference import load_text_model
+from contextual_bert.whole_files import replacing_directory
 from contextual_bert_cli.failures import in_words
 from contextual_bert_cli.output import calm_transformers
 

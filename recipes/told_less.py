@@ -32,12 +32,12 @@ from contextual_bert.context import missing_like, unknown_like
 from contextual_bert.data import SetDataset
 from contextual_bert.evaluation import Interval, bootstrap, metric_of, paired_bootstrap
 from contextual_bert.evaluation.tables import Table, interval_cell, render_markdown
-from contextual_bert.evaluation.whole_files import replacing_directory
 from contextual_bert.inference import score
 from contextual_bert.inference.guidance import guided_logits
 from contextual_bert.models import IGNORED_LABEL, ContextualBertForMaskedLM
 from contextual_bert.models.masked_lm import MaskedScores, rank_targets
 from contextual_bert.training import Recipe
+from contextual_bert.whole_files import replacing_directory
 from contextual_bert_cli.failures import in_words
 from contextual_bert_cli.output import calm_transformers
 

@@ -50,8 +50,9 @@ def is_whole_checkpoint(path: Path) -> bool:
         return False
     try:
         for weights in (path / WEIGHTS_FILE, best_weights(path)):
-            with safe_open(weights, framework="np"):
-                pass
+            if weights.is_file():
+                with safe_open(weights, framework="np"):
+                    pass
     except (OSError, SafetensorError):
         return False
     return True

@@ -72,6 +72,17 @@ def load_saved(directory: str | Path, model_class: type[Model]) -> tuple[Model, 
     return model, processor
 
 
+def bare_model(model: Any) -> Any:
+    """The model itself, where it came in what torch.compile or peft put around it.
+
+    Example:
+        >>> bare_model(torch.compile(nn.Identity(), backend="eager"))
+        Identity()
+    """
+    bare = getattr(model, "_orig_mod", model)
+    return bare.get_base_model() if hasattr(bare, "get_base_model") else bare
+
+
 def _detach_from_file(model: PreTrainedModel) -> None:
     """Give the weights memory of their own.
 

@@ -61,7 +61,14 @@ class TextTrainer(NewWeightsTrainer):
     ) -> None:
         check_arguments(args, has_classes=hasattr(model, "config"), patience=patience, ks=KS)
         for dataset in (train_dataset, eval_dataset):
-            if dataset is not None and dataset.labels is not None and dataset.labels.is_floating_point():
+            if dataset is None:
+                continue
+            if dataset.labels is None:
+                raise ConfigurationError(
+                    "The texts have no labels, which this trainer ranks. For answers to questions take transformers' "
+                    "Trainer, with remove_unused_columns=False and data_collator=dataset.collate_fn."
+                )
+            if dataset.labels.is_floating_point():
                 raise ConfigurationError(
                     "The labels are numbers, or several a text, and this trainer ranks one label among all. Take "
                     "transformers' Trainer, with remove_unused_columns=False and data_collator=dataset.collate_fn."

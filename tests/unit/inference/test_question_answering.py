@@ -13,9 +13,15 @@ from contextual_bert import QuestionAnsweringPipeline, encode_questions
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError
 from contextual_bert.inference import CompletionPipeline
 from contextual_bert.inference.texts.question_answering import best_spans
-from contextual_bert.models import ContextualBertConfig, ContextualBertForQuestionAnswering
+from contextual_bert.models import (
+    ContextualBertConfig,
+    ContextualBertForMaskedLM,
+    ContextualBertForQuestionAnswering,
+    ContextualBertProcessor,
+)
 from contextual_bert.testing import miniature_processor, miniature_text_processor
 from contextual_bert.testing.miniature import drawn_anew
+from contextual_bert.training import ContextualTrainingArguments, TextTrainer
 
 PROCESSOR = miniature_text_processor()
 SIZES = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 16}
@@ -94,11 +100,11 @@ def test_answers_are_what_the_model_says(batch_size: int) -> None:
 
 
 def test_a_span_is_no_longer_than_it_may_be() -> None:
-    start, end = torch.tensor([[0.0, 0.9, 0.05, 0.05]]), torch.tensor([[0.0, 0.05, 0.05, 0.9]])
+    start, end = torch.tensor([[0.0, 0.9, 0.05, 0.05]]).log(), torch.tensor([[0.0, 0.05, 0.05, 0.9]]).log()
     assert [each.item() for each in best_spans(start, end, max_tokens=3)[:2]] == [1, 3]
-    first, last, probability = (each.item() for each in best_spans(start, end, max_tokens=2))
-    assert (first, last) in ((1, 1), (1, 2), (2, 3), (3, 3))
-    assert probability == pytest.approx(0.045)
+    first, last, best = best_spans(start, end, max_tokens=2)
+    assert (first.item(), last.item()) in ((1, 1), (1, 2), (2, 3), (3, 3))
+    assert best.exp().item() == pytest.approx(0.045)
 
 
 def test_who_asks_decides_what_the_answer_is(tmp_path: Path) -> None:
@@ -148,11 +154,12 @@ def test_who_asks_decides_what_the_answer_is(tmp_path: Path) -> None:
         ({"answer_start": [1, 0, 0, 0, 0]}, "row 0, column 'answer': .* is not at character 1 of its text"),
         ({"answer_start": [-3, 0, 0, 0, 0]}, "row 0, column 'answer': .* is not at character -3 of its text"),
         ({"answer_start": ["1", "0", "0", "0", "0"]}, "column 'answer_start': the column is of type string"),
+        ({"answer_start": [0.5, 0, 0, 0, 0]}, "column 'answer_start': the column is of type double and not of whole"),
         ({"text": [1, 2, 3, 4, 5]}, "column 'text': the column is of type int64"),
         ({"question": ["word1", None, "word1", "word1", "word1"]}, "row 1, column 'question'"),
         (
-            {"question": [*QUESTIONS[:4], " ".join(["word1"] * 20)]},
-            "row 4, column 'question': the question has 20 tokens",
+            {"question": [*QUESTIONS[:4], " ".join(["word1"] * 21)]},
+            "row 4, column 'question': the question has 21 tokens",
         ),
     ],
 )
@@ -174,6 +181,9 @@ def test_a_table_without_answers_or_rows() -> None:
     assert (len(empty.dataset), empty.report.num_windows) == (0, 0)
     with pytest.raises(UnknownNameError, match="'reply'"):
         encode_questions(TABLE, PROCESSOR, answer="reply")
+    for faulty in (4, 0, "16", True):
+        with pytest.raises(ConfigurationError, match=f"max_length={faulty!r}"):
+            encode_questions(TABLE, PROCESSOR, max_length=faulty)  # pyright: ignore[reportArgumentType]
     short = miniature_text_processor()
     short.tokenizer.model_max_length = 20
     with pytest.raises(ConfigurationError, match="max_length=21: this tokenizer allows 20"):
@@ -197,8 +207,81 @@ def test_faults_of_queries_are_named(query: Any, error: type[Exception], message
         pipeline([{"question": "word1", "text": "word2"}, query])
 
 
+@pytest.mark.parametrize("answer", ["cafe\u0301", "\u2764\ufe0f", "\u092c\u091a\u094d\u091a\u0947", "caf\u00e9", "4"])
+def test_accents_that_stand_by_themselves_belong_to_their_letter(answer: str, minilm: Path) -> None:
+    """A BERT's tokenizer drops them, so its tokens end before they do."""
+    processor = ContextualBertProcessor.from_bert(minilm)
+    text = f"I have {answer} here"
+    table = pa.table({"question": ["what"], "text": [text], "answer": [answer]})
+    encoded = encode_questions(table, processor, answer="answer")
+    assert encoded.report.num_lost == 0
+    assert encoded.dataset.spans is not None
+    first, last = encoded.dataset.spans[0].tolist()
+    model = ContextualBertForQuestionAnswering.from_bert(minilm, conditioning="none", num_hidden_layers=1)
+
+    def certain(module: Any, inputs: Any, output: torch.Tensor) -> torch.Tensor:
+        found = torch.full_like(output, -1e6)
+        found[:, first, 0] = found[:, last, 1] = 1e6
+        return found
+
+    model.qa_outputs.register_forward_hook(certain)
+    found = cast(Any, QuestionAnsweringPipeline(model, processor)({"question": "what", "text": text}))
+    assert (found["answer"], found["probability"]) == (answer, 1)
+    assert processor.tokenizer.backend_tokenizer.truncation is None
+
+
+def test_columns_come_as_tables_have_them() -> None:
+    """Categories, numbers with a fraction where some are missing, answers that a file has as numbers."""
+    rows: dict[str, Any] = {
+        "question": pa.array(["word1"] * 3).dictionary_encode(),
+        "text": pa.array(["word2 word3", "a 4 b 14", "word4"]).dictionary_encode(),
+        "answer": pa.array(["word3", "4", None]).dictionary_encode(),
+        "answer_start": [6.0, 2.0, None],
+    }
+    table = pa.table(rows).append_column("sex", pa.array(["f"] * 3))
+    expected = encode_questions(table, PROCESSOR, answer="answer", answer_start="answer_start").dataset.spans
+    assert expected is not None
+    assert expected.tolist() == [[4, 4], [4, 4], [0, 0]]
+    numbers = table.slice(1, 1).set_column(2, "answer", pa.array([4]))
+    found = encode_questions(numbers, PROCESSOR, answer="answer").dataset.spans
+    assert found is not None
+    assert found.tolist() == [[4, 4]]
+
+
+def test_an_answer_is_looked_for_as_whole_words() -> None:
+    rows = {"question": ["q"] * 3, "text": ["This is it", "phone", "a phone for one"], "answer": ["is", "one", "one"]}
+    encoded = encode_questions(pa.table({**rows, "sex": ["f"] * 3}), PROCESSOR, answer="answer")
+    dataset = encoded.dataset
+    assert dataset.spans is not None
+    places = dataset.offsets[:-1] + dataset.spans[:, 0]
+    assert encoded.characters[places.numpy(), 0].tolist() == [5, 0, 12]
+
+
+def test_a_long_question_moves_on_by_half_of_what_is_left() -> None:
+    questions = ["word1", " ".join(["word1"] * 40), "word2"]
+    table = pa.table({"question": questions, "text": [" ".join(["word3"] * 300)] * 3, "sex": ["f"] * 3})
+    rows = encode_questions(table, PROCESSOR, max_length=64).dataset.example_ids
+    counts = rows.bincount().tolist()
+    assert counts[0] == counts[2] < 8
+    assert counts[1] < 40, "of 21 tokens 11 are new in each window"
+    assert rows.tolist() == sorted(rows.tolist())
+
+
+def test_labels_are_for_a_trainer_of_labels(tmp_path: Path) -> None:
+    questions = encode_questions(TABLE, PROCESSOR, answer="answer").dataset
+    arguments = ContextualTrainingArguments(str(tmp_path), use_cpu=True)
+    with pytest.raises(ConfigurationError, match=r"have no labels.*For answers to questions take transformers'"):
+        TextTrainer(cast(Any, model_of()), arguments, train_dataset=questions)
+
+
 def test_what_does_not_go_together_is_refused() -> None:
     model: Any = model_of()
+    other: Any = ContextualBertForMaskedLM(model.config)
+    with pytest.raises(ConfigurationError, match="ContextualBertForMaskedLM answers no questions"):
+        QuestionAnsweringPipeline(other, PROCESSOR)
+    one_segment: Any = ContextualBertForQuestionAnswering(ContextualBertConfig(vocab_size=23, **SIZES))
+    with pytest.raises(ConfigurationError, match="the model needs type_vocab_size=2"):
+        QuestionAnsweringPipeline(one_segment, PROCESSOR)
     with pytest.raises(ConfigurationError, match="is for sets of items"):
         QuestionAnsweringPipeline(model, miniature_processor())
     for faulty in (0, "3", True):

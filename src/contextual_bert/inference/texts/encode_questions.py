@@ -4,9 +4,9 @@ A long text is read in windows that overlap, so that nothing is cut; a window wi
 knows no model.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,10 @@ from contextual_bert.data import TextDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.ragged import offsets_of, places_of
 from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.inference.texts.text_layout import num_special
+from contextual_bert.inference.queries import check_count
+from contextual_bert.inference.texts.question_windows import windows_of
 from contextual_bert.models import ContextualBertProcessor
 
-OVERLAP = 0.25  # of a window is read again in the next one: 128 of 512 tokens, as for BERT on SQuAD
 NO_ANSWER = 0  # the place of [CLS]
 
 
@@ -35,7 +35,8 @@ class QuestionReport:
     Args:
         num_questions, num_windows: how many there are; a text that is longer than a window has several.
         num_unanswered: questions without an answer in the table.
-        num_lost: answers that no window holds whole: they are learned as if there were none.
+        num_lost: answers that no window holds whole, or of which the tokenizer keeps nothing: learned as if there were
+            none.
         unknown: feature -> context value that the schema does not know -> how often it occurred.
     """
 
@@ -51,7 +52,7 @@ class QuestionReport:
         if self.num_unanswered:
             found.append(f"{self.num_unanswered:,} questions have no answer")
         if self.num_lost:
-            found.append(f"{self.num_lost:,} answers are longer than what two windows share: learned as none")
+            found.append(f"{self.num_lost:,} answers are whole in no window, or have no token: learned as none")
         for feature, values in self.unknown.items():
             found.append(f"context {feature!r}: {sum(values.values()):,} rows have values never seen in training")
         return found
@@ -113,20 +114,21 @@ def encode_questions(
     """
     table = table if isinstance(table, pa.Table) else read_table(table)
     tokenizer: Any = processor.tokenizer
+    if max_length is not None:
+        check_count("max_length", max_length)
     limit = int(min(tokenizer.model_max_length, 10**9)) if max_length is None else max_length
     if limit > tokenizer.model_max_length:
         raise ConfigurationError(
             f"max_length={limit}: this tokenizer allows {tokenizer.model_max_length} tokens, as many as the model has "
             "positions. Give less, or leave it out."
         )
-    questions, texts = (_strings(table, name) for name in (question, text))
-    overlap = int(limit * OVERLAP)
-    _check_room(questions, tokenizer, question, limit=limit, overlap=overlap)
-    ids, sizes, rows, characters, second_starts = _windows(questions, texts, tokenizer, limit=limit, overlap=overlap)
+    questions, texts = (_strings(table, name, complete=True) for name in (question, text))
+    windows = windows_of(questions, texts, tokenizer, column=question, limit=limit)
+    ids, sizes, rows, characters, second_starts = windows
     offsets, spans, num_unanswered, num_lost = offsets_of(sizes), None, 0, 0
     if answer is not None:
         starts, ends = _answers(table, texts, answer, answer_start)
-        spans = _spans(characters, sizes, starts[rows], ends[rows])
+        spans = _spans(characters, sizes, rows, starts[rows], ends[rows])
         found = np.zeros(len(questions), dtype=np.bool_)
         np.logical_or.at(found, rows, spans[:, 0] != NO_ANSWER)
         num_unanswered = int((starts == ends).sum())
@@ -147,79 +149,39 @@ def encode_questions(
     return EncodedQuestions(dataset, characters, report)
 
 
-def _strings(table: pa.Table, name: str) -> list[str]:
-    column = checked_column(table, name, complete=True)
+def _strings(table: pa.Table, name: str, *, complete: bool) -> list[Any]:
+    column = checked_column(table, name, complete=complete)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not complete and (pa.types.is_integer(column.type) or pa.types.is_null(column.type)):
+        column = column.cast(pa.string())  # of CSV, where all answers are numbers
     if not is_text(column.type):
         raise DataError(f"the column is of type {column.type}", column=name, fix="Give a column of text.")
     return column.to_pylist()
-
-
-def _check_room(questions: Sequence[str], tokenizer: Any, name: str, *, limit: int, overlap: int) -> None:
-    """A window has to move on by a token at least."""
-    most = limit - num_special(has_pair=True) - overlap - 1
-    found = tokenizer([*questions], add_special_tokens=False, verbose=False) if questions else {"input_ids": []}
-    sizes = [len(ids) for ids in found["input_ids"]]
-    row = next((row for row, size in enumerate(sizes) if size > most), None)
-    if row is not None:
-        raise DataError(
-            f"the question has {sizes[row]} tokens, and a window of {limit} leaves room for {max(most, 0)}",
-            row=row,
-            column=name,
-            fix="Shorten it, or give a larger max_length.",
-        )
-
-
-def _windows(
-    questions: Sequence[str], texts: Sequence[str], tokenizer: Any, *, limit: int, overlap: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """The ids of all windows, flat; of each its size and its row; of each token its characters; the second halves."""
-    if not questions:
-        none = np.zeros(0, dtype=np.int64)
-        return none, none, none, none.reshape(0, 2), none
-    found = tokenizer(
-        [*questions],
-        [*texts],
-        truncation="only_second",
-        max_length=limit,
-        stride=overlap,
-        return_overflowing_tokens=True,
-        return_offsets_mapping=True,
-        return_special_tokens_mask=True,
-        return_token_type_ids=True,
-    )
-    flat = {
-        name: np.fromiter(chain.from_iterable(found[name]), dtype=np.int64)
-        for name in ("input_ids", "token_type_ids", "special_tokens_mask")
-    }
-    sizes = np.array([len(row) for row in found["input_ids"]], dtype=np.int64)
-    pairs = chain.from_iterable(chain.from_iterable(found["offset_mapping"]))
-    characters = np.fromiter(pairs, dtype=np.int64).reshape(-1, 2)
-    is_text_token = (flat["token_type_ids"] == 1) & (flat["special_tokens_mask"] == 0)
-    characters[~is_text_token] = -1
-    second_starts = np.add.reduceat(1 - flat["token_type_ids"], offsets_of(sizes)[:-1])
-    rows = np.array(found["overflow_to_sample_mapping"], dtype=np.int64)
-    return flat["input_ids"], sizes, rows, characters, second_starts
 
 
 def _answers(
     table: pa.Table, texts: Sequence[str], name: str, start_name: str | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where each answer begins and ends in its text, (0, 0) where there is none."""
-    column = checked_column(table, name)
-    if not (is_text(column.type) or pa.types.is_null(column.type)):
-        raise DataError(f"the column is of type {column.type}", column=name, fix="Give a column of text.")
-    given: list[str | None] = column.to_pylist()
+    given: list[str | None] = _strings(table, name, complete=False)
     places: list[int | None] = [None] * len(given)
     if start_name is not None:
         numbers = checked_column(table, start_name)
-        if not (pa.types.is_integer(numbers.type) or pa.types.is_null(numbers.type)):
-            raise DataError(f"the column is of type {numbers.type}", column=start_name, fix="Give whole numbers.")
-        places = pc.cast(numbers, pa.int64()).to_pylist()
+        try:  # pandas has numbers with a fraction where one is missing
+            if is_text(numbers.type):
+                raise pa.ArrowInvalid
+            if pa.types.is_floating(numbers.type):
+                numbers = pc.if_else(pc.is_nan(numbers), None, numbers)
+            places = numbers.cast(pa.int64()).to_pylist()
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            what = f"the column is of type {numbers.type} and not of whole numbers"
+            raise DataError(what, column=start_name, fix="Give whole numbers, or none.") from None
     bounds = np.zeros((len(given), 2), dtype=np.int64)
     for row, (text, answer, place) in enumerate(zip(texts, given, places, strict=True)):
         if answer is None or not answer.strip():
             continue
-        start = text.find(answer) if place is None else place
+        start = _first(answer, text) if place is None else place
         if start < 0 or text[start : start + len(answer)] != answer:
             where = "in its text" if place is None else f"at character {place} of its text"
             raise DataError(
@@ -230,15 +192,39 @@ def _answers(
     return bounds[:, 0], bounds[:, 1]
 
 
+def _first(answer: str, text: str) -> int:
+    """Where the text has the answer first: as whole words if it has it so, else anywhere; -1 nowhere."""
+    edges = [r"\b" if re.match(r"\w", end) else "" for end in (answer.strip()[0], answer.strip()[-1])]
+    pieces = re.search(f"{edges[0]}{re.escape(answer)}{edges[1]}", text)
+    return pieces.start() if pieces is not None else text.find(answer)
+
+
 def _spans(
-    characters: NDArray[np.int64], sizes: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    characters: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """(windows, 2), the first and the last token of the answer in each window that holds it whole, else NO_ANSWER."""
+    """(windows, 2), the first and the last token of the answer in each window that holds it whole, else NO_ANSWER.
+
+    It is whole where no other window of the row has a token of it before or behind: a tokenizer drops some characters,
+    such as accents that stand by themselves.
+    """
+    if not len(sizes):
+        return np.zeros((0, 2), dtype=np.int64)
     first, places = offsets_of(sizes)[:-1], places_of(sizes)
     begin, end = characters[:, 0], characters[:, 1]
-    is_read = begin >= 0
-    overlaps = is_read & (begin < np.repeat(ends, sizes)) & (end > np.repeat(starts, sizes))
+    overlaps = (begin >= 0) & (begin < np.repeat(ends, sizes)) & (end > np.repeat(starts, sizes))
     far = np.iinfo(np.int64).max
+    lowest, highest = (
+        each.reduceat(np.where(overlaps, values, none), first)
+        for each, values, none in ((np.minimum, begin, far), (np.maximum, end, -1))
+    )
+    lowest_of_row, highest_of_row = np.full(int(rows.max()) + 1, far), np.full(int(rows.max()) + 1, -1)
+    np.minimum.at(lowest_of_row, rows, lowest)
+    np.maximum.at(highest_of_row, rows, highest)
+    is_whole = (highest >= 0) & (lowest == lowest_of_row[rows]) & (highest == highest_of_row[rows])
     spans = np.stack(
         [
             np.minimum.reduceat(np.where(overlaps, places, far), first),
@@ -246,8 +232,5 @@ def _spans(
         ],
         axis=1,
     )
-    is_whole = (np.minimum.reduceat(np.where(overlaps, begin, far), first) <= starts) & (
-        np.maximum.reduceat(np.where(overlaps, end, -1), first) >= ends
-    )
-    spans[~(is_whole & (ends > starts))] = NO_ANSWER
+    spans[~is_whole] = NO_ANSWER
     return spans

@@ -3,6 +3,7 @@
 A query is a question, the text that holds its answer, and the context of who asks. It knows no training.
 """
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypedDict
@@ -15,7 +16,7 @@ from contextual_bert.arrow_types import checked_text
 from contextual_bert.context import unknown_values
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.queries import UNUSED_CONTEXT, check_count, check_queries, check_query
-from contextual_bert.inference.saved import load_text_model
+from contextual_bert.inference.saved import bare_model, load_text_model
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.inference.texts.encode_questions import NO_ANSWER, EncodedQuestions, encode_questions
 from contextual_bert.inference.texts.text_layout import num_readable
@@ -88,6 +89,13 @@ class QuestionAnsweringPipeline:
         device: str | torch.device | None = None,
         max_answer_tokens: int = 30,
     ) -> None:
+        bare = bare_model(model)
+        if not isinstance(bare, ContextualBertForQuestionAnswering):
+            raise ConfigurationError(
+                f"{type(bare).__name__} answers no questions. Give a {ContextualBertForQuestionAnswering.__name__}."
+            )
+        if bare.config.type_vocab_size < 2:
+            raise ConfigurationError("A question and its text are two segments: the model needs type_vocab_size=2.")
         if not processor.is_for_text:
             raise ConfigurationError("This processor is for sets of items. Give that of the text model.")
         check_count("max_answer_tokens", max_answer_tokens)
@@ -158,20 +166,23 @@ class QuestionAnsweringPipeline:
             with torch.inference_mode():
                 outputs = self.model(**to_device(inputs, self.model.device))
             logits = torch.stack([outputs.start_logits, outputs.end_logits]).float().cpu()
-            shares = logits.masked_fill(~is_allowed, -torch.inf).softmax(dim=-1)
-            first, last, probability = best_spans(*shares, max_tokens=self.max_answer_tokens)
+            shares = logits.masked_fill(~is_allowed, -torch.inf).log_softmax(dim=-1)
+            first, last, best = best_spans(*shares, max_tokens=self.max_answer_tokens)
             each = torch.arange(len(rows))
-            kept[0][rows] = torch.stack([probability, shares[:, :, NO_ANSWER].prod(dim=0)], dim=1)
+            kept[0][rows] = torch.stack([best, shares[:, :, NO_ANSWER].sum(dim=0)], dim=1).exp()
             kept[1][rows] = torch.stack([bounds[each, first, 0], bounds[each, last, 1]], dim=1)
         return Spans(*kept)
 
     def _answer(self, query: Mapping[str, Any], found: "Spans", is_own: Tensor) -> TextSpan:
         probabilities, bounds = found.probabilities[is_own], found.bounds[is_own]
         window = int(probabilities[:, 0].argmax())
-        start, end = (max(0, int(place)) for place in bounds[window])  # an empty text has no place at all
+        text: str = query["text"]
+        start, end = (max(0, int(place)) for place in bounds[window])  # a text may have no token at all
+        while start < end < len(text) and unicodedata.category(text[end]).startswith("M"):
+            end += 1  # accents by themselves belong to the letter, and a tokenizer drops them
         context, schema = query.get("context") or {}, self.processor.schema
         return TextSpan(
-            answer=query["text"][start:end],
+            answer=text[start:end],
             start=start,
             end=end,
             probability=float(probabilities[window, 0]),
@@ -189,21 +200,27 @@ class Spans(NamedTuple):
 
 
 def best_spans(start: Tensor, end: Tensor, *, max_tokens: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The first and the last token of the likeliest span of each row that does not begin at [CLS], and its probability.
+    """The first and the last token of the likeliest span of each row that does not begin at [CLS], and the logarithm of
+    its probability; of those alike the shortest.
 
     Shapes:
-        start, end (batch, length) -> (batch,) each.
+        start, end (batch, length), log-probabilities -> (batch,) each.
 
     Example:
-        >>> share = torch.tensor([[0.5, 0.1, 0.4]])
+        >>> share = torch.tensor([[0.5, 0.1, 0.4]]).log()
         >>> [each.tolist()[0] for each in best_spans(share, share.flip(1), max_tokens=2)][:2]
         [2, 2]
     """
-    length = start.shape[1]
-    joint = (start[:, :, None] * end[:, None, :]).triu().tril(max_tokens - 1)
-    joint[:, NO_ANSWER] = 0
-    probability, place = joint.flatten(1).max(dim=1)
-    return place // length, place % length, probability
+    first, last = torch.zeros(2, len(start), dtype=torch.int64)
+    best = torch.full((len(start),), -torch.inf)
+    for distance in range(min(max_tokens, start.shape[1] - 1)):  # a square of positions would be large for long texts
+        joint = start[:, 1 : start.shape[1] - distance] + end[:, 1 + distance :]
+        found, place = joint.max(dim=1)
+        is_better = found > best
+        best = torch.where(is_better, found, best)
+        first = torch.where(is_better, place + 1, first)
+        last = torch.where(is_better, place + 1 + distance, last)
+    return first, last, best
 
 
 def _check(query: Mapping[str, Any], row: int) -> None:

@@ -19,7 +19,7 @@ from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.guidance import GUIDANCE, guidance_notes, read_guidance
 from contextual_bert.inference.queries import UNUSED_CONTEXT, check_count, check_queries, check_query
-from contextual_bert.inference.saved import load_text_model
+from contextual_bert.inference.saved import bare_model, load_text_model
 from contextual_bert.inference.text_baseline import TextBaseline
 from contextual_bert.inference.texts.encode_texts import EncodedTexts, TextReport, encode_texts
 from contextual_bert.inference.texts.text_labels import LABEL, PROBABILITY, LabelColumns
@@ -95,8 +95,7 @@ class TextPipeline:
         device: str | torch.device | None = None,
         truncation: Truncation | None = None,
     ) -> None:
-        bare: Any = getattr(model, "_orig_mod", model)  # of torch.compile
-        bare = bare.get_base_model() if hasattr(bare, "get_base_model") else bare  # of peft
+        bare = bare_model(model)
         if not isinstance(bare, get_args(TextModel)):
             wanted = ", ".join(each.__name__ for each in get_args(TextModel))
             raise ConfigurationError(f"{type(bare).__name__} gives no labels. Give one of {wanted}.")
