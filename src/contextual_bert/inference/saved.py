@@ -76,8 +76,9 @@ def bare_model(model: Any) -> Any:
     """The model itself, where it came in what torch.compile or peft put around it.
 
     Example:
-        >>> bare_model(torch.compile(nn.Identity(), backend="eager"))
-        Identity()
+        >>> import torch
+        >>> bare_model(torch.compile(nn.Linear(2, 1), backend="eager"))
+        Linear(in_features=2, out_features=1, bias=True)
     """
     bare = getattr(model, "_orig_mod", model)
     return bare.get_base_model() if hasattr(bare, "get_base_model") else bare
