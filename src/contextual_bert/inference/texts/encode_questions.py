@@ -20,9 +20,10 @@ from contextual_bert.context import encode_table
 from contextual_bert.data import TextDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.ragged import offsets_of, places_of
-from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.errors import DataError
 from contextual_bert.inference.queries import check_count
 from contextual_bert.inference.texts.question_windows import windows_of
+from contextual_bert.inference.texts.text_layout import text_column, token_limit
 from contextual_bert.models import ContextualBertProcessor
 
 NO_ANSWER = 0  # the place of [CLS]
@@ -116,12 +117,7 @@ def encode_questions(
     tokenizer: Any = processor.tokenizer
     if max_length is not None:
         check_count("max_length", max_length)
-    limit = int(min(tokenizer.model_max_length, 10**9)) if max_length is None else max_length
-    if limit > tokenizer.model_max_length:
-        raise ConfigurationError(
-            f"max_length={limit}: this tokenizer allows {tokenizer.model_max_length} tokens, as many as the model has "
-            "positions. Give less, or leave it out."
-        )
+    limit = token_limit(tokenizer, max_length)
     questions, texts = (_strings(table, name, complete=True) for name in (question, text))
     windows = windows_of(questions, texts, tokenizer, column=question, limit=limit)
     ids, sizes, rows, characters, second_starts = windows
@@ -151,13 +147,10 @@ def encode_questions(
 
 def _strings(table: pa.Table, name: str, *, complete: bool) -> list[Any]:
     column = checked_column(table, name, complete=complete)
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if not complete and (pa.types.is_integer(column.type) or pa.types.is_null(column.type)):
-        column = column.cast(pa.string())  # of CSV, where all answers are numbers
-    if not is_text(column.type):
-        raise DataError(f"the column is of type {column.type}", column=name, fix="Give a column of text.")
-    return column.to_pylist()
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not complete and (pa.types.is_integer(kind) or pa.types.is_null(kind)):
+        column = column.cast(kind).cast(pa.string())  # of CSV, where all answers are numbers
+    return text_column(column, name).to_pylist()
 
 
 def _answers(

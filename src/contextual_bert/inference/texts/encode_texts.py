@@ -22,6 +22,7 @@ from contextual_bert.inference.texts.text_layout import (
     NO_START,
     Layout,
     num_special,
+    token_limit,
     tokenized_texts,
     tokenized_words,
 )
@@ -119,12 +120,7 @@ def encode_texts(
     check_truncation(kept)
     table = table if isinstance(table, pa.Table) else read_table(table)
     tokenizer: Any = processor.tokenizer
-    if max_length is not None and max_length > tokenizer.model_max_length:
-        raise ConfigurationError(
-            f"max_length={max_length}: this tokenizer allows {tokenizer.model_max_length} tokens, as many as the model "
-            "has positions. Give less, or leave it out."
-        )
-    limit = int(min(tokenizer.model_max_length, 10**9)) if max_length is None else max_length
+    limit = token_limit(tokenizer, max_length)
     layout = _laid_out(table, tokenizer, text=text, pair=pair, limit=limit, truncation=kept)
     word_starts = layout.word_starts()
     targets, names = None, tuple(labels or ())

@@ -5,6 +5,7 @@ A query is a question, the text that holds its answer, and the context of who as
 
 import unicodedata
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypedDict
 
@@ -148,7 +149,8 @@ class QuestionAnsweringPipeline:
         if context is not None:
             encoded.dataset.context |= {name: values[rows] for name, values in context.tensors.items()}
         found = self._best(encoded, batch_size=batch_size)
-        return [self._answer(query, found, rows == row) for row, query in enumerate(queries)]
+        bounds = torch.searchsorted(rows, torch.arange(len(queries) + 1)).tolist()  # the windows of a row are together
+        return [self._answer(query, found, slice(*own)) for query, own in zip(queries, pairwise(bounds), strict=True)]
 
     def _best(self, encoded: EncodedQuestions, *, batch_size: int) -> "Spans":
         """The best span of each window."""
@@ -173,8 +175,8 @@ class QuestionAnsweringPipeline:
             kept[1][rows] = torch.stack([bounds[each, first, 0], bounds[each, last, 1]], dim=1)
         return Spans(*kept)
 
-    def _answer(self, query: Mapping[str, Any], found: "Spans", is_own: Tensor) -> TextSpan:
-        probabilities, bounds = found.probabilities[is_own], found.bounds[is_own]
+    def _answer(self, query: Mapping[str, Any], found: "Spans", windows: slice) -> TextSpan:
+        probabilities, bounds = found.probabilities[windows], found.bounds[windows]
         window = int(probabilities[:, 0].argmax())
         text: str = query["text"]
         start, end = (max(0, int(place)) for place in bounds[window])  # a text may have no token at all

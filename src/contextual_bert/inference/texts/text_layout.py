@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_text
 from contextual_bert.data.ragged import offsets_of, places_of
-from contextual_bert.errors import DataError
+from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.text_baseline import TextBaselineConfig
 from contextual_bert.models import ContextualBertConfig
 from contextual_bert.models.processing_contextual_bert import Truncation
@@ -103,8 +103,22 @@ def num_readable(config: ContextualBertConfig | TextBaselineConfig, tokenizer: A
     return int(min(tokenizer.model_max_length, num_positions))
 
 
-def tokenized_texts(column: pa.ChunkedArray, tokenizer: Any, name: str) -> Tokens:
-    """The tokens of a column of text.
+def token_limit(tokenizer: Any, max_length: int | None) -> int:
+    """How many tokens a text may have: ``max_length``, None for as many as the tokenizer allows.
+
+    Raises:
+        ConfigurationError: more than it allows.
+    """
+    if max_length is not None and max_length > tokenizer.model_max_length:
+        raise ConfigurationError(
+            f"max_length={max_length}: this tokenizer allows {tokenizer.model_max_length} tokens, as many as the model "
+            "has positions. Give less, or leave it out."
+        )
+    return int(min(tokenizer.model_max_length, 10**9)) if max_length is None else max_length
+
+
+def text_column(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """The column as plain text; of categories their names.
 
     Raises:
         DataError: it is of another type.
@@ -113,6 +127,16 @@ def tokenized_texts(column: pa.ChunkedArray, tokenizer: Any, name: str) -> Token
         column = column.cast(column.type.value_type)
     if not is_text(column.type):
         raise DataError(f"the column is of type {column.type}", column=name, fix="Give a column of text.")
+    return column
+
+
+def tokenized_texts(column: pa.ChunkedArray, tokenizer: Any, name: str) -> Tokens:
+    """The tokens of a column of text.
+
+    Raises:
+        DataError: it is of another type.
+    """
+    column = text_column(column, name)
     wanted = {"add_special_tokens": False, "return_attention_mask": False, "return_token_type_ids": False}
     values, sizes = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for start in range(0, len(column), _SLICE):
