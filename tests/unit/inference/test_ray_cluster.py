@@ -76,7 +76,7 @@ def test_the_folder_is_the_same_and_finished_files_are_kept(
     assert (seen[0], seen[-1], len(seen)) == ((6, 20), (20, 20), 4)
 
     assert again().num_kept == 4  # and starts no worker
-    with pytest.raises(ConfigurationError, match="another settings"):
+    with pytest.raises(ConfigurationError, match="another keep, constraints, top_k"):
         complete_table_on_ray(run, sets, there, settings=BulkSettings(top_k=2), shard_size=6, cluster=cluster)
     with pytest.raises(ConfigurationError, match=r"connected to Ray already\. Leave the address out"):
         complete_table_on_ray(
