@@ -55,7 +55,6 @@ def command(
 ) -> None:
     """Draw texts from a masked model of texts under a context, by Gibbs sampling."""
     from contextual_bert import ContextualBertForMaskedLM, TextSampling, sample_texts
-    from contextual_bert.context import unknown_values
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.inference import load_text_model
     from contextual_bert.inference.queries import UNUSED_CONTEXT
@@ -70,15 +69,14 @@ def command(
     with working(f"loading {directory}"):
         model, processor = load_text_model(directory, ContextualBertForMaskedLM)
     cast(Any, model).to(chosen_device(device))
-    schema = processor.schema
-    strangers = [unknown_values(schema, record) if schema is not None else {} for record in records]
+    strangers = [processor.unknown_values(record) for record in records]
     found: list[list[str]] = []
     for record in records:
         with working(f"drawing {num_samples:,} texts under {shown(record)}"):
             texts = sample_texts(
                 model,
                 processor,
-                context=record if model.config.layout else None,
+                context=record if model.config.reads_context else None,
                 prompt=prompt if prompt is not None else num_tokens or 12,
                 num_samples=num_samples,
                 sampling=sampling,
@@ -96,7 +94,7 @@ def command(
         show_text("\n".join(found[0]))
     for unknown in strangers:
         remark_unknown(unknown)
-    if any(records) and not model.config.layout:
+    if any(records) and not model.config.reads_context:
         remark(UNUSED_CONTEXT)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from contextual_bert.benchmark.building import has_context
-from contextual_bert.benchmark.checks import DEPLOYED_BASELINES, POPULARITY, keeps_weights
+from contextual_bert.benchmark.checks import BERTLESS_BASELINES, CONTEXT_AS_TEXT, POPULARITY, keeps_weights
 from contextual_bert.benchmark.environment import environment
 from contextual_bert.evaluation import Report
 from contextual_bert.training.recipe import Recipe
@@ -32,8 +32,7 @@ tags:
 
 - Probabilities are those of the population it was trained on: another shop, season or country needs another training
   or fine-tuning.
-- Values of the context that it never saw are treated as `unknown`, a state that is learned only where the training
-  part had rare values, or with `field_dropout`.
+- {strangers}
 - A context feature can be a stand-in for a person's group. Look at the segments above before you act on a difference.
 {limits}
 
@@ -45,6 +44,9 @@ SET_TAGS, TEXT_TAGS = ("masked-language-model", "recommendation"), ("text",)
 SET_LIMITS = """- Items that were not in the training part are unknown to it.
 - Several masks of one set are filled each by itself, not jointly."""
 TEXT_LIMITS = "- It starts from `{checkpoint}`, with what that has learned of people and of language."
+STRANGERS = """Values of the context that it never saw are treated as `unknown`, a state that is learned only where the
+  training part had rare values, or with `field_dropout`."""
+STRANGE_WORDS = "Values of the context that it never saw are read as words, as those that it knows."
 STARTED = "It started from `{checkpoint}`."
 DRAWN = "It has the sizes and the tokenizer of `{checkpoint}`; its weights were drawn anew."
 MODEL = """A masked model of sets of items, conditioned by `{conditioning}`.
@@ -95,6 +97,7 @@ def write_card(directory: Path, recipe: Recipe, reports: Mapping[str, Report], l
         tags="\n".join(f"- {tag}" for tag in (SET_TAGS if recipe.texts is None else TEXT_TAGS)),
         about=about(recipe),
         limits=limits_of(recipe),
+        strangers=STRANGE_WORDS if recipe.conditioning == CONTEXT_AS_TEXT else STRANGERS,
         data="\n".join(f"- {line}" for line in (f"table: {Path(recipe.data).name}", *lines)),
         results="\n\n".join(f"### {part}\n\n{report.to_markdown(num_segments=10)}" for part, report in reports.items()),
         provenance="\n".join(f"- {name}: {value}" for name, value in environment().items()),
@@ -106,7 +109,7 @@ def limits_of(recipe: Recipe) -> str:
     """Where it ends, beyond what holds for every run."""
     if recipe.texts is None:
         return SET_LIMITS
-    has_bert_start = not recipe.texts.is_from_scratch and recipe.conditioning not in DEPLOYED_BASELINES
+    has_bert_start = not recipe.texts.is_from_scratch and recipe.conditioning not in BERTLESS_BASELINES
     return TEXT_LIMITS.format(checkpoint=recipe.texts.checkpoint) if has_bert_start else ""
 
 
@@ -129,7 +132,7 @@ def about(recipe: Recipe) -> str:
         does, use = f"finds `{task.label}` from `{task.text}`", "TextPipeline"
         pair = ', "pair": "..."' if task.pair is not None else ""
         code = LABELS.format(example=pair + (', "context": {...}' if sees_context else ""))
-    if recipe.conditioning in DEPLOYED_BASELINES:
+    if recipe.conditioning in BERTLESS_BASELINES:
         does = does if recipe.conditioning not in POPULARITY else f"finds `{task.label}` without reading the text"
         settings = {"conditioning": recipe.conditioning, "context": context, "checkpoint": task.checkpoint}
         return TEXT_BASELINE.format(task=does, code=code, **settings)

@@ -43,8 +43,8 @@ TEXT_BASELINES: Mapping[str, frozenset[str]] = {
     CONTEXT_AS_TEXT: frozenset({"items", "context"}),
 }
 BASELINES: Mapping[str, frozenset[str]] = {**SET_BASELINES, **TEXT_BASELINES}
-# Those for texts that are deployed, so that their weights are kept; the others are there to be compared with.
-DEPLOYED_BASELINES = tuple(name for name in TEXT_BASELINES if not name.startswith("bert_"))
+# Those for texts without a BERT; of those with one, MA-BERT's two are there to be compared with alone.
+BERTLESS_BASELINES = tuple(name for name in TEXT_BASELINES if not name.startswith("bert_"))
 # Baseline -> the fields of a model's config that it reads, where it reads any.
 _OF_BASELINES: Mapping[str, frozenset[str]] = {
     "bert_concat_text": frozenset({"classifier_pooling"}),
@@ -78,7 +78,7 @@ def keeps_weights(recipe: Recipe) -> bool:
         >>> keeps_weights(Recipe(data="days.parquet", items="items", conditioning="bag"))
         False
     """
-    is_deployed = recipe.texts is not None and recipe.conditioning in DEPLOYED_BASELINES
+    is_deployed = recipe.texts is not None and recipe.conditioning in (*BERTLESS_BASELINES, CONTEXT_AS_TEXT)
     return is_deployed or recipe.conditioning not in BASELINES
 
 

@@ -104,7 +104,8 @@ def load_recipe(directory: Path) -> Recipe:
     if (directory / RECORD_FILE).is_file():
         raise RunDirectoryError(f"{directory} is an export. Name the run that it was made from.")
     recipe = Recipe.load(directory)
-    is_older = recipe.texts is not None and recipe.conditioning in BASELINES and not holds_baseline(directory)
+    is_baseline = recipe.texts is not None and recipe.conditioning in BASELINES
+    is_older = is_baseline and not holds_baseline(directory) and not (directory / "config.json").is_file()
     if not keeps_weights(recipe) or is_older:
         raise RunDirectoryError(
             f"{directory} is a run of the baseline {recipe.conditioning!r}, of which scores and metrics are kept and "

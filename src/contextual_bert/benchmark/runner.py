@@ -43,6 +43,7 @@ from contextual_bert.benchmark.run_files import (
     write_metrics,
     write_recipe,
 )
+from contextual_bert.benchmark.text_baselines import processor_of
 from contextual_bert.benchmark.work import Work, prepare_for, work_of
 from contextual_bert.evaluation import Cost, Report, Role, Run
 from contextual_bert.inference import ScoredSet
@@ -178,7 +179,7 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
     with replacing_directory(output, last=METRICS_FILE) as folder:
         if keeps_weights(recipe):
             cast(Any, model).save_pretrained(folder)
-            ready.processor.save_pretrained(folder)
+            processor_of(recipe, ready.processor).save_pretrained(folder)
         if ready.processor.schema is not None:
             ready.processor.schema.save(folder / "schema.json")
         ready.split.save(folder / "split.json")

@@ -13,13 +13,12 @@ from torch import Tensor, nn
 from contextual_bert.baselines import ConcatText, ConcatWord
 from contextual_bert.baselines.text import LabelModel
 from contextual_bert.benchmark.building import has_context
-from contextual_bert.benchmark.checks import CONTEXT_AS_TEXT, DEPLOYED_BASELINES, TAG_BASELINES, TEXT_BASELINES
+from contextual_bert.benchmark.checks import BERTLESS_BASELINES, CONTEXT_AS_TEXT, TAG_BASELINES, TEXT_BASELINES
 from contextual_bert.benchmark.text_preparation import TextPreparation
 from contextual_bert.context import FeatureLayout
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.text_baseline import TextBaselineConfig, give_ordinal_head, label_model
-from contextual_bert.inference.texts.context_words import context_words
-from contextual_bert.models import ContextualBertModel
+from contextual_bert.models import ContextualBertModel, ContextualBertProcessor
 from contextual_bert.models.pretrained import extra_layers_of
 from contextual_bert.models.sequence_classification import vector_of_text
 from contextual_bert.training.recipe import Recipe
@@ -48,7 +47,7 @@ def baseline_on_texts(recipe: Recipe, ready: TextPreparation) -> LabelModel:
     if recipe.conditioning not in possible:
         allowed = ", ".join(possible)
         raise ConfigurationError(f"The baseline {recipe.conditioning!r} cannot learn these labels. Allowed: {allowed}.")
-    if recipe.conditioning in DEPLOYED_BASELINES:
+    if recipe.conditioning in BERTLESS_BASELINES:
         return label_model(config_of(recipe, ready), ready.processor.tokenizer)
     model = _on_frozen_bert(recipe, ready)
     if ready.task.is_ordinal:
@@ -68,11 +67,17 @@ def config_of(recipe: Recipe, ready: TextPreparation) -> TextBaselineConfig:
     )
 
 
+def processor_of(recipe: Recipe, processor: ContextualBertProcessor) -> ContextualBertProcessor:
+    """The processor that is saved with a run: it gives a context as the run's model reads it."""
+    return processor.with_context_as("text") if recipe.conditioning == CONTEXT_AS_TEXT else processor
+
+
 def words_of(ready: TextPreparation) -> dict[str, dict[str, Tensor]]:
-    """Part -> its context in words, as ``context_words`` gives them."""
-    schema, tokenizer = ready.processor.schema, ready.processor.tokenizer
+    """Part -> its context in words."""
+    processor = ready.processor.with_context_as("text")
     rows = {part: ready.table.take(pa.array(ready.split.rows(part))) for part in ready.datasets}
-    return {part: context_words(table, schema, tokenizer) for part, table in rows.items()} if schema else {}
+    encoded = {part: processor.encode_columns(table) for part, table in rows.items()}
+    return {part: context.tensors for part, context in encoded.items() if context is not None}
 
 
 def check_room(words: Mapping[str, Mapping[str, Tensor]], ready: TextPreparation, *, num_positions: int) -> None:

@@ -24,6 +24,7 @@ from contextual_bert.benchmark.evaluated import (
     split_for,
 )
 from contextual_bert.benchmark.reporting import label_report_on, report_on
+from contextual_bert.benchmark.text_baselines import check_room, words_of
 from contextual_bert.benchmark.text_preparation import TextPreparation
 from contextual_bert.benchmark.text_work import MODELS, TRAINING, TextWork
 from contextual_bert.data import SetDataset, Split, TextDataset, read_table, table_digest
@@ -75,7 +76,7 @@ class EvaluatedTexts:
     @property
     def dataset(self) -> TextDataset | SetDataset:
         """The encoded texts; where hidden tokens are learned they are sets of tokens."""
-        return self.ready.datasets[self.part]
+        return cast(Any, TextWork(self.ready).dataset(self.recipe, self.part))
 
     @property
     def num_choices(self) -> int:
@@ -167,7 +168,7 @@ def load_texts(
     if not len(split.rows(chosen)):
         raise DataError(f"no text of the part {chosen!r} is left", file=recipe.data, fix="Name another --part.")
     try:
-        processor = ContextualBertProcessor.from_pretrained(directory)
+        processor = ContextualBertProcessor.from_pretrained(directory).with_context_as("values")  # those of segments
         unlabelled = TextPreparation(recipe=recipe, split=split, processor=processor, table=table, labels=())
         asked = MODELS[unlabelled.head]
         loaded = load_text_baseline(directory) if holds_baseline(directory) else (asked.from_pretrained(directory),)
@@ -184,6 +185,8 @@ def load_texts(
     # Only the part that is evaluated: labels that the run does not know may stand in others.
     ready = replace(ready, split=split.restricted(split.assignment == PARTS.index(chosen)))
     ready.customers(chosen)  # a missing one is found before anything is scored
+    if model.config.has_context_as_text:
+        check_room(words_of(ready), ready, num_positions=model.config.max_position_embeddings)
     return EvaluatedTexts(
         directory=directory,
         ready=ready,

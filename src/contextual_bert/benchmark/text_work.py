@@ -12,7 +12,7 @@ from contextual_bert.baselines.text import LabelModel
 from contextual_bert.benchmark.building import attention_for, has_context, model_settings_in_words
 from contextual_bert.benchmark.checks import CONTEXT_AS_TEXT, TEXT_BASELINES, check_kind, keeps_weights
 from contextual_bert.benchmark.reporting import segments_of
-from contextual_bert.benchmark.text_baselines import baseline_on_texts, check_room, config_of, words_of
+from contextual_bert.benchmark.text_baselines import baseline_on_texts, check_room, config_of, processor_of, words_of
 from contextual_bert.benchmark.text_preparation import TextPreparation
 from contextual_bert.data import SetDataset, ShuffledContext, ShuffledTexts, TextDataset, TextMaskingCollator
 from contextual_bert.errors import ConfigurationError
@@ -24,7 +24,6 @@ from contextual_bert.models import (
     ContextualBertForTokenClassification,
     ContextualBertPreTrainedModel,
 )
-from contextual_bert.models.context_as_text import ContextAsText
 from contextual_bert.models.pretrained import bert_config
 from contextual_bert.training import (
     ContextualBertTrainer,
@@ -93,8 +92,9 @@ class TextWork:
         pooling = {"classifier_pooling": self.ready.pooling} if head == "classification" else {}
         fields = {**self._label_fields(), **pooling, **recipe.model}
         arguments: dict[str, Any] = {
-            "schema": None if reads_words else schema,
+            "schema": schema,
             "conditioning": "none" if reads_words else recipe.conditioning,
+            "has_context_as_text": reads_words,
             "attn_implementation": attention_for(recipe, self.ready),
             **fields,
         }
@@ -120,7 +120,6 @@ class TextWork:
             )
         if reads_words:
             check_room(self._words, self.ready, num_positions=num_positions)
-            model.bert = ContextAsText.reading_as(model.bert)
         if recipe.trained_weights == "new":
             freeze_bert(model)
         if recipe.trained_weights == "lora":
@@ -157,7 +156,7 @@ class TextWork:
         settings: dict[str, Any] = {
             "train_dataset": self.dataset(recipe, "train"),
             "eval_dataset": self.dataset(recipe, "validation"),
-            "processor": self.ready.processor,
+            "processor": processor_of(recipe, self.ready.processor),
             "patience": recipe.patience,
             "callbacks": [*callbacks],
         }

@@ -20,6 +20,7 @@ from contextual_bert.context.features import (
 )
 from contextual_bert.context.infer import ColumnNote, InferredSchema, infer_schema
 from contextual_bert.context.schema import ContextSchema
+from contextual_bert.context.sentences import record_sentences, table_sentences
 from contextual_bert.context.vocabulary import Vocabulary, canonical, canonical_array
 
 __all__ = [
@@ -43,6 +44,8 @@ __all__ = [
     "encode_table",
     "infer_schema",
     "missing_like",
+    "record_sentences",
+    "table_sentences",
     "unknown_like",
     "unknown_values",
 ]

@@ -46,7 +46,7 @@ def _column(feature: Feature, records: Sequence[Mapping[str, object]]) -> pa.Arr
     values: list[object] = []
     for row, record in enumerate(records):
         key = feature.name if record.get(feature.name) is not None else feature.column
-        value = _plain(record.get(key))
+        value = plain(record.get(key))
         if value is None:
             values.append(None)
             continue
@@ -64,7 +64,7 @@ def _column(feature: Feature, records: Sequence[Mapping[str, object]]) -> pa.Arr
     return pa.array(values, pa.list_(pa.string() if isinstance(feature, MultiCategorical) else pa.float32()))
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
     """None where nothing is said: blank text, and the NaT of pandas and numpy, whose times become Python's."""
     if isinstance(value, np.datetime64):
         value = value.astype("datetime64[us]").item()
@@ -102,7 +102,7 @@ def _categories(value: object, separator: str | None) -> list[str | None]:
             f"{value!r:.80} is a {type(value).__name__}, not a list",
             fix='Give a list of values such as ["a", "b"]; [] says that it is known to be empty.',
         )
-    return [None if element is None else _category(element) for element in map(_plain, value)]
+    return [None if element is None else _category(element) for element in map(plain, value)]
 
 
 def _number(value: object) -> float:

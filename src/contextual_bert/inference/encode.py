@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contextual_bert.context import Categorical, Feature, MultiCategorical, Numerical, encode_table
+from contextual_bert.context import Categorical, Feature, MultiCategorical, Numerical
 from contextual_bert.data import SetDataset, SetTable
 from contextual_bert.errors import DataError
 from contextual_bert.models import RESERVED_ITEMS, ContextualBertProcessor
@@ -25,10 +25,11 @@ def encode_sets(sets: SetTable, processor: ContextualBertProcessor, *, file: str
     """
     ids = processor.items.lookup(sets.values)
     try:
-        context = encode_table(processor.schema, sets.table, file=file).tensors if processor.schema is not None else {}
+        context = processor.encode_columns(sets.table, file=file)
     except DataError as error:
         raise placed(error, sets.rows, file=file) from error
-    return SetDataset(np.where(ids < 0, UNKNOWN_ID, ids), sets.offsets, context=context, example_ids=sets.rows)
+    tensors = context.tensors if context is not None else {}
+    return SetDataset(np.where(ids < 0, UNKNOWN_ID, ids), sets.offsets, context=tensors, example_ids=sets.rows)
 
 
 def placed(error: DataError, rows: NDArray[np.int64], *, file: str | None) -> DataError:

@@ -89,7 +89,7 @@ def guidance_notes(model: ContextualBertPreTrainedModel, guidance: float) -> lis
 
 def why_no_guidance(model: ContextualBertPreTrainedModel, *, asked: str = GUIDANCE) -> str | None:
     """Why a guidance, written as it was asked for, means nothing to this model; None where it does mean something."""
-    if not model.config.layout:
+    if not model.config.reads_context:
         return f"{asked} changes nothing: this model was trained with conditioning={model.config.conditioning!r}."
     if not model.has_learned_anonymous:
         return (

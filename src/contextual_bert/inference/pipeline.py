@@ -14,7 +14,6 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from contextual_bert.context import unknown_values
 from contextual_bert.errors import (
     ConfigurationError,
     DataError,
@@ -30,7 +29,7 @@ from contextual_bert.inference.permission import Asked, Permitted, permitted_ite
 from contextual_bert.inference.queries import MASK, Request, check_length, check_queries, read_request
 from contextual_bert.inference.saved import load_item_model
 from contextual_bert.inference.text_baseline import holds_baseline
-from contextual_bert.models import ContextState, ContextualBertForMaskedLM, ContextualBertProcessor, check_layout
+from contextual_bert.models import ContextState, ContextualBertForMaskedLM, ContextualBertProcessor, check_processor
 
 RUN_FILES = ("config.json", "model.safetensors", "processor_config.json", "tokenizer.json", "tokenizer_config.json")
 
@@ -82,7 +81,7 @@ class CompletionPipeline:
                 f"The processor knows {len(processor.items)} items and the model {model.config.vocab_size}. "
                 "Load both from one run directory."
             )
-        check_layout(model.config, processor.schema.layout if processor.schema is not None else ())
+        check_processor(model.config, processor)
         if catalogue is not None and catalogue.vocabulary != processor.items:
             raise ConfigurationError("The catalogue is aligned to another vocabulary. Make it with processor.items.")
         place: Any = device if device is not None else model.device
@@ -288,10 +287,10 @@ class CompletionPipeline:
 
     def remarks(self, request: Request, notes: Sequence[str], *, has_unknown: bool = True) -> Remarks:
         """What the model does not know of a query, and notes on it after these."""
-        vocabulary, schema = self.processor.items, self.processor.schema
+        vocabulary = self.processor.items
         return Remarks(
             unknown_items=[item for item in request.items if item not in vocabulary],
-            unknown_context=unknown_values(schema, request.context) if schema is not None and has_unknown else {},
+            unknown_context=self.processor.unknown_values(request.context) if has_unknown else {},
             notes=[
                 *notes,
                 *notes_on(request, vocabulary, has_context=self._has_context, catalogue=self.catalogue),

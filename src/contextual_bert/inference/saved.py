@@ -19,7 +19,7 @@ from contextual_bert.models import (
     ContextualBertForSequenceClassification,
     ContextualBertForTokenClassification,
     ContextualBertProcessor,
-    check_layout,
+    check_processor,
 )
 
 Model = TypeVar("Model", bound=PreTrainedModel)
@@ -108,7 +108,7 @@ def load_text_model(directory: str | Path, *allowed: type[LabelsTexts]) -> tuple
     is_baseline = found == TextBaseline.__name__
     loaded: Any = load_text_baseline(directory) if is_baseline else load_saved(directory, cast(Any, chosen[0]))
     model, processor = loaded
-    check_layout(model.config, processor.schema.layout if processor.schema is not None else ())
+    check_processor(model.config, processor)
     return model, processor
 
 

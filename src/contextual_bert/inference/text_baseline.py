@@ -53,6 +53,7 @@ class TextBaselineConfig:
     is_ordinal: bool = False
     context_dropout: float = 0.0
     field_dropout: float = 0.0
+    has_context_as_text: ClassVar[bool] = False
     problem_type: ClassVar[str] = "single_label_classification"
     has_position_embeddings: ClassVar[bool] = False
     max_position_embeddings: ClassVar[int] = 0
@@ -61,6 +62,11 @@ class TextBaselineConfig:
     def id2label(self) -> dict[int, str]:
         """Number -> label."""
         return dict(enumerate(self.labels))
+
+    @property
+    def reads_context(self) -> bool:
+        """Whether a context changes what it says."""
+        return bool(self.layout)
 
     @property
     def architectures(self) -> list[str]:

@@ -1,12 +1,13 @@
 """The Hugging Face face: configuration, models, processor."""
 
+from contextual_bert.models.agreement import check_processor
 from contextual_bert.models.auto import register_auto_classes
 from contextual_bert.models.configuration_contextual_bert import (
     PAPER_CONTEXT_SIZE,
     ContextualBertConfig,
-    check_layout,
 )
 from contextual_bert.models.context_state import ContextState
+from contextual_bert.models.feature_extraction_contextual_bert import ContextFeatureExtractor
 from contextual_bert.models.label_ranks import best_labels, label_logits, rank_labels
 from contextual_bert.models.masked_lm import IGNORED_LABEL, ContextualBertForMaskedLM, MaskedScores
 from contextual_bert.models.modeling_contextual_bert import ContextualBertModel, ContextualBertPreTrainedModel
@@ -18,11 +19,7 @@ from contextual_bert.models.parameters import (
     matching_sizes,
     table1,
 )
-from contextual_bert.models.processing_contextual_bert import (
-    RESERVED_ITEMS,
-    ContextFeatureExtractor,
-    ContextualBertProcessor,
-)
+from contextual_bert.models.processing_contextual_bert import RESERVED_ITEMS, ContextualBertProcessor
 from contextual_bert.models.sequence_classification import ContextualBertForSequenceClassification
 from contextual_bert.models.token_heads import (
     ContextualBertForQuestionAnswering,
@@ -48,7 +45,7 @@ __all__ = [
     "ParameterCount",
     "Table1Row",
     "best_labels",
-    "check_layout",
+    "check_processor",
     "count_parameters",
     "label_logits",
     "matching_sizes",

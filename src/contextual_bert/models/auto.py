@@ -18,9 +18,10 @@ from transformers import (
 )
 
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
+from contextual_bert.models.feature_extraction_contextual_bert import ContextFeatureExtractor
 from contextual_bert.models.masked_lm import ContextualBertForMaskedLM
 from contextual_bert.models.modeling_contextual_bert import ContextualBertModel, ContextualBertPreTrainedModel
-from contextual_bert.models.processing_contextual_bert import ContextFeatureExtractor, ContextualBertProcessor
+from contextual_bert.models.processing_contextual_bert import ContextualBertProcessor
 from contextual_bert.models.sequence_classification import ContextualBertForSequenceClassification
 from contextual_bert.models.token_heads import (
     ContextualBertForQuestionAnswering,

@@ -4,9 +4,8 @@ Paper: Denk and Peleteiro Ramallo (2020), section 4 (sizes), Table 1 (parameter 
 """
 
 import difflib
-from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from huggingface_hub.dataclasses import strict
 from transformers import BertConfig
@@ -31,6 +30,7 @@ class ContextualBertConfig(BertConfig):
         conditioning: name of the conditioning method, see ``contextual_bert.conditioning.METHODS``.
         context_features: what the context encoder must know of each feature, as ``ContextSchema.layout`` says it;
             empty for ``none``.
+        has_context_as_text: whether the context is read as words before the text, which needs no method.
         has_position_embeddings: False for sets, whose order means nothing; True for sequences.
         has_head_layer_norm: whether the head keeps BERT's LayerNorm; False in the paper's setting.
         mask_token_id: id of [MASK]; without labels, logits are given where the input has it.
@@ -64,6 +64,7 @@ class ContextualBertConfig(BertConfig):
 
     conditioning: str = "none"
     context_features: list[dict[str, Any]] | None = None
+    has_context_as_text: bool = False
     has_position_embeddings: bool = False
     has_head_layer_norm: bool = True
     mask_token_id: int = 1
@@ -115,6 +116,11 @@ class ContextualBertConfig(BertConfig):
         if self.problem_type is not None and self.problem_type not in PROBLEM_TYPES:
             known = did_you_mean(str(self.problem_type), PROBLEM_TYPES)
             raise ConfigurationError(f"problem_type={self.problem_type!r}. {known}")
+        if self.has_context_as_text and (method.has_context or not self.has_position_embeddings):
+            raise ConfigurationError(
+                "has_context_as_text=True puts the context before a text, as words: it goes with conditioning='none' "
+                "and has_position_embeddings=True."
+            )
         if not 0 <= self.num_extra_layers <= self.num_hidden_layers:
             raise ConfigurationError(
                 f"num_extra_layers={self.num_extra_layers} of num_hidden_layers={self.num_hidden_layers}: they are the "
@@ -196,6 +202,11 @@ class ContextualBertConfig(BertConfig):
         return tuple(FeatureLayout(**feature) for feature in self.context_features or ())
 
     @property
+    def reads_context(self) -> bool:
+        """Whether a context changes what the model says."""
+        return bool(self.context_features) or self.has_context_as_text
+
+    @property
     def context_size(self) -> int:
         """Width of the concatenated feature embeddings (d_context), 0 without a context."""
         return sum(feature.embedding_size for feature in self.layout)
@@ -216,23 +227,4 @@ class ContextualBertConfig(BertConfig):
             attribute_start=self.attribute_start,
             has_attribute_values=self.has_attribute_values,
             has_bert_start=self.has_bert_start,
-        )
-
-
-class HasLayout(Protocol):
-    """A config that says what the context encoder of its model is built from."""
-
-    @property
-    def layout(self) -> tuple[FeatureLayout, ...]: ...
-
-
-def check_layout(config: HasLayout, layout: tuple[FeatureLayout, ...]) -> None:
-    """Raise ConfigurationError unless ``layout`` is what the model was built for."""
-    mine: Mapping[str, FeatureLayout] = {feature.name: feature for feature in config.layout}
-    theirs = {feature.name: feature for feature in layout}
-    if mine and mine != theirs:
-        differing = sorted({*mine, *theirs} - {name for name in mine if theirs.get(name) == mine[name]})
-        raise ConfigurationError(
-            f"The model and the schema disagree on: {', '.join(differing)}. "
-            "Use the schema that the model was trained with."
         )

@@ -5,6 +5,7 @@ alone. It knows neither columns nor a tokenizer. Reference: Shi et al. (2021), "
 Tabular Data with Text Fields", section 4, where such a model is called "All-Text".
 """
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from contextual_bert.context.features import MULTI_RESERVED
 from contextual_bert.errors import ConfigurationError
+from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_state import ContextState
 from contextual_bert.models.modeling_contextual_bert import Context, ContextualBertModel, ContextualBertModelOutput
 
@@ -29,11 +31,11 @@ class ContextAsText(ContextualBertModel):
 
     Shapes:
         as ContextualBertModel's; context each (batch, width): ids of tokens, FIRST_WORD higher than the tokenizer's;
-        what is below FIRST_WORD is not read: padding, and features that were left out. The blocks' hidden states, where
-        they are asked for, have the words, too.
+        what is below FIRST_WORD is not read: padding, and features that were left out; None where nothing is known of
+        any row. The blocks' hidden states, where they are asked for, have the words, too.
 
     Args:
-        config: of ``conditioning='none'``; its ``eos_token_id`` is [SEP].
+        config: with ``has_context_as_text``; its ``eos_token_id`` is [SEP].
         has_pooler: as ContextualBertModel's.
 
     Raises:
@@ -50,17 +52,10 @@ class ContextAsText(ContextualBertModel):
         >>> from contextual_bert.models import ContextualBertConfig
         >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
         >>> text = {"has_position_embeddings": True, "vocab_size": 9, "eos_token_id": 3}
-        >>> model = ContextAsText(ContextualBertConfig(**text, **sizes))
+        >>> model = ContextAsText(ContextualBertConfig(has_context_as_text=True, **text, **sizes))
         >>> model(torch.tensor([[2, 5, 3]]), context={"sex": torch.tensor([[FIRST_WORD + 7]])}).last_hidden_state.shape
         torch.Size([1, 3, 8])
     """
-
-    @classmethod
-    def reading_as(cls, model: ContextualBertModel) -> "ContextAsText":
-        """The same weights, with the words in front."""
-        own = cls(model.config, has_pooler=model.pooler is not None)
-        own.load_state_dict(model.state_dict())
-        return cast(Any, own).to(model.dtype)
 
     def forward(
         self,
@@ -75,12 +70,16 @@ class ContextAsText(ContextualBertModel):
     ) -> ContextualBertModelOutput:
         if input_ids is None or position_ids is not None:
             raise ConfigurationError("A context as text is put before ids of tokens. Give input_ids, no position_ids.")
-        if not context:
-            raise ConfigurationError("This model reads a context as words. Give the ids of the words of each feature.")
-        words = torch.cat([*cast(Context, context).values()], dim=1)
+        words = _words_of(context, input_ids)
         is_read = words >= FIRST_WORD
         separator = words.new_full((len(words), 1), cast(int, self.config.eos_token_id))
-        added = words.shape[1] + 1
+        added, num_positions = words.shape[1] + 1, self.config.max_position_embeddings
+        if input_ids.shape[1] + added > num_positions:
+            raise ConfigurationError(
+                f"The context has up to {words.shape[1]} words, the texts {input_ids.shape[1]} tokens, and the model "
+                f"reads {num_positions}, [SEP] between them included. Cut the texts: max_length="
+                f"{num_positions - added}."
+            )
         tokens = (words - FIRST_WORD).where(is_read, cast(int, self.config.pad_token_id))
         in_front = torch.cat([tokens, separator], dim=1)
         real = torch.ones_like(input_ids) if attention_mask is None else attention_mask
@@ -99,6 +98,25 @@ class ContextAsText(ContextualBertModel):
             hidden = cast(Tensor, outputs.last_hidden_state)
             outputs.last_hidden_state = cast(Any, torch.cat([hidden[:, :1], hidden[:, added + 1 :]], dim=1))
         return outputs
+
+
+def text_encoder(config: ContextualBertConfig, *, has_pooler: bool = False) -> ContextualBertModel:
+    """The encoder of a head, which reads the context as the config says."""
+    return (ContextAsText if config.has_context_as_text else ContextualBertModel)(config, has_pooler=has_pooler)
+
+
+def _words_of(context: Context | ContextState | None, ids: Tensor) -> Tensor:
+    """(batch, words) of all features."""
+    if not context:
+        return ids.new_zeros((len(ids), 0))
+    words = [*context.values()] if isinstance(context, Mapping) else []
+    are_words = [each.ndim == 2 and len(each) == len(ids) and not each.is_floating_point() for each in words]
+    if not words or not all(are_words):
+        raise ConfigurationError(
+            "This model reads a context as words: give for each feature the ids of its words, (batch, width), as its "
+            "own processor does."
+        )
+    return torch.cat(words, dim=1)
 
 
 def _with_second(values: Tensor, second: Tensor) -> Tensor:

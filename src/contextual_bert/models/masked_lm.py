@@ -15,9 +15,10 @@ from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
+from contextual_bert.models.context_as_text import text_encoder
 from contextual_bert.models.context_state import ContextState
 from contextual_bert.models.masked_cross_entropy import masked_cross_entropy
-from contextual_bert.models.modeling_contextual_bert import Context, ContextualBertModel, ContextualBertPreTrainedModel
+from contextual_bert.models.modeling_contextual_bert import Context, ContextualBertPreTrainedModel
 
 IGNORED_LABEL = -100
 MAX_SCORE_ELEMENTS = 2**24  # logits held at once while ranking: 64 MiB in float32
@@ -117,7 +118,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
     def __init__(self, config: ContextualBertConfig) -> None:
         super().__init__(config)
         self.loss_type = "ForMaskedLM"  # transformers takes it from the name of the class, and a subclass has another
-        self.bert = ContextualBertModel(config)
+        self.bert = text_encoder(config)
         self.cls = BertOnlyMLMHead(config)
         head: Any = self.cls.predictions
         if not config.has_head_layer_norm:

@@ -8,58 +8,31 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self, cast, get_args
 
+import pyarrow as pa
 import torch
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
-from transformers import BatchFeature, FeatureExtractionMixin, PreTrainedTokenizerFast, ProcessorMixin
+from transformers import BatchFeature, PreTrainedTokenizerFast, ProcessorMixin
 
 from contextual_bert.arrow_types import checked_text
-from contextual_bert.context import ContextSchema, EncodedContext, Vocabulary, encode_records
+from contextual_bert.context import (
+    ContextSchema,
+    EncodedContext,
+    Vocabulary,
+    encode_records,
+    encode_table,
+    record_sentences,
+    table_sentences,
+    unknown_values,
+)
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.models.checkpoint_files import load_tokenizer
+from contextual_bert.models.context_words import word_ids
+from contextual_bert.models.feature_extraction_contextual_bert import ContextFeatureExtractor, ContextualBatch
 
 PAD, MASK, UNKNOWN = "[PAD]", "[MASK]", "[UNK]"
 RESERVED_ITEMS = (PAD, MASK, UNKNOWN)
 Truncation = Literal["head", "head_tail"]
-
-
-class ContextualBatch(BatchFeature):
-    """A batch whose ``to`` takes the tensors of the context along.
-
-    Example:
-        >>> batch = ContextualBatch({"input_ids": torch.ones(1, 1), "context": {"sex": torch.zeros(1)}})
-        >>> batch.to("meta")["context"]["sex"].device.type
-        'meta'
-    """
-
-    def to(self, *args: Any, **kwargs: Any) -> "ContextualBatch":
-        super().to(*args, **kwargs)
-        if "context" in self.data:
-            self.data["context"] = BatchFeature(self.data["context"]).to(*args, **kwargs).data
-        return self
-
-
-class ContextFeatureExtractor(FeatureExtractionMixin):
-    """The context half of the processor: a ContextSchema in the shape that transformers saves and loads.
-
-    Args:
-        context_schema: ``ContextSchema.to_dict()``, or None for a model without a context.
-
-    Example:
-        >>> ContextFeatureExtractor().schema is None
-        True
-    """
-
-    model_input_names = ("context",)
-
-    def __init__(self, context_schema: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.context_schema = context_schema
-
-    @property
-    def schema(self) -> ContextSchema | None:
-        """The schema as an object."""
-        return ContextSchema.from_dict(self.context_schema) if self.context_schema is not None else None
 
 
 class ContextualBertProcessor(ProcessorMixin):
@@ -75,13 +48,15 @@ class ContextualBertProcessor(ProcessorMixin):
         tokenizer: for items a word-level tokenizer whose ids start with [PAD], [MASK], [UNK]; else one for text.
         truncation: what ``encode_texts`` and ``TextPipeline`` keep of a text that is too long, unless they are told
             otherwise: its "head", or the first quarter and the end ("head_tail"). The processor itself cuts the end.
+        has_context_as_text: whether a context becomes the ids of its words, for a model of that name's config: a
+            column's (batch, width), padded with 0.
 
     Raises:
-        ConfigurationError: other ids; another truncation.
+        ConfigurationError: other ids; another truncation; a context as text without a text.
 
     Relation to its siblings:
         ``CompletionPipeline`` calls it on raw values; training encodes whole columns with ``processor.items`` and
-        ``encode_table``.
+        ``processor.encode_columns``.
 
     Example:
         >>> processor = ContextualBertProcessor.from_items(["coat", "hat"])
@@ -94,14 +69,18 @@ class ContextualBertProcessor(ProcessorMixin):
         feature_extractor: ContextFeatureExtractor,
         tokenizer: PreTrainedTokenizerFast,
         truncation: Truncation = "head",
+        has_context_as_text: bool = False,
     ) -> None:
         super().__init__(feature_extractor=feature_extractor, tokenizer=tokenizer)
         check_truncation(truncation)
         self.truncation: Truncation = truncation
+        self.has_context_as_text = has_context_as_text
         self._schema = feature_extractor.schema
         self._items: Vocabulary | None = None
         if not isinstance(tokenizer.backend_tokenizer.model, WordLevel):
             return
+        if has_context_as_text:
+            raise ConfigurationError("has_context_as_text=True: words are read before a text, and these are items.")
         vocabulary = sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1])
         names = tuple(name for name, _ in vocabulary)
         if names[: len(RESERVED_ITEMS)] != RESERVED_ITEMS:
@@ -132,12 +111,20 @@ class ContextualBertProcessor(ProcessorMixin):
         return cls(ContextFeatureExtractor(schema.to_dict() if schema is not None else None), tokenizer)
 
     @classmethod
-    def from_bert(cls, checkpoint: str | Path, schema: ContextSchema | None = None, **hub: Any) -> Self:
+    def from_bert(
+        cls,
+        checkpoint: str | Path,
+        schema: ContextSchema | None = None,
+        *,
+        has_context_as_text: bool = False,
+        **hub: Any,
+    ) -> Self:
         """A processor for text, with the tokenizer of a BERT checkpoint.
 
         Args:
             checkpoint: folder or name on the Hub.
             schema: the features of the context.
+            has_context_as_text: whether they are said in words.
             **hub: which one of that name: ``revision``, ``subfolder``, ``token``, ``cache_dir``, ``force_download``,
                 ``local_files_only``; as for the model.
 
@@ -146,7 +133,8 @@ class ContextualBertProcessor(ProcessorMixin):
             ConfigurationError: another keyword.
         """
         extractor = ContextFeatureExtractor(schema.to_dict() if schema is not None else None)
-        return cls(extractor, cast(PreTrainedTokenizerFast, load_tokenizer(checkpoint, **hub)))
+        tokenizer = cast(PreTrainedTokenizerFast, load_tokenizer(checkpoint, **hub))
+        return cls(extractor, tokenizer, has_context_as_text=has_context_as_text)
 
     @property
     def schema(self) -> ContextSchema | None:
@@ -174,6 +162,11 @@ class ContextualBertProcessor(ProcessorMixin):
         return self.from_items(
             (*self.items.values, *(item for item in dict.fromkeys(items) if item not in self.items)), self.schema
         )
+
+    def with_context_as(self, kind: Literal["text", "values"]) -> Self:
+        """The same processor, for a model that reads a context as words or as values."""
+        parts: Any = self.feature_extractor, self.tokenizer, self.truncation
+        return type(self)(*parts, has_context_as_text=kind == "text")
 
     def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
@@ -265,7 +258,30 @@ class ContextualBertProcessor(ProcessorMixin):
             raise ConfigurationError(
                 f"{num_rows} rows came with {len(records)} context records. Give one record a row."
             )
-        return encode_records(self.schema, records)
+        encoded = encode_records(self.schema, records)
+        return self._in_words(encoded, record_sentences(self.schema, records)) if self.has_context_as_text else encoded
+
+    def encode_columns(self, table: pa.Table, *, file: str | None = None) -> EncodedContext | None:
+        """The context in the columns of a table, None for a model without one.
+
+        Args:
+            table: raw values.
+            file: where it comes from, for messages.
+
+        Raises:
+            DataError, SchemaError: see ``encode_table``.
+        """
+        if self.schema is None:
+            return None
+        encoded = encode_table(self.schema, table, file=file)
+        return self._in_words(encoded, table_sentences(self.schema, table)) if self.has_context_as_text else encoded
+
+    def unknown_values(self, record: Mapping[str, Any]) -> dict[str, list[str]]:
+        """The values of a record that the model never saw, by feature; of words there are none."""
+        return unknown_values(self.schema, record) if self.schema is not None and not self.has_context_as_text else {}
+
+    def _in_words(self, encoded: EncodedContext, sentences: Mapping[str, pa.Array]) -> EncodedContext:
+        return EncodedContext(word_ids(sentences, self.tokenizer), encoded.num_rows)
 
 
 def check_truncation(truncation: str) -> None:

@@ -14,10 +14,10 @@ from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
+from contextual_bert.models.context_as_text import text_encoder
 from contextual_bert.models.masked_lm import IGNORED_LABEL
 from contextual_bert.models.modeling_contextual_bert import (
     Context,
-    ContextualBertModel,
     ContextualBertModelOutput,
     ContextualBertPreTrainedModel,
 )
@@ -95,7 +95,7 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
                 f"is_ordinal=True with num_labels={num_labels}, problem_type={config.problem_type!r}: grades "
                 "need two labels or more and no problem_type."
             )
-        self.bert = ContextualBertModel(config, has_pooler=config.classifier_pooling == "cls")
+        self.bert = text_encoder(config, has_pooler=config.classifier_pooling == "cls")
         self.dropout = nn.Dropout(dropout_of(config))
         classifier = OrdinalClassifier if config.is_ordinal else nn.Linear
         self.classifier = classifier(config.hidden_size, num_labels)

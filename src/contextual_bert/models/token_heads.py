@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
+from contextual_bert.models.context_as_text import text_encoder
 from contextual_bert.models.modeling_contextual_bert import (
     Context,
-    ContextualBertModel,
     ContextualBertModelOutput,
     ContextualBertPreTrainedModel,
 )
@@ -63,7 +63,7 @@ class ContextualBertForTokenClassification(ContextualBertPreTrainedModel):
     def __init__(self, config: ContextualBertConfig) -> None:
         super().__init__(config)
         self.loss_type = "ForTokenClassification"  # whatever a subclass is called
-        self.bert = ContextualBertModel(config)
+        self.bert = text_encoder(config)
         self.dropout = nn.Dropout(dropout_of(config))
         self.classifier = nn.Linear(config.hidden_size, cast(int, config.num_labels))
         self.post_init()
@@ -131,7 +131,7 @@ class ContextualBertForQuestionAnswering(ContextualBertPreTrainedModel):
     def __init__(self, config: ContextualBertConfig) -> None:
         super().__init__(config)
         self.loss_type = "ForQuestionAnswering"  # whatever a subclass is called
-        self.bert = ContextualBertModel(config)
+        self.bert = text_encoder(config)
         self.qa_outputs = nn.Linear(config.hidden_size, 2)
         self.post_init()
 

@@ -19,7 +19,7 @@ from transformers import BertConfig, BertForSequenceClassification
 from contextual_bert import CompletionPipeline, TextPipeline, encode_texts
 from contextual_bert.benchmark import TextPreparation, evaluate_run, load_run, prepare_texts, run, study
 from contextual_bert.benchmark.card import about, write_card
-from contextual_bert.benchmark.checks import DEPLOYED_BASELINES, TAG_BASELINES, TEXT_BASELINES
+from contextual_bert.benchmark.checks import BERTLESS_BASELINES, CONTEXT_AS_TEXT, TAG_BASELINES
 from contextual_bert.benchmark.run_files import last_checkpoint, load_labels, trainer_state
 from contextual_bert.benchmark.text_work import TextWork
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError
@@ -232,7 +232,7 @@ def test_every_token_is_hidden_once_and_no_special_one(
     assert (scores.num_better + scores.num_tied).max() <= ready.num_choices == 18
 
 
-@pytest.mark.parametrize("name", [name for name in TEXT_BASELINES if name not in DEPLOYED_BASELINES])
+@pytest.mark.parametrize("name", ["bert_concat_text", "bert_concat_word"])
 def test_what_is_only_compared_with_trains_and_keeps_no_weights(
     prepared: dict[str, TextPreparation], tmp_path: Path, name: str
 ) -> None:
@@ -247,8 +247,8 @@ def test_what_is_only_compared_with_trains_and_keeps_no_weights(
         evaluate_run(tmp_path / "run")
 
 
-OF_TEXTS = [("classification", name) for name in DEPLOYED_BASELINES if "_crf" not in name]
-OF_WORDS = [("tags", name) for name in TAG_BASELINES]
+OF_TEXTS = [("classification", name) for name in (*BERTLESS_BASELINES, CONTEXT_AS_TEXT) if "_crf" not in name]
+OF_WORDS = [("tags", name) for name in (*TAG_BASELINES, CONTEXT_AS_TEXT)]
 
 
 @pytest.mark.parametrize(("head", "name"), [*OF_TEXTS, *OF_WORDS])
@@ -273,7 +273,7 @@ def test_a_baseline_predicts_what_it_was_scored_with(
     is_best = np.isclose(given, likeliest, atol=1e-6)
     assert is_best.all() if "_crf" not in name else is_best.mean() > 0.9 and (given <= likeliest + 1e-6).all()
     others = {row["sex"]: pipeline({**QUERY[head], "context": row})["label"] for row in ({"sex": "f"}, {"sex": "m"})}
-    assert pipeline.model.config.layout == (ready.processor.schema.layout if "context" in name else ())
+    assert pipeline.model.config.reads_context == ("context" in name)
     assert all(others.values())
 
 
@@ -318,7 +318,9 @@ def test_a_context_as_text_is_neither_asked_for_nor_counted(
     prepared: dict[str, TextPreparation], finished: dict[str, Path], tmp_path: Path, head: str
 ) -> None:
     ready = prepared[head]
-    run(replace(ready.recipe, conditioning="bert_context_as_text"), tmp_path / "run", preparation=ready, is_quiet=True)
+    recipe = replace(ready.recipe, conditioning=CONTEXT_AS_TEXT)
+    report = run(recipe, tmp_path / "run", preparation=ready, is_quiet=True)
+    assert evaluate_run(tmp_path / "run").report.metrics == pytest.approx(report.metrics)
     own, other = (load_run(folder, name="x").scores for folder in (tmp_path / "run", finished[head]))
     np.testing.assert_array_equal(own.example_id, other.example_id)
     np.testing.assert_array_equal(own.position, other.position)
@@ -328,7 +330,7 @@ def in_words(ready: TextPreparation, first: str, second: str) -> TextPreparation
     """The same texts, with the sexes as words that the tokenizer knows."""
     sexes = [first if sex == "f" else second for sex in ready.table.column("sex").to_pylist()]
     table = ready.table.set_column(ready.table.column_names.index("sex"), "sex", [sexes])
-    recipe = replace(ready.recipe, schema=None, conditioning="bert_context_as_text")
+    recipe = replace(ready.recipe, schema=None, conditioning=CONTEXT_AS_TEXT)
     return prepare_texts(recipe, source=table)
 
 

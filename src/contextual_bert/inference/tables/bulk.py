@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from contextual_bert.context import encode_table
 from contextual_bert.context.vocabulary import to_doubles
 from contextual_bert.data.columns import checked_column, flatten_items
 from contextual_bert.errors import ConfigurationError, SchemaError, UnknownNameError, did_you_mean
@@ -115,7 +114,7 @@ class TableCompleter:
         Raises:
             DataError, SchemaError, UnknownNameError: a column that is missing or faulty, with its row.
         """
-        settings, schema = self.settings, self.pipeline.processor.schema
+        settings, processor = self.settings, self.pipeline.processor
         numbers = table.column(ROW).to_pylist() if ROW in table.column_names else list(range(table.num_rows))
         sets = item_lists(table, settings.items, settings.separator).to_pylist()
         features = context_columns(self.pipeline)
@@ -129,12 +128,12 @@ class TableCompleter:
             read_request({"items": items, **combined(settings.constraints, constraints)}, row=numbers[index])
             for index, (items, constraints) in rows
         ]
-        context = encode_table(schema, table).tensors if schema is not None else None
+        context = processor.encode_columns(table)
         found: dict[str, list[Any]] = {name: [] for name in COLUMNS.names}
         places: list[int] = []  # of each proposal's row in the table
         for start in range(0, len(requests), settings.batch_size):
             batch = slice(start, start + settings.batch_size)
-            encoded = {name: values[batch] for name, values in context.items()} if context is not None else None
+            encoded = context.rows(batch) if context is not None else None
             permitted = [
                 self.pipeline.permitted(request, row=number)
                 for request, number in zip(requests[batch], numbers[batch], strict=True)

@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 import torch
 
-from contextual_bert.context import encode_table
 from contextual_bert.data import read_table, table_digest, write_table
 from contextual_bert.data.columns import check_separator, checked_column
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
@@ -245,13 +244,13 @@ def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
             fix="Name the column and the separator that the run was trained with.",
         )
     lines = [f"{num_strangers:,} of {len(names):,} items are unknown to the model"] if num_strangers else []
-    schema = pipeline.processor.schema
     lines += [
         f"the column {name!r} is a feature of the context here, no constraint"
         for name in constraint_keys()
         if name in table.column_names and name in context_columns(pipeline)
     ]
-    for feature, values in (encode_table(schema, table).unknown if schema is not None else {}).items():
+    context = pipeline.processor.encode_columns(table)
+    for feature, values in (context.unknown if context is not None else {}).items():
         lines.append(f"context {feature!r}: {sum(values.values()):,} rows have values never seen in training")
     return lines
 

@@ -16,7 +16,6 @@ import torch
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_text
-from contextual_bert.context import encode_table
 from contextual_bert.data import TextDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.ragged import offsets_of, places_of
@@ -129,7 +128,7 @@ def encode_questions(
         np.logical_or.at(found, rows, spans[:, 0] != NO_ANSWER)
         num_unanswered = int((starts == ends).sum())
         num_lost = len(questions) - num_unanswered - int(found.sum())
-    context = encode_table(processor.schema, table) if processor.schema is not None else None
+    context = processor.encode_columns(table)
     of_rows = torch.from_numpy(rows)
     dataset = TextDataset(
         torch.from_numpy(ids),

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list, with_truth_in_words
-from contextual_bert.context import canonical, canonical_array, encode_table
+from contextual_bert.context import canonical, canonical_array
 from contextual_bert.data import TextDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError
@@ -129,7 +129,7 @@ def encode_texts(
         targets = _at_starts(tags, word_starts)
     elif label is not None:
         targets, names = _targets(checked_column(table, label, complete=True), label, labels)
-    context = encode_table(processor.schema, table) if processor.schema is not None else None
+    context = processor.encode_columns(table)
     dataset = TextDataset(
         torch.from_numpy(layout.ids(tokenizer)),
         torch.from_numpy(layout.offsets),

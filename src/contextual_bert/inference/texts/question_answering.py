@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from contextual_bert.arrow_types import checked_text
-from contextual_bert.context import unknown_values
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.queries import UNUSED_CONTEXT, check_count, check_queries, check_query
 from contextual_bert.inference.saved import bare_model, load_text_model
@@ -25,7 +24,7 @@ from contextual_bert.models import (
     ContextFeatureExtractor,
     ContextualBertForQuestionAnswering,
     ContextualBertProcessor,
-    check_layout,
+    check_processor,
 )
 
 QUERY = 'Give {"question": "...", "text": "...", "context": {...}}, or a list of such queries.'
@@ -100,13 +99,12 @@ class QuestionAnsweringPipeline:
         if not processor.is_for_text:
             raise ConfigurationError("This processor is for sets of items. Give that of the text model.")
         check_count("max_answer_tokens", max_answer_tokens)
-        if model.config.layout:
-            check_layout(model.config, processor.schema.layout if processor.schema is not None else ())
+        if model.config.reads_context:
+            check_processor(model.config, processor)
         place: Any = device if device is not None else model.device
         self.model: Any = model.to(place).eval()
         self.processor = processor
         self.max_answer_tokens = max_answer_tokens
-        self.max_length = num_readable(model.config, processor.tokenizer)
         self._tokens = ContextualBertProcessor(ContextFeatureExtractor(), processor.tokenizer)
 
     @classmethod
@@ -144,10 +142,11 @@ class QuestionAnsweringPipeline:
         columns = {name: [query[name] for query in queries] for name in ("question", "text")}
         records = [query.get("context") or {} for query in queries]
         context = self.processor.encode_context(records, num_rows=len(queries))
-        encoded = encode_questions(pa.table(columns), self._tokens, max_length=self.max_length)
+        tensors = context.tensors if context is not None else {}
+        max_length = num_readable(self.model.config, self._tokens.tokenizer, tensors)
+        encoded = encode_questions(pa.table(columns), self._tokens, max_length=max_length)
         rows = encoded.dataset.example_ids
-        if context is not None:
-            encoded.dataset.context |= {name: values[rows] for name, values in context.tensors.items()}
+        encoded.dataset.context |= {name: values[rows] for name, values in tensors.items()}
         found = self._best(encoded, batch_size=batch_size)
         bounds = torch.searchsorted(rows, torch.arange(len(queries) + 1)).tolist()  # the windows of a row are together
         return [self._answer(query, found, slice(*own)) for query, own in zip(queries, pairwise(bounds), strict=True)]
@@ -182,15 +181,15 @@ class QuestionAnsweringPipeline:
         start, end = (max(0, int(place)) for place in bounds[window])  # a text may have no token at all
         while start < end < len(text) and unicodedata.category(text[end]).startswith("M"):
             end += 1  # accents by themselves belong to the letter, and a tokenizer drops them
-        context, schema = query.get("context") or {}, self.processor.schema
+        context = query.get("context") or {}
         return TextSpan(
             answer=text[start:end],
             start=start,
             end=end,
             probability=float(probabilities[window, 0]),
             no_answer_probability=float(probabilities[:, 1].min()),
-            unknown_context=unknown_values(schema, context) if schema is not None else {},
-            notes=[UNUSED_CONTEXT] if context and not self.model.config.layout else [],
+            unknown_context=self.processor.unknown_values(context),
+            notes=[UNUSED_CONTEXT] if context and not self.model.config.reads_context else [],
         )
 
 

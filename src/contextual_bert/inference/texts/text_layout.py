@@ -3,6 +3,7 @@
 It knows the tokenizer, of the model how much it reads, no label and no context.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from torch import Tensor
 
 from contextual_bert.arrow_types import is_text
 from contextual_bert.data.ragged import offsets_of, places_of
@@ -97,9 +99,28 @@ def num_special(has_pair: bool) -> int:
     return 3 if has_pair else 2
 
 
-def num_readable(config: ContextualBertConfig | TextBaselineConfig, tokenizer: Any) -> int:
-    """How many tokens of a text the model reads, [CLS] and [SEP] included."""
+def num_readable(
+    config: ContextualBertConfig | TextBaselineConfig, tokenizer: Any, context: Mapping[str, Tensor] | None = None
+) -> int:
+    """How many tokens of a text the model reads, [CLS] and [SEP] included.
+
+    Args:
+        config: the model's.
+        tokenizer: its own.
+        context: encoded; where it is read as words, the longest of each column are taken off.
+
+    Raises:
+        ConfigurationError: the words leave no room.
+    """
     num_positions = config.max_position_embeddings if config.has_position_embeddings else 10**9
+    if config.has_context_as_text:
+        num_words = sum(words.shape[1] for words in (context or {}).values())
+        num_positions -= num_words + 1
+        if num_positions <= num_special(has_pair=True):
+            raise ConfigurationError(
+                f"In words the context has up to {num_words} tokens, and the model reads "
+                f"{num_words + 1 + num_positions} with the text. Give shorter values, or a model with fewer columns."
+            )
     return int(min(tokenizer.model_max_length, num_positions))
 
 

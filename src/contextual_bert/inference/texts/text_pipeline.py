@@ -5,6 +5,7 @@ The folder that a model and its processor were saved in is all that is needed. I
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypedDict, get_args
 
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 import torch
 
 from contextual_bert.arrow_types import checked_text, is_list, is_text
-from contextual_bert.context import unknown_values
+from contextual_bert.context import EncodedContext
 from contextual_bert.data import read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError
@@ -29,7 +30,7 @@ from contextual_bert.models import (
     ContextualBertForSequenceClassification,
     ContextualBertForTokenClassification,
     ContextualBertProcessor,
-    check_layout,
+    check_processor,
 )
 from contextual_bert.models.processing_contextual_bert import Truncation, check_truncation
 
@@ -101,8 +102,8 @@ class TextPipeline:
             raise ConfigurationError(f"{type(bare).__name__} gives no labels. Give one of {wanted}.")
         if not processor.is_for_text:
             raise ConfigurationError("This processor is for sets of items. Give that of the text model.")
-        if model.config.layout:
-            check_layout(model.config, processor.schema.layout if processor.schema is not None else ())
+        if model.config.reads_context:
+            check_processor(model.config, processor)
         kept = processor.truncation if truncation is None else truncation
         check_truncation(kept)
         place: Any = device if device is not None else model.device
@@ -114,7 +115,6 @@ class TextPipeline:
             if isinstance(bare, TextBaseline)
             else isinstance(bare, ContextualBertForTokenClassification)
         )
-        self.max_length = num_readable(model.config, processor.tokenizer)
         self._labels = LabelColumns(model.config, has_tags=self.has_tags)
         self._tokens = ContextualBertProcessor(ContextFeatureExtractor(), processor.tokenizer)
 
@@ -190,8 +190,8 @@ class TextPipeline:
                 fix="Rename it, or leave it out.",
             )
         source = self._with_words(table, text)
-        processor = self.processor if self.model.config.layout else self._tokens
-        encoded = self._encoded(source, processor, text=text, pair=pair)
+        context = self.processor.encode_columns(source) if self.model.config.reads_context else None
+        encoded = self._encoded(source, context, text=text, pair=pair)
         found = self._labelled(encoded, source.column(text), batch_size=batch_size, progress=progress)
         for field in self.columns:
             table = table.append_column(field, found.column(field.name))
@@ -208,8 +208,7 @@ class TextPipeline:
             table, pairs = table.append_column("pair", pa.array(given)), "pair"
         records = [query.get("context") or {} for query in queries]
         context = self.processor.encode_context(records, num_rows=len(queries))
-        encoded = self._encoded(table, self._tokens, text="text", pair=pairs)
-        encoded.dataset.context |= context.tensors if context is not None else {}
+        encoded = self._encoded(table, context, text="text", pair=pairs)
         column = table.column("text")
         found = self._labelled(encoded, column, batch_size=batch_size, guidance=guidance).to_pylist()
         return [
@@ -243,12 +242,14 @@ class TextPipeline:
         words = pc.if_else(pc.equal(trimmed, ""), pa.scalar([], words.type), words)
         return table.set_column(table.column_names.index(text), text, words)
 
-    def _encoded(
-        self, table: pa.Table, processor: ContextualBertProcessor, *, text: str, pair: str | None
-    ) -> EncodedTexts:
-        return encode_texts(
-            table, processor, text=text, pair=pair, max_length=self.max_length, truncation=self.truncation
+    def _encoded(self, table: pa.Table, context: EncodedContext | None, *, text: str, pair: str | None) -> EncodedTexts:
+        tensors, unknown = (context.tensors, context.unknown) if context is not None else ({}, {})
+        max_length = num_readable(self.model.config, self._tokens.tokenizer, tensors)
+        encoded = encode_texts(
+            table, self._tokens, text=text, pair=pair, max_length=max_length, truncation=self.truncation
         )
+        encoded.dataset.context |= tensors
+        return replace(encoded, report=replace(encoded.report, unknown=unknown))
 
     def _labelled(
         self,
@@ -273,18 +274,18 @@ class TextPipeline:
         return self._labels.of_words(kept, encoded.word_starts, pc.list_value_length(texts).to_numpy())
 
     def _answer(self, query: Mapping[str, Any], labels: Mapping[str, Any], *, is_cut: bool) -> TextAnswer:
-        context, schema = query.get("context") or {}, self.processor.schema
+        context = query.get("context") or {}
         notes: list[str] = []
         if is_cut:
             what = "an end of it or of its pair was" if query.get("pair") is not None else UNREAD[self.truncation]
             notes.append(f"The text is longer than the model reads: {what} not read.")
-        if context and not self.model.config.layout:
+        if context and not self.model.config.reads_context:
             notes.append(UNUSED_CONTEXT)
         notes += guidance_notes(self.model, read_guidance(query, row=0))
         shares = {name.removeprefix(f"{PROBABILITY}_"): labels[name] for name in self.columns.names[2:]}
         return TextAnswer(
             label=labels[LABEL],
             probabilities=labels[PROBABILITY] if self.has_tags else shares,
-            unknown_context=unknown_values(schema, context) if schema is not None else {},
+            unknown_context=self.processor.unknown_values(context),
             notes=notes,
         )

@@ -19,7 +19,7 @@ from contextual_bert.inference.guidance import guidance_notes, guided_logits
 from contextual_bert.inference.queries import check_count
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.inference.texts.text_layout import num_readable
-from contextual_bert.models import IGNORED_LABEL, ContextualBertForMaskedLM, ContextualBertProcessor, check_layout
+from contextual_bert.models import IGNORED_LABEL, ContextualBertForMaskedLM, ContextualBertProcessor, check_processor
 
 UNUSED = re.compile(r"\[unused\d+\]")  # places in BERT's vocabulary that stand for no piece of text
 
@@ -104,8 +104,8 @@ def sample_texts(
     check_count("num_samples", num_samples)
     for reason in guidance_notes(model, sampling.guidance):
         raise ConfigurationError(reason)
-    check_layout(model.config, processor.schema.layout if processor.schema is not None else ())
-    if context and not model.config.layout:
+    check_processor(model.config, processor)
+    if context and not model.config.reads_context:
         raise ConfigurationError(
             f"context={dict(context)}: conditioning={model.config.conditioning!r} takes none. Leave it out."
         )
@@ -113,7 +113,7 @@ def sample_texts(
     text = " ".join([tokenizer.mask_token] * prompt) if isinstance(prompt, int) else prompt
     batch = processor(text=text, context=[context or {}], truncation=False)
     ids: Tensor = batch["input_ids"].repeat(num_samples, 1)
-    longest = num_readable(model.config, tokenizer)
+    longest = num_readable(model.config, tokenizer, batch.get("context"))
     if ids.shape[1] > longest:
         raise ConfigurationError(
             f"The prompt has {ids.shape[1]} tokens, [CLS] and [SEP] included. The model reads {longest}: shorten it."

@@ -1,5 +1,6 @@
 """The context in words, and the plain BERT that reads them before its text."""
 
+import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -7,10 +8,18 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
-from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector, infer_schema
-from contextual_bert.errors import ConfigurationError
-from contextual_bert.inference.texts.context_words import context_words
-from contextual_bert.models import ContextualBertConfig, ContextualBertModel
+from contextual_bert.context import (
+    Categorical,
+    ContextSchema,
+    MultiCategorical,
+    Numerical,
+    Vector,
+    infer_schema,
+    record_sentences,
+    table_sentences,
+)
+from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.models import ContextualBertConfig
 from contextual_bert.models.context_as_text import FIRST_WORD, ContextAsText
 
 SIZES: dict[str, Any] = {
@@ -23,19 +32,8 @@ SIZES: dict[str, Any] = {
 CLS, SEP = 2, 3
 
 
-class Letters:
-    """A tokenizer that takes each letter for a token, so that what was said can be read again."""
-
-    def __call__(self, texts: list[str], **settings: Any) -> dict[str, list[list[int]]]:
-        return {"input_ids": [[ord(letter) for letter in text] for text in texts]}
-
-
-def said(table: pa.Table, schema: ContextSchema) -> dict[str, list[str]]:
-    words = context_words(table, schema, Letters())
-    return {
-        name: ["".join(chr(number - FIRST_WORD) for number in row if number >= FIRST_WORD) for row in ids.tolist()]
-        for name, ids in words.items()
-    }
+def said(table: pa.Table, schema: ContextSchema) -> dict[str, list[str | None]]:
+    return {name: sentences.to_pylist() for name, sentences in table_sentences(schema, table).items()}
 
 
 def test_every_kind_of_value_is_said() -> None:
@@ -58,11 +56,20 @@ def test_every_kind_of_value_is_said() -> None:
         )
     )
     assert said(table, schema) == {
-        "age_group": ["age group: 35-39.", "", ""],
-        "height": ["height: 1.5.", "height: 2.", ""],
-        "year": ["year: 1790.", "", "year: 2020."],
-        "brands": ["brands: acme, hooli.", "", "brands: acme."],
-        "tags": ["tags: a, b.", "", "tags: c."],
+        "age_group": ["age group: 35-39.", None, None],
+        "height": ["height: 1.5.", "height: 2.", None],
+        "year": ["year: 1790.", None, "year: 2020."],
+        "brands": ["brands: acme, hooli.", None, "brands: acme."],
+        "tags": ["tags: a, b.", None, "tags: c."],
+    }
+    records = [
+        {"age_group": "35-39", "height": 1.5, "year": 1790, "brands": ["acme", "hooli"], "tags": "a;b"},
+        {},
+        {"age_group": " ", "height": None, "year": "2020", "brands": ["acme"], "tags": ["c"]},
+    ]
+    assert {name: each.to_pylist() for name, each in record_sentences(schema, records).items()} == {
+        **said(table, schema),
+        "height": ["height: 1.5.", None, None],
     }
 
 
@@ -72,12 +79,19 @@ def test_a_date_that_several_features_read_is_said_once() -> None:
     schema = infer_schema(table).schema
     assert len(schema.features) > 1
     assert said(table, schema) == {"date": ["date: 2016-03-05.", "date: 2017-04-06.", "date: 2016-03-05."]}
+    stamped = pa.table({"date": dates.cast(pa.timestamp("s"))})
+    assert said(stamped, schema) == said(table, schema)
+    given = [{"date": "2016-03-05"}, {"date": datetime.datetime(2016, 3, 5, 12)}, {}, {"date": " "}]
+    days = ["date: 2016-03-05."] * 2 + [None] * 2
+    assert record_sentences(schema, given)["date"].to_pylist() == days
+    with pytest.raises(DataError, match=r"row 1.*date_month.*is a part of a date.*Give date"):
+        record_sentences(schema, [{}, {"date_month": 3}])
 
 
 def test_a_vector_has_no_words() -> None:
     schema = ContextSchema(features=(Vector(name="picture", size=2),))
     with pytest.raises(ConfigurationError, match=r"'picture' is a vector.*Leave the column out"):
-        context_words(pa.table({"picture": [[0.5, 1.0]]}), schema, Letters())
+        table_sentences(schema, pa.table({"picture": [[0.5, 1.0]]}))
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +103,17 @@ def bert() -> BertModel:
 @pytest.fixture(scope="module")
 def model(bert: BertModel) -> ContextAsText:
     config = ContextualBertConfig(
-        **SIZES, has_position_embeddings=True, type_vocab_size=2, pad_token_id=0, eos_token_id=SEP, layer_norm_eps=1e-12
+        **SIZES,
+        has_context_as_text=True,
+        has_position_embeddings=True,
+        type_vocab_size=2,
+        pad_token_id=0,
+        eos_token_id=SEP,
+        layer_norm_eps=1e-12,
     )
-    plain = ContextualBertModel(config)
-    plain.load_state_dict(bert.state_dict(), strict=False)
-    return ContextAsText.reading_as(plain).eval()
+    model = ContextAsText(config)
+    model.load_state_dict(bert.state_dict(), strict=False)
+    return model.eval()
 
 
 def words(*rows: list[int]) -> torch.Tensor:
@@ -143,12 +163,17 @@ def test_a_feature_that_is_left_out_has_no_words(model: ContextAsText) -> None:
     found = model(TEXTS, MASK, without).last_hidden_state
     expected = model(TEXTS, MASK, {"sex": CONTEXT["sex"]}).last_hidden_state
     torch.testing.assert_close(found[:, :3], expected[:, :3])
+    nothing = model(TEXTS, MASK, {"sex": torch.tensor([[0], [1]])}).last_hidden_state
+    torch.testing.assert_close(model(TEXTS, MASK).last_hidden_state[:, :3], nothing[:, :3])
 
 
 @pytest.mark.parametrize(
     "inputs",
     [
-        {"input_ids": TEXTS},
+        {"input_ids": TEXTS, "context": {"sex": torch.tensor([2, 3])}},
+        {"input_ids": TEXTS, "context": {"sex": torch.tensor([[0.1], [0.2]])}},
+        {"input_ids": TEXTS, "context": {"sex": CONTEXT["sex"][:1]}},
+        {"input_ids": TEXTS, "context": {"sex": torch.full((2, 600), 30)}},
         {"input_ids": TEXTS, "context": CONTEXT, "position_ids": torch.arange(5)[None]},
         {"inputs_embeds": torch.zeros(2, 5, 16), "context": CONTEXT},
     ],

@@ -1,0 +1,46 @@
+"""Whether a model and a processor belong together."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from contextual_bert.context import FeatureLayout
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.models.processing_contextual_bert import ContextualBertProcessor
+
+
+class ReadsContext(Protocol):
+    """A config that says how its model reads a context."""
+
+    @property
+    def layout(self) -> tuple[FeatureLayout, ...]: ...
+
+    @property
+    def has_context_as_text(self) -> bool: ...
+
+
+def check_layout(config: ReadsContext, layout: tuple[FeatureLayout, ...]) -> None:
+    """Raise ConfigurationError unless ``layout`` is what the model was built for."""
+    mine: Mapping[str, FeatureLayout] = {feature.name: feature for feature in config.layout}
+    theirs = {feature.name: feature for feature in layout}
+    if mine and mine != theirs:
+        differing = sorted({*mine, *theirs} - {name for name in mine if theirs.get(name) == mine[name]})
+        raise ConfigurationError(
+            f"The model and the schema disagree on: {', '.join(differing)}. "
+            "Use the schema that the model was trained with."
+        )
+
+
+def check_processor(config: ReadsContext, processor: ContextualBertProcessor) -> None:
+    """Raise ConfigurationError unless the processor gives a context as the model of this config reads it.
+
+    Example:
+        >>> from contextual_bert.models import ContextualBertConfig
+        >>> check_processor(ContextualBertConfig(), ContextualBertProcessor.from_items(["coat"]))
+    """
+    check_layout(config, processor.schema.layout if processor.schema is not None else ())
+    if config.has_context_as_text != processor.has_context_as_text:
+        read, given = ("words", "values") if config.has_context_as_text else ("values", "words")
+        raise ConfigurationError(
+            f"The model reads the {read} of a context, and the processor gives {given}. Give both the same "
+            "has_context_as_text."
+        )
