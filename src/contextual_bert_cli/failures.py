@@ -57,7 +57,7 @@ def in_words() -> Generator[None]:
         sentence = describe(error)
         if sentence is None or is_debugging():
             raise
-        say(sentence)
+        say(sentence, everywhere="ContextualBertError" not in _names_of(error))
         raise SystemExit(MISTAKE) from None
 
 
@@ -79,19 +79,34 @@ def is_debugging() -> bool:
 
 def is_main_process() -> bool:
     """Whether this process is the one that speaks, where ``torchrun`` started several."""
-    return os.environ.get("RANK", "0") == "0"
+    return rank() == "0"
 
 
-def say(sentence: str) -> None:
-    """One paragraph on standard error."""
-    if is_main_process():
-        typer.echo(f"contextual-bert: {' '.join(sentence.split())}", err=True)
+def rank() -> str:
+    """The number of this process, where ``torchrun`` started several."""
+    return os.environ.get("RANK", "0")
+
+
+def say(sentence: str, *, everywhere: bool = False) -> None:
+    """One paragraph on standard error.
+
+    Args:
+        sentence: what to say.
+        everywhere: whether any process says it: what happens to a machine may happen to one of them alone.
+    """
+    if everywhere or is_main_process():
+        speaker = "contextual-bert" if is_main_process() else f"contextual-bert, process {rank()}"
+        typer.echo(f"{speaker}: {' '.join(sentence.split())}", err=True)
+
+
+def _names_of(error: Exception) -> set[str]:
+    """Of its classes but Python's own."""
+    return {kind.__name__ for kind in type(error).__mro__ if kind.__module__ != "builtins"}
 
 
 def describe(error: Exception) -> str | None:
     """What a person can do about an error; None for a bug of ours."""
-    names = {kind.__name__ for kind in type(error).__mro__ if kind.__module__ != "builtins"}
-    text = str(error)
+    names, text = _names_of(error), str(error)
     if "ContextualBertError" in names and not is_full(error):
         return text
     if is_full(error):

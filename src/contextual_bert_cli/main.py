@@ -35,6 +35,8 @@ Example:
   contextual-bert complete runs/gsu --set 'coat-1,[MASK]' --context '{"age": 34}'
 """
 
+SHARED = ("train", "compare", "benchmark")  # the commands whose work several processes share
+
 app = typer.Typer(
     cls=InWords,
     help="Masked models of sets of items that know who is asking: train, evaluate and use them on your own table.",
@@ -74,6 +76,7 @@ def _show_version(is_wanted: bool) -> None:
 
 @app.callback()
 def options(
+    call: typer.Context,
     debug: Annotated[
         bool, typer.Option("--debug", help=f"Show the traceback of an error; {DEBUG_VARIABLE}=1 does the same.")
     ] = False,
@@ -84,6 +87,13 @@ def options(
     """Global flags, given before the command."""
     if debug:
         os.environ[DEBUG_VARIABLE] = "1"
+    if os.environ.get("WORLD_SIZE", "1") != "1" and call.invoked_subcommand not in SHARED:
+        from contextual_bert.errors import ConfigurationError
+
+        raise ConfigurationError(
+            f"Under torchrun each process would do all of {call.invoked_subcommand}: only {', '.join(SHARED)} share "
+            "their work. Start it without."
+        )
 
 
 def main() -> None:

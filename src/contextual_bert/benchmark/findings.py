@@ -96,15 +96,20 @@ def findings(
     on_seeds = f" on the seeds that all methods have ({kept})" if len(shared) < len(runs) else ""
     found = [
         *_about_the_papers_order({name: paper[name] for name in methods if name in paper} if paper else {}, even),
-        f"By cross-entropy{on_seeds}: {', '.join(steps)}. In brackets: nats to the method before it, with the interval "
-        "of this one comparison.",
     ]
+    if len(methods) > 1:
+        found.append(
+            f"By cross-entropy{on_seeds}: {', '.join(steps)}. In brackets: nats to the method before it, with the "
+            "interval of this one comparison."
+        )
     for name, recipe in recipes.items():
         if recipe.is_context_shuffled:
             found.append(_about_leaks(name, recipes, firsts, every.difference))
         elif recipe.is_control:
             others = dict.fromkeys(
-                other for other in (recipe.conditioning, methods[0]) if other in firsts and other != name
+                other
+                for other in (recipe.conditioning, _of_one_size(name, methods, firsts) or methods[0])
+                if other in firsts and other != name
             )
             gaps = (f"{_interval(every.difference(name, other))} nats to `{other}`" for other in others)
             what = "Size alone" if name.endswith(WIDE_SUFFIX) else "Control"
@@ -155,21 +160,27 @@ def _about_leaks(
     firsts: Mapping[str, Run],
     difference: Callable[[str, str], Interval],
 ) -> str:
-    """A model with the contexts of others beside the row without a context that is closest to it in size."""
-    size = {each: run.cost.parameters or 0 for each, run in firsts.items()}
+    """A model with the contexts of others beside the row without a context of its size, or else the plain one."""
     models = ((each, recipe) for each, recipe in recipes.items() if recipe.conditioning not in BASELINES)
     without = [each for each, recipe in models if not has_context(recipe)]
     if not without:
         return f"Whether something leaks is unknown: `{name}` has no row without a context beside it."
-    other = min(without, key=lambda each: abs(size[each] - size[name]))
+    like = _of_one_size(name, without, firsts)
+    other = like or min(without, key=lambda each: recipes[each].is_control)
     gap = difference(name, other)
     if math.isnan(gap.high):
         return f"Whether something leaks is unknown: one customer tells nothing of `{name}` beside `{other}`."
-    is_of_one_size = abs(size[other] - size[name]) <= SAME_SIZE * size[name]
     verdict = "not better: no leak is seen"
     if gap.high < 0:
-        verdict = "better: something leaks" if is_of_one_size else "better, by its size or by a leak"
+        verdict = "better: something leaks" if like else "better, by its size or by a leak"
     return f"With the contexts of others, `{name}` is {verdict} ({_interval(gap)} nats to `{other}`)."
+
+
+def _of_one_size(name: str, others: Sequence[str], firsts: Mapping[str, Run]) -> str | None:
+    """Of these rows the one that is closest to a row in its number of parameters, if it is of the same size."""
+    size = {each: run.cost.parameters or 0 for each, run in firsts.items()}
+    closest = min(others, key=lambda each: abs(size[each] - size[name]))
+    return closest if abs(size[closest] - size[name]) <= SAME_SIZE * size[name] else None
 
 
 def _interval(gap: Interval) -> str:

@@ -16,6 +16,7 @@ from contextual_bert.benchmark.run_files import (
     TENSORBOARD,
     is_complete,
     last_checkpoint,
+    resolved_in,
 )
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.inference.exported.export import RECORD_FILE
@@ -142,7 +143,7 @@ def check_same_recipe(recipe: Recipe, output: Path, *, split_digest: str) -> Non
         for name in dict.fromkeys((*ours, *theirs))
         if theirs.get(name) != ours.get(name)
     ]
-    if _resolved(folders[0], "split_digest") != split_digest:
+    if resolved_in(folders[0], "split_digest") != split_digest:
         differing.append("split_digest: another table or another split")
     if differing:
         raise ConfigurationError(
@@ -157,17 +158,12 @@ def check_same_devices(output: Path, *, num_devices: int) -> None:
     Raises:
         ConfigurationError: it had more or fewer; a step would be another number of rows, and the run end elsewhere.
     """
-    theirs = _resolved(output / CHECKPOINTS, "num_devices")
+    theirs = resolved_in(output / CHECKPOINTS, "num_devices")
     if theirs is not None and theirs != num_devices:
         raise ConfigurationError(
             f"{output} holds a run that was interrupted on {theirs} devices (processes, GPUs), and here are "
             f"{num_devices}: a step would be of other rows. Start it on as many, or give --overwrite to start again."
         )
-
-
-def _resolved(folder: Path, name: str) -> Any:
-    """What stands beside a recipe: the hash of split and table, how many devices took part."""
-    return json.loads((folder / RECIPE_FILE).read_text(encoding="utf-8")).get("resolved", {}).get(name)
 
 
 def _plain(recipe: Recipe) -> dict[str, Any]:

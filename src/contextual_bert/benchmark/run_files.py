@@ -43,10 +43,13 @@ def last_checkpoint(directory: Path) -> Path | None:
 
 def is_whole_checkpoint(path: Path) -> bool:
     """Whether all of it can be read: trainer_state.json is written last, so what was interrupted lacks it; of others a
-    machine that went down may have kept the end from the disk.
+    machine that went down may have kept the end from the disk. Of several processes each writes a file of its own.
     """
     states = (*path.glob("*.pt"), *path.glob("*.pth"))  # of torch.save: archives with a directory at their end
     if "global_step" not in trainer_state(path) or not all(is_zipfile(each) for each in states):
+        return False
+    of_processes = {each.name for each in path.glob("rng_state_*.pth")}
+    if of_processes and len(of_processes) < (resolved_in(path.parent, "num_devices") or 0):
         return False
     try:
         for weights in (path / WEIGHTS_FILE, best_weights(path)):
@@ -56,6 +59,12 @@ def is_whole_checkpoint(path: Path) -> bool:
     except (OSError, SafetensorError):
         return False
     return True
+
+
+def resolved_in(folder: Path, name: str) -> Any:
+    """What stands beside a recipe: the hash of split and table, how many devices took part; None where nothing does."""
+    path = folder / RECIPE_FILE
+    return json.loads(path.read_text(encoding="utf-8")).get("resolved", {}).get(name) if path.is_file() else None
 
 
 def trainer_state(checkpoint: Path) -> dict[str, Any]:

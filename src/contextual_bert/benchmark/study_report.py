@@ -5,8 +5,9 @@ PROTOCOL, points 8 to 14.
 """
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from contextual_bert.benchmark.checks import check_study
@@ -28,6 +29,7 @@ from contextual_bert.evaluation import (
     compare_labels,
     compare_runs,
 )
+from contextual_bert.evaluation.intervals import bounded
 from contextual_bert.evaluation.paper import PaperRow
 from contextual_bert.inference import set_index
 from contextual_bert.training import training_arguments
@@ -113,7 +115,7 @@ def study(
         against_oracle=compared_with(oracle) if oracle is not None else None,
         curves=tuple(curves),
         one_mask_from=tuple(sorted(epoch for epoch in changes if epoch and epoch < longest)),
-        reports={name: load_report(run_directory(output, firsts[name])) for name in reversed(firsts)},
+        reports={name: load_report(run_directory(output, firsts[name])) for name in dict.fromkeys(labels)},
         texts=(*(label_findings(labelled) if labelled is not None else ()), *found),
         labels=labelled,
         paper=dict(peers.paper),
@@ -158,4 +160,9 @@ def _unranked(directory: Path, ready: Prepared) -> list[str]:
 def load_report(directory: Path) -> Report:
     """The report on the evaluated part of a complete run."""
     metrics = json.loads((directory / METRICS_FILE).read_text(encoding="utf-8"))
-    return Report.from_json(json.dumps(metrics[metrics["evaluated_part"]]))
+    report = Report.from_json(json.dumps(metrics[metrics["evaluated_part"]]))
+    # Older runs wrote intervals of small segments that end below 0.
+    segments = (
+        replace(each, cross_entropy_nats=bounded(each.cross_entropy_nats, highest=math.inf)) for each in report.segments
+    )
+    return replace(report, segments=tuple(segments))

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list, with_truth_in_words
+from contextual_bert.benchmark.checks import BERTLESS_BASELINES
 from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split, schema_of
 from contextual_bert.context import canonical
 from contextual_bert.data import Audit, SetDataset, TextDataset, read_table
@@ -109,11 +110,16 @@ class TextPreparation(Prepared):
 
     def lines(self) -> list[str]:
         """What was read, cut, split and found, for people."""
-        found = [f"{part}: {line}" for part, texts in self.texts.items() for line in texts.report.lines()]
+        found = [
+            f"{part}: {line}"
+            for part, texts in self.texts.items()
+            for line in texts.report.lines(has_taught=part == "train")
+        ]
         if self.labels:
             shown = ", ".join(self.labels[:_NUM_SHOWN]) + (", ..." if len(self.labels) > _NUM_SHOWN else "")
             found.append(f"{len(self.labels)} labels: {shown}")
-        if self.head == "classification" and self.pooling == "mean":
+        reads_vector = self.head == "classification" and self.recipe.conditioning not in BERTLESS_BASELINES
+        if reads_vector and self.pooling == "mean":
             found.append("labels are read from the mean over their texts (classifier_pooling='mean')")
         return [*self.split.lines(), *found, *self.audit.lines(), *self.unlearned_lines()]
 

@@ -71,7 +71,7 @@ def to_numbers(array: pa.Array, *, file: str | None = None, column: str | None =
     ):
         raise SchemaError(
             f"column {column!r} has the type {kind}, but its feature is numerical. Give the column numbers, "
-            "or infer the schema from this table anew."
+            "or let it be another kind of feature."
         )
     array = to_doubles(array)
     require_finite(array, file=file, column=column)

@@ -29,6 +29,15 @@ from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.errors import ConfigurationError, SchemaError, did_you_mean
 
 _DEFAULT_SEPARATOR = ","
+_SEPARATORS = (_DEFAULT_SEPARATOR, "|", ";")
+# Pattern -> what to do about it.
+_OTHER_SPELLINGS = {
+    r"^\s*\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?$": "looks like dates: write 2016-03-05",
+    r"^\s*([€$£¥]\s?-?\d[\d.,' ]*|-?\d[\d.,' ]*\s?[€$£¥%]|-?\d{1,3}([.' ]?\d{3})*,\d+)\s*$": (
+        "looks like numbers: write 1234.5, with a point and without a currency"
+    ),
+}
+_MOST = 0.9  # of the values
 # Below these, "every value differs" says that the table is small and not that the column is an id.
 _FEWEST_TEXTS_OF_AN_ID = 20
 _FEWEST_NUMBERS_OF_AN_ID = 100
@@ -114,14 +123,15 @@ def _find_categorical(column: str, array: pa.Array, settings: Settings, is_force
         reason = f"{distinct} categories, more than the {settings.max_categories} allowed; override to keep it"
     if reason is None and not values:
         reason = f"no value occurs {settings.min_count} times or more"
+    spelling = _spelling(strings) if not is_forced and is_text(array.type) else ""
     if reason is not None:
-        return Finding(None, reason, distinct)
+        return Finding(None, f"{reason}{spelling}", distinct)
     feature = Categorical(name=_name(column), source=_source(column), values=values)
-    return Finding("categorical", _values_reason(values, distinct, settings), distinct, (feature,))
+    return Finding("categorical", f"{_values_reason(values, distinct, settings)}{spelling}", distinct, (feature,))
 
 
 def _find_multi(column: str, array: pa.Array, settings: Settings, is_forced: bool) -> Finding:
-    separator = None if is_list(array.type) else _DEFAULT_SEPARATOR
+    separator = None if is_list(array.type) else _separator_of(canonical_array(array, column=column))
     elements, _ = flatten_lists(array, separator=separator, column=column)
     values, distinct = _frequent_values(canonical_array(elements, column=column), settings.min_count, MULTI_RESERVED)
     if not values:
@@ -130,7 +140,10 @@ def _find_multi(column: str, array: pa.Array, settings: Settings, is_forced: boo
         reason = f"{distinct} categories, more than the {settings.max_categories} allowed; override to keep it"
         return Finding(None, reason, distinct)
     feature = MultiCategorical(name=_name(column), source=_source(column), values=values, separator=separator)
-    return Finding("multi_categorical", _values_reason(values, distinct, settings), distinct, (feature,))
+    reason = _values_reason(values, distinct, settings)
+    if separator not in (None, _DEFAULT_SEPARATOR):
+        reason += f"; {separator!r} between them"
+    return Finding("multi_categorical", reason, distinct, (feature,))
 
 
 def _find_numerical(column: str, array: pa.Array, settings: Settings, is_forced: bool) -> Finding:
@@ -221,6 +234,24 @@ def _frequent_values(strings: pa.Array, min_count: int, reserved: tuple[str, ...
     is_value = pc.not_equal(pc.utf8_trim_whitespace(values), "")
     kept = values.filter(pc.and_(is_value, pc.greater_equal(counts, min_count))).to_pylist()
     return tuple(sorted(set(kept) - set(reserved))), int(pc.sum(is_value).as_py() or 0)
+
+
+def _separator_of(strings: pa.Array) -> str:
+    """What stands between the values of a cell: where none has a comma, what most have."""
+    present = pc.drop_null(strings)
+    num_with = {each: pc.sum(pc.match_substring(present, each)).as_py() or 0 for each in _SEPARATORS}
+    most = max(num_with, key=lambda each: num_with[each])
+    is_other = num_with[_DEFAULT_SEPARATOR] == 0 and 2 * num_with[most] > len(present)
+    return most if is_other else _DEFAULT_SEPARATOR
+
+
+def _spelling(strings: pa.Array) -> str:
+    """A remark where the values of a column look like dates or numbers that are written in another way than is read."""
+    distinct = pc.unique(pc.drop_null(strings))
+    for pattern, remark in _OTHER_SPELLINGS.items():
+        if len(distinct) > 1 and pc.sum(pc.match_substring_regex(distinct, pattern)).as_py() > _MOST * len(distinct):
+            return f"; {remark}"
+    return ""
 
 
 def _values_reason(values: tuple[str, ...], distinct: int, settings: Settings) -> str:

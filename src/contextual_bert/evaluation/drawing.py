@@ -80,25 +80,30 @@ def draw_rows(panel: Axes, rows: Sequence[tuple[Interval, str]], *, limits: tupl
         )
 
 
-def near_range(values: Sequence[tuple[float, str]]) -> tuple[float, float]:
+def ends(interval: Interval) -> tuple[float, float]:
+    """Where the whisker of an interval ends; at the value where it is unknown."""
+    return interval.value - arm(interval, -1), interval.value + arm(interval, 1)
+
+
+def near_range(rows: Sequence[tuple[float, float, str]]) -> tuple[float, float]:
     """Between which values a picture shows points: with far baselines among them, the others would look like one.
 
     Args:
-        values: of each row, with its role.
+        rows: where the whisker of each begins and ends, with its role.
 
     Returns:
         The range of all that are no baselines and as much again on both sides; without an end where fewer than three
         are none.
 
     Example:
-        >>> near_range([(3.0, "method"), (3.5, "method"), (2.5, "oracle"), (6.6, "baseline")])
+        >>> near_range([(3.0, 3.5, "method"), (3.2, 3.4, "method"), (2.5, 2.5, "oracle"), (6.6, 6.7, "baseline")])
         (1.5, 4.5)
     """
-    others = [value for value, role in values if role != "baseline"]
+    others = [row for row in rows if row[2] != "baseline"]
     if len(others) < _FEWEST_FOR_RANGE:
         return -math.inf, math.inf
-    spread = max(others) - min(others)
-    return min(others) - spread, max(others) + spread
+    low, high = min(row[0] for row in others), max(row[1] for row in others)
+    return low - (high - low), high + (high - low)
 
 
 def label_metric(panel: Axes, key: str) -> None:

@@ -20,6 +20,7 @@ from contextual_bert.evaluation.drawing import (
     arm,
     draw_rows,
     draw_whisker,
+    ends,
     known,
     label_metric,
     near_range,
@@ -29,22 +30,33 @@ from contextual_bert.evaluation.drawing import (
     shorten,
     style_of,
 )
-from contextual_bert.evaluation.metrics import CALIBRATION_ERROR, CROSS_ENTROPY, metric_of, recall_key
+from contextual_bert.evaluation.labels.comparison import LabelComparison
+from contextual_bert.evaluation.metrics import ACCURACY, CALIBRATION_ERROR, CROSS_ENTROPY, metric_of, recall_key
 from contextual_bert.evaluation.report import Report
 from contextual_bert.evaluation.tables import plural
 
 
-def plot_comparison(comparison: Comparison, path: str | Path) -> Path:
-    """Cross-entropy and recall@1 of each method with its interval over customers; the reference is a dashed line."""
+def plot_comparison(comparison: Comparison, path: str | Path, *, labels: LabelComparison | None = None) -> Path:
+    """Cross-entropy and recall@1 of each method with its interval over customers; the reference is a dashed line.
+
+    Args:
+        comparison: of the scores.
+        path: of the picture.
+        labels: the same methods by what they labelled: what these are judged by comes first, where the others do not
+            say it.
+    """
     rows, keys = comparison.rows, [CROSS_ENTROPY, recall_key(1)]
-    keys = [key for key in keys if key in rows[0].intervals]
-    figure = new_figure(9.5, 1.9 + 0.34 * len(rows))
-    panels = figure.subplots(1, len(keys), sharey=True, squeeze=False)[0]
-    for panel, key in zip(panels, keys, strict=True):
-        limits = near_range([(row.intervals[key].value, row.role) for row in rows])
-        shown = [(row.intervals[key], row.role) for row in rows]
+    drawn = [(key, rows) for key in keys if key in rows[0].intervals]
+    labelled = {row.name: row for row in labels.rows} if labels is not None else {}
+    if labels is not None and labels.main != ACCURACY and labelled.keys() >= {row.name for row in rows}:
+        drawn.insert(0, (labels.main, tuple(labelled[row.name] for row in rows)))  # accuracy would be recall@1 again
+    figure = new_figure(2.5 + 3.5 * len(drawn), 1.9 + 0.34 * len(rows))
+    panels = figure.subplots(1, len(drawn), sharey=True, squeeze=False)[0]
+    for panel, (key, own) in zip(panels, drawn, strict=True):
+        shown = [(row.intervals[key], row.role) for row in own]
+        limits = near_range([(*ends(interval), role) for interval, role in shown])
         draw_rows(panel, shown, limits=limits, form=f".{metric_of(key).digits}f")
-        base = next(row for row in rows if row.name == comparison.reference)
+        base = next(row for row in own if row.name == comparison.reference)
         if limits[0] <= base.intervals[key].value <= limits[1]:
             panel.axvline(base.intervals[key].value, color=GREY, linestyle="--", linewidth=1, zorder=0)
         label_metric(panel, key)

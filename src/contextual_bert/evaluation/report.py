@@ -183,7 +183,8 @@ class Report(JsonText):
         shown, title = list(self.segments), "Segments"
         if limit is not None and len(shown) > limit:
             shown.sort(key=lambda segment: (segment.is_small, -segment.cross_entropy_nats.value))
-            shown, title = shown[:limit], f"Segments: the worst {limit} of {len(self.segments)}"
+            what = f"the worst {limit}" if self.worst is not None else f"the {limit} with the highest cross-entropy"
+            shown, title = shown[:limit], f"Segments: {what} of {len(self.segments)}"
         loss, recall = metric_of(CROSS_ENTROPY), metric_of("recall_at_1_percent")
         columns = ("feature", "value", "n", plural(self.settings.cluster_name), loss.heading, recall.heading)
         rows = [

@@ -18,7 +18,7 @@ from contextual_bert.evaluation.learning import (
     LearningCurve,
     measure_convergence,
 )
-from contextual_bert.evaluation.metrics import CALIBRATION_ERROR, CROSS_ENTROPY, metric_of
+from contextual_bert.evaluation.metrics import ACCURACY, CALIBRATION_ERROR, CROSS_ENTROPY, metric_of
 from contextual_bert.evaluation.pages import Picture, Section, render_html_page, render_markdown_page
 from contextual_bert.evaluation.paper import PAPER_SOURCE, PaperRow
 from contextual_bert.evaluation.report import Report
@@ -159,12 +159,15 @@ class Study(JsonText):
         tables = (methods_table(self.comparison, self.convergences()), self.comparison.difference_table())
         names = ", ".join(row.label for row in self.comparison.rows)
         clusters = plural(self.comparison.settings.cluster_name)
+        metrics = "Cross-entropy and recall@1"
+        if self.labels is not None and self.labels.main != ACCURACY:
+            metrics = f"{metric_of(self.labels.main).heading}, cross-entropy and recall@1"
         pictures = [
             Picture(
                 "comparison.png",
-                f"Cross-entropy and recall@1 with intervals over {clusters}. The methods share the {clusters}, so "
+                f"{metrics} with intervals over {clusters}. The methods share the {clusters}, so "
                 "differences between them are surer than these intervals look: see the table of differences.",
-                f"Cross-entropy and recall@1, a row each for {names}.",
+                f"{metrics}, a row each for {names}.",
             ),
         ]
         if max(self.comparison.settings.ks) > 1:
@@ -248,7 +251,10 @@ class Study(JsonText):
             if sum(getattr(row.cost, name) is not None for row in self.comparison.rows) > 1:
                 text = f"Cross-entropy against {what}: low and left is good. Whiskers: standard error over seeds."
                 pictures.append(Picture(f"cost_{name}.png", text, f"{text} The numbers are in the tables."))
-        text = "Mean over seeds of the training time, largest peak memory of any seed."
+        text = (
+            "Mean over seeds of the training time, largest peak memory of any seed. A time is that of the run's own "
+            "machine, and of what else ran there."
+        )
         return Section("Cost", (text,), (table,), tuple(pictures)) if table.rows else Section("Cost")
 
     def _calibration(self) -> Section:

@@ -17,7 +17,7 @@ from contextual_bert.evaluation.study_plots import (
 from contextual_bert.whole_files import replacing_directory
 
 _DRAW: Mapping[str, Callable[[Study, Path], Path]] = {
-    "comparison.png": lambda study, path: plot_comparison(study.comparison, path),
+    "comparison.png": lambda study, path: plot_comparison(study.comparison, path, labels=study.labels),
     "recall.png": lambda study, path: plot_recall(study.comparison, path),
     "gap_to_oracle.png": lambda study, path: plot_gap_to_oracle(study.against_oracle or study.comparison, path),
     "learning_curves.png": lambda study, path: plot_learning_curves(

@@ -24,6 +24,7 @@ from contextual_bert.evaluation.drawing import (
     ROLE_COLOURS,
     broken,
     draw_rows,
+    ends,
     known,
     near_range,
     new_figure,
@@ -120,7 +121,7 @@ def plot_gap_to_oracle(against_oracle: Comparison, path: str | Path) -> Path:
     panel = figure.subplots()
     gaps = [row.differences[CROSS_ENTROPY].interval for row in rows]
     shown = [(gap, row.role) for gap, row in zip(gaps, rows, strict=True)]
-    low, high = near_range([(0.0, "oracle"), *((gap.value, role) for gap, role in shown)])
+    low, high = near_range([(0.0, 0.0, "oracle"), *((*ends(gap), role) for gap, role in shown)])
     draw_rows(panel, shown, limits=(low, high), form="+.3f")
     for height, gap in enumerate(gaps):
         if low <= gap.value <= high:
@@ -151,7 +152,9 @@ def plot_cost_against_quality(comparison: Comparison, path: str | Path, *, cost:
         raise ConfigurationError(f"No run has its {cost}: nothing to draw. Give each Run its Cost.")
     figure = new_figure(8.0, 5.4)
     panel = figure.subplots()
-    _, highest = near_range([(row.metrics[CROSS_ENTROPY].mean, row.role) for row in comparison.rows])
+    means = [(row.metrics[CROSS_ENTROPY].mean, row.role) for row in comparison.rows]
+    errors = [known(row.metrics[CROSS_ENTROPY].standard_error) for row in comparison.rows]
+    _, highest = near_range([(mean - by, mean + by, role) for (mean, role), by in zip(means, errors, strict=True)])
     points: list[tuple[str, float, float]] = []
     for row, value in shown:
         mean = row.metrics[CROSS_ENTROPY]
@@ -208,7 +211,7 @@ def plot_reliability_by_method(reports: Mapping[str, Report], path: str | Path) 
             panel.tick_params(labelbottom=True)
     figure.supxlabel("probability of the best answer (0 to 1)", fontsize=10)
     figure.supylabel("share with the best answer right (0 to 1)", fontsize=10)
-    set_title(figure, "Calibration by method", "dashed: perfectly calibrated; above it: more often right than said")
+    set_title(figure, "Calibration, first seeds", "dashed: perfectly calibrated; above it: more often right than said")
     return save_picture(figure, path)
 
 

@@ -108,6 +108,8 @@ def load_bert(
         # The checkpoint's output matrix is that of its embeddings: the model's own starts where it is.
         theirs: Any = BertForMaskedLM.from_pretrained(checkpoint, **hub).get_output_embeddings()
         model.get_output_embeddings().load_state_dict(theirs.state_dict())
+    # It is no model of that checkpoint: peft would look there for the config that an adapter is saved with.
+    model.name_or_path = model.config.name_or_path = ""
     return model
 
 

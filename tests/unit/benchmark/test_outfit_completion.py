@@ -73,8 +73,8 @@ def test_a_study_goes_on_and_has_the_oracle_last(
     assert first.comparison.rows[0].metrics == second.comparison.rows[0].metrics
     assert [(curve.name, len(curve.points)) for curve in second.curves] == [(name, 1) for name in names]
     assert list(second.reports) == names
-    assert "global_state_update_shuffled" in second.texts[1]
-    assert "above the best possible score" in second.texts[2]
+    assert "global_state_update_shuffled" in second.texts[0]
+    assert "above the best possible score" in second.texts[1]
     assert second.against_oracle is not None
     gaps = [row.differences["cross_entropy_nats"].interval.value for row in second.against_oracle.rows[:-1]]
     assert min(gaps) > 0

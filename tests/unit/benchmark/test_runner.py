@@ -3,6 +3,7 @@
 import errno
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,13 @@ def test_a_checkpoint_that_lost_its_end_is_not_resumed_from(
         (second / name).write_bytes(content)
         assert runner.checkpoint_to_resume(tmp_path, is_resumed=True) == first
     (second / name).write_bytes(whole)
+    recipe_file = tmp_path / "checkpoints" / "recipe.json"
+    for number, last in ((2, first), (1, second)):  # each process writes a file of its own
+        shutil.copy(second / "rng_state.pth", second / "rng_state_0.pth")
+        own = recipe_file.read_text("utf-8")
+        recipe_file.write_text(own.replace('"num_devices": 1', f'"num_devices": {number}'), "utf-8")
+        assert runner.checkpoint_to_resume(tmp_path, is_resumed=True) == last
+        recipe_file.write_text(own, "utf-8")
     (first / "model.safetensors").write_bytes(b"")  # the best one so far, or not
     is_best = runner.trainer_state(second)["best_global_step"] == steps[0]
     assert runner.checkpoint_to_resume(tmp_path, is_resumed=True) == (None if is_best else second)

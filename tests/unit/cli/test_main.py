@@ -10,6 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from contextual_bert.errors import ConfigurationError
 from contextual_bert_cli.failures import INTERRUPTED, MISTAKE, Interrupted, InWords, describe
 from contextual_bert_cli.main import app
 
@@ -147,8 +148,16 @@ def test_a_bug_keeps_its_traceback() -> None:
     assert isinstance(exception, ZeroDivisionError)
 
 
-def test_only_the_first_process_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_is_said_once_and_what_happens_to_a_machine_by_each(monkeypatch: pytest.MonkeyPatch) -> None:
     assert os.environ.get("RANK") is None
     monkeypatch.setenv("RANK", "1")
+    assert outcome(ConfigurationError("no"))[:2] == (MISTAKE, "")
     code, output, _ = outcome(OSError("no"))
-    assert (code, output) == (MISTAKE, "")
+    assert (code, output.startswith("contextual-bert, process 1: no. Check")) == (MISTAKE, True)
+
+
+def test_what_shares_no_work_is_not_started_several_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    result = CliRunner().invoke(app, ["predict", "runs/none", "--text", "word"])
+    assert (result.exit_code, "Under torchrun each process would do all of predict" in result.output) == (MISTAKE, True)
+    assert "Under torchrun" not in CliRunner().invoke(app, ["train", "none.csv"]).output

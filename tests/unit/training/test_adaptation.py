@@ -1,6 +1,7 @@
 """What is trained of a pretrained BERT: all, only what is new, or low-rank changes."""
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from contextual_bert.conditioning import METHODS
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertForSequenceClassification
 from contextual_bert.models.pretrained import is_new
-from contextual_bert.testing import miniature_batch, miniature_config
+from contextual_bert.testing import miniature_batch, miniature_config, miniature_schema
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import add_lora, freeze_bert, unfreeze_bert
 from contextual_bert.training.adaptation import check_lora, train_new_weights
@@ -142,3 +143,23 @@ def test_what_peft_copies_follows_the_models_attention() -> None:
     model = model_of("multi_attribute")
     merged: Any = add_lora(model, rank=2).merge_and_unload()
     assert all(each.config is merged.config for each in merged.modules() if hasattr(each, "config"))
+
+
+def test_low_rank_changes_are_saved_and_loaded_by_themselves(
+    checkpoint: Path, batch: dict[str, Any], tmp_path: Path
+) -> None:
+    peft = pytest.importorskip("peft")
+    inputs = {name: value for name, value in batch.items() if name in ("input_ids", "attention_mask")}
+
+    def started() -> Any:
+        torch.manual_seed(0)
+        return ContextualBertForSequenceClassification.from_bert(checkpoint, schema=miniature_schema()).eval()
+
+    adapted = add_lora(started(), rank=2)
+    step(adapted, {**inputs, "labels": LABELS})
+    step(adapted, {**inputs, "labels": LABELS})
+    adapted.save_pretrained(tmp_path)
+    again = peft.PeftModel.from_pretrained(started(), tmp_path).eval()
+    with torch.no_grad():
+        assert not torch.equal(again(**inputs).logits, started()(**inputs).logits)
+        torch.testing.assert_close(again(**inputs).logits, adapted.eval()(**inputs).logits)

@@ -48,13 +48,18 @@ class TextReport:
     max_length: int
     unknown: dict[str, dict[str, int]]
 
-    def lines(self) -> list[str]:
-        """For people."""
+    def lines(self, *, has_taught: bool = False) -> list[str]:
+        """For people.
+
+        Args:
+            has_taught: whether the schema is of these rows.
+        """
+        strange = "values too rare to be kept" if has_taught else "values never seen in training"
         cut = f"{self.num_cut:,} of them cut to {self.max_length:,} tokens" if self.num_cut else "none of them cut"
         unread = f", {self.num_unread_words:,} words behind the cut" if self.num_unread_words else ""
         found = [f"{self.num_texts:,} texts, {cut}{unread}"]
         for feature, values in self.unknown.items():
-            found.append(f"context {feature!r}: {sum(values.values()):,} rows have values never seen in training")
+            found.append(f"context {feature!r}: {sum(values.values()):,} rows have {strange}")
         return found
 
 
