@@ -6,6 +6,7 @@ This module decides what is said about one run and how; several runs beside each
 Paper: the columns of Table 1. PROTOCOL, points 1-5, 10, 11, 13.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -44,6 +45,7 @@ from contextual_bert.evaluation.tables import (
 COLD_FEATURE = "customer in training"
 # Below this many clusters every cluster interval is known to be too narrow (Cameron and Miller 2015).
 FEW_CLUSTERS = 30
+MANY_VALUES = 50  # of a feature, as ids have them
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,9 @@ class Report(JsonText):
         small = sum(segment.is_small for segment in self.segments)
         limit = f"{self.settings.min_segment_clusters} {plural(self.settings.cluster_name)}"
         text = f"Segments marked * have fewer than {limit} ({small} of {len(self.segments)}) and are never the worst."
+        num_hidden = len(self.segments) - len(self._legible_segments())
+        if num_hidden:
+            text += f" Tables of all leave out {num_hidden:,} of them, of features with more than {MANY_VALUES} values."
         if self.worst is None:
             return text
         metric, worst = metric_of(CROSS_ENTROPY), self.worst
@@ -179,8 +184,10 @@ class Report(JsonText):
         return tables
 
     def segment_table(self, limit: int | None = None) -> Table:
-        """Each value of each feature with its n; at most `limit`, the worst first, or all in order."""
-        shown, title = list(self.segments), "Segments"
+        """Each value of each feature with its n; at most `limit`, the worst first, or all in order, without the small
+        segments of a feature that has very many.
+        """
+        shown, title = self._legible_segments() if limit is None else list(self.segments), "Segments"
         if limit is not None and len(shown) > limit:
             shown.sort(key=lambda segment: (segment.is_small, -segment.cross_entropy_nats.value))
             what = f"the worst {limit}" if self.worst is not None else f"the {limit} with the highest cross-entropy"
@@ -199,6 +206,10 @@ class Report(JsonText):
             for segment in shown
         ]
         return Table(title, columns, tuple(rows), num_label_columns=2)
+
+    def _legible_segments(self) -> list[Segment]:
+        num_values = Counter(segment.feature for segment in self.segments)
+        return [each for each in self.segments if not each.is_small or num_values[each.feature] <= MANY_VALUES]
 
 
 def evaluate_scores(

@@ -8,7 +8,16 @@ import pytest
 from rich.console import Console
 
 from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.evaluation import EvaluationSettings, Provenance, Report, Scores, bootstrap, evaluate_scores
+from contextual_bert.evaluation import (
+    EvaluationSettings,
+    Provenance,
+    Report,
+    Scores,
+    bootstrap,
+    cluster_interval,
+    evaluate_scores,
+)
+from contextual_bert.evaluation.intervals import bounded
 from contextual_bert.evaluation.tables import Table
 
 FAST = EvaluationSettings(ks=(1, 5), num_resamples=200)
@@ -291,3 +300,33 @@ def test_settings_that_cannot_work_are_refused_when_made(options, message):
 def test_a_table_needs_a_cell_for_each_column():
     with pytest.raises(ConfigurationError, match="2 cells"):
         Table("t", ("a", "b"), (("1",),))
+
+
+def test_thousands_of_segments_are_those_of_one_by_one() -> None:
+    generator = np.random.default_rng(0)
+    size = 3000
+    nats, clusters = generator.exponential(size=size), generator.integers(0, 400, size)
+    better = generator.integers(0, 3, size)
+    scores = Scores(np.arange(size), np.zeros(size), -nats, better, np.ones(size), np.exp(-nats))
+    codes = generator.integers(0, 900, size)
+    tags = [[f"t{number}" for number in generator.integers(0, 5, 2)] for _ in range(size)]
+    report = evaluate_scores(scores, clusters=clusters, segments={"postcode": codes, "tag": tags})
+    assert len(report.segments) == len(np.unique(codes)) + 5
+    for segment in report.segments:
+        rows = (
+            codes == int(segment.value)
+            if segment.feature == "postcode"
+            else np.array([segment.value in each for each in tags])
+        )
+        for found, values, highest in (
+            (segment.cross_entropy_nats, nats, math.inf),
+            (segment.recall_at_1_percent, 100.0 * (better == 0), 100.0),
+        ):
+            alone = bounded(cluster_interval(values[rows], clusters[rows]), highest=highest)
+            assert (found.num_rows, found.num_clusters) == (alone.num_rows, alone.num_clusters)
+            wanted = [alone.value, alone.low, alone.high, alone.standard_error]
+            np.testing.assert_allclose(
+                [found.value, found.low, found.high, found.standard_error], wanted, rtol=1e-9, atol=1e-9
+            )
+    assert [row[0] for row in report.segment_table().rows] == ["tag"] * 5, "small segments of a feature of many values"
+    assert f"Tables of all leave out {len(np.unique(codes)):,} of them" in report.segment_note()
