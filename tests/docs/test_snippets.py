@@ -191,6 +191,20 @@ def test_commands_in_the_pages_exist() -> None:
     assert [f"{place}: {reason}" for place, words in calls if (reason := fault(words, command))] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_page_can_be_followed_to_its_end(page: Path) -> None:
+    """What a command refuses to replace, the page has not written before, in Python or by another command."""
+    written = set(re.findall(r"runs/[\w-]+", "".join(block.text for block in runnable(page))))
+    refused: list[str] = []
+    for place, words in shell_commands("contextual-bert"):
+        if place.startswith(f"{page.relative_to(ROOT)}:") and words[0] in ("train", "compare", "split"):
+            output = words[words.index("--output") + 1] if "--output" in words else ""
+            if output in written and not {"--overwrite", "--resume"} & {*words}:
+                refused.append(place)
+            written |= {output} - {""}
+    assert refused == []
+
+
 def test_every_command_is_shown_in_a_page() -> None:
     from contextual_bert_cli.main import app
 

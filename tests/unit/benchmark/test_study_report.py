@@ -13,16 +13,29 @@ from contextual_bert.training import Recipe
 
 ROWS = 300
 GSU, SHUFFLED, FROZEN = "global_state_update", "global_state_update_shuffled", "bert_concat_word"
+MA_BERT = "multi_attribute"
 PLAIN = Recipe(data="days.parquet", items="items", conditioning="none")
 RECIPES = {
     "none": PLAIN,
     "none_wide": replace(PLAIN, name="none_wide", is_control=True),
+    "none_new_blocks": replace(PLAIN, name="none_new_blocks", is_control=True),
     GSU: replace(PLAIN, conditioning=GSU),
+    MA_BERT: replace(PLAIN, conditioning=MA_BERT),
     SHUFFLED: replace(PLAIN, conditioning=GSU, is_context_shuffled=True),
     FROZEN: replace(PLAIN, conditioning=FROZEN, is_control=True),
 }
-PARAMETERS = {"none": 500, "none_wide": 1_000, GSU: 1_000, SHUFFLED: 1_000, FROZEN: 2_000, "oracle": None}
-ROLES: Mapping[str, Role] = {"none_wide": "control", SHUFFLED: "control", FROZEN: "control", "oracle": "oracle"}
+PARAMETERS = {
+    "none": 500,
+    "none_wide": 1_000,
+    "none_new_blocks": 800,
+    GSU: 1_000,
+    MA_BERT: 803,
+    SHUFFLED: 1_000,
+    FROZEN: 2_000,
+    "oracle": None,
+}
+CONTROLS: dict[str, Role] = dict.fromkeys(("none_wide", "none_new_blocks", SHUFFLED, FROZEN), "control")
+ROLES: Mapping[str, Role] = {**CONTROLS, "oracle": "oracle"}
 
 
 def run(name: str, nats: float) -> Run:
@@ -88,6 +101,14 @@ def test_a_leak_is_told_from_size(nats: dict[str, float], sentence: str) -> None
     about = said(**nats)[-1]
     assert sentence in about
     assert ("nats to `none_wide`" in about) == ("none_wide" in nats)
+
+
+def test_a_control_stands_beside_the_row_of_its_size() -> None:
+    nats = {"none": 3.7, "none_new_blocks": 3.65, GSU: 3.2, MA_BERT: 3.3, SHUFFLED: 3.7}
+    blocks, leaks = said(**nats)[1:]
+    assert "nats to `none`" in blocks
+    assert blocks.endswith("nats to `multi_attribute`.")
+    assert "nats to `none`" in leaks, "new blocks are of another size"
 
 
 def test_one_customer_tells_nothing_of_leaks() -> None:

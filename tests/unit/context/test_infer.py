@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from contextual_bert.context import Categorical, Numerical, encode_table, infer_schema
+from contextual_bert.context import Categorical, MultiCategorical, Numerical, encode_table, infer_schema
 from contextual_bert.context.binning import quantile_edges
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
 
@@ -219,3 +219,34 @@ def test_an_override_of_a_column_without_values_is_refused() -> None:
     with pytest.raises(SchemaError, match=r"'size' cannot be categorical.*no row has a value"):
         infer_schema(table, overrides={"size": "categorical"})
     assert infer_schema(table, exclude=["size"], overrides={"size": "ignore"}).schema.names == ("age",)
+
+
+def test_another_separator_is_found() -> None:
+    cells = pa.table({"brands": ["a|b", "b|c|a", "a", None] * 10, "tags": ["x, y", "y|z", "x", None] * 10})
+    inferred = infer_schema(cells, overrides=dict.fromkeys(("brands", "tags"), "multi_categorical"))
+    brands, tags = (inferred.schema.feature(name) for name in ("brands", "tags"))
+    assert isinstance(brands, MultiCategorical)
+    assert isinstance(tags, MultiCategorical)
+    assert (brands.separator, brands.values) == ("|", ("a", "b", "c"))
+    assert "'|' between them" in notes_of(inferred)["brands"].reason
+    assert (tags.separator, tags.values) == (",", ("x", "y", "y|z"))
+
+
+@pytest.mark.parametrize(
+    ("values", "remark"),
+    [
+        (["17.02.2023 16:00", "1.3.2023", "12.12.2023"], "looks like dates: write 2016-03-05"),
+        (["02/16/21", "03/01/21"], "looks like dates: write 2016-03-05"),
+        (["166,9", "1.234,5"], "looks like numbers: write 1234.5"),
+        (["€ 12.50", "€ 3", "€ 1,200.00"], "looks like numbers: write 1234.5"),
+        (["12 %", "3%"], "looks like numbers: write 1234.5"),
+        (["a1", "b2"], None),
+        (["1-2", "3-4"], None),
+        (["1.1.1", "1.1.2"], None),
+        (["35-39", "40-44"], None),
+    ],
+)
+def test_dates_and_numbers_in_another_spelling_are_named(values: list[str], remark: str | None) -> None:
+    (note,) = infer_schema(pa.table({"x": values * 10})).notes
+    assert ("looks like" in note.reason) == (remark is not None)
+    assert (remark or "") in note.reason
