@@ -106,11 +106,10 @@ def findings(
         if recipe.is_context_shuffled:
             found.append(_about_leaks(name, recipes, firsts, every.difference))
         elif recipe.is_control:
-            others = dict.fromkeys(
-                other
-                for other in (recipe.conditioning, _of_one_size(name, methods, firsts) or methods[0])
-                if other in firsts and other != name
-            )
+            # Without a context its size alone is in question, with one whether it is as good as the best.
+            like = _of_one_size(name, methods, firsts) if not has_context(recipe) else None
+            rivals = dict.fromkeys((recipe.conditioning, like or methods[0]))
+            others = [other for other in rivals if other in firsts and other != name]
             gaps = (f"{_interval(every.difference(name, other))} nats to `{other}`" for other in others)
             what = "Size alone" if name.endswith(WIDE_SUFFIX) else "Control"
             found.append(f"{what}: `{name}` {means[name]:.3f}, {', '.join(gaps)}.")

@@ -10,10 +10,10 @@ from pathlib import Path
 from matplotlib.ticker import MaxNLocator
 
 from contextual_bert.evaluation.drawing import (
-    BLUE,
     GREY,
-    ORANGE,
-    draw_whisker,
+    draw_rows,
+    ends,
+    near_range,
     new_figure,
     save_picture,
     set_title,
@@ -28,8 +28,10 @@ def plot_importance(importances: FeatureImportances, path: str | Path) -> Path:
     rows = importances.rows
     figure = new_figure(7.5, 1.9 + 0.34 * len(rows))
     panel = figure.subplots()
-    for height, row in enumerate(rows):
-        draw_whisker(panel, height, row.rise_nats.interval, colour=ORANGE if height == 0 else BLUE)
+    # All features together may lose so much that the single ones would look like one.
+    shown = [(row.rise_nats.interval, "method" if height else "baseline") for height, row in enumerate(rows)]
+    limits = near_range([(*ends(interval), role) for interval, role in shown])
+    draw_rows(panel, shown, limits=limits, form=".3f")
     panel.axvline(0, color=GREY, linewidth=1, zorder=0)
     panel.set_yticks(range(len(rows)), [shorten(row.feature) for row in rows])
     panel.set_ylim(len(rows) - 0.5, -0.5)

@@ -11,10 +11,7 @@ from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
-from matplotlib.transforms import Bbox
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.comparison import Comparison
@@ -33,6 +30,7 @@ from contextual_bert.evaluation.drawing import (
     shorten,
     style_of,
 )
+from contextual_bert.evaluation.label_places import LabelledPoint, place_labels
 from contextual_bert.evaluation.learning import LearningCurve
 from contextual_bert.evaluation.metrics import CALIBRATION_ERROR, CROSS_ENTROPY
 from contextual_bert.evaluation.plots import draw_reliability
@@ -155,7 +153,7 @@ def plot_cost_against_quality(comparison: Comparison, path: str | Path, *, cost:
     means = [(row.metrics[CROSS_ENTROPY].mean, row.role) for row in comparison.rows]
     errors = [known(row.metrics[CROSS_ENTROPY].standard_error) for row in comparison.rows]
     _, highest = near_range([(mean - by, mean + by, role) for (mean, role), by in zip(means, errors, strict=True)])
-    points: list[tuple[str, float, float]] = []
+    points: list[LabelledPoint] = []
     for row, value in shown:
         mean = row.metrics[CROSS_ENTROPY]
         error, is_near = known(mean.standard_error), mean.mean <= highest
@@ -163,7 +161,7 @@ def plot_cost_against_quality(comparison: Comparison, path: str | Path, *, cost:
         name, height = (label, mean.mean) if is_near else (f"{label}: {mean.mean:.3f}", highest)
         style, colour = "o" if is_near else "^", ROLE_COLOURS[row.role]
         panel.errorbar([value], [height], yerr=[[error], [error]], fmt=style, color=colour, capsize=3, markersize=6)
-        points.append((name, value, height))
+        points.append(LabelledPoint(name, value, height, error))
     oracle = next((row.metrics[CROSS_ENTROPY].mean for row in comparison.rows if row.role == "oracle"), None)
     if oracle is not None:
         panel.axhline(oracle, color=GREEN, linestyle="--", linewidth=1.5, zorder=0)
@@ -185,7 +183,7 @@ def plot_cost_against_quality(comparison: Comparison, path: str | Path, *, cost:
         "mean over seeds, whiskers: standard error over seeds\n"
         f"blue: methods, grey: controls, orange: baselines, an arrow where one is higher than drawn{dashed}",
     )
-    _place_labels(figure, panel, points, line=oracle)
+    place_labels(figure, panel, points, line=oracle)
     return save_picture(figure, path)
 
 
@@ -227,63 +225,6 @@ def _enlarge(panel: Axes, curves: Sequence[LearningCurve], *, oracle_nats: float
     panel.set_xlim(longest / 2 - 0.02 * longest, 1.02 * longest)
 
 
-def _place_labels(
-    figure: Figure, panel: Axes, named: Sequence[tuple[str, float, float]], *, line: float | None
-) -> None:
-    """Write each name where it covers no point, no other name and no line, as near as may be, joined if it is far."""
-    canvas = figure.canvas
-    assert isinstance(canvas, FigureCanvasAgg)
-    canvas.draw()
-    renderer, frame = canvas.get_renderer(), panel.get_window_extent()
-    points = [panel.transData.transform((right, up)) for _, right, up in named]
-    pixels = figure.dpi / 72
-    taken = [Bbox.from_extents(x - 5 * pixels, y - 5 * pixels, x + 5 * pixels, y + 5 * pixels) for x, y in points]
-    if line is not None:
-        _, middle = panel.transData.transform((named[0][1], line))
-        taken.append(Bbox.from_extents(frame.x0, middle - pixels, frame.x1, middle + pixels))
-    for (name, across, height), (x, y) in zip(named, points, strict=True):
-        text = panel.annotate(
-            name,
-            (across, height),
-            (0, 0),
-            textcoords="offset points",
-            fontsize=9,
-            ha="center",
-            va="center",
-            arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 4},
-        )
-        # The axes stay where the labels were measured.
-        text.set_in_layout(False)
-        size = text.get_window_extent(renderer)
-        boxes = [
-            Bbox.from_bounds(x + right - size.width / 2, y + up - size.height / 2, size.width, size.height)
-            for right, up in _offsets(size.width, size.height, gap=8 * pixels)
-        ]
-        free = [box for box in boxes if _is_inside(box, frame) and not any(box.overlaps(other) for other in taken)]
-        inside = [box for box in boxes if _is_inside(box, frame)] or boxes
-        chosen = free[0] if free else min(inside, key=lambda box: sum(_shared(box, other) for other in taken))
-        taken.append(chosen)
-        middle = (chosen.x0 + chosen.width / 2 - x, chosen.y0 + chosen.height / 2 - y)
-        text.xyann = (middle[0] / pixels, middle[1] / pixels)
-
-
-def _offsets(width: float, height: float, *, gap: float) -> list[tuple[float, float]]:
-    """Where the middle of a label may stand, seen from its point: around it, then in wider rings."""
-    found: list[tuple[float, float]] = []
-    for ring in range(6):
-        distance = gap + 1.3 * ring * height
-        for angle in np.linspace(0, 2 * np.pi, 16, endpoint=False):
-            right, up = float(np.cos(angle)), float(np.sin(angle))
-            found.append((right * (width / 2 + distance), up * (height / 2 + distance)))
-    return found
-
-
-def _shared(box: Bbox, other: Bbox) -> float:
-    """The area that two boxes both cover."""
-    both = Bbox.intersection(box, other)
-    return both.width * both.height if both is not None else 0.0
-
-
 def _short(value: float) -> str:
     """A number for an axis: 1,500, but 2.5M.
 
@@ -292,9 +233,3 @@ def _short(value: float) -> str:
         ('1,500', '2.5M')
     """
     return f"{value / 1e6:,.10g}M" if value >= 1e6 else f"{value:,.10g}"
-
-
-def _is_inside(box: Bbox, frame: Bbox) -> bool:
-    margin = 0.3 * box.height
-    is_across = box.x0 - margin >= frame.x0 and box.x1 + margin <= frame.x1
-    return is_across and box.y0 - margin >= frame.y0 and box.y1 + margin <= frame.y1

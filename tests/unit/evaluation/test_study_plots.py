@@ -168,6 +168,7 @@ def test_names_without_room_stay_within_the_frame(study, drawn, tmp_path):
         replace(study.comparison.rows[0], name=f"a method with a name {number}", cost=Cost(9)) for number in range(40)
     ]
     plot_cost_against_quality(replace(study.comparison, rows=tuple(rows)), tmp_path / "a.png", cost="parameters")
+    drawn[0].canvas.draw()
     panel = drawn[0].axes[0]
     frame = panel.get_window_extent()
     names = [child for child in panel.get_children() if isinstance(child, Annotation)]
