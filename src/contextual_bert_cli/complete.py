@@ -33,7 +33,7 @@ CONSTRAINT_OPTIONS = {  # option -> key of a query
 
 
 def command(
-    directory: options.RunDirectory,
+    directory: options.RunOrExport,
     *,
     items: Annotated[
         str | None,

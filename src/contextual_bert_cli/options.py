@@ -9,6 +9,9 @@ DATA_FORMATS = ".parquet, .csv, .jsonl or .ndjson"
 
 Data = Annotated[Path, typer.Argument(metavar="DATA", help=f"Table with one row a set, or text: {DATA_FORMATS}.")]
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory, the --output of train.")]
+RunOrExport = Annotated[
+    Path, typer.Argument(metavar="RUN", help="Run directory, the --output of train, or of export.")
+]
 TextRun = Annotated[
     Path, typer.Argument(metavar="RUN", help="Folder that a text model and its processor were saved in.")
 ]
@@ -140,9 +143,9 @@ SplitBy = Annotated[
 ]
 Validation = Annotated[
     float,
-    typer.Option(min=0.0, max=1.0, help="Share, 0 to below 1, that chooses the best epoch (0: the last is kept)."),
+    typer.Option(min=0.0, help="Share, 0 to below 1, that chooses the best epoch (0: the last is kept)."),
 ]
-Test = Annotated[float, typer.Option(min=0.0, max=1.0, help="Share, 0 to below 1, that the final numbers come from.")]
+Test = Annotated[float, typer.Option(min=0.0, help="Share, 0 to below 1, that the final numbers come from.")]
 SplitSeed = Annotated[int, typer.Option(min=0, help="Seed of the split, beside which nothing random decides it.")]
 
 Epochs = Annotated[float | None, typer.Option(help="Passes over the training part, above 0 (default 10, for texts 4).")]

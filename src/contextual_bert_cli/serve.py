@@ -24,7 +24,7 @@ _EXTRA = ("fastapi", "starlette", "uvicorn", "prometheus_client")
 
 
 def command(
-    directory: options.RunDirectory,
+    directory: options.RunOrExport,
     *,
     catalogue: Annotated[
         Path | None,
