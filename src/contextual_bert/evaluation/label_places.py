@@ -56,9 +56,9 @@ def place_labels(figure: Figure, panel: Axes, points: Sequence[LabelledPoint], *
             for right, up in _offsets(size.width, size.height, gap=8 * pixels)
         ]
         others = [*marks[:number], *marks[number + 1 :], *taken[len(marks) :]]
-        costs = [(_covered(box, taken), _num_crossed(box, here, others)) for box in boxes if _is_inside(box, frame)]
         inside = [box for box in boxes if _is_inside(box, frame)] or boxes[:1]
-        chosen = inside[costs.index(min(costs))] if costs else inside[0]
+        costs = [(_covered(box, taken), _num_crossed(box, here, others)) for box in inside]
+        chosen = inside[costs.index(min(costs))]
         taken.append(chosen)
         joint: dict[str, Any] = {"arrowstyle": "-", "color": GREY, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 4}
         joint["relpos"] = tuple((_nearest(chosen, here) - chosen.min) / chosen.size)
