@@ -29,7 +29,7 @@ from contextual_bert.server import ServerSettings, create_app
 KEY = "a-key-that-nobody-guesses"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 HOSTILE = "<img src=x onerror=\"document.title='taken over'\">"
-PHONE = {"width": 360, "height": 740}
+PHONE: Any = {"width": 360, "height": 740}
 expect.set_options(timeout=30_000)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser; on Debian and Ubuntu: apt-get install chromium")
 
@@ -39,7 +39,7 @@ class Shop:
 
     def __init__(self, *, settings: ServerSettings | None = None, **made: Any) -> None:
         self.pipeline = self.next = _pipeline(**made)
-        self.app = create_app(self.pipeline, load=lambda: self.next, settings=settings)
+        self.app: Any = create_app(self.pipeline, load=lambda: self.next, settings=settings)
         self.server = uvicorn.Server(uvicorn.Config(self.app, port=0, log_level="warning"))
         self.thread = threading.Thread(target=self.server.run, daemon=True)
         self.thread.start()
