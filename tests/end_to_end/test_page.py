@@ -5,6 +5,7 @@ The model is not trained: what it proposes is arbitrary, what the page makes of 
 
 import json
 import math
+import re
 import shutil
 import threading
 import time
@@ -28,7 +29,7 @@ from contextual_bert.server import ServerSettings, create_app
 KEY = "a-key-that-nobody-guesses"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 HOSTILE = "<img src=x onerror=\"document.title='taken over'\">"
-PHONE = {"width": 360, "height": 740}
+PHONE: Any = {"width": 360, "height": 740}
 expect.set_options(timeout=30_000)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser; on Debian and Ubuntu: apt-get install chromium")
 
@@ -36,10 +37,10 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser; on Debian 
 class Shop:
     """A server of an untrained model on a port of its own."""
 
-    def __init__(self, *, is_told_less: bool = True, settings: ServerSettings | None = None) -> None:
-        self.pipeline = _pipeline(is_told_less=is_told_less)
-        app = create_app(self.pipeline, settings=settings)
-        self.server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    def __init__(self, *, settings: ServerSettings | None = None, **made: Any) -> None:
+        self.pipeline = self.next = _pipeline(**made)
+        self.app: Any = create_app(self.pipeline, load=lambda: self.next, settings=settings)
+        self.server = uvicorn.Server(uvicorn.Config(self.app, port=0, log_level="warning"))
         self.thread = threading.Thread(target=self.server.run, daemon=True)
         self.thread.start()
         while not self.server.started:
@@ -52,14 +53,17 @@ class Shop:
         self.thread.join(30)
 
 
-def _pipeline(*, is_told_less: bool) -> CompletionPipeline:
+def _pipeline(
+    *, is_told_less: bool = True, conditioning: str = "global_state_update", **columns: Any
+) -> CompletionPipeline:
+    """A pipeline; ``columns``: of the catalogue, each gives the cell of an item, or is None: without it."""
     world = StylistWorld.generate(60)
     outfits = world.sample(300, seed=1)
     schema = infer_schema(outfits.drop_columns(["items", "customer_id"])).schema
     torch.manual_seed(0)
     config = ContextualBertConfig.from_schema(
         schema,
-        conditioning="global_state_update",
+        conditioning=conditioning,
         vocab_size=world.num_items + 3,
         hidden_size=16,
         num_hidden_layers=1,
@@ -72,8 +76,11 @@ def _pipeline(*, is_told_less: bool) -> CompletionPipeline:
     processor = ContextualBertProcessor.from_items(world.items, schema)
     table = world.articles.to_table()
     stock = pa.array([name != "tshirt-1" for name in world.items])
-    names = pa.array([HOSTILE if name == "bag-0" else f"The {name}" for name in world.items])
-    catalogue = Catalogue(table.append_column("in_stock", stock).append_column("name", names), processor.items)
+    table = table.append_column("in_stock", stock)
+    for column, cell in {"name": lambda item: HOSTILE if item == "bag-0" else f"The {item}", **columns}.items():
+        table = table.drop_columns([column] if column in table.column_names else [])
+        table = table.append_column(column, pa.array(map(cell, world.items))) if cell is not None else table
+    catalogue = Catalogue(table, processor.items)
     return CompletionPipeline(ContextualBertForMaskedLM(config), processor, catalogue=catalogue)
 
 
@@ -227,6 +234,7 @@ def test_the_wishes_become_constraints(page: Page) -> None:
     settled(page)
     assert proposals(page) == []
     expect(page.locator(".empty")).to_contain_text("max_price")
+    expect(page.locator("#results")).not_to_contain_text("Item 3:")  # the note that says the same
 
 
 def test_a_query_is_given_up_with_the_change_that_overtakes_it(page: Page) -> None:
@@ -301,6 +309,8 @@ def test_why_shows_every_known_field_with_its_factor(page: Page) -> None:
         page.get_by_role("button", name="Why?").or_(page.get_by_label("Why The")).first.click()
     found = caught.value.json()
     dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("heading", level=2)).to_be_focused()
+    expect(dialog.get_by_role("status")).to_contain_text("for somebody of whom nothing is known")
     rows = dialog.get_by_role("table", name="What is known of the customer").get_by_role("row")
     expect(rows).to_have_count(3)  # with the heading
     for contribution in found["fields"]:
@@ -315,6 +325,28 @@ def test_why_shows_every_known_field_with_its_factor(page: Page) -> None:
     assert max(widths) == pytest.approx(lane["width"] / 2, rel=0.02)
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
+
+
+def test_of_a_guest_there_is_nothing_to_leave_out(page: Page) -> None:
+    page.get_by_label("Why The").first.click()
+    expect(page.get_by_role("dialog")).to_contain_text("from the only subset of the known fields")
+
+
+def test_on_a_phone_the_bar_of_a_reason_stands_under_its_words(browser: Browser, shop: Shop) -> None:
+    page = browser.new_page(viewport=PHONE)
+    page.goto(shop.url)
+    settled(page)
+    page.locator(".person summary").click()
+    page.get_by_label("occasion").select_option("wedding")
+    settled(page)
+    page.get_by_label("Why The").first.click()
+    row = page.get_by_role("table", name="What is known of the customer").get_by_role("row").nth(1)
+    words, lane = row.get_by_role("rowheader").bounding_box(), row.locator(".lane").bounding_box()
+    assert words is not None
+    assert lane is not None
+    assert lane["y"] >= words["y"] + words["height"]
+    assert words["width"] > PHONE["width"] / 2
+    page.close()
 
 
 def test_the_keyboard_alone_finds_and_adds_an_item(page: Page) -> None:
@@ -338,6 +370,34 @@ def test_the_keyboard_alone_finds_and_adds_an_item(page: Page) -> None:
     expect(page.get_by_text("Nothing has this in its name.")).to_be_hidden()
 
 
+def test_a_search_ends_when_its_box_is_left(page: Page) -> None:
+    page.clock.install()
+    page.clock.pause_at(time.time() + 60)
+    box = page.get_by_role("combobox", name="Add an item")
+    box.fill("coat")
+    page.keyboard.press("Tab")
+    page.clock.run_for(1_000)
+    assert page.locator("#found li").count() == 0  # it was not even asked for
+    box.focus()
+    with page.expect_response("**/v1/items?text=coat*"):
+        page.clock.run_for(1_000)
+    expect(page.get_by_role("listbox")).to_be_visible()
+
+
+def test_the_focus_stays_where_it_was_when_the_form_is_drawn_anew(page: Page) -> None:
+    page.get_by_label("Compare two customers").check()
+    first, second = page.locator(".person").all()
+    first.locator("summary").click()
+    for name in ("Somebody at random", "A guest"):
+        button = second.get_by_role("button", name=name)
+        button.focus()
+        page.keyboard.press("Enter")
+        settled(page)
+        expect(button).to_be_focused()
+    expect(first).not_to_have_attribute("open", "")
+    expect(second).to_have_attribute("open", "")
+
+
 def test_names_of_a_catalogue_are_text_and_never_markup(page: Page, complaints: list[str]) -> None:
     page.get_by_label("Add an item").fill("img src")
     page.locator("#found [role=option]").first.click()
@@ -345,6 +405,7 @@ def test_names_of_a_catalogue_are_text_and_never_markup(page: Page, complaints: 
     expect(page.locator("#set")).to_contain_text(HOSTILE)
     assert page.title().startswith("Complete a set")
     assert page.locator("#set img").count() == 0
+    assert page.locator("#set").get_by_text(HOSTILE).get_attribute("title") == HOSTILE  # whole, where it is cut
     assert complaints == []
 
 
@@ -389,11 +450,97 @@ def test_what_the_server_refuses_is_said_where_the_answer_would_be(page: Page) -
     page.route("**/v1/complete?*", lambda route: route.fulfill(status=429, json={"detail": "The queue is full."}))
     page.get_by_label("occasion").select_option("wedding")
     settled(page)
-    expect(page.locator(".column .trouble")).to_have_text("The queue is full.")
+    expect(page.get_by_role("alert")).to_have_text("The queue is full.")
+    expect(page.locator("#status")).to_be_empty()
+    page.unroute("**/v1/complete?*")
+    page.route("**/v1/complete?*", lambda route: route.fulfill(body="<p>Welcome to the proxy</p>"))
+    page.get_by_label("occasion").select_option("party")
+    expect(page.get_by_role("alert")).to_contain_text("is not JSON")
     page.unroute("**/v1/complete?*")
     page.get_by_label("occasion").select_option("sport")
     settled(page)
     assert len(proposals(page)) == 5
+
+
+def test_after_an_outage_the_page_goes_on(page: Page) -> None:
+    page.route("**/v1/items?*", lambda route: route.abort())
+    page.get_by_role("button", name="Start over").click()
+    expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
+    settled(page)
+    page.unroute("**/v1/items?*")
+    page.get_by_label("occasion").select_option("sport")
+    settled(page)
+    expect(page.get_by_role("alert")).to_be_hidden()
+    assert len(proposals(page)) == 5
+
+
+def test_a_page_that_is_open_follows_stock_and_reloads(browser: Browser) -> None:
+    served = Shop()
+    page = browser.new_page()
+    page.goto(served.url)
+    settled(page)
+    shown = page.locator("#set .card:not(.blank)")
+    expect(shown.get_by_text("out of stock")).to_have_count(0)
+    served.app.serving.set_stock({shown.first.locator("strong").inner_text().removeprefix("The "): False})
+    asked(page, "complete", lambda: page.get_by_label("occasion").select_option("wedding"))
+    expect(shown.get_by_text("out of stock")).to_have_count(1)
+    page.get_by_label("Price, at most").fill("90")
+    page.get_by_role("button", name="Add a condition").click()
+    page.get_by_label("Attribute of condition 1").select_option("style")
+    settled(page)
+    served.next = _pipeline(price=lambda _: 77.0, style=None)
+    served.app.serving.reload()
+    page.get_by_label("occasion").focus()
+    page.get_by_label("occasion").select_option("sport")
+    expect(page.locator("#served")).to_contain_text("version 2")
+    settled(page)
+    assert {*page.locator(".price").all_inner_texts()} == {"77.00"}
+    expect(page.get_by_label("occasion")).to_have_value("sport")
+    expect(page.get_by_label("occasion")).to_be_focused()
+    expect(page.get_by_label("Price, at most")).to_have_value("90")
+    expect(page.get_by_role("group", name="Condition 1")).to_have_count(0)  # there are no styles any more
+    page.close()
+    served.stop()
+
+
+@pytest.mark.parametrize(
+    "name", [lambda item: len(item), lambda _: "   ", lambda _: None], ids=["number", "blank", "none"]
+)
+def test_a_name_that_is_a_number_is_shown_and_one_that_is_blank_is_not(browser: Browser, name: Any) -> None:
+    served = Shop(name=name, category=lambda _: "gadget")
+    page = browser.new_page()
+    page.goto(served.url)
+    settled(page)
+    items = served.pipeline.processor.items.values
+    shown = proposals(page)
+    assert len(shown) == 5
+    assert {*shown} <= {str(name(item) or item).strip() or item for item in items}
+    page.close()
+    served.stop()
+
+
+def test_without_a_context_there_are_no_two_customers_to_compare(browser: Browser) -> None:
+    served = Shop(is_told_less=False, conditioning="none")
+    page = browser.new_page()
+    page.goto(served.url)
+    settled(page)
+    expect(page.get_by_label("Compare two customers")).to_be_disabled()
+    expect(page.locator(".people .switch")).to_have_attribute("title", re.compile("reads no context"))
+    page.close()
+    served.stop()
+
+
+def test_a_browser_that_keeps_nothing_shows_the_page(browser: Browser, shop: Shop) -> None:
+    page = browser.new_page()
+    blocked = "get() { throw new DOMException('blocked', 'SecurityError'); }"
+    for name in ("localStorage", "sessionStorage"):
+        page.add_init_script(f"Object.defineProperty(window, '{name}', {{ {blocked} }});")
+    page.goto(shop.url)
+    settled(page)
+    page.get_by_role("button", name="Dark").click()
+    page.wait_for_selector("html[data-theme=dark]")
+    assert len(proposals(page)) == 5
+    page.close()
 
 
 def test_a_model_that_was_never_told_less_says_so_instead_of_inventing_reasons(browser: Browser) -> None:
@@ -412,8 +559,17 @@ def test_the_key_is_asked_for_once_and_kept_in_the_tab(browser: Browser) -> None
     served = Shop(settings=ServerSettings(api_key=KEY))
     page = browser.new_page()
     page.goto(served.url)
+    expect(page.get_by_role("alert")).to_have_count(0)
+    page.get_by_label("API key").fill("ein-schlüssel-für-niemanden")  # which no header can hold
+    page.get_by_role("button", name="Go on").click()
+    expect(page.locator("#key:invalid")).to_have_attribute("title", re.compile("printable ASCII"))
     page.get_by_label("API key").fill("a-key-that-is-not-the-right-one")
     page.get_by_role("button", name="Go on").click()
+    expect(page.get_by_role("alert")).to_have_text("That key was not right.")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    expect(page.get_by_role("alert")).to_contain_text("Without its key")
+    page.reload()
     page.get_by_label("API key").fill(KEY)  # asked again
     page.get_by_role("button", name="Go on").click()
     settled(page)

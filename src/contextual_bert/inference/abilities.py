@@ -22,6 +22,6 @@ def inabilities(pipeline: CompletionPipeline) -> dict[str, str | None]:
     return {
         "complete_jointly": pipeline.no_logits,
         "explain": why_no_explanation(pipeline),
-        "guidance": why_no_guidance(pipeline.model) or pipeline.no_logits,
+        "guidance": pipeline.no_logits or why_no_guidance(pipeline.model),
         "context": no_context if not config.layout else None,
     }

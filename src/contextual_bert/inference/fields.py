@@ -22,7 +22,9 @@ def names_of(value: Any, *, key: str) -> list[str]:
         DataError: it is something else, a single string for instance, or an entry is no name.
     """
     if isinstance(value, str) or not isinstance(value, Sequence | set | frozenset):
-        raise DataError(f"{value!r} is not a list of items", column=key, fix=f'Give a list: "{key}": ["coat-17", ...].')
+        raise DataError(
+            f"{value!r:.80} is not a list of items", column=key, fix=f'Give a list: "{key}": ["coat-17", ...].'
+        )
     try:
         return [canonical(name) for name in value]
     except DataError as error:
@@ -35,7 +37,7 @@ def _names(value: Any, info: ValidationInfo) -> list[str]:
 
 def _true_or_false(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise DataError(f"{value!r} is neither true nor false", fix="Give true or false.")
+        raise DataError(f"{value!r:.80} is neither true nor false", fix="Give true or false.")
     return value
 
 
@@ -48,7 +50,7 @@ def _conditions(value: Any) -> Any:
         tests: dict[str, Any] = dict(test) if isinstance(test, Mapping) else {_test(test): test}
         if "attribute" in tests:
             raise DataError(
-                f"the condition on {attribute!r} names the attribute {tests['attribute']!r}, too", fix=CONDITION
+                f"the condition on {attribute!r:.80} names the attribute {tests['attribute']!r:.80}, too", fix=CONDITION
             )
         conditions.append({"attribute": attribute, **tests})
     return conditions
@@ -104,7 +106,7 @@ class Condition(BaseModel):
     def _tests_something(self) -> Self:
         if all(test is None for test in (self.equals, self.one_of, self.not_in, self.at_most, self.at_least)):
             fix = f"Give one of {', '.join(TESTS)}."
-            raise DataError(f"the condition on {self.attribute!r} tests nothing", fix=fix)
+            raise DataError(f"the condition on {self.attribute!r:.80} tests nothing", fix=fix)
         return self
 
 
@@ -134,7 +136,9 @@ def fault(error: ValidationError, given: Mapping[str, Any], *, row: int) -> Data
     path, cause = _path(finding["loc"], given), finding.get("ctx", {}).get("error")
     if finding["type"] == "extra_forbidden":
         known = ("attribute", *TESTS, "blank")
-        return UnknownNameError(f"Query {row}: unknown key {path!r}. {did_you_mean(str(finding['loc'][-1]), known)}")
+        return UnknownNameError(
+            f"Query {row}: unknown key {path!r:.80}. {did_you_mean(str(finding['loc'][-1]), known)}"
+        )
     if isinstance(cause, DataError):
         return DataError(cause.problem, row=row, column=path, fix=cause.fix)
     if finding["type"] == "missing":

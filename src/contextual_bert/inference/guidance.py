@@ -34,7 +34,7 @@ def read_guidance(query: Mapping[str, Any], *, row: int) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 <= value <= MAX_WEIGHT:
         raise DataError(
-            f"{value!r} is no number between 0 and {MAX_WEIGHT:g}",
+            f"{value!r:.80} is no number between 0 and {MAX_WEIGHT:g}",
             row=row,
             column=GUIDANCE,
             fix="Give 0 for what anybody would get, 1 for the model as it is, more for a more personal answer.",

@@ -66,10 +66,10 @@ def check_query(query: Mapping[str, Any], *, row: int, known: Sequence[str], fix
         raise DataError(f"{given!r:.80} is not a query", row=row, fix=fix)
     for key in query:
         if key not in known:
-            raise UnknownNameError(f"Query {row}: unknown key {key!r}. {did_you_mean(str(key), known)}")
+            raise UnknownNameError(f"Query {row}: unknown key {key!r:.80}. {did_you_mean(str(key), known)}")
     if not isinstance(query.get("context") or {}, Mapping):
         raise DataError(
-            f"{query['context']!r} is not a record", row=row, column="context", fix='Give {"feature": value, ...}.'
+            f"{query['context']!r:.80} is not a record", row=row, column="context", fix='Give {"feature": value, ...}.'
         )
 
 
@@ -132,7 +132,7 @@ def read_request(query: Mapping[str, Any], *, row: int) -> Request:
     absent = [item for item in locked if item not in there]
     if absent:
         fix = "Lock items of the set; what is to be added to it belongs into items."
-        raise DataError(f"{absent[0]!r} is not in the set", row=row, column="locked", fix=fix)
+        raise DataError(f"{absent[0]!r:.80} is not in the set", row=row, column="locked", fix=fix)
     replaced = [item for item in items if item not in kept and item != MASK]
     items = [item if item in kept else MASK for item in items]
     settings = read_settings(query, row=row)

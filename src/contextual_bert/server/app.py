@@ -21,6 +21,7 @@ from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.middleware import RECORD, RequestGuard
 from contextual_bert.server.operation import admin_routes, health_routes
 from contextual_bert.server.page import add_page
+from contextual_bert.server.parameters import check_parameters
 from contextual_bert.server.problems import KINDS, MEDIA_TYPE, Fault, ProblemError, shown
 from contextual_bert.server.protocol import body_schemas
 from contextual_bert.server.settings import ServerSettings
@@ -91,18 +92,21 @@ def create_app(
         EVENTS.info("stopped")
 
     # Its pages of documentation load scripts from elsewhere: /openapi.json is enough.
-    app = _App(title="contextual-bert", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = _App(
+        title="contextual-bert", version="1", lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False
+    )
     app.serving, app.settings = serving, settings
     app.add_middleware(cast(Any, RequestGuard), settings=settings, metrics=metrics)
     app.add_exception_handler(HTTPException, _http_problem)
     app.add_exception_handler(cast(Any, HTTPException.__mro__[1]), _http_problem)
     app.add_exception_handler(RequestValidationError, _validation_problem)
-    guarded = [Depends(key_check(settings))] if settings.api_key is not None else []
+    has_key = [Depends(key_check(settings))] if settings.api_key is not None else []
+    guarded = [*has_key, Depends(check_parameters)]
     app.include_router(completion_routes(serving, batcher, settings), dependencies=guarded)
     app.include_router(study_routes(serving, studies, settings), dependencies=guarded)
     app.include_router(description_routes(serving, settings), dependencies=guarded)
     app.include_router(health_routes(queues, metrics))
-    app.include_router(admin_routes(serving, settings))
+    app.include_router(admin_routes(serving, settings), dependencies=[Depends(check_parameters)])
     add_page(app)
     return app
 

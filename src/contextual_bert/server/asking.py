@@ -20,7 +20,6 @@ from contextual_bert.server.queueing import DeadlineError, DrainingError, QueueF
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Serving, Version
 
-VERSION_HEADER = "X-Model-Version"
 DEADLINE_ABOUT = "Answer within this, or not at all; the server's own limit is the default and the most."
 
 
@@ -57,8 +56,7 @@ class Inquiry(NamedTuple):
             "queue_milliseconds": round(1000 * queue_seconds, 3),
             "model_milliseconds": round(1000 * model_seconds, 3),
         }
-        body = json.dumps(content, ensure_ascii=False)
-        return Response(body, media_type="application/json", headers={VERSION_HEADER: str(self.version.number)})
+        return Response(json.dumps(content, ensure_ascii=False), media_type="application/json")
 
 
 async def read_inquiry(

@@ -12,7 +12,7 @@ from contextual_bert.server.settings import ServerSettings
 
 HEADER = "X-API-Key"
 Check = Callable[..., Awaitable[None]]
-_scheme = APIKeyHeader(name=HEADER, auto_error=False, scheme_name="API key")
+_scheme = APIKeyHeader(name=HEADER, auto_error=False, scheme_name="ApiKey")
 _Given = Annotated[str | None, Security(_scheme)]
 
 

@@ -52,7 +52,9 @@ class RequestGuard:
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
                 status.append(message["status"])
-                message["headers"] = [*message.get("headers", []), (b"x-request-id", record.request_id.encode())]
+                about = {b"x-request-id": record.request_id, b"x-model-version": record.details.get("version")}
+                added = [(name, str(value).encode()) for name, value in about.items() if value is not None]
+                message["headers"] = [*message.get("headers", []), *added]
             await send(message)
 
         try:
@@ -104,7 +106,11 @@ class RequestGuard:
 
     def _note(self, scope: Message, record: RequestRecord, status: int) -> None:
         seconds = record.seconds
-        route = getattr(scope.get("route"), "path", UNMATCHED)
+        matched: tuple[Any, ...] = (
+            scope.get("route"),
+            scope.get("endpoint"),
+        )  # the static files are no route but an app of their own
+        route = next((each.path for each in matched if hasattr(each, "path")), UNMATCHED)
         method = scope["method"] if scope["method"] in _METHODS else "other"
         self.metrics.requests.labels(route, method, str(status)).inc()
         self.metrics.request_seconds.labels(route).observe(seconds)

@@ -46,6 +46,7 @@ def health_routes(queues: Sequence[WorkQueue[Any]], metrics: Metrics) -> APIRout
     """The routes for whoever starts, stops and watches the server."""
     router = APIRouter(tags=["operation"])
 
+    @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz", response_model=StatusAnswer, summary="Is the process alive")
     async def healthz() -> StatusAnswer:
         """Fails if a thread that computes has died: start the server again."""
@@ -53,6 +54,7 @@ def health_routes(queues: Sequence[WorkQueue[Any]], metrics: Metrics) -> APIRout
             raise ProblemError("not-ready", "A thread that computes is not running.")
         return StatusAnswer(status="alive")
 
+    @router.head("/readyz", include_in_schema=False)
     @router.get("/readyz", response_model=StatusAnswer, summary="Does it take queries")
     async def readyz() -> StatusAnswer:
         """Fails while the server starts and while it stops."""

@@ -8,7 +8,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
 
-STATIC = Path(__file__).parent / "static"
+STATIC, PATH = Path(__file__).parent / "static", "/static"
 # Scripts and styles of this server alone; pictures may lie where the catalogue says.
 POLICY = {
     "Content-Security-Policy": (
@@ -22,7 +22,9 @@ POLICY = {
 
 
 class _Files(StaticFiles):
-    """Static files with the page's headers."""
+    """Static files with the page's headers; ``path``: what the metrics call them."""
+
+    path = PATH
 
     async def get_response(self, path: str, scope: MutableMapping[str, Any]) -> Response:
         response = await super().get_response(path, scope)
@@ -31,12 +33,12 @@ class _Files(StaticFiles):
 
 
 def add_page(app: FastAPI) -> None:
-    """Serve the page at ``/`` and what it needs below ``/static``; it needs no key, what it asks for does."""
+    """Serve the page at ``/`` and what it needs below ``PATH``; it needs no key, what it asks for does."""
     router = APIRouter(include_in_schema=False)
 
-    @router.get("/")
+    @router.api_route("/", methods=["GET", "HEAD"])
     async def page() -> FileResponse:
         return FileResponse(STATIC / "index.html", headers=POLICY)
 
     app.include_router(router)
-    app.mount("/static", _Files(directory=STATIC), name="static")
+    app.mount(PATH, _Files(directory=STATIC), name="static")

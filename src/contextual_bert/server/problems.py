@@ -15,6 +15,7 @@ from contextual_bert.inference.catalogue_columns import PRICE
 from contextual_bert.inference.queries import placed_row
 
 MEDIA_TYPE = "application/problem+json"
+LONGEST_VALUE, LONGEST_TEXT = 80, 1000  # characters
 # Kind -> status, title. The kinds stand in docs/guides/serve.md.
 KINDS: dict[str, tuple[int, str]] = {
     "malformed-request": (400, "The request is not readable"),
@@ -69,16 +70,20 @@ class ProblemError(Exception):
         return KINDS[self.kind][0]
 
     def document(self, request_id: str) -> dict[str, Any]:
-        """The members of RFC 9457, and the faults."""
+        """The members of RFC 9457, and the faults; a document is short, however long the request was."""
         status, title = KINDS[self.kind]
         members: dict[str, Any] = {
             "type": f"urn:contextual-bert:problem:{self.kind}",
             "title": title,
             "status": status,
-            "detail": self.detail,
+            "detail": _cut(self.detail, LONGEST_TEXT),
             "request_id": request_id,
         }
-        return members | ({"errors": list(self.faults)} if self.faults else {})
+        texts: list[dict[str, Any]] = [
+            {name: _cut(text, LONGEST_TEXT) if isinstance(text, str) else text for name, text in fault.items()}
+            for fault in self.faults
+        ]
+        return members | ({"errors": texts} if texts else {})
 
     def response(self, request_id: str) -> Response:
         """The answer."""
@@ -89,8 +94,11 @@ class ProblemError(Exception):
 
 def shown(value: object) -> str:
     """A value as JSON, cut to what a person reads."""
-    text = json.dumps(value, default=str)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    return _cut(json.dumps(value, default=str), LONGEST_VALUE)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 def invalid(field: str, value: object, problem: str, *, allowed: str) -> ProblemError:
@@ -175,13 +183,12 @@ def _stranger(error: Exception, query: Any, known: frozenset[str]) -> str | None
     """The key that an error without a path is about."""
     if isinstance(query, Mapping) and (attribute := re.search(r"attribute '(.*?)'", str(error))):
         return _naming(attribute[1], query)
-    named = re.search(r"(?:unknown key|no feature) '(?P<key>.*?)'\.? ", f"{error} ", flags=re.DOTALL)
-    if named is None or not isinstance(query, Mapping):
-        return None
-    context: Any = query.get("context")
+    context: Any = query.get("context") if isinstance(query, Mapping) else None
     if "no feature" in str(error) and isinstance(context, Mapping):
         return next((f"context.{key}" for key in context if key not in known), None)
-    return named["key"]
+    # The quotation mark at its end is missing where a long key was cut.
+    named = re.search(r"unknown key '(?P<key>.*?)'?\.? (?:Did you mean|Known: )", str(error), flags=re.DOTALL)
+    return named["key"] if named is not None and isinstance(query, Mapping) else None
 
 
 def _naming(attribute: str, query: Mapping[str, Any]) -> str | None:

@@ -24,7 +24,7 @@ from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Serving
 
 JOINTLY, EXPLAIN = "/v1/complete-jointly", "/v1/explain"
-LONGEST_NAME, LARGEST_SEED = 200, (1 << 32) - 1
+LONGEST_NAME, LARGEST_SEED = 2_000, (1 << 32) - 1
 _JointAnswer: Any = answer_model(JointAnswer)
 _Explanation: Any = answer_model(Explanation)
 Found = TypeVar("Found")

@@ -1,16 +1,22 @@
 """A small model with a catalogue, pipelines that can be held up, and clients of an app in this process."""
 
+import json
+import shutil
+import subprocess
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
+import playwright
 import pyarrow as pa
 import pytest
 import torch
 from fastapi import FastAPI
 
+from contextual_bert import server
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical
 from contextual_bert.inference import Catalogue, CompletionPipeline
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
@@ -34,6 +40,7 @@ SHOP = pa.table(
     }
 )
 KEY = "a-key-that-nobody-guesses"
+READING = 'import { readFileSync } from "node:fs";\nconst given = JSON.parse(readFileSync(0, "utf-8"));\n'
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -144,11 +151,21 @@ def same(left: Any, right: Any) -> bool:
     return left == (pytest.approx(right, rel=1e-3, abs=1e-6) if isinstance(right, float) else right)
 
 
+def in_node(folder: Path, script: str, given: Any) -> Any:
+    """What a script beside the page's own modules writes as JSON; ``given`` is its standard input."""
+    shutil.copytree(Path(server.__file__).parent / "static", folder, dirs_exist_ok=True)
+    (folder / "package.json").write_text('{"type": "module"}', encoding="utf-8")
+    (folder / "script.js").write_text(READING + script, encoding="utf-8")
+    node = Path(playwright.__file__).parent / "driver" / "node"
+    settings: dict[str, Any] = {"capture_output": True, "text": True, "check": True, "timeout": 60}
+    return json.loads(subprocess.run([node, "script.js"], cwd=folder, input=json.dumps(given), **settings).stdout)
+
+
 class Tools:
     """What the tests of this folder share."""
 
     key, items, app, served, same = KEY, ITEMS, staticmethod(create_app), staticmethod(served), staticmethod(same)
-    make_pipeline, held = staticmethod(make_pipeline), HeldPipeline
+    make_pipeline, held, in_node = staticmethod(make_pipeline), HeldPipeline, staticmethod(in_node)
 
 
 @pytest.fixture(scope="session")

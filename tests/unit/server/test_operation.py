@@ -101,6 +101,8 @@ def test_stock_and_reload(tools: Any) -> None:
             expected.catalogue.set_stock(["coat"], False)
             expected.catalogue.set_stock(["bag"], True)
             assert tools.same(third.json(), expected(QUERY, top_k=9))
+            refused = await client.post("/v1/complete", json={"context": {"shoe size": 40}})
+            assert (refused.status_code, refused.headers["x-model-version"]) == (422, "2")
             for body in ([], {"sold_out": []}, {"in_stock": "bag"}, {"in_stock": ["bag"], "out_of_stock": ["bag"]}):
                 assert (await client.post("/v1/admin/stock", json=body)).status_code == 422
 
@@ -213,6 +215,28 @@ def test_health_follows_the_life_of_the_server(tools: Any, pipeline: CompletionP
             assert (await client.post("/v1/complete", json=QUERY)).json()["type"].endswith("not-ready")
 
     asyncio.run(run())
+
+
+def test_whoever_watches_may_ask_for_the_head_alone(tools: Any, pipeline: CompletionPipeline) -> None:
+    async def run() -> list[int]:
+        async with tools.served(tools.app(pipeline)) as client:
+            return [(await client.head(url)).status_code for url in ("/", "/healthz", "/readyz", "/static/page.js")]
+
+    assert asyncio.run(run()) == [200] * 4
+
+
+def test_the_metrics_tell_the_files_of_the_page_from_addresses_that_do_not_exist(
+    tools: Any, pipeline: CompletionPipeline
+) -> None:
+    async def run() -> str:
+        async with tools.served(tools.app(pipeline)) as client:
+            for url in ("/static/page.js", "/static/page.css", "/static/nothing.js", "/nothing"):
+                await client.get(url)
+            return (await client.get("/metrics")).text
+
+    text = asyncio.run(run())
+    for route, status, count in (("/static", 200, 2), ("/static", 404, 1), ("unmatched", 404, 1)):
+        assert f'requests_total{{method="GET",route="{route}",status="{status}"}} {count}.0' in text
 
 
 @pytest.mark.parametrize("has_contexts", [False, True])

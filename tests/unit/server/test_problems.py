@@ -162,6 +162,67 @@ def test_requests_that_are_refused(
     assert check_document(response)["type"].endswith(kind)
 
 
+@pytest.mark.parametrize(
+    ("method", "url", "field", "meant"),
+    [
+        ("POST", "/v1/complete?top_k=3&topk=3", "topk", "Did you mean 'top_k'? Known: deadline_milliseconds, top_k."),
+        ("POST", "/v1/complete-jointly?num_completion=3", "num_completion", "Did you mean 'num_completions'?"),
+        ("POST", "/v1/explain?top_k=3", "top_k", "Known: deadline_milliseconds, item, slot."),
+        ("GET", "/v1/items?txt=coat", "txt", "Did you mean 'text'?"),
+        ("GET", "/v1/schema?text=coat", "text", "Known: (nothing)."),
+        ("POST", "/v1/admin/reload?force=1", "force", "Known: (nothing)."),
+        ("POST", "/v1/admin/stock?item=coat", "item", "Known: (nothing)."),
+    ],
+)
+def test_a_parameter_that_would_be_ignored_is_refused(
+    tools: Any, pipeline: CompletionPipeline, method: str, url: str, field: str, meant: str
+) -> None:
+    asked = {"method": method, "url": url, "json": {}, "headers": {"X-API-Key": tools.key}}
+    (response,) = asyncio.run(post(tools, pipeline, [asked], settings=ServerSettings(api_key=tools.key)))
+    (fault,) = check_document(response)["errors"]
+    assert (response.status_code, fault["field"], fault["problem"]) == (422, field, "the parameter is unknown")
+    assert meant in fault["allowed"]
+
+
+LONG = "x" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"context": {LONG: 1}}, "context.xxx"),
+        ({"context": LONG}, "context"),
+        ({LONG: 1}, "xxx"),
+        ({"items": LONG}, "items"),
+        ({"items": ["hat"], "locked": [LONG]}, "locked"),
+        ({"in_stock": LONG}, "in_stock"),
+        ({"guidance": LONG}, "guidance"),
+        ({"at_most_one_per": LONG}, "at_most_one_per"),
+        ({"where": {LONG: "red"}}, "where[0].attribute"),
+        ({"where": {LONG: {"attribute": LONG}}}, "where"),
+        ({"where": [{"attribute": "price", LONG: 1}]}, "where[0].xxx"),
+        ({"where": [{"attribute": "price", "equals": [LONG]}]}, "where[0].equals"),
+    ],
+)
+def test_a_problem_is_short_however_long_the_request(
+    tools: Any, pipeline: CompletionPipeline, query: dict[str, Any], field: str
+) -> None:
+    (response,) = asyncio.run(post(tools, pipeline, [{"json": query}]))
+    document = check_document(response)
+    (fault,) = document["errors"]
+    assert response.status_code == 422
+    assert fault["field"].startswith(field)
+    assert max(map(len, [document["detail"], *filter(None, fault.values())])) <= 1000
+    assert len(response.content) < 4000
+
+
+def test_an_address_with_a_slash_too_many_is_no_other_address(tools: Any, pipeline: CompletionPipeline) -> None:
+    asked = [{"method": "GET", "url": url} for url in ("/healthz/", "/v1/schema/", "/static")]
+    for response in asyncio.run(post(tools, pipeline, asked)):
+        assert response.status_code == 404
+        assert check_document(response)["type"].endswith("not-found")
+
+
 def test_a_body_without_a_length_is_counted_while_it_arrives(tools: Any, pipeline: CompletionPipeline) -> None:
     sent = 0
 

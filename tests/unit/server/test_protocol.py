@@ -1,6 +1,7 @@
 """OpenAPI says what this run takes and what comes back, and keeps its word."""
 
 import asyncio
+import re
 from contextlib import suppress
 from typing import Any, get_type_hints
 
@@ -71,6 +72,13 @@ def test_studies_take_one_query_and_say_what_comes_back(pipeline: CompletionPipe
     ):  # fmt: skip
         described = schemas["Explanation"]["properties"][name]
         assert (described["type"], described["items"]["$ref"].rpartition("/")[2]) == ("array", of_it)
+
+
+def test_components_have_names_that_openapi_allows(tools: Any, pipeline: CompletionPipeline) -> None:
+    components = create_app(pipeline, settings=ServerSettings(api_key=tools.key)).openapi()["components"]
+    assert list(components["securitySchemes"]) == ["ApiKey"]
+    for name in (name for kind in components.values() for name in kind):
+        assert re.fullmatch(r"[a-zA-Z0-9._-]+", name), name
 
 
 def test_kinds_of_features() -> None:

@@ -131,7 +131,8 @@ def test_what_is_wrong_with_a_query_or_the_address_is_named(tools: Any, pipeline
         (f"{EXPLAIN}?slot=1&", single, "slot", "slot=1 asks for [MASK] number 2, and the set has 1"),
         (f"{EXPLAIN}?slot=1&", {"items": []}, "slot", "the set has 1"),
         (f"{EXPLAIN}?slot=8&", single, "slot", "less than 8"),
-        (f"{EXPLAIN}?item={'x' * 201}&", single, "item", "at most 200"),
+        (f"{EXPLAIN}?item={'x' * 2000}&", single, "item", "does not know the item"),
+        (f"{EXPLAIN}?item={'x' * 2001}&", single, "item", "at most 2000"),
     ]
 
     async def run() -> list[httpx.Response]:

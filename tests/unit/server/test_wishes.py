@@ -1,22 +1,15 @@
 """What the page offers as constraints is what the server takes; the page's own code runs, in the node of playwright."""
 
 import asyncio
-import json
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
-import playwright
 import pyarrow as pa
 
-from contextual_bert import server
 from contextual_bert.inference import Catalogue, CompletionPipeline
 
-NODE = Path(playwright.__file__).parent / "driver" / "node"
-# The schema comes in by standard input; out goes what can be chosen under "At most one per".
+# Given is the schema; out goes what can be chosen under "At most one per".
 OFFERED = """
-import { readFileSync } from "node:fs";
 import { noWishes, showWishes } from "./wishes.js";
 
 const element = (tag) => ({
@@ -25,28 +18,16 @@ const element = (tag) => ({
 });
 const wishes = element("section");
 globalThis.document = { createElement: element, getElementById: () => wishes };
-showWishes(JSON.parse(readFileSync(0, "utf-8")), noWishes(), () => {});
+showWishes(given, noWishes(), () => {});
 const all = (each) => [each, ...(each.children ?? []).flatMap(all)];
 const select = all(wishes).find((each) => each.id === "one-per");
 console.log(JSON.stringify(select.children.map((each) => each.value)));
 """
 
 
-def offered(schema: Any, folder: Path) -> list[str]:
+def offered(tools: Any, schema: Any, folder: Path) -> list[str]:
     """The attributes of which the page offers to take at most one item each."""
-    shutil.copytree(Path(server.__file__).parent / "static", folder, dirs_exist_ok=True)
-    (folder / "package.json").write_text('{"type": "module"}', encoding="utf-8")
-    (folder / "offered.js").write_text(OFFERED, encoding="utf-8")
-    run = subprocess.run(
-        [NODE, "offered.js"],
-        cwd=folder,
-        input=json.dumps(schema),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    nothing, *names = json.loads(run.stdout)
+    nothing, *names = tools.in_node(folder, OFFERED, schema)
     assert nothing == ""
     return names
 
@@ -67,7 +48,7 @@ def test_the_page_offers_at_most_one_per_what_the_server_takes(
     async def run() -> tuple[list[str], list[int]]:
         app = tools.app(CompletionPipeline(pipeline.model, pipeline.processor, catalogue=catalogue))
         async with tools.served(app) as client:
-            names = offered((await client.get("/v1/schema")).json(), tmp_path)
+            names = offered(tools, (await client.get("/v1/schema")).json(), tmp_path)
             asked = [{"items": ["hat"], "at_most_one_per": name} for name in [*names, "colours"]]
             return names, [(await client.post("/v1/complete", json=query)).status_code for query in asked]
 

@@ -64,7 +64,7 @@ class Question:
         if name not in values:
             close = difflib.get_close_matches(name, values, n=1)
             hint = f"Did you mean {close[0]!r}?" if close else "Name one of its vocabulary."
-            raise UnknownNameError(f"item: The model does not know the item {name!r}. {hint}")
+            raise UnknownNameError(f"item: The model does not know the item {name!r:.80}. {hint}")
         raise DataError(
             f"{name!r} is not permitted by the query: it is in the set already, or a constraint forbids it",
             column="item",

@@ -1,9 +1,12 @@
 // What the server can be asked, and what it says when it refuses. It knows no element of the page but the key's dialog.
 
 import { find } from "./dom.js";
+import { storage } from "./storage.js";
 
 const KEY = "contextual-bert-api-key";
-const known = new Map(); // item -> what /v1/items says of it
+const kept = storage("sessionStorage");
+const known = new Map(); // item -> what /v1/items said of it last
+let version = null; // of the model that answered last
 
 export class Problem extends Error {
   constructor(document, status) {
@@ -18,7 +21,7 @@ async function ask(path, { parameters = {}, body, signal } = {}) {
     for (const each of [value].flat()) if (each !== undefined && each !== null) address.searchParams.append(name, each);
   }
   const headers = { Accept: "application/json" };
-  const key = sessionStorage.getItem(KEY);
+  const key = kept.getItem(KEY);
   if (key) headers["X-API-Key"] = key;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   const settings = { method: body === undefined ? "GET" : "POST", headers, signal };
@@ -31,35 +34,49 @@ async function ask(path, { parameters = {}, body, signal } = {}) {
     throw new Problem({ detail: "The server cannot be reached. Is it still running?" }, 0);
   }
   if (response.status === 401) {
-    await askForKey();
+    await askForKey(key !== null);
     return ask(path, { parameters, body, signal });
   }
-  const content = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Problem(content, response.status);
+  version = response.headers.get("X-Model-Version") ?? version;
+  const content = await response.json().catch((error) => {
+    if (error.name === "AbortError") throw error;
+    return null;
+  });
+  if (!response.ok) throw new Problem(content ?? {}, response.status);
+  if (content === null) throw new Problem({ detail: "What came is not JSON. Does something answer in the server's place?" }, response.status);
   return content;
 }
 
 let asking = null;
 
-// Several requests may be refused at once; the key is asked for once.
-function askForKey() {
+// Several requests may be refused at once; the key is asked for once. Escape leaves them without an answer.
+function askForKey(wasWrong) {
   const dialog = find("key-dialog");
-  asking ??= new Promise((resolve) => {
+  asking ??= new Promise((resolve, reject) => {
     dialog.addEventListener(
       "close",
       () => {
-        sessionStorage.setItem(KEY, find("key").value);
         asking = null;
+        if (dialog.returnValue !== "ok") {
+          reject(new Problem({ detail: "Without its key the server answers nothing. Load the page again to be asked for it." }, 401));
+          return;
+        }
+        kept.setItem(KEY, find("key").value);
         resolve();
       },
       { once: true },
     );
+    dialog.returnValue = "";
     dialog.showModal();
+    find("key-trouble").textContent = wasWrong ? "That key was not right." : "";
   });
   return asking;
 }
 
 export const schema = () => ask("schema");
+
+// Whether the last answer to a query was that of another version: the server was reloaded.
+export const isOutdated = (number) => version !== null && version !== String(number);
 
 export async function findItems(text, limit, { offset = 0, signal } = {}) {
   const answer = await ask("items", { parameters: { text, limit, offset }, signal });
@@ -67,11 +84,11 @@ export async function findItems(text, limit, { offset = 0, signal } = {}) {
   return answer;
 }
 
-// What is known of these items, asked for once.
+// Learn what is said of these items now: stock and catalogue change while the page is open.
 export async function describe(names, perPage) {
-  const missing = [...new Set(names)].filter((name) => !known.has(name));
-  for (let start = 0; start < missing.length; start += perPage) {
-    const page = missing.slice(start, start + perPage);
+  const distinct = [...new Set(names)];
+  for (let start = 0; start < distinct.length; start += perPage) {
+    const page = distinct.slice(start, start + perPage);
     const answer = await ask("items", { parameters: { item: page, limit: perPage } });
     for (const name of page) known.set(name, { item: name, in_stock: null, attributes: {} });
     for (const each of answer.items) known.set(each.item, each);

@@ -2,11 +2,11 @@
 
 import { itemOf } from "./api.js";
 import { make, money, spoken } from "./dom.js";
-import { picture } from "./pictures.js";
+import { called, picture } from "./pictures.js";
 
 const SHOWN = ["category", "colour", "color", "brand", "style"]; // as much as fits under a picture
 
-export const nameOf = (item) => itemOf(item).attributes.name ?? item;
+export const nameOf = (item) => called(itemOf(item));
 
 export function itemCard(item, { tag = "div", label, ...properties } = {}, ...below) {
   const found = itemOf(item);
@@ -19,7 +19,7 @@ export function itemCard(item, { tag = "div", label, ...properties } = {}, ...be
     make(
       "div",
       { class: "facts" },
-      make("strong", {}, nameOf(item)),
+      make("strong", { title: nameOf(item) }, nameOf(item)),
       facts.length ? make("span", { class: "quiet" }, facts.map(spoken).join(" · ")) : null,
       price === null || price === undefined ? null : make("span", { class: "price" }, money(price)),
       found.in_stock === false ? make("span", { class: "badge" }, "out of stock") : null,

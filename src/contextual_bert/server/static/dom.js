@@ -28,7 +28,7 @@ export function field(id, label, control, hint) {
 }
 
 export function choice(values, { selected = "", empty, onchange } = {}) {
-  const options = values.map((value) => make("option", { value, selected: value === selected }, spoken(value)));
+  const options = values.map((value) => make("option", { value, selected: value === selected }, spokenAmong(values, value)));
   if (empty !== undefined) options.unshift(make("option", { value: "", selected: selected === "" }, empty));
   return make("select", { onchange }, options);
 }
@@ -38,13 +38,20 @@ export function tickChips(values, isTicked, toggle) {
   const chip = (value) => {
     const onchange = (event) => toggle(value, event.target.checked);
     const input = make("input", { type: "checkbox", checked: isTicked(value), onchange });
-    return make("label", { class: "chip" }, input, spoken(value));
+    return make("label", { class: "chip" }, input, spokenAmong(values, value));
   };
   return make("div", { class: "chips" }, ...values.map(chip));
 }
 
 // Names from tables for people: preferred_styles, none_of -> preferred styles, none of.
 export const spoken = (name) => String(name).replaceAll("_", " ");
+
+// A value for people, unless another one of them would read the same.
+export const spokenAmong = (values, value) =>
+  values.some((each) => each !== value && spoken(each) === spoken(value)) ? value : spoken(value);
+
+// A number as long as it is read: 58050.94382649867 -> 58051, 0.123456 -> 0.1235.
+export const rounded = (number) => (Math.abs(number) >= 1000 ? Math.round(number) : Number(number.toPrecision(4)));
 
 export const percent = (share) =>
   share >= 0.9995 ? "100%" : share >= 0.1 ? `${(100 * share).toFixed(1)}%` : `${(100 * share).toPrecision(2)}%`;
@@ -53,8 +60,18 @@ export const money = (amount) => new Intl.NumberFormat("en", { minimumFractionDi
 
 export function later(action, milliseconds) {
   let timer;
-  return (...values) => {
-    clearTimeout(timer);
+  const cancel = () => clearTimeout(timer);
+  const start = (...values) => {
+    cancel();
     timer = setTimeout(() => action(...values), milliseconds);
   };
+  return Object.assign(start, { cancel });
+}
+
+// Draw a part anew; the focus stays at its place among the controls.
+export function keepingFocus(part, draw) {
+  const controls = () => [...part.querySelectorAll("summary, button, input, select")];
+  const place = controls().indexOf(document.activeElement);
+  draw();
+  controls()[place]?.focus();
 }

@@ -1,11 +1,11 @@
 // Who is it for: a form made from the features of the schema. It reads and writes contexts, and asks nothing.
 
-import { button, choice, field, make, spoken, tickChips } from "./dom.js";
+import { button, choice, field, make, rounded, spoken, spokenAmong, tickChips } from "./dom.js";
 
 const MANY = 24; // values that are still ticked one by one
 
 // context: a mapping that is changed in place; a feature that is not in it is missing.
-export function contextForm(features, context, { name, change, clear }) {
+export function contextForm(features, context, { name, isOpen, change, clear }) {
   const known = features.filter((feature) => feature.name in context).length;
   const count = make("span", { class: "quiet" }, `${known} of ${features.length} known`);
   const changed = (feature, value) => {
@@ -15,10 +15,9 @@ export function contextForm(features, context, { name, change, clear }) {
     change();
   };
   const controls = features.map((feature) => control(feature, context[feature.name], name, changed));
-  const isOpen = matchMedia("(min-width: 60rem)").matches || known > 0;
   return make(
     "details",
-    { class: "person", open: isOpen },
+    { class: "person", open: isOpen ?? (matchMedia("(min-width: 60rem)").matches || known > 0) },
     make("summary", {}, make("strong", {}, `Customer ${name}`), " ", count),
     make(
       "div",
@@ -66,7 +65,7 @@ function one(feature, value, id, label, changed) {
 
 function number(feature, value, id, label, changed) {
   const edges = feature.edges ?? [];
-  const hint = edges.length ? `learned from ${edges[0]} to ${edges.at(-1)}` : undefined;
+  const hint = edges.length ? `learned from ${rounded(edges[0])} to ${rounded(edges.at(-1))}` : undefined;
   const box = make("input", {
     type: "number",
     step: "any",
@@ -120,7 +119,7 @@ function entry(feature, id, chosen, say) {
   const list = `${id}-values`;
   const chips = make("span", { class: "chips" });
   const show = (value) => {
-    const chip = button(`${spoken(value)} ×`, () => {
+    const chip = button(`${spokenAmong(feature.values, value)} ×`, () => {
       chosen.delete(value);
       chip.remove();
       say();

@@ -52,6 +52,7 @@ export function setUpSearch(add) {
   let asked = null;
 
   const close = () => {
+    look.cancel();
     asked?.abort();
     list.hidden = true;
     active = -1;
@@ -79,6 +80,7 @@ export function setUpSearch(add) {
       if (error.name !== "AbortError") show([make("li", { class: "quiet" }, error.message)]);
       return;
     }
+    if (document.activeElement !== box) return;
     options = answer.items.map((found, index) =>
       make(
         "li",

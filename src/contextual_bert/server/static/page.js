@@ -1,17 +1,18 @@
 // The page: what it remembers, when it asks, and which part is drawn anew.
 
 import * as api from "./api.js";
-import { field, find, later, make } from "./dom.js";
+import { find, keepingFocus, later, make } from "./dom.js";
 import { contextForm } from "./form.js";
 import { setUpSearch, showSet } from "./outfit.js";
+import { showGuidance, showTogether } from "./personal.js";
 import { eachByItself, wholeSets } from "./results.js";
 import { setUpTheme } from "./theme.js";
+import { fit } from "./versions.js";
 import { showWhy } from "./why.js";
 import { constraintsOf, noWishes, showWishes } from "./wishes.js";
 
 const MASK = "[MASK]";
 const TOP = 5;
-const MOST_GUIDANCE = 4;
 
 const state = {
   people: [
@@ -44,8 +45,8 @@ function queryFor(person) {
   return query;
 }
 
-// Ask for what the page shows.
-async function refresh() {
+// Ask for what the page shows; again, once, if another version of the model answers than the one that is shown.
+async function refresh(isAgain = false) {
   const mine = (asked = new AbortController());
   const status = find("status");
   if (!blanks().length) {
@@ -73,14 +74,38 @@ async function refresh() {
   ).catch(() => null);
   clearTimeout(slow);
   if (mine.signal.aborted || answers === null) return;
+  if (!isAgain && api.isOutdated(schema.version.number)) {
+    await renew().catch(report);
+    return mine.signal.aborted ? undefined : refresh(true);
+  }
   const milliseconds = performance.now() - started;
-  await api.describe(answers.flatMap(({ answer }) => (answer ? proposed(answer) : [])), schema.limits.max_page).catch(() => {});
+  await describe(answers);
   if (mine.signal.aborted) return;
   const draw = state.mode === "each" ? eachByItself : wholeSets;
   find("results").replaceChildren(...draw(answers, actions));
   markBusy(false);
+  const isRefused = answers.every(({ problem }) => problem);
+  if (!isRefused) find("trouble").hidden = true;
   const count = answers.reduce((sum, { answer }) => sum + (answer ? proposed(answer).length : 0), 0);
-  status.textContent = `${count} proposals in ${Math.round(milliseconds)} ms.`;
+  status.textContent = isRefused ? "" : `${count} proposals in ${Math.round(milliseconds)} ms.`;
+}
+
+// Prices and stock of now, of what is proposed and of what the page shows already.
+async function describe(answers) {
+  const items = state.places.flatMap(({ item }) => item ?? []);
+  const said = () => JSON.stringify(items.map(api.itemOf));
+  const before = said();
+  const proposals = answers.flatMap(({ answer }) => (answer ? proposed(answer) : []));
+  await api.describe([...items, ...proposals, ...state.wishes.owned, ...state.wishes.deny], schema.limits.max_page).catch(() => {});
+  if (said() !== before) keepingFocus(find("set"), drawSet);
+}
+
+// The server was reloaded: what it takes and what it shows may be others.
+async function renew() {
+  const before = schema;
+  schema = await api.schema();
+  fit(state, before, schema);
+  draw();
 }
 
 const refreshLater = later(refresh, 120);
@@ -152,78 +177,32 @@ const actions = {
 
 function refuse(key, item) {
   if (!state.wishes[key].includes(item)) state.wishes[key].push(item);
-  showWishes(schema, state.wishes, soon);
+  drawWishes();
   find("answers-title").focus();
   soon();
 }
 
 function drawPeople() {
-  const forms = people().map((person) =>
+  const { is_available, reason } = ability("context");
+  const compare = find("compare");
+  compare.disabled = !is_available;
+  compare.parentElement.title = reason ?? "";
+  state.hasTwo = compare.checked &&= is_available;
+  const opened = [...find("people").querySelectorAll(".person")].map((each) => each.open);
+  const forms = people().map((person, index) =>
     contextForm(schema.features, person.context, {
       name: person.name,
+      isOpen: opened[index],
       change: soon,
       clear: (context) => {
         person.context = context;
-        drawPeople();
+        keepingFocus(find("people"), drawPeople);
         soon();
       },
     }),
   );
-  const { is_available, reason } = ability("context");
   find("people").replaceChildren(...(is_available ? forms : [make("p", { class: "quiet" }, reason)]));
   find("people").classList.toggle("two", state.hasTwo);
-}
-
-function drawGuidance() {
-  const { is_available, reason } = ability("guidance");
-  const value = make("output", { for: "guidance-slider" }, spokenGuidance());
-  const slider = make("input", {
-    type: "range",
-    min: 0,
-    max: MOST_GUIDANCE,
-    step: 0.25,
-    value: state.guidance,
-    disabled: !is_available,
-    oninput: (event) => {
-      state.guidance = event.target.valueAsNumber;
-      value.textContent = spokenGuidance();
-      slider.setAttribute("aria-valuetext", spokenGuidance());
-      soon();
-    },
-  });
-  const row = field("guidance-slider", "How personal", slider, is_available ? undefined : reason);
-  row.append(value);
-  find("guidance").replaceChildren(row);
-}
-
-function spokenGuidance() {
-  const words = state.guidance === 0 ? "as for anybody" : state.guidance === 1 ? "as learned" : state.guidance < 1 ? "less" : "more";
-  return `${state.guidance} · ${words}`;
-}
-
-function drawTogether() {
-  const box = (id, label, key, properties) =>
-    field(
-      id,
-      label,
-      make("input", {
-        type: "number",
-        value: state.together[key],
-        oninput: (event) => {
-          state.together[key] = key === "budget" ? event.target.value : Math.max(1, event.target.valueAsNumber || 1);
-          soon();
-        },
-        ...properties,
-      }),
-    );
-  const hasPrices = schema.attributes.some((each) => each.name === "price");
-  find("together").replaceChildren(
-    ...[
-      hasPrices ? box("budget", "Budget", "budget", { min: 0, step: "any", placeholder: "any" }) : null,
-      box("ways", "Ways to show", "num_completions", { min: 1, max: schema.limits.max_completions }),
-      box("diversity", "Items that differ", "diversity", { min: 1, max: schema.limits.max_blanks }),
-    ].filter(Boolean),
-  );
 }
 
 // Something to look at: two items that are far apart in the vocabulary, and a blank.
@@ -235,13 +214,43 @@ async function startOver() {
   state.places = [...pages.map(({ items: [found] }) => ({ item: found.item })), { blank: true }];
   state.wishes = noWishes();
   drawSet();
-  showWishes(schema, state.wishes, soon);
+  drawWishes();
   soon();
 }
 
+const drawWishes = () => showWishes(schema, state.wishes, soon);
+
+function drawMode() {
+  const { is_available, reason } = ability("complete_jointly");
+  const [each, together] = find("mode").querySelectorAll("input");
+  together.disabled = !is_available;
+  together.parentElement.title = reason ?? "";
+  if (!is_available) {
+    state.mode = "each";
+    each.checked = true;
+  }
+  find("together").hidden = state.mode !== "together";
+}
+
+// All that follows from the schema.
+function draw() {
+  categories = schema.attributes.find((each) => each.name === "category")?.values ?? [];
+  const { items } = schema.counts;
+  find("served").textContent =
+    `${items.toLocaleString("en")} items · ${schema.features.length} features · version ${schema.version.number}`;
+  drawMode();
+  const parts = {
+    people: drawPeople,
+    guidance: () => showGuidance(state, ability("guidance"), soon),
+    together: () => showTogether(schema, state.together, soon),
+    wishes: drawWishes,
+    set: drawSet,
+  };
+  for (const [id, drawPart] of Object.entries(parts)) keepingFocus(find(id), drawPart);
+}
+
 function wire() {
-  find("compare").addEventListener("change", (event) => {
-    state.hasTwo = event.target.checked;
+  find("compare").addEventListener("change", () => {
     drawPeople();
     soon();
   });
@@ -249,13 +258,9 @@ function wire() {
   find("start-over").addEventListener("click", () => startOver().catch(report));
   find("mode").addEventListener("change", (event) => {
     state.mode = event.target.value;
-    find("together").hidden = state.mode !== "together";
+    drawMode();
     soon();
   });
-  const joint = ability("complete_jointly");
-  const together = find("mode").querySelector("[value=together]");
-  together.disabled = !joint.is_available;
-  if (!joint.is_available) together.parentElement.title = joint.reason;
   setUpSearch((item) =>
     changeSet(() => {
       const at = state.places.findIndex((place) => place.blank);
@@ -268,20 +273,15 @@ function report(error) {
   const trouble = find("trouble");
   trouble.textContent = error.message;
   trouble.hidden = false;
+  markBusy(false);
 }
 
 async function start() {
   setUpTheme(find("theme"));
   schema = await api.schema();
-  categories = schema.attributes.find((each) => each.name === "category")?.values ?? [];
-  const { items } = schema.counts;
-  find("served").textContent =
-    `${items.toLocaleString("en")} items · ${schema.features.length} features · version ${schema.version.number}`;
   find("allowed").open = matchMedia("(min-width: 60rem)").matches;
   wire();
-  drawPeople();
-  drawGuidance();
-  drawTogether();
+  draw();
   await startOver();
 }
 

@@ -98,6 +98,9 @@ const PATTERNS = [
 const IMAGES = ["image_url", "image", "picture"];
 let patterns = 0;
 
+// The catalogue's name of an item, else its id.
+export const called = ({ item, attributes }) => String(attributes.name ?? "").trim() || item;
+
 // An <img> or an <svg>, decoration only: the name stands beside it.
 export function picture(item) {
   const { attributes } = item;
@@ -123,7 +126,7 @@ function drawn({ item, attributes }) {
   svg.style.setProperty("--cloth", INKS[colour] ?? (CSS.supports("color", colour) ? colour : inkOf(item)));
   svg.classList.toggle("deep", DEEP.has(colour));
   if (shape) garment(svg, shape, attributes.style);
-  else initials(svg, attributes.name ?? item);
+  else initials(svg, called({ item, attributes }));
   return svg;
 }
 

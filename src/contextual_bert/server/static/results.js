@@ -109,12 +109,13 @@ function column(name, columns, problem, content) {
     "section",
     { class: "column", "aria-label": `For customer ${name}` },
     columns > 1 ? make("h3", {}, `For customer ${name}`) : null,
-    problem ? make("p", { class: "trouble" }, problem) : content(),
+    problem ? make("p", { class: "trouble", role: "alert" }, problem) : content(),
   );
 }
 
 function remarks(answer) {
-  const lines = [...answer.notes];
+  const refusals = (answer.slots ?? [answer]).map((each) => each.reason).filter(Boolean); // said where the proposals would be
+  const lines = answer.notes.filter((note) => !refusals.some((reason) => note.endsWith(reason)));
   if (answer.unknown_items.length) lines.push(`The model does not know: ${answer.unknown_items.join(", ")}.`);
   const unknown = Object.entries(answer.unknown_context).map(([feature, values]) => `${feature}: ${[values].flat().join(", ")}`);
   if (unknown.length) lines.push(`Values that the model never saw, read as unknown: ${unknown.join("; ")}.`);

@@ -10,36 +10,42 @@ export async function showWhy(query, item, slot, customer) {
   const dialog = find("why");
   asked?.abort();
   asked = new AbortController();
-  const title = make("h2", { id: "why-title" }, `Why ${nameOf(item)} for customer ${customer}?`);
+  const title = make("h2", { id: "why-title", tabindex: -1 }, `Why ${nameOf(item)} for customer ${customer}?`);
   const shut = button("Close", () => dialog.close(), { class: "plain" });
-  const head = make("div", { class: "row head" }, title, shut);
-  const frame = (...content) => dialog.replaceChildren(head, ...content);
-  frame(make("p", { role: "status" }, "Asking the model with every part of what is known …"));
+  const status = make("p", { role: "status" }, "Asking the model with every part of what is known …");
+  const body = make("div", { class: "reasons" });
+  dialog.replaceChildren(make("div", { class: "row head" }, title, shut), status, body);
   dialog.addEventListener("close", () => asked.abort(), { once: true });
-  if (!dialog.open) dialog.showModal();
+  dialog.showModal();
+  title.focus();
   try {
-    frame(...report(await explain(query, { item, slot }, asked.signal)));
+    const found = await explain(query, { item, slot }, asked.signal);
+    status.replaceChildren(...summary(found));
+    body.replaceChildren(...report(found));
   } catch (error) {
-    if (error.name !== "AbortError") frame(make("p", { class: "trouble", role: "alert" }, error.message));
+    if (error.name === "AbortError") return;
+    status.replaceChildren();
+    body.replaceChildren(make("p", { class: "trouble", role: "alert" }, error.message));
   }
+}
+
+function summary(found) {
+  return [
+    make("strong", {}, percent(found.probability)),
+    " for this customer, ",
+    make("strong", {}, percent(found.anonymous_probability)),
+    " for somebody of whom nothing is known.",
+    found.item === found.best_item ? "" : ` The best here is ${nameOf(found.best_item)}.`,
+  ];
 }
 
 function report(found) {
   return [
-    make(
-      "p",
-      {},
-      make("strong", {}, percent(found.probability)),
-      " for this customer, ",
-      make("strong", {}, percent(found.anonymous_probability)),
-      " for somebody of whom nothing is known.",
-      found.item === found.best_item ? null : ` The best here is ${nameOf(found.best_item)}.`,
-    ),
     found.fields.length
-      ? bars("What is known of the customer", ["field", "value"], found.fields.map((each) => [[spoken(each.field), each.value], each]))
+      ? bars("What is known of the customer", "field", found.fields.map((each) => ({ ...each, name: spoken(each.field) })))
       : make("p", {}, "Nothing is known of this customer, so nothing of it can be a reason."),
     found.other_items.length
-      ? bars("What the other items do", ["item"], found.other_items.map((each) => [[nameOf(each.item)], each]))
+      ? bars("What the other items do", "item", found.other_items.map((each) => ({ ...each, name: nameOf(each.item) })))
       : null,
     others(found),
     make("p", { class: "quiet" }, footer(found)),
@@ -47,25 +53,25 @@ function report(found) {
   ].filter(Boolean);
 }
 
-function bars(title, labels, rows) {
-  const largest = Math.max(...rows.map(([, each]) => Math.abs(each.log_odds)), 1e-9);
+// rows: contributions with a name, those of fields with a value.
+function bars(title, label, rows) {
+  const largest = Math.max(...rows.map((each) => Math.abs(each.log_odds)), 1e-9);
   const head = (text, kind) => make("th", { scope: "col", class: kind }, text);
   return make(
     "table",
     { class: "bars" },
     make("caption", {}, title),
-    make("thead", {}, make("tr", {}, ...labels.map((each) => head(each)), head("less likely · more likely", "wide"), head("odds", "number"))),
+    make("thead", {}, make("tr", {}, head(label), head("less likely · more likely", "wide"), head("odds", "number"))),
     make(
       "tbody",
       {},
-      rows.map(([[name, ...values], { log_odds, standard_error }]) => {
+      rows.map(({ name, value, log_odds, standard_error }) => {
         const bar = make("span", { class: log_odds < 0 ? "bar less" : "bar more" });
         bar.style.setProperty("--share", `${(50 * Math.abs(log_odds)) / largest}%`);
         return make(
           "tr",
           {},
-          make("th", { scope: "row" }, name),
-          ...values.map((value) => make("td", {}, value)),
+          make("th", { scope: "row" }, name, value === undefined ? null : make("small", {}, ` ${value}`)),
           make("td", { class: "lane", "aria-hidden": "true" }, bar),
           make("td", { class: "number" }, factor(log_odds), standard_error ? make("small", {}, ` ± ${standard_error.toFixed(2)}`) : null),
         );
@@ -90,7 +96,7 @@ function others(found) {
   }
   const lines = [...grouped].map(([key, values]) => {
     const [field, item] = JSON.parse(key);
-    return make("li", {}, `If ${spoken(field)} were ${or(values.map(spoken))}: `, make("strong", {}, nameOf(item)));
+    return make("li", {}, `If ${spoken(field)} were ${or(values)}: `, make("strong", {}, nameOf(item)));
   });
   return make("section", {}, make("h3", {}, "What others would get"), make("ul", {}, ...lines));
 }
@@ -98,7 +104,9 @@ function others(found) {
 const or = (values) => (values.length < 2 ? values.join("") : `${values.slice(0, -1).join(", ")} or ${values.at(-1)}`);
 
 function footer(found) {
-  const how = found.is_exact
+  const how = found.num_subsets === 1
+    ? "the only subset of the known fields"
+    : found.is_exact
     ? `all ${found.num_subsets.toLocaleString("en")} subsets of the known fields`
     : `${found.num_subsets.toLocaleString("en")} sampled subsets of the known fields; ± is one standard error of the log-odds`;
   return `Shapley values of the log-odds from ${how}: together they make the difference between the two percentages. They say what this model does, not what causes a choice.`;

@@ -1,7 +1,7 @@
 // What is allowed: constraints as a form, and as the keys of a query.
 
 import { nameOf } from "./cards.js";
-import { button, choice, field, find, make, tickChips } from "./dom.js";
+import { button, choice, field, find, make, rounded, tickChips } from "./dom.js";
 
 export const noWishes = () => ({ in_stock: false, max_price: "", at_most_one_per: "", conditions: [], owned: [], deny: [] });
 
@@ -140,7 +140,7 @@ function valueBox(condition, attribute, index, change) {
     type: "number",
     step: "any",
     "aria-label": `Value of condition ${index + 1}`,
-    placeholder: attribute.lowest === null ? "" : `${attribute.lowest} to ${attribute.highest}`,
+    placeholder: attribute.lowest === null ? "" : `${rounded(attribute.lowest)} to ${rounded(attribute.highest)}`,
     value: condition.values[0] ?? "",
     oninput: (event) => {
       condition.values = event.target.value === "" ? [] : [event.target.value];

@@ -1,0 +1,46 @@
+"""How the page writes values and numbers, and what it keeps of what was said when the server has another version."""
+
+from pathlib import Path
+from typing import Any
+
+WORDS = """
+import { rounded, spokenAmong } from "./dom.js";
+const { values, numbers } = given;
+console.log(JSON.stringify([values.map((each) => spokenAmong(values, each)), numbers.map(rounded)]));
+"""
+FIT = """
+import { fit } from "./versions.js";
+fit(given.state, given.before, given.after);
+console.log(JSON.stringify(given.state));
+"""
+
+
+def test_values_are_spoken_where_no_other_reads_the_same_and_numbers_are_short(tools: Any, tmp_path: Path) -> None:
+    values = ["smart_casual", "a_b", "a b"]
+    numbers = [58050.94382649867, 0.123456, -2.5, 2016, 20240131.4, 0]
+    said = [["smart casual", "a_b", "a b"], [58051, 0.1235, -2.5, 2016, 20240131, 0]]
+    assert tools.in_node(tmp_path, WORDS, {"values": values, "numbers": numbers}) == said
+
+
+def test_of_what_was_said_stays_what_the_next_version_knows(tools: Any, tmp_path: Path) -> None:
+    def version(**kinds: str) -> dict[str, Any]:
+        described = [{"name": name, "kind": kind, "values": None} for name, kind in kinds.items()]
+        return {"features": described, "attributes": described}
+
+    def state(context: Any, conditions: list[str], **wishes: Any) -> dict[str, Any]:
+        return {
+            "people": [{"context": context}],
+            "places": [{"blank": True, "category": "coat"} if wishes["max_price"] else {"blank": True}],
+            "together": {"budget": wishes["max_price"]},
+            "wishes": {"conditions": [{"attribute": each} for each in conditions], **wishes},
+        }
+
+    before, after = (
+        version(age="number", size="number", category="text", price="number"),
+        version(age="number", size="text"),
+    )
+    said = state({"age": 3, "size": 4}, ["age", "size"], max_price=9, at_most_one_per="category", in_stock=True)
+    kept = state({"age": 3}, ["age"], max_price="", at_most_one_per="", in_stock=True)
+    given = {"state": said, "before": before}
+    assert tools.in_node(tmp_path, FIT, {**given, "after": before}) == said
+    assert tools.in_node(tmp_path, FIT, {**given, "after": after}) == kept
