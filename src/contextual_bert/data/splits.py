@@ -9,7 +9,8 @@ import base64
 import hashlib
 import json
 import zlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -60,13 +61,16 @@ class Split:
     fractions: tuple[float, float]
     seed: int | None
     data_digest: str
-    digest: str = field(init=False)
 
     def __post_init__(self) -> None:
         assignment = np.array(self.assignment, dtype=np.uint8)
         assignment.setflags(write=False)
         object.__setattr__(self, "assignment", assignment)
-        object.__setattr__(self, "digest", _digest(self._content()))
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of everything above."""
+        return _digest(self._content)
 
     def rows(self, part: str) -> NDArray[np.int64]:
         """The rows of a part, in the order of the table."""
@@ -124,9 +128,8 @@ class Split:
     def save(self, path: str | PathLike[str]) -> None:
         """Write the split as JSON: whole, or not at all."""
         target = Path(path)
-        content = self._content()
         counts = {part: len(self.rows(part)) for part in PARTS}
-        text = json.dumps({"format": _FORMAT, "digest": self.digest, "counts": counts, **content}, indent=1)
+        text = json.dumps({"format": _FORMAT, "digest": self.digest, "counts": counts, **self._content}, indent=1)
         try:
             with replacing_file(target) as partial:
                 partial.write_text(text + "\n", encoding="utf-8")
@@ -142,34 +145,34 @@ class Split:
         """Read a split; a file that was edited, cut off or is of another kind raises a DataError."""
         file, fix = str(path), "Make the split again."
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            loaded = json.loads(Path(path).read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise DataError("there is no such file", file=file, fix="Check the path, or make the split.") from error
         except (OSError, ValueError) as error:
             raise DataError(f"this is not a split: {error}", file=file, fix=fix) from error
-        if not isinstance(content, dict) or cast(dict[str, Any], content).get("format") != _FORMAT:
+        if not isinstance(loaded, dict) or cast(dict[str, Any], loaded).get("format") != _FORMAT:
             raise DataError(f"this is not a split of the format {_FORMAT!r}", file=file, fix=fix)
-        record = cast(dict[str, Any], content)
+        record = cast(dict[str, Any], loaded)
         missing = sorted({"digest", *_FIELDS} - set(record))
         if missing:
             raise DataError(f"the split lacks {', '.join(missing)}", file=file, fix=fix)
-        claimed, found = record["digest"], _digest({name: record[name] for name in _FIELDS})
+        content = {name: record[name] for name in _FIELDS}
+        claimed, found = record["digest"], _digest(content)
         if claimed != found:
             raise DataError(
                 f"the split was altered: its content has the hash {found[:16]}, it says {str(claimed)[:16]}",
                 file=file,
                 fix=fix,
             )
-        return cls(
-            assignment=np.frombuffer(zlib.decompress(base64.b64decode(record["assignment"])), dtype=np.uint8),
-            by=record["by"],
-            column=record["column"],
-            fractions=(record["fractions"][0], record["fractions"][1]),
-            seed=record["seed"],
-            data_digest=record["data_digest"],
-        )
+        assignment = np.frombuffer(zlib.decompress(base64.b64decode(record["assignment"])), dtype=np.uint8)
+        by, column, (validation, test), seed, data_digest = (record[name] for name in _FIELDS[:5])
+        split = cls(assignment, by, column, (validation, test), seed, data_digest)
+        object.__setattr__(split, "_content", content)  # as it stands in the file, whatever packed it
+        return split
 
+    @cached_property
     def _content(self) -> dict[str, Any]:
+        # Slow, a second and a half for a million rows, and kept: the digests of all runs are those of level 9.
         packed = base64.b64encode(zlib.compress(self.assignment.tobytes(), level=9)).decode()
         values = (self.by, self.column, list(self.fractions), self.seed, self.data_digest, len(self.assignment), packed)
         return dict(zip(_FIELDS, values, strict=True))

@@ -5,8 +5,9 @@ It knows ids, names and columns; which item may be proposed is for `constraints.
 
 import math
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
 from os import PathLike
 from typing import Any
 
@@ -31,10 +32,11 @@ from contextual_bert.inference.catalogue_columns import (
 )
 
 NO_GROUP = -1
+NUM_MASKS = 32  # kept of each attribute, a byte an item: of what customers and tables ask again and again
 _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Attribute:
     """A column of the catalogue: item ``owners[n]`` has the value ``values[codes[n]]``.
 
@@ -50,11 +52,21 @@ class Attribute:
     is_list: bool
 
     def has_one_of(self, wanted: Iterable[str]) -> NDArray[np.bool_]:
-        """Which items have one of these values: (vocabulary,)."""
-        is_wanted = pc.is_in(self.values, value_set=pa.array(list(wanted), pa.string())).to_numpy(zero_copy_only=False)
-        found = np.zeros(len(self.is_known), dtype=np.bool_)
-        found[self.owners[is_wanted[self.codes]]] = True
-        return found
+        """Which items have one of these values: (vocabulary,), kept for who asks again, so nobody writes into it."""
+        return self._mask(frozenset(wanted))
+
+    @cached_property
+    def groups(self) -> NDArray[np.int64]:
+        """The code of each item, NO_GROUP where it is unknown: (vocabulary,); of items with one value each."""
+        groups = np.full(len(self.is_known), NO_GROUP, dtype=np.int64)
+        groups[self.owners] = self.codes
+        groups.flags.writeable = False
+        return groups
+
+    @cached_property
+    def _mask(self) -> Callable[[frozenset[str]], NDArray[np.bool_]]:
+        # Of the columns and not of the attribute, which would hold itself and its columns in memory.
+        return lru_cache(NUM_MASKS)(partial(_mask, self.owners, self.codes, self.values, len(self.is_known)))
 
 
 class Catalogue:
@@ -168,7 +180,7 @@ class Catalogue:
         return self._attributes[name]
 
     def groups(self, name: str) -> NDArray[np.int64]:
-        """For each id the number of its value of this attribute, NO_GROUP where it is unknown: (vocabulary,).
+        """The number of each id's value of this attribute, NO_GROUP where it is unknown: (vocabulary,), read-only.
 
         Raises:
             UnknownNameError: there is no such attribute.
@@ -177,9 +189,7 @@ class Catalogue:
         attribute = self.attribute(name)
         if attribute.is_list:
             raise SchemaError(f"The attribute {name!r} holds lists: an item is in one group only. Name another column.")
-        groups = np.full(len(self.vocabulary), NO_GROUP, dtype=np.int64)
-        groups[attribute.owners] = attribute.codes
-        return groups
+        return attribute.groups
 
     def group_of_stranger(self, item: str, name: str) -> int:
         """The group of an item that the model does not know, as ``groups`` numbers them; NO_GROUP where it has none."""
@@ -226,6 +236,16 @@ class Catalogue:
 
 def _some(names: tuple[str, ...]) -> str:
     return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+
+
+def _mask(
+    owners: NDArray[np.int64], codes: NDArray[np.int64], values: pa.Array, num_items: int, wanted: frozenset[str]
+) -> NDArray[np.bool_]:
+    is_wanted = pc.is_in(values, value_set=pa.array(list(wanted), pa.string())).to_numpy(zero_copy_only=False)
+    found = np.zeros(num_items, dtype=np.bool_)
+    found[owners[is_wanted[codes]]] = True
+    found.flags.writeable = False
+    return found
 
 
 def _attribute(column: pa.ChunkedArray, name: str) -> Attribute:

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import pad
 
 from contextual_bert.inference.permission import Asked, Settings, permitted_beside
 
@@ -67,7 +66,7 @@ class Conditionals:
     """The model's distribution over all items in one blank, given what the others hold.
 
     Args:
-        logits: gives (masked, vocabulary) for a batch of inputs.
+        logits: gives (asked, vocabulary) for a batch of inputs; its ``logits_at`` (batch, length) says what is asked.
         inputs: of the one set that is completed, with all its blanks open.
         mask_id: of ``[MASK]``.
         num_reserved: how many ids at the beginning are no items.
@@ -91,7 +90,8 @@ class Conditionals:
         self.num_forward_passes = 0
 
     def batches(self, filled: Ids, blank: int) -> Iterator[tuple[slice, Tensor]]:
-        """(rows, log-probabilities (rows, vocabulary) in float64) of one blank; of reserved ids minus infinity.
+        """(rows, log-probabilities (rows, vocabulary)) of one blank, which the caller may write into; of reserved ids
+        minus infinity.
 
         Args:
             filled: (rows, blanks), ``mask_id`` where a blank is open, the same in each row.
@@ -99,15 +99,18 @@ class Conditionals:
         """
         filled = filled.copy()
         filled[:, blank] = self.mask_id
-        is_open = filled[0] == self.mask_id
-        number, num_open = int(is_open[:blank].sum()), int(is_open.sum())
         for start in range(0, len(filled), self.batch_size):
             rows = slice(start, min(start + self.batch_size, len(filled)))
             inputs = _repeated(self.inputs, rows.stop - rows.start)
             inputs["input_ids"][:, self.positions] = torch.from_numpy(filled[rows])
-            logits = self.logits(inputs).view(rows.stop - rows.start, num_open, -1)[:, number, self.num_reserved :]
+            inputs["logits_at"] = torch.zeros_like(inputs["input_ids"], dtype=torch.bool)
+            inputs["logits_at"][:, self.positions[blank]] = True
+            with torch.inference_mode():
+                found = self.logits(inputs)
+                found[:, : self.num_reserved] = -torch.inf
+                found -= found.logsumexp(dim=-1, keepdim=True)
             self.num_forward_passes += rows.stop - rows.start
-            yield rows, pad(_doubles(logits).log_softmax(dim=-1), (self.num_reserved, 0), value=-torch.inf)
+            yield rows, found
 
     def of(self, filled: Ids, blank: int, items: Ids) -> NDArray[np.float64]:
         """The log-probability of one item a row in this blank: (rows,)."""
@@ -115,7 +118,7 @@ class Conditionals:
         parts = [
             found.gather(1, chosen[rows].to(found.device))[:, 0].cpu() for rows, found in self.batches(filled, blank)
         ]
-        return torch.cat(parts).numpy()
+        return torch.cat(parts).double().numpy()
 
 
 def _repeated(inputs: Mapping[str, Any], num_rows: int) -> dict[str, Any]:
@@ -139,7 +142,7 @@ def search(
         has_order: the model tells partial sets of the same items in other blanks apart; where it does not, a beam holds
             the better one of two.
     """
-    found = Found(blanks.all_open, np.zeros(1), 0.0)
+    found = Found(blanks.all_open, np.zeros(1), 0.0 if width is None else None)
     num_blanks = found.filled.shape[1]
     for blank in range(num_blanks - 1):
         # Of the same items in other blanks one stays, so more than the beam's width is kept until then.
@@ -147,11 +150,10 @@ def search(
         if width is not None and not has_order:
             first = np.sort(np.unique(np.sort(found.filled, axis=1), axis=0, return_index=True)[1])
             found = Found(found.filled[first], found.scores[first])
-        found = Found(found.filled[:width], found.scores[:width])
+        found = found._replace(filled=found.filled[:width], scores=found.scores[:width])
         if len(found.filled) == 0:
-            return Found(found.filled, found.scores, -np.inf if width is None else None)
-    found = _extended(conditionals, blanks, found, num_blanks - 1, keep=keep)
-    return found if width is None else found._replace(log_total=None)
+            return found
+    return _extended(conditionals, blanks, found, num_blanks - 1, keep=keep)
 
 
 def _extended(
@@ -163,24 +165,31 @@ def _extended(
     keep: int | None = None,
     width: int | None = None,
 ) -> Found:
-    """Partial sets with one blank more, best first: the ``keep`` best items of each, the ``width`` best of all."""
-    filled, scores, log_total = [partial.filled[:0]], [partial.scores[:0]], -np.inf
+    """Partial sets with one blank more, best first: the ``keep`` best items of each, the ``width`` best of all.
+
+    The logarithm of everything that is permitted is taken where ``partial`` has it: it costs as much as the search.
+    """
+    filled, scores, totals = [partial.filled[:0]], [partial.scores[:0]], [-np.inf]
     for batch, log_probabilities in conditionals.batches(partial.filled, blank):
-        is_permitted = torch.from_numpy(blanks.permitted_at(blank, partial.filled[batch]))
-        joint = torch.from_numpy(partial.scores[batch, None]).to(log_probabilities.device) + log_probabilities
-        joint = joint.masked_fill(~is_permitted.to(joint.device), -torch.inf)
-        log_total = float(np.logaddexp(log_total, joint.flatten().logsumexp(dim=0).item()))
-        limits = [limit for limit in (keep, width, joint.shape[1]) if limit is not None]
-        best = joint.topk(min(limits), dim=1)
-        is_finite = best.values.isfinite()
-        extended = partial.filled[batch][is_finite.nonzero()[:, 0].cpu().numpy()]
-        extended[:, blank] = best.indices[is_finite].cpu().numpy()
+        is_permitted = torch.from_numpy(blanks.permitted_at(blank, partial.filled[batch])).to(log_probabilities.device)
+        with torch.inference_mode():
+            log_probabilities.masked_fill_(~is_permitted, -torch.inf)
+            if partial.log_total is not None:
+                of_rows = log_probabilities.logsumexp(dim=1).cpu().double().numpy()
+                totals.append(np.logaddexp.reduce(partial.scores[batch] + of_rows))
+            limits = [limit for limit in (keep, width, log_probabilities.shape[1]) if limit is not None]
+            best = log_probabilities.topk(min(limits), dim=1)
+        values, ids = best.values.cpu().double().numpy(), best.indices.cpu().numpy()
+        rows, places = np.isfinite(values).nonzero()
+        extended = partial.filled[batch][rows]
+        extended[:, blank] = ids[rows, places]
         filled.append(extended)
-        scores.append(best.values[is_finite].cpu().numpy())
+        scores.append(partial.scores[batch][rows] + values[rows, places])
         if width is not None:
             order = np.argsort(-np.concatenate(scores), kind="stable")[:width]
             filled, scores = [np.concatenate(filled)[order]], [np.concatenate(scores)[order]]
     order = np.argsort(-np.concatenate(scores), kind="stable")
+    log_total = float(np.logaddexp.reduce(totals)) if partial.log_total is not None else None
     return Found(np.concatenate(filled)[order], np.concatenate(scores)[order], log_total)
 
 
@@ -202,7 +211,7 @@ def gibbs(
             drawn: list[Ids] = []
             for batch, log_probabilities in conditionals.batches(filled, blank):
                 is_permitted = torch.from_numpy(blanks.permitted_at(blank, filled[batch]))
-                weights = log_probabilities.cpu().masked_fill(~is_permitted, -torch.inf).softmax(dim=1)
+                weights = log_probabilities.cpu().double().masked_fill_(~is_permitted, -torch.inf).softmax(dim=1)
                 drawn.append(torch.multinomial(weights, 1, generator=generator)[:, 0].numpy())
             filled = filled.copy()
             filled[:, blank] = np.concatenate(drawn)
@@ -247,8 +256,3 @@ def diverse(found: Found, *, count: int, min_different: int) -> Ids:
             is_shared[rows, is_same[rows].argmax(axis=1)] = True
         is_left &= (~is_shared).sum(axis=1) >= min_different
     return np.array(chosen, dtype=np.int64)
-
-
-def _doubles(logits: Tensor) -> Tensor:
-    """In float64, on the processor where the device has no such numbers: Apple's."""
-    return (logits.cpu() if logits.device.type == "mps" else logits).double()

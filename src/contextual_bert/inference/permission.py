@@ -267,6 +267,8 @@ def permitted_items(asked: Asked, settings: Settings) -> Permitted:
     permitted = np.tile(asked.everything, (asked.num_blanks, 1))
     permitted[:, : len(asked.vocabulary.reserved)] = False
     removed: dict[str, list[int]] = {}
+    # Of whole rows: numpy counts these twenty times as fast as it sums along an axis.
+    counts = [int(np.count_nonzero(row)) for row in permitted]
     for name, values in settings.items():
         each = CONSTRAINTS[name]
         if each.across_blanks:
@@ -274,9 +276,9 @@ def permitted_items(asked: Asked, settings: Settings) -> Permitted:
             found = np.concatenate([each.permitted(blank, values) for blank in blanks])
         else:
             found = each.permitted(asked, values)
-        # Of whole rows: numpy counts these twenty times as fast as it sums along an axis.
-        removed[name] = [int(np.count_nonzero(row)) for row in permitted & ~found]
         permitted = permitted & found
+        before, counts = counts, [int(np.count_nonzero(row)) for row in permitted]
+        removed[name] = [had - left for had, left in zip(before, counts, strict=True)]
     return Permitted(permitted, removed)
 
 

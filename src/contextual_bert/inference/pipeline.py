@@ -218,11 +218,11 @@ class CompletionPipeline:
         """Of every [MASK] of a batch, row after row: (masked, vocabulary), float32.
 
         Args:
-            inputs: what ``forward`` takes.
+            inputs: what ``forward`` takes; with a ``logits_at`` (batch, length), the logits are of those positions.
             guidance: how personal each row is to be, or all of them.
         """
         ids: Tensor = inputs["input_ids"]
-        rows = (ids == self.model.config.mask_token_id).nonzero()[:, 0]
+        rows = inputs.get("logits_at", ids == self.model.config.mask_token_id).nonzero()[:, 0]
         weights = guidance if isinstance(guidance, Sequence) else [guidance] * len(ids)
         return guided_logits(self.model, inputs, weights, rows=rows)
 

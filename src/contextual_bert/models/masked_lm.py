@@ -90,7 +90,8 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
     Shapes:
         input_ids (batch, length); labels (batch, length) with -100 where nothing is asked; logits (masked, vocabulary)
         with the masked positions row after row, or (batch, length, vocabulary) with ``logits_at='all'``, and of a model
-        that started from a BERT (``has_bert_start``) wherever neither labels nor ``logits_at`` are given.
+        that started from a BERT (``has_bert_start``) wherever neither labels nor ``logits_at`` are given. A
+        ``logits_at`` (batch, length) of truth values says itself of which positions there are logits.
 
     Args:
         config: ContextualBertConfig; ``tie_word_embeddings`` decides whether W is the matrix of the item embeddings.
@@ -145,16 +146,22 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
         labels: Tensor | None = None,
-        logits_at: Literal["masked", "all"] | None = None,
+        logits_at: Literal["masked", "all"] | Tensor | None = None,
         **kwargs: Any,
     ) -> ContextualMaskedLMOutput:
         num_items_in_batch = kwargs.pop("num_items_in_batch", None)
-        if logits_at not in ("masked", "all", None):
+        is_mask = isinstance(logits_at, Tensor)
+        if not is_mask and logits_at not in ("masked", "all", None):
             raise ConfigurationError(f"logits_at={logits_at!r}: give 'masked' or 'all'.")
+        if is_mask and labels is not None:
+            raise ConfigurationError("labels say themselves where to predict: leave out either them or logits_at.")
         # Without labels a model of texts answers as BERT does, everywhere: pipelines of transformers count on it.
         is_bert = labels is None and self.config.has_bert_start
-        is_everywhere = logits_at == "all" or (logits_at is None and is_bert)
-        rows = self.masked_rows(input_ids, labels) if not is_everywhere else None
+        is_everywhere = not is_mask and (logits_at == "all" or (logits_at is None and is_bert))
+        if is_mask:
+            rows = logits_at.flatten().nonzero(as_tuple=True)[0]
+        else:
+            rows = self.masked_rows(input_ids, labels) if not is_everywhere else None
         outputs = self.bert(
             input_ids,
             attention_mask,

@@ -1,8 +1,10 @@
 """Splits: who is in which part, and what a file vouches for."""
 
 import json
+import zlib
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -182,6 +184,27 @@ def test_a_split_survives_the_file_and_names_its_data(tmp_path: Path) -> None:
     assert not loaded.assignment.flags.writeable
 
 
+def test_rows_are_packed_at_most_once_and_not_again_from_a_file(tmp_path: Path, monkeypatch: Any) -> None:
+    levels: list[int] = []
+    compress = zlib.compress
+    monkeypatch.setattr(zlib, "compress", lambda data, level: (levels.append(level), compress(data, level))[1])
+    split = split_by_customer(TABLE, "who", validation=0.1, test=0.2)
+    assert levels == []
+    split.save(tmp_path / "split.json")
+    split.save(tmp_path / "again.json")
+    loaded = Split.load(tmp_path / "split.json")
+    loaded.save(tmp_path / "copy.json")
+    assert loaded.digest == split.digest
+    assert levels == [9]
+    assert (tmp_path / "copy.json").read_text() == (tmp_path / "split.json").read_text()
+    assert loaded.restricted(split.assignment == 2).digest != split.digest
+
+
+def test_the_digest_is_what_older_versions_wrote() -> None:
+    split = Split(np.array([0, 1, 2, 3] * 5), "row", None, (0.25, 0.25), 0, "80e4")
+    assert split.digest == "a463720e557cb069541d8c9b9a634c3edbc4fae460b52b66e16b85491ea80a6b"
+
+
 def test_wrong_data_are_detected() -> None:
     split = split_by_customer(TABLE, "who", validation=0.1, test=0.2)
     with pytest.raises(DataError, match=r"other\.csv: the table has 10 rows, the split is for 3,000\. Use the table"):
@@ -200,7 +223,7 @@ def test_an_altered_split_is_detected(tmp_path: Path) -> None:
     whole = path.read_text()
     other = split_by_customer(TABLE, "who", validation=0.1, test=0.2, seed=1)
     for name, value in (
-        ("assignment", other._content()["assignment"]),
+        ("assignment", other._content["assignment"]),
         ("seed", 7),
         ("data_digest", "0" * 64),
         ("num_rows", 5),

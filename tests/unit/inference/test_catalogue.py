@@ -77,6 +77,25 @@ def test_groups() -> None:
         catalogue.groups("materials")
 
 
+def test_what_is_asked_again_is_not_computed_again_and_nobody_writes_into_it() -> None:
+    catalogue = shop()
+    coats = catalogue.attribute("category").has_one_of(["coats", "shoes"])
+    assert catalogue.attribute("category").has_one_of(iter(["shoes", "coats"])) is coats
+    assert ids(catalogue.attribute("category").has_one_of(["shoes"])) == ["17"]
+    assert catalogue.groups("category") is catalogue.groups("category")
+    for kept in (coats, catalogue.groups("category")):
+        with pytest.raises(ValueError, match="read-only"):
+            kept[0] = True
+
+
+def test_conditions_on_the_stock_hold_for_what_it_is_now() -> None:
+    catalogue = shop(in_stock=[True] * 4)
+    assert ids(catalogue.attribute("in_stock").has_one_of(["true"])) == ["coat", "hat", "17"]
+    catalogue.set_stock(["hat"], False)
+    assert ids(catalogue.attribute("in_stock").has_one_of(["true"])) == ["coat", "17"]
+    assert catalogue.groups("in_stock")[3] != catalogue.groups("in_stock")[4]
+
+
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
 def test_files(tmp_path: Path, suffix: str) -> None:
     table = pa.table({name: COLUMNS[name] for name in ("id", "category", "price")})

@@ -466,6 +466,22 @@ def test_conditionals_of_any_blank() -> None:
     assert conditionals.num_forward_passes == 3
 
 
+def test_the_model_is_asked_for_the_one_blank_that_is_filled() -> None:
+    pipeline, num_rows = made(), []
+    inputs: Any = pipeline.processor(items=[["[MASK]", "tote", "[MASK]", "[MASK]"]], context=[CONTEXT])
+
+    def counted(given: Mapping[str, Any]) -> torch.Tensor:
+        num_rows.append(len(logits := pipeline.logits(given)))
+        return logits
+
+    conditionals = Conditionals(counted, inputs, mask_id=1, num_reserved=3, batch_size=2)
+    found = [each for _, each in conditionals.batches(np.full((3, 3), 1), 1)]
+    assert num_rows == [2, 1]
+    assert torch.cat(found).exp().sum(dim=1).tolist() == pytest.approx([1, 1, 1])
+    guided = pipeline.logits({**inputs, "logits_at": inputs["input_ids"] == 1}, guidance=2.0)
+    assert torch.equal(guided, pipeline.logits(inputs, guidance=2.0))
+
+
 class Independent:
     """Conditionals of blanks that do not depend on each other."""
 
