@@ -9,9 +9,7 @@ DATA_FORMATS = ".parquet, .csv, .jsonl or .ndjson"
 
 Data = Annotated[Path, typer.Argument(metavar="DATA", help=f"Table with one row a set, or text: {DATA_FORMATS}.")]
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory, the --output of train.")]
-RunOrExport = Annotated[
-    Path, typer.Argument(metavar="RUN", help="Run directory, the --output of train, or of export.")
-]
+RunOrExport = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory, the --output of train, or of export.")]
 TextRun = Annotated[
     Path, typer.Argument(metavar="RUN", help="Folder that a text model and its processor were saved in.")
 ]

@@ -65,7 +65,10 @@ class Preparation(Prepared):
         """The customer of each set of a part, None where the table names none."""
         if self.sets.customer is None:
             return None
-        return customers_of(self.split.select(self.sets, part))
+        self.split.check_rows(self.sets)
+        is_chosen = np.isin(self.sets.rows, self.split.rows(part))
+        # Of the one column: the others, and the items, are copied for nothing.
+        return column_as_text(self.sets.table.select([self.sets.customer]).filter(is_chosen), self.sets.customer)
 
     def lines(self) -> list[str]:
         """What was read, split and found, for people."""

@@ -30,6 +30,7 @@ class Vocabulary:
 
     Args:
         values: the canonical strings; repeated values, and values spelt like a reserved name, are errors.
+            ``array`` has them as a column of strings.
         reserved: names of ids that no table can produce: `lookup` finds only `values`, so that a cell which happens to
             read "[MASK]" is an unknown value. `id_of` and `in` know both.
 
@@ -46,7 +47,7 @@ class Vocabulary:
     values: tuple[str, ...]
     reserved: tuple[str, ...]
     _ids: dict[str, int] = field(repr=False, compare=False)
-    _array: pa.Array = field(repr=False, compare=False)
+    array: pa.Array = field(repr=False, compare=False)
 
     def __init__(self, values: Sequence[str], *, reserved: Sequence[str] = ()) -> None:
         names = (*reserved, *values)
@@ -67,7 +68,10 @@ class Vocabulary:
         object.__setattr__(self, "values", tuple(values))
         object.__setattr__(self, "reserved", tuple(reserved))
         object.__setattr__(self, "_ids", ids)
-        object.__setattr__(self, "_array", pa.array(list(values), pa.string()))
+        object.__setattr__(self, "array", pa.array(list(values), pa.string()))
+
+    def __deepcopy__(self, memo: object) -> "Vocabulary":
+        return self  # it never changes; transformers copies a whole processor for a line of its log
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -91,7 +95,7 @@ class Vocabulary:
         array = _as_one_array(strings)
         if not pa.types.is_string(array.type):
             array = canonical_array(array)
-        index = pc.index_in(array, value_set=self._array)
+        index = pc.index_in(array, value_set=self.array)
         ids = pc.fill_null(index, UNKNOWN - len(self.reserved)).to_numpy(zero_copy_only=False).astype(np.int64)
         ids += len(self.reserved)
         if array.null_count:

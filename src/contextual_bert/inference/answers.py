@@ -113,10 +113,13 @@ def _absent_values(request: Request, catalogue: Catalogue) -> list[str]:
     for condition in conditions:
         wanted = [*(condition.one_of or ()), *(condition.not_in or ())]
         wanted += [condition.equals] if condition.equals is not None else []
-        asked = pa.array(list(dict.fromkeys(wanted)), pa.string())
-        is_there = pc.is_in(asked, value_set=catalogue.attribute(condition.attribute).values)
-        absent = asked.filter(pc.invert(is_there))
-        if len(absent):
-            values = ", ".join(repr(value) for value in absent[:5].to_pylist())
-            notes.append(f"where names values of {condition.attribute!r} that no item of the catalogue has: {values}.")
+        if not wanted:
+            continue
+        # The few that are asked for are what is hashed, not the many that the catalogue has.
+        values = catalogue.attribute(condition.attribute).values
+        there = {*values.filter(pc.is_in(values, value_set=pa.array(wanted, pa.string()))).to_pylist()}
+        absent = [value for value in dict.fromkeys(wanted) if value not in there]
+        if absent:
+            named = ", ".join(map(repr, absent[:5]))
+            notes.append(f"where names values of {condition.attribute!r} that no item of the catalogue has: {named}.")
     return notes

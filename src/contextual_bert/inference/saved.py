@@ -42,21 +42,23 @@ def load_item_model(directory: str | Path) -> tuple[ContextualBertForMaskedLM, C
     Raises:
         RunDirectoryError: no such folder, files missing or damaged, or a model of texts.
     """
-    found = _content(directory)
+    found, processor = _content(directory)
     if found in USED_BY and found != ITEMS:
         raise _other_model(directory, found, wanted=ITEMS)
-    return load_saved(directory, ContextualBertForMaskedLM)
+    return load_saved(directory, ContextualBertForMaskedLM, processor)
 
 
-def load_saved(directory: str | Path, model_class: type[Model]) -> tuple[Model, ContextualBertProcessor]:
-    """The model of a folder, of this class, and its processor.
+def load_saved(
+    directory: str | Path, model_class: type[Model], processor: ContextualBertProcessor | None = None
+) -> tuple[Model, ContextualBertProcessor]:
+    """The model of a folder, of this class, and its processor, where that was not loaded before.
 
     Raises:
         RunDirectoryError: a file is missing or damaged, or the weights are those of another model.
     """
     try:
         loaded: Any = model_class.from_pretrained(directory, output_loading_info=True)
-        processor = ContextualBertProcessor.from_pretrained(directory)
+        processor = processor or ContextualBertProcessor.from_pretrained(directory)
     except FAULTS as error:
         raise RunDirectoryError(
             f"{directory} cannot be loaded: {error} Its files are damaged or from another version: train again."
@@ -100,13 +102,15 @@ def load_text_model(directory: str | Path, *allowed: type[LabelsTexts]) -> tuple
         RunDirectoryError: no such folder, files missing or damaged, or a model for something else.
         ConfigurationError: model and processor do not belong together.
     """
-    found = _content(directory)
+    found, loaded_before = _content(directory)
     chosen = [model_class for model_class in allowed if model_class.__name__ == found]
     if not chosen:
         wanted = ", ".join(model_class.__name__ for model_class in allowed)
         raise _other_model(directory, found, wanted=f"{wanted} for texts")
     is_baseline = found == TextBaseline.__name__
-    loaded: Any = load_text_baseline(directory) if is_baseline else load_saved(directory, cast(Any, chosen[0]))
+    loaded: Any = (
+        load_text_baseline(directory) if is_baseline else load_saved(directory, cast(Any, chosen[0]), loaded_before)
+    )
     model, processor = loaded
     check_processor(model.config, processor)
     return model, processor
@@ -117,15 +121,15 @@ def _other_model(directory: str | Path, found: str, *, wanted: str) -> RunDirect
     return RunDirectoryError(f"{directory} holds {found}; what is needed is {wanted}. {advice}")
 
 
-def _content(directory: str | Path) -> str:
-    """The name of the model's class, or ITEMS."""
+def _content(directory: str | Path) -> tuple[str, ContextualBertProcessor | None]:
+    """The name of the model's class, or ITEMS; and the processor, where only that tells the two apart."""
     if not Path(directory).is_dir():
         raise RunDirectoryError(
             f"{directory} cannot be loaded: there is no such folder. Name the one that model and processor were saved "
             "in with save_pretrained."
         )
     if holds_baseline(directory):
-        return TextBaseline.__name__
+        return TextBaseline.__name__, None
     if (Path(directory) / "metrics.json").is_file() and not (Path(directory) / "config.json").is_file():
         raise RunDirectoryError(
             f"{directory} holds no model: of this baseline's run scores and metrics are kept and no weights. Name the "
@@ -133,8 +137,10 @@ def _content(directory: str | Path) -> str:
         )
     try:
         name = next(iter(AutoConfig.from_pretrained(directory).architectures or []), "no model")
-        is_masked = name == ContextualBertForMaskedLM.__name__
-        return ITEMS if is_masked and not ContextualBertProcessor.from_pretrained(directory).is_for_text else name
+        if name != ContextualBertForMaskedLM.__name__:
+            return name, None
+        processor = ContextualBertProcessor.from_pretrained(directory)
+        return (name if processor.is_for_text else ITEMS), processor
     except FAULTS as error:
         raise RunDirectoryError(
             f"{directory} cannot be loaded: {_first_line(error)}. Save model and processor there with save_pretrained."

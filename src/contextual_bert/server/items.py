@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from contextual_bert.inference.catalogue_columns import STOCK
@@ -26,7 +25,7 @@ class Page(NamedTuple):
 def find_items(version: Version, text: str, *, is_prefix: bool, offset: int, limit: int) -> Page:
     """The items that have this text in their id or their name, or begin with it, whatever the case."""
     vocabulary, catalogue = version.pipeline.processor.items, version.pipeline.catalogue
-    ids = pa.array(vocabulary.values, pa.string())
+    ids = vocabulary.array
     if text:
         match = pc.starts_with if is_prefix else pc.match_substring
         is_found = match(ids, text, ignore_case=True)

@@ -365,6 +365,12 @@ def test_data_prepared_for_another_recipe_are_refused(
         run(replace(tiny_data.recipe, **change), tmp_path, preparation=tiny_data, is_quiet=True)
 
 
+def test_the_customers_of_a_part_are_those_of_its_sets(tiny_data: Preparation) -> None:
+    chosen, found = tiny_data.split.select(tiny_data.sets, "test"), tiny_data.customers("test")
+    assert found is not None
+    assert found.tolist() == [str(customer) for customer in chosen.table.column("customer_id").to_pylist()]
+
+
 def test_items_that_only_the_validation_part_has_are_dropped_and_reported(
     outfits: Path, tiny_recipe: Recipe, tmp_path: Path
 ) -> None:

@@ -1,3 +1,4 @@
+import copy
 import datetime
 from decimal import Decimal
 
@@ -17,6 +18,12 @@ def test_ids_are_reserved_names_first_then_values_in_order():
     assert vocabulary.id_of("c") is None
     assert "b" in vocabulary
     assert "c" not in vocabulary
+
+
+def test_a_copy_of_what_holds_a_vocabulary_shares_it():
+    vocabulary = Vocabulary(["b", "a"], reserved=["[PAD]"])
+    assert copy.deepcopy({"items": vocabulary})["items"] is vocabulary
+    assert vocabulary.array.to_pylist() == ["b", "a"]
 
 
 @pytest.mark.parametrize("make", [pa.array, lambda values: pa.chunked_array([values[:1], values[1:]])])

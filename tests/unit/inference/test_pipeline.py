@@ -51,6 +51,18 @@ def candidates(answer: Any, slot: int = 0) -> dict[str, float]:
     return {each["item"]: each["probability"] for each in answer["slots"][slot]["candidates"]}
 
 
+def test_a_folder_is_loaded_with_one_processor(tmp_path: Path, monkeypatch: Any) -> None:
+    pipeline, loaded = pipeline_for(), list[Any]()
+    pipeline.model.save_pretrained(tmp_path)
+    pipeline.processor.save_pretrained(tmp_path)
+    load = ContextualBertProcessor.from_pretrained
+    monkeypatch.setattr(
+        ContextualBertProcessor, "from_pretrained", lambda folder: loaded.append(load(folder)) or loaded[-1]
+    )
+    again = CompletionPipeline.from_pretrained(tmp_path)
+    assert [each is again.processor for each in loaded] == [True]
+
+
 def test_one_query_gives_one_answer_and_a_list_a_list(pipeline: CompletionPipeline) -> None:
     query = {"items": ["hat", "[MASK]", "bag"], "context": {"age": 34}}
     single: Any = pipeline(query, top_k=2)

@@ -105,6 +105,7 @@ class QuestionAnsweringPipeline:
         self.model: Any = model.to(place).eval()
         self.processor = processor
         self.max_answer_tokens = max_answer_tokens
+        self.max_length = num_readable(model.config, processor.tokenizer)  # of a text, beside no words of a context
         self._tokens = ContextualBertProcessor(ContextFeatureExtractor(), processor.tokenizer)
 
     @classmethod

@@ -115,6 +115,7 @@ class TextPipeline:
             if isinstance(bare, TextBaseline)
             else isinstance(bare, ContextualBertForTokenClassification)
         )
+        self.max_length = num_readable(model.config, processor.tokenizer)  # of a text, beside no words of a context
         self._labels = LabelColumns(model.config, has_tags=self.has_tags)
         self._tokens = ContextualBertProcessor(ContextFeatureExtractor(), processor.tokenizer)
 
