@@ -81,19 +81,23 @@ export function setUpSearch(add) {
       return;
     }
     if (document.activeElement !== box) return;
+    const marked = options[active]?.dataset.item;
     options = answer.items.map((found, index) =>
       make(
         "li",
-        { role: "option", id: `found-${index}`, "aria-selected": "false", onmousedown: (event) => event.preventDefault(), onclick: () => take(found.item) },
+        { role: "option", id: `found-${index}`, "data-item": found.item, "aria-selected": "false", onmousedown: (event) => event.preventDefault(), onclick: () => take(found.item) },
         picture(found),
         make("span", {}, nameOf(found.item)),
         make("span", { class: "quiet" }, [found.attributes.category, found.attributes.colour].filter(Boolean).join(" · ")),
       ),
     );
-    active = -1;
     const rest = answer.total - answer.items.length;
     const more = rest > 0 ? `and ${rest.toLocaleString("en")} more` : answer.total === 0 ? "Nothing has this in its name." : "";
     show([...options, ...(more ? [make("li", { class: "quiet", role: "presentation" }, more)] : [])]);
+    // What was chosen stays chosen where a later answer has it, too.
+    active = options.findIndex((each) => each.dataset.item === marked);
+    if (active >= 0) mark(active);
+    else box.removeAttribute("aria-activedescendant");
   }, 150);
   const show = (lines) => {
     list.replaceChildren(...lines);
