@@ -24,7 +24,7 @@ from contextual_bert_cli import (
     train,
     world,
 )
-from contextual_bert_cli.failures import DEBUG_VARIABLE, INTERRUPTED, InWords, say
+from contextual_bert_cli.failures import DEBUG_VARIABLE, INTERRUPTED, MISTAKE, InWords, say
 
 # Verbatim, line for line, in the help text.
 EXAMPLE = """\b
@@ -88,12 +88,11 @@ def options(
     if debug:
         os.environ[DEBUG_VARIABLE] = "1"
     if os.environ.get("WORLD_SIZE", "1") != "1" and call.invoked_subcommand not in SHARED:
-        from contextual_bert.errors import ConfigurationError
-
-        raise ConfigurationError(
+        say(
             f"Under torchrun each process would do all of {call.invoked_subcommand}: only {', '.join(SHARED)} share "
             "their work. Start it without."
         )
+        raise SystemExit(MISTAKE)
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from contextual_bert.arrow_types import without_views
-from contextual_bert.context.columns import MISSING_MARKS, flatten_lists
+from contextual_bert.context.columns import flatten_lists, to_numbers
 from contextual_bert.context.dates import to_dates
 from contextual_bert.context.features import Categorical, Feature, MultiCategorical, Numerical, Vector
 from contextual_bert.context.records import plain, record_columns
@@ -58,8 +58,11 @@ def record_sentences(schema: ContextSchema, records: Sequence[Mapping[str, objec
     """
     arrays, said = record_columns(schema, records), dict[str, pa.Array]()
     for name, feature in _readers(schema).items():
-        parts = [each.name for each in schema.features if each.column == name] if _reads_date(feature) else []
-        said[name] = _said(feature, _days(name, parts, records) if parts else arrays[feature.name])
+        readers = [each for each in schema.features if each.column == name]
+        if _reads_date(feature):
+            said[name] = _said(feature, _days(name, [each.name for each in readers], records))
+        else:  # a value may be given by the name of any of them
+            said[name] = pc.coalesce(*(_said(each, arrays[each.name]) for each in readers))
     return said
 
 
@@ -95,13 +98,15 @@ def _said(feature: Feature, array: pa.Array) -> pa.Array:
     if isinstance(feature, MultiCategorical):
         elements, lengths = flatten_lists(array, separator=feature.separator, column=column)
         names = canonical_array(elements, column=column)
+        names = pc.if_else(pc.equal(pc.utf8_trim_whitespace(names), ""), pa.scalar(None, pa.string()), names)
         rows = np.repeat(np.arange(len(array)), lengths)[names.is_valid().to_numpy(zero_copy_only=False)]
         ends = np.bincount(rows, minlength=len(array)).cumsum()
         lists = pa.LargeListArray.from_arrays(pa.array([0, *ends], pa.int64()), names.drop_null())
         values = pc.binary_join(lists, ", ")
+    elif isinstance(feature, Numerical) and not _reads_date(feature):
+        values = canonical_array(pa.array(to_numbers(array, column=column), from_pandas=True), column=column)
     else:
         values = canonical_array(array, column=column)
-    says_nothing = ("", *(MISSING_MARKS if isinstance(feature, Numerical) else ()))
-    is_absent = pc.is_in(pc.utf8_trim_whitespace(values), value_set=pa.array(says_nothing))
-    values = pc.if_else(is_absent, pa.scalar(None, pa.string()), values)
+    is_blank = pc.equal(pc.utf8_trim_whitespace(values), "")
+    values = pc.if_else(is_blank, pa.scalar(None, pa.string()), values)
     return pc.binary_join_element_wise(pa.scalar(f"{column.replace('_', ' ')}: "), values, pa.scalar("."), "")

@@ -57,6 +57,8 @@ class ContextAsText(ContextualBertModel):
         torch.Size([1, 3, 8])
     """
 
+    reads_words = True
+
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -73,13 +75,7 @@ class ContextAsText(ContextualBertModel):
         words = _words_of(context, input_ids)
         is_read = words >= FIRST_WORD
         separator = words.new_full((len(words), 1), cast(int, self.config.eos_token_id))
-        added, num_positions = words.shape[1] + 1, self.config.max_position_embeddings
-        if input_ids.shape[1] + added > num_positions:
-            raise ConfigurationError(
-                f"The context has up to {words.shape[1]} words, the texts {input_ids.shape[1]} tokens, and the model "
-                f"reads {num_positions}, [SEP] between them included. Cut the texts: max_length="
-                f"{num_positions - added}."
-            )
+        added = words.shape[1] + 1
         tokens = (words - FIRST_WORD).where(is_read, cast(int, self.config.pad_token_id))
         in_front = torch.cat([tokens, separator], dim=1)
         real = torch.ones_like(input_ids) if attention_mask is None else attention_mask
@@ -91,7 +87,13 @@ class ContextAsText(ContextualBertModel):
             rows = rows + added * (rows // length + (rows % length > 0))
         # What is left out has no place: the positions of all others are as if it were not there.
         places = (real.cumsum(dim=1) - 1).clamp(min=0)
-        ids = _with_second(input_ids, in_front)
+        ids, num_positions = _with_second(input_ids, in_front), self.config.max_position_embeddings
+        # Rows that are long in different columns fit although all of the columns are wider together.
+        if ids.shape[1] > num_positions and int(places.max()) >= num_positions:
+            raise ConfigurationError(
+                f"A text has {int(places.max()) + 1} tokens with the words of its context and the [SEP] between them, "
+                f"and the model reads {num_positions}. Cut the texts (max_length)."
+            )
         kwargs["return_dict"] = True
         outputs = super().forward(ids, real, None, token_type_ids, places, None, rows, **kwargs)
         if rows is None:

@@ -243,6 +243,8 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
             >>> model(input_ids=torch.tensor([[3, 1], [4, 1]]), context=customer).last_hidden_state.shape
             torch.Size([2, 2, 8])
         """
+        if self.config.has_context_as_text:
+            raise ConfigurationError("A context that is read as words is read with each text: give it to the model.")
         model = cast(ContextualBertModel, self.base_model)
         num_rows = next(iter(context.values())).shape[0] if context else 1
         embedding = model.embed_context(context, batch_size=num_rows)
@@ -339,7 +341,14 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
         torch.Size([1, 3, 8])
     """
 
+    reads_words: ClassVar[bool] = False
+
     def __init__(self, config: ContextualBertConfig, *, has_pooler: bool = False) -> None:
+        if config.has_context_as_text and not self.reads_words:
+            raise ConfigurationError(
+                "The config says has_context_as_text, and this model by itself would pass over the context. Load it "
+                "with one of the heads, whose attribute `bert` reads the words."
+            )
         ContextualBertPreTrainedModel.__init__(self, config)
         method = get_method(config.conditioning)
         self.embeddings = ContextualBertEmbeddings(config)

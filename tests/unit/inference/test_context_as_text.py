@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import torch
-from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
+from transformers import AutoModel, BertConfig, BertForMaskedLM, BertForSequenceClassification
 
 from contextual_bert import QuestionAnsweringPipeline, TextPipeline, TextSampling, encode_texts, sample_texts
 from contextual_bert.context import Categorical, ContextSchema
@@ -113,11 +113,21 @@ def test_a_long_text_makes_room_for_the_words(checkpoint: Path, processor: Conte
     fits, cut = pipeline([{"text": " ".join(["word7"] * size), "context": KNOWN} for size in (13, 14)])
     assert (fits["notes"], fits["probabilities"]) == ([], cut["probabilities"])
     assert "its end was not read" in cut["notes"][0]
-    long = {"word1": " ".join(["word2"] * 19)}
-    with pytest.raises(ConfigurationError, match="In words the context has up to 23 tokens, and the model reads 24"):
-        pipeline({"text": "word7", "context": long})
+    # Nobody's text is cut for the words of another row, and rows that are long in different columns fit.
+    long = " ".join(["word2"] * 10)
+    others: list[dict[str, Any]] = [{"context": {"word1": long}}, {"context": {"word4": long}}, {"context": KNOWN}]
+    text = {"text": " ".join(["word7"] * 13)}
+    together = pipeline([{**text, **each} for each in others])
+    alone = [pipeline({**text, **each}) for each in others]
+    assert [bool(answer["notes"]) for answer in together] == [True, True, False]
+    for one, other in zip(together, alone, strict=True):
+        assert one["probabilities"] == pytest.approx(other["probabilities"])
+    table = pa.table({"text": [text["text"]] * 2, "word1": [long, "word2"], "word4": [None, "word5"]})
+    assert pipeline.label_table(table).report.num_cut == 1
+    with pytest.raises(DataError, match=r"row 1.*in words the context has 22 tokens, and the model reads 24"):
+        pipeline([{"text": "word7"}, {"text": "word7", "context": {"word1": " ".join(["word2"] * 19)}}])
     model = model_of(ContextualBertForSequenceClassification, checkpoint)
-    with pytest.raises(ConfigurationError, match=r"8 words, the texts 16 tokens, .* reads 24.*max_length=15"):
+    with pytest.raises(ConfigurationError, match=r"A text has 25 tokens with the words.* reads 24"):
         model(**processor(text=" ".join(["word7"] * 14), context=[KNOWN]))
 
 
@@ -162,6 +172,17 @@ def test_what_cannot_be_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="these are items"):
         items = ContextualBertProcessor.from_items(["coat"], SCHEMA)
         items.with_context_as("text")
+
+
+def test_what_would_pass_over_the_words_is_refused(
+    checkpoint: Path, processor: ContextualBertProcessor, tmp_path: Path
+) -> None:
+    model = model_of(ContextualBertForSequenceClassification, checkpoint)
+    model.save_pretrained(tmp_path)
+    with pytest.raises(ConfigurationError, match="by itself would pass over the context"):
+        AutoModel.from_pretrained(tmp_path)
+    with pytest.raises(ConfigurationError, match="is read with each text"):
+        model.encode_context(processor(text="word1", context=[KNOWN])["context"])
 
 
 def test_a_part_of_a_date_is_no_sentence(checkpoint: Path) -> None:

@@ -88,6 +88,25 @@ def test_a_date_that_several_features_read_is_said_once() -> None:
         record_sentences(schema, [{}, {"date_month": 3}])
 
 
+def test_a_value_is_said_alike_wherever_it_comes_from() -> None:
+    numbers = ContextSchema(features=(Numerical(name="age", edges=(30.0,)),))
+    cells = ["22.0", "NA", "35.50", "+7", " 22 "]
+    expected = ["age: 22.", None, "age: 35.5.", "age: 7.", "age: 22."]
+    assert table_sentences(numbers, pa.table({"age": cells}))["age"].to_pylist() == expected
+    records = [{"age": cell} if cell != "NA" else {} for cell in cells]
+    assert record_sentences(numbers, records)["age"].to_pylist() == expected
+    lists = ContextSchema(features=(MultiCategorical(name="c", values=("a",), separator=","),))
+    assert table_sentences(lists, pa.table({"c": ["a,,b", ",", "a"]}))["c"].to_pylist() == ["c: a, b.", None, "c: a."]
+    both = ContextSchema(
+        features=(
+            Categorical(name="age_group", source="age", values=("22",)),
+            Numerical(name="age_years", source="age", edges=(30.0,)),
+        )
+    )
+    given = [{"age_years": 22}, {"age_group": "22"}, {"age": 22}, {}]
+    assert record_sentences(both, given)["age"].to_pylist() == [*["age: 22."] * 3, None]
+
+
 def test_a_vector_has_no_words() -> None:
     schema = ContextSchema(features=(Vector(name="picture", size=2),))
     with pytest.raises(ConfigurationError, match=r"'picture' is a vector.*Leave the column out"):

@@ -91,7 +91,7 @@ def encode_texts(
     pair: str | None = None,
     label: str | None = None,
     labels: Sequence[str] | None = None,
-    max_length: int | None = None,
+    max_length: int | NDArray[np.int64] | None = None,
     truncation: Truncation | None = None,
 ) -> EncodedTexts:
     """Encode a table with a column of text, or of lists of words that each have a tag.
@@ -105,7 +105,8 @@ def encode_texts(
             where a text may have several labels, lists with a 0 or a 1 for each.
         labels: the classes or tags, in the order of their ids; None takes those that occur, sorted; ``()`` says that
             whole numbers are numbers, not classes.
-        max_length: tokens kept of a text, [CLS] and [SEP] included; None: as many as the tokenizer allows.
+        max_length: tokens kept of a text, [CLS] and [SEP] included, or of each text in an array; None: as many as the
+            tokenizer allows.
         truncation: what is kept of a longer text: its "head", or the first quarter and the end ("head_tail"); None: as
             the processor says.
 
@@ -125,8 +126,10 @@ def encode_texts(
     check_truncation(kept)
     table = table if isinstance(table, pa.Table) else read_table(table)
     tokenizer: Any = processor.tokenizer
-    limit = token_limit(tokenizer, max_length)
-    layout = _laid_out(table, tokenizer, text=text, pair=pair, limit=limit, truncation=kept)
+    is_of_each = isinstance(max_length, np.ndarray)
+    limit = token_limit(tokenizer, int(max_length.max(initial=0)) or None if is_of_each else max_length)
+    limits = max_length if is_of_each else limit
+    layout = _laid_out(table, tokenizer, text=text, pair=pair, limit=limits, truncation=kept)
     word_starts = layout.word_starts()
     targets, names = None, tuple(labels or ())
     if label is not None and word_starts is not None:
@@ -153,10 +156,16 @@ def encode_texts(
 
 
 def _laid_out(
-    table: pa.Table, tokenizer: Any, *, text: str, pair: str | None, limit: int, truncation: Truncation
+    table: pa.Table,
+    tokenizer: Any,
+    *,
+    text: str,
+    pair: str | None,
+    limit: int | NDArray[np.int64],
+    truncation: Truncation,
 ) -> Layout:
     room = limit - num_special(pair is not None)
-    if room < 1:
+    if np.min(room, initial=1) < 1:
         raise ConfigurationError(f"max_length={limit} leaves no room for a text beside [CLS] and [SEP]. Give more.")
     column = checked_column(table, text, complete=True)
     has_words = is_list(column.type)

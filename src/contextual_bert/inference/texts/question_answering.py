@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypedDict
 
+import numpy as np
 import pyarrow as pa
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ from contextual_bert.inference.queries import UNUSED_CONTEXT, check_count, check
 from contextual_bert.inference.saved import bare_model, load_text_model
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.inference.texts.encode_questions import NO_ANSWER, EncodedQuestions, encode_questions
-from contextual_bert.inference.texts.text_layout import num_readable
+from contextual_bert.inference.texts.text_layout import num_readable, room_beside
 from contextual_bert.models import (
     ContextFeatureExtractor,
     ContextualBertForQuestionAnswering,
@@ -144,7 +145,7 @@ class QuestionAnsweringPipeline:
         records = [query.get("context") or {} for query in queries]
         context = self.processor.encode_context(records, num_rows=len(queries))
         tensors = context.tensors if context is not None else {}
-        max_length = num_readable(self.model.config, self._tokens.tokenizer, tensors)
+        max_length = int(np.min(room_beside(tensors, self.model.config, self._tokens.tokenizer)))
         encoded = encode_questions(pa.table(columns), self._tokens, max_length=max_length)
         rows = encoded.dataset.example_ids
         encoded.dataset.context |= {name: values[rows] for name, values in tensors.items()}

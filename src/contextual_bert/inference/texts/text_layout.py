@@ -19,6 +19,7 @@ from contextual_bert.data.ragged import offsets_of, places_of
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.text_baseline import TextBaselineConfig
 from contextual_bert.models import ContextualBertConfig
+from contextual_bert.models.context_as_text import FIRST_WORD
 from contextual_bert.models.processing_contextual_bert import Truncation
 
 HEAD_SHARE = 0.25  # of the kept tokens, with head_tail: 128 of 510 in MA-BERT's code
@@ -46,11 +47,13 @@ class Layout:
     Args:
         first: the texts.
         second: second texts, of which only ends are cut.
-        room: tokens kept of a text, or of both.
+        room: tokens kept of a text, or of both; or one number a text.
         truncation: what is kept of a first text that is too long.
     """
 
-    def __init__(self, first: Tokens, second: Tokens | None, *, room: int, truncation: Truncation) -> None:
+    def __init__(
+        self, first: Tokens, second: Tokens | None, *, room: int | NDArray[np.int64], truncation: Truncation
+    ) -> None:
         self.first, self.second = first, second
         sizes = first.sizes
         others = second.sizes if second is not None else np.zeros_like(sizes)
@@ -99,29 +102,40 @@ def num_special(has_pair: bool) -> int:
     return 3 if has_pair else 2
 
 
-def num_readable(
-    config: ContextualBertConfig | TextBaselineConfig, tokenizer: Any, context: Mapping[str, Tensor] | None = None
-) -> int:
-    """How many tokens of a text the model reads, [CLS] and [SEP] included.
+def num_readable(config: ContextualBertConfig | TextBaselineConfig, tokenizer: Any) -> int:
+    """How many tokens of a text the model reads, [CLS] and [SEP] included."""
+    num_positions = config.max_position_embeddings if config.has_position_embeddings else 10**9
+    return int(min(tokenizer.model_max_length, num_positions))
+
+
+def room_beside(
+    context: Mapping[str, Tensor], config: ContextualBertConfig | TextBaselineConfig, tokenizer: Any
+) -> int | NDArray[np.int64]:
+    """``num_readable``, where the context is read as words one a row: what these leave of the model's positions.
 
     Args:
+        context: encoded, one row a text.
         config: the model's.
         tokenizer: its own.
-        context: encoded; where it is read as words, the longest of each column are taken off.
 
     Raises:
-        ConfigurationError: the words leave no room.
+        DataError: the words of a row leave no room for a text.
     """
-    num_positions = config.max_position_embeddings if config.has_position_embeddings else 10**9
-    if config.has_context_as_text:
-        num_words = sum(words.shape[1] for words in (context or {}).values())
-        num_positions -= num_words + 1
-        if num_positions <= num_special(has_pair=True):
-            raise ConfigurationError(
-                f"In words the context has up to {num_words} tokens, and the model reads "
-                f"{num_words + 1 + num_positions} with the text. Give shorter values, or a model with fewer columns."
-            )
-    return int(min(tokenizer.model_max_length, num_positions))
+    longest = num_readable(config, tokenizer)
+    if not config.has_context_as_text or not context:
+        return longest
+    num_words = np.sum([(words >= FIRST_WORD).sum(dim=1).numpy() for words in context.values()], axis=0)
+    rooms = np.minimum(longest, config.max_position_embeddings - 1 - num_words)
+    if len(rooms) and rooms.min() <= num_special(has_pair=True):
+        row = int(rooms.argmin())
+        what = f"in words the context has {num_words[row]:,} tokens, and the model reads"
+        raise DataError(
+            f"{what} {config.max_position_embeddings:,} with the text",
+            row=row,
+            column="context",
+            fix="Give shorter values.",
+        )
+    return rooms
 
 
 def token_limit(tokenizer: Any, max_length: int | None) -> int:

@@ -24,7 +24,7 @@ from contextual_bert.inference.saved import bare_model, load_text_model
 from contextual_bert.inference.text_baseline import TextBaseline
 from contextual_bert.inference.texts.encode_texts import EncodedTexts, TextReport, encode_texts
 from contextual_bert.inference.texts.text_labels import LABEL, PROBABILITY, LabelColumns
-from contextual_bert.inference.texts.text_layout import num_readable
+from contextual_bert.inference.texts.text_layout import num_readable, room_beside
 from contextual_bert.models import (
     ContextFeatureExtractor,
     ContextualBertForSequenceClassification,
@@ -245,7 +245,7 @@ class TextPipeline:
 
     def _encoded(self, table: pa.Table, context: EncodedContext | None, *, text: str, pair: str | None) -> EncodedTexts:
         tensors, unknown = (context.tensors, context.unknown) if context is not None else ({}, {})
-        max_length = num_readable(self.model.config, self._tokens.tokenizer, tensors)
+        max_length = room_beside(tensors, self.model.config, self._tokens.tokenizer)
         encoded = encode_texts(
             table, self._tokens, text=text, pair=pair, max_length=max_length, truncation=self.truncation
         )
