@@ -5,6 +5,7 @@ On the run's own table and split the numbers are those of its metrics.json. It t
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,7 +25,6 @@ from contextual_bert.benchmark.evaluated import (
     split_for,
 )
 from contextual_bert.benchmark.reporting import label_report_on, report_on
-from contextual_bert.benchmark.text_baselines import check_room, words_of
 from contextual_bert.benchmark.text_preparation import TextPreparation
 from contextual_bert.benchmark.text_work import MODELS, TRAINING, TextWork
 from contextual_bert.data import SetDataset, Split, TextDataset, read_table, table_digest
@@ -73,10 +73,15 @@ class EvaluatedTexts:
         """That of the run, with what was overridden."""
         return self.ready.recipe
 
+    @cached_property
+    def work(self) -> TextWork:
+        """What is done with such texts."""
+        return TextWork(self.ready)
+
     @property
     def dataset(self) -> TextDataset | SetDataset:
         """The encoded texts; where hidden tokens are learned they are sets of tokens."""
-        return cast(Any, TextWork(self.ready).dataset(self.recipe, self.part))
+        return cast(Any, self.work.dataset(self.recipe, self.part))
 
     @property
     def num_choices(self) -> int:
@@ -90,7 +95,7 @@ class EvaluatedTexts:
 
     def score(self, dataset: TextDataset | SetDataset, *, progress: Progress | None = None) -> ScoredSet:
         """The scores of the run's model on the texts, or on the same texts with other contexts."""
-        return TextWork(self.ready).score_texts(
+        return self.work.score_texts(
             self.model, dataset, batch_size=self.batch_size, dtype=self.dtype, progress=progress
         )
 
@@ -102,7 +107,7 @@ class EvaluatedTexts:
     def evaluate(self, *, progress: Progress | None = None) -> Evaluation:
         """Score every label, or every token, once."""
         scored = self.score(self.dataset, progress=progress)
-        segments = TextWork(self.ready).segments(self.part, scored)
+        segments = self.work.segments(self.part, scored)
         report = report_on(
             self.part,
             scored,
@@ -185,9 +190,7 @@ def load_texts(
     # Only the part that is evaluated: labels that the run does not know may stand in others.
     ready = replace(ready, split=split.restricted(split.assignment == PARTS.index(chosen)))
     ready.customers(chosen)  # a missing one is found before anything is scored
-    if model.config.has_context_as_text:
-        check_room(words_of(ready), ready, num_positions=model.config.max_position_embeddings)
-    return EvaluatedTexts(
+    evaluated = EvaluatedTexts(
         directory=directory,
         ready=ready,
         model=model.to(chosen_device(recipe.device)).eval(),
@@ -197,6 +200,9 @@ def load_texts(
         reading="; ".join((sentence, *shuffled_lines(own))),
         known_customers=known,
     )
+    if model.config.has_context_as_text:
+        evaluated.work.check_words(num_positions=model.config.max_position_embeddings)
+    return evaluated
 
 
 def check_head(model: Any, directory: Path, recipe: Recipe, *, asked: str) -> None:

@@ -119,13 +119,17 @@ class TextWork:
                 "(--max-length), by which longer texts are cut and counted, or more positions."
             )
         if reads_words:
-            check_room(self._words, self.ready, num_positions=num_positions)
+            self.check_words(num_positions=num_positions)
         if recipe.trained_weights == "new":
             freeze_bert(model)
         if recipe.trained_weights == "lora":
             model = add_lora(model, **recipe.lora)
             train_new_weights(model.get_base_model())
         return model
+
+    def check_words(self, *, num_positions: int) -> None:
+        """Raise ConfigurationError unless each text and its context in words are read whole."""
+        check_room(self._words, self.ready, num_positions=num_positions)
 
     def count(self, model: nn.Module) -> int:
         """All of them, frozen ones too."""

@@ -6,6 +6,7 @@ from contextual_bert.context.encoding import (
     encode_records,
     encode_table,
     missing_like,
+    unknown_in_words,
     unknown_like,
     unknown_values,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "missing_like",
     "record_sentences",
     "table_sentences",
+    "unknown_in_words",
     "unknown_like",
     "unknown_values",
 ]

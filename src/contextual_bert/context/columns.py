@@ -4,7 +4,7 @@ One function a kind of feature. It deliberately does not know the schema as a wh
 walks the schema, `records.py` turns records into columns first. Paper: section 4.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -96,6 +96,25 @@ def flatten_lists(array: pa.Array, *, separator: str | None, column: str) -> tup
             "or set the feature's separator for columns of text."
         )
     return array.flatten(), _lengths(array)
+
+
+def separator_of_most(cells: pa.Array | pa.ChunkedArray, separators: Sequence[str]) -> tuple[str, int] | None:
+    """The first of these separators that more than half of the cells have, and how many have it.
+
+    Example:
+        >>> separator_of_most(pa.array(["a|b", "a|c", "b"]), [";", "|"])
+        ('|', 2)
+    """
+    for separator in separators:
+        found = num_with(cells, separator)
+        if found > len(cells) / 2:
+            return separator, found
+    return None
+
+
+def num_with(cells: pa.Array | pa.ChunkedArray, text: str) -> int:
+    """How many cells hold this text."""
+    return pc.sum(pc.match_substring(cells, text)).as_py() or 0
 
 
 def _encode_categorical(feature: Categorical, array: pa.Array, file: str | None) -> EncodedColumn:

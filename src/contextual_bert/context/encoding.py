@@ -158,6 +158,22 @@ def unknown_values(schema: ContextSchema, record: Mapping[str, object]) -> dict[
     return {name: list(values) for name, values in encode_records(schema, [record]).unknown.items()}
 
 
+def unknown_in_words(
+    unknown: Mapping[str, Mapping[str, int]], *, what: str = "values never seen in training"
+) -> list[str]:
+    """A line a feature that has unknown values, for people.
+
+    Args:
+        unknown: as ``EncodedContext`` has them.
+        what: what they are.
+
+    Example:
+        >>> unknown_in_words({"sex": {"x": 2}})
+        ["context 'sex': 2 rows have values never seen in training"]
+    """
+    return [f"context {name!r}: {sum(values.values()):,} rows have {what}" for name, values in unknown.items()]
+
+
 def _context(encoded: Mapping[str, EncodedColumn], num_rows: int) -> EncodedContext:
     return EncodedContext(
         tensors={name: torch.from_numpy(column.values) for name, column in encoded.items()},

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from contextual_bert.arrow_types import is_list, is_text
 from contextual_bert.context.binning import quantile_edges
-from contextual_bert.context.columns import flatten_lists, to_numbers
+from contextual_bert.context.columns import flatten_lists, num_with, separator_of_most, to_numbers
 from contextual_bert.context.dates import MONTHS, WEEKDAYS, are_iso_dates, date_part, to_dates
 from contextual_bert.context.features import (
     CATEGORICAL_RESERVED,
@@ -29,7 +29,7 @@ from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.errors import ConfigurationError, SchemaError, did_you_mean
 
 _DEFAULT_SEPARATOR = ","
-_SEPARATORS = (_DEFAULT_SEPARATOR, "|", ";")
+_OTHER_SEPARATORS = ("|", ";")
 # Pattern -> what to do about it.
 _OTHER_SPELLINGS = {
     r"^\s*\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?$": "looks like dates: write 2016-03-05",
@@ -238,11 +238,8 @@ def _frequent_values(strings: pa.Array, min_count: int, reserved: tuple[str, ...
 
 def _separator_of(strings: pa.Array) -> str:
     """What stands between the values of a cell: where none has a comma, what most have."""
-    present = pc.drop_null(strings)
-    num_with = {each: pc.sum(pc.match_substring(present, each)).as_py() or 0 for each in _SEPARATORS}
-    most = max(num_with, key=lambda each: num_with[each])
-    is_other = num_with[_DEFAULT_SEPARATOR] == 0 and 2 * num_with[most] > len(present)
-    return most if is_other else _DEFAULT_SEPARATOR
+    other = separator_of_most(pc.drop_null(strings), _OTHER_SEPARATORS)
+    return _DEFAULT_SEPARATOR if other is None or num_with(strings, _DEFAULT_SEPARATOR) else other[0]
 
 
 def _spelling(strings: pa.Array) -> str:

@@ -39,9 +39,9 @@ def table_sentences(schema: ContextSchema, table: pa.Table) -> dict[str, pa.Arra
     """
     table = without_views(table)
     columns = {name: table.column(name).combine_chunks() for name in schema.columns}
-    read = _readers(schema)
-    days = {name: to_dates(columns[name], column=name) for name, feature in read.items() if _reads_date(feature)}
-    return {name: _said(read[name], array) for name, array in {**columns, **days}.items()}
+    first = {name: readers[0] for name, readers in _readers(schema).items()}
+    days = {name: to_dates(columns[name], column=name) for name, feature in first.items() if _reads_date(feature)}
+    return {name: _said(first[name], array) for name, array in {**columns, **days}.items()}
 
 
 def record_sentences(schema: ContextSchema, records: Sequence[Mapping[str, object]]) -> dict[str, pa.Array]:
@@ -57,19 +57,17 @@ def record_sentences(schema: ContextSchema, records: Sequence[Mapping[str, objec
         ['sex: x.', None]
     """
     arrays, said = record_columns(schema, records), dict[str, pa.Array]()
-    for name, feature in _readers(schema).items():
-        readers = [each for each in schema.features if each.column == name]
-        if _reads_date(feature):
-            said[name] = _said(feature, _days(name, [each.name for each in readers], records))
+    for name, readers in _readers(schema).items():
+        if _reads_date(readers[0]):
+            said[name] = _said(readers[0], _days(name, [each.name for each in readers], records))
         else:  # a value may be given by the name of any of them
             said[name] = pc.coalesce(*(_said(each, arrays[each.name]) for each in readers))
     return said
 
 
-def _readers(schema: ContextSchema) -> dict[str, Feature]:
-    """Column -> the first feature that reads it."""
-    first = {feature.column: feature for feature in reversed(schema.features)}
-    return {name: first[name] for name in schema.columns}
+def _readers(schema: ContextSchema) -> dict[str, list[Feature]]:
+    """Column -> the features that read it."""
+    return {name: [each for each in schema.features if each.column == name] for name in schema.columns}
 
 
 def _reads_date(feature: Feature) -> bool:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list, is_text
+from contextual_bert.context.columns import num_with, separator_of_most
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.ragged import offsets_of, places_of
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
@@ -150,25 +151,19 @@ def check_separator(column: pa.ChunkedArray, *, items: str, separator: str, file
     """
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if not is_text(column.type) or _num_with(column, separator):
+    if not is_text(column.type) or num_with(column, separator):
         return
-    column = pc.utf8_trim_whitespace(column)
-    num_cells = len(column) - column.null_count - (pc.sum(pc.equal(column, "")).as_py() or 0)
-    for other in _SEPARATORS:
-        found = _num_with(column, other)
-        if found > num_cells / 2:
-            raise DataError(
-                f"no cell has {separator!r} between its items, and {found:,} of {num_cells:,} have {other!r}",
-                file=file,
-                column=items,
-                fix=f"Give --separator {other!r} (in Python SetPolicy(separator={other!r})); where a set has one item "
-                "and names have such characters, give the sets as lists, in Parquet or JSON Lines.",
-            )
-
-
-def _num_with(column: pa.ChunkedArray, text: str) -> int:
-    """How many cells hold this text."""
-    return pc.sum(pc.match_substring(column, text)).as_py() or 0
+    trimmed = pc.utf8_trim_whitespace(column)
+    cells = trimmed.filter(pc.not_equal(trimmed, ""))
+    if (most := separator_of_most(cells, _SEPARATORS)) is not None:
+        other, found = most
+        raise DataError(
+            f"no cell has {separator!r} between its items, and {found:,} of {len(cells):,} have {other!r}",
+            file=file,
+            column=items,
+            fix=f"Give --separator {other!r} (in Python SetPolicy(separator={other!r})); where a set has one item "
+            "and names have such characters, give the sets as lists, in Parquet or JSON Lines.",
+        )
 
 
 def _is_one_item_a_row(column: pa.ChunkedArray) -> bool:

@@ -36,6 +36,28 @@ def cluster_codes(clusters: ArrayLike) -> NDArray[np.int64]:
     return np.unique(names, return_inverse=True)[1].astype(np.int64)
 
 
+def finite_numbers(values: ArrayLike, clusters: ArrayLike) -> NDArray[np.float64]:
+    """One number a row, for rows that have these clusters.
+
+    Raises:
+        ConfigurationError: another number of rows.
+        DataError: a number that is not finite.
+
+    Example:
+        >>> finite_numbers([1, 2], ["ann", "bob"]).tolist()
+        [1.0, 2.0]
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    if numbers.shape != np.shape(clusters):
+        raise ConfigurationError(
+            f"values have shape {numbers.shape} and clusters {np.shape(clusters)}: the rows must be the same ones."
+        )
+    wrong = np.flatnonzero(~np.isfinite(numbers))
+    if len(wrong):
+        raise DataError(f"{numbers[wrong[0]]} has no mean", row=int(wrong[0]), fix="Give finite values.")
+    return numbers
+
+
 def _is_missing(label: Any) -> bool:
     """None, what is not itself, and the NA of pandas, which does not say."""
     return label is None or type(label).__name__ == "NAType" or bool(label != label)

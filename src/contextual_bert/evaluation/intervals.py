@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
-from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.evaluation.clusters import cluster_codes
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.evaluation.clusters import cluster_codes, finite_numbers
 
 # Weights of one block of resamples stay near 16 MiB.
 _BLOCK_CELLS = 2**21
@@ -145,7 +145,7 @@ def bootstrap(
         >>> bootstrap([1.0, 2.0, 3.0, 4.0], ["a", "a", "b", "c"]).value
         2.5
     """
-    numbers = _numbers(values, clusters)
+    numbers = finite_numbers(values, clusters)
     draws = ClusterBootstrap(clusters, num_resamples=num_resamples, seed=seed)
     replicates = draws.resampled_means(numbers[:, None])[:, 0]
     return draws.interval(math.fsum(numbers.tolist()) / len(numbers), replicates, level=level)
@@ -166,7 +166,7 @@ def paired_bootstrap(
         >>> paired_bootstrap([3.0, 5.0, 4.0], [2.0, 3.0, 1.0], ["x", "y", "z"]).interval.value
         2.0
     """
-    first, second = _numbers(a, clusters), _numbers(b, clusters)
+    first, second = finite_numbers(a, clusters), finite_numbers(b, clusters)
     difference = first - second
     draws = ClusterBootstrap(clusters, num_resamples=num_resamples, seed=seed)
     replicates = draws.resampled_means(difference[:, None])[:, 0]
@@ -178,16 +178,45 @@ def cluster_interval(values: ArrayLike, clusters: ArrayLike, *, level: float = 0
 
     Formula: variance = C / (C - 1) * sum over clusters of (s_c - mean m_c)^2 / rows^2, C - 1 degrees of freedom.
     """
-    numbers, codes = _numbers(values, clusters), cluster_codes(clusters)
-    num_rows, num_clusters, tail = len(numbers), int(codes.max()) + 1, _tail(level)
-    mean = math.fsum(numbers.tolist()) / num_rows
-    if num_clusters < 2:
-        return Interval(mean, math.nan, math.nan, math.nan, num_rows, num_clusters)
-    residual = _cluster_sums(numbers - mean, codes, num_clusters)
-    variance = num_clusters / (num_clusters - 1) * math.fsum((residual**2).tolist()) / num_rows**2
-    standard_error = math.sqrt(variance)
-    half = float(stdtrit(num_clusters - 1, 1 - tail)) * standard_error
-    return Interval(mean, mean - half, mean + half, standard_error, num_rows, num_clusters)
+    numbers, codes = finite_numbers(values, clusters), cluster_codes(clusters)
+    return cluster_intervals(numbers, codes, [np.arange(len(numbers))], level=level)[0]
+
+
+def cluster_intervals(
+    values: NDArray[np.float64], clusters: NDArray[np.int64], groups: Sequence[NDArray[np.int64]], *, level: float
+) -> list[Interval]:
+    """``cluster_interval`` of each group of rows, all at once: there may be thousands of groups.
+
+    Args:
+        values: one a row.
+        clusters: one a row, numbered from 0.
+        groups: the numbers of the rows of each, one or more; a row may be in several.
+        level: of the intervals.
+
+    Example:
+        >>> values, clusters = np.array([1.0, 3.0, 5.0]), np.array([0, 1, 1])
+        >>> [each.value for each in cluster_intervals(values, clusters, [np.array([0, 1]), np.array([2])], level=0.95)]
+        [2.0, 5.0]
+    """
+    sizes = np.array([len(rows) for rows in groups])
+    rows, group = np.concatenate(groups), np.repeat(np.arange(len(groups)), sizes)
+    order = np.argsort(values[rows], kind="stable")  # the digits do not depend on the order of the rows
+    rows, group = rows[order], group[order]
+    means = np.array([math.fsum(values[own].tolist()) / len(own) for own in groups])
+    width = int(clusters.max()) + 1
+    pairs, places = np.unique(group * width + clusters[rows], return_inverse=True)
+    residuals = np.bincount(places, weights=values[rows] - means[group])
+    num_clusters = np.bincount(pairs // width)
+    with np.errstate(divide="ignore", invalid="ignore"):  # of one cluster the error is unknown
+        variances = num_clusters / (num_clusters - 1) * np.bincount(pairs // width, weights=residuals**2) / sizes**2
+        errors = np.where(num_clusters > 1, np.sqrt(variances), np.nan)
+    halves = stdtrit(np.maximum(num_clusters - 1, 1), 1 - _tail(level)) * errors
+    # One NaN for all: by it equal reports are equal.
+    numbers = (
+        [number if number == number else math.nan for number in column.tolist()]
+        for column in (means, means - halves, means + halves, errors)
+    )
+    return [Interval(*each) for each in zip(*numbers, sizes.tolist(), num_clusters.tolist(), strict=True)]
 
 
 def bounded(interval: Interval, *, highest: float, level: float = 0.95) -> Interval:
@@ -242,18 +271,6 @@ def seed_mean(values: Sequence[float]) -> SeedMean:
     squares = math.fsum((value - mean) ** 2 for value in values)
     n = len(values)
     return SeedMean(mean, math.sqrt(squares / (n - 1) / n) if n > 1 else math.nan, n)
-
-
-def _numbers(values: ArrayLike, clusters: ArrayLike) -> NDArray[np.float64]:
-    numbers = np.asarray(values, dtype=np.float64)
-    if numbers.shape != np.shape(clusters):
-        raise ConfigurationError(
-            f"values have shape {numbers.shape} and clusters {np.shape(clusters)}: the rows must be the same ones."
-        )
-    wrong = np.flatnonzero(~np.isfinite(numbers))
-    if len(wrong):
-        raise DataError(f"{numbers[wrong[0]]} has no mean", row=int(wrong[0]), fix="Give finite values.")
-    return numbers
 
 
 def _cluster_sums(column: NDArray[np.float64], codes: NDArray[np.int64], num_clusters: int) -> NDArray[np.float64]:

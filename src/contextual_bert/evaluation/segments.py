@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.evaluation.intervals import Interval, bounded
+from contextual_bert.evaluation.intervals import Interval, bounded, cluster_intervals
 from contextual_bert.evaluation.metrics import Scores, expected_recall
 
 MISSING = "(missing)"
@@ -67,43 +66,6 @@ def evaluate_segments(
             is_small = num_clusters < min_clusters
             segments.append(Segment(feature, value, num_rows, num_clusters, is_small, cross_entropy, hits))
     return tuple(segments)
-
-
-def cluster_intervals(
-    values: NDArray[np.float64], clusters: NDArray[np.int64], groups: Sequence[NDArray[np.int64]], *, level: float
-) -> list[Interval]:
-    """``cluster_interval`` of each group of rows, all at once: there may be thousands of groups.
-
-    Args:
-        values: one a row.
-        clusters: one a row, numbered from 0.
-        groups: the numbers of the rows of each, one or more; a row may be in several.
-        level: of the intervals.
-
-    Example:
-        >>> values, clusters = np.array([1.0, 3.0, 5.0]), np.array([0, 1, 1])
-        >>> [each.value for each in cluster_intervals(values, clusters, [np.array([0, 1]), np.array([2])], level=0.95)]
-        [2.0, 5.0]
-    """
-    sizes = np.array([len(rows) for rows in groups])
-    rows, group = np.concatenate(groups), np.repeat(np.arange(len(groups)), sizes)
-    order = np.argsort(values[rows], kind="stable")  # the digits do not depend on the order of the rows
-    rows, group = rows[order], group[order]
-    means = np.bincount(group, weights=values[rows]) / sizes
-    width = int(clusters.max()) + 1
-    pairs, places = np.unique(group * width + clusters[rows], return_inverse=True)
-    residuals = np.bincount(places, weights=values[rows] - means[group])
-    num_clusters = np.bincount(pairs // width)
-    with np.errstate(divide="ignore", invalid="ignore"):  # of one cluster the error is unknown
-        variances = num_clusters / (num_clusters - 1) * np.bincount(pairs // width, weights=residuals**2) / sizes**2
-        errors = np.where(num_clusters > 1, np.sqrt(variances), np.nan)
-    halves = stdtrit(np.maximum(num_clusters - 1, 1), 1 - (1 - level) / 2) * errors
-    # One NaN for all: by it equal reports are equal.
-    numbers = (
-        [number if number == number else math.nan for number in column.tolist()]
-        for column in (means, means - halves, means + halves, errors)
-    )
-    return [Interval(*each) for each in zip(*numbers, sizes.tolist(), num_clusters.tolist(), strict=True)]
 
 
 def worst_segment(segments: Sequence[Segment]) -> Segment | None:

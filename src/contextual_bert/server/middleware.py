@@ -106,10 +106,7 @@ class RequestGuard:
 
     def _note(self, scope: Message, record: RequestRecord, status: int) -> None:
         seconds = record.seconds
-        matched: tuple[Any, ...] = (
-            scope.get("route"),
-            scope.get("endpoint"),
-        )  # the static files are no route but an app of their own
+        matched: tuple[Any, ...] = (scope.get("route"), scope.get("endpoint"))  # static files: an app, no route
         route = next((each.path for each in matched if hasattr(each, "path")), UNMATCHED)
         method = scope["method"] if scope["method"] in _METHODS else "other"
         self.metrics.requests.labels(route, method, str(status)).inc()

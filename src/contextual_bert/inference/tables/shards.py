@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 import torch
 
+from contextual_bert.context import unknown_in_words
 from contextual_bert.data import read_table, table_digest, write_table
 from contextual_bert.data.columns import check_separator, checked_column
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
@@ -250,9 +251,7 @@ def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
         if name in table.column_names and name in context_columns(pipeline)
     ]
     context = pipeline.processor.encode_columns(table)
-    for feature, values in (context.unknown if context is not None else {}).items():
-        lines.append(f"context {feature!r}: {sum(values.values()):,} rows have values never seen in training")
-    return lines
+    return lines + (unknown_in_words(context.unknown) if context is not None else [])
 
 
 def manifest_text(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSettings, shard_size: int) -> str:

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_text
+from contextual_bert.context import unknown_in_words
 from contextual_bert.data import TextDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.ragged import offsets_of, places_of
@@ -53,9 +54,7 @@ class QuestionReport:
             found.append(f"{self.num_unanswered:,} questions have no answer")
         if self.num_lost:
             found.append(f"{self.num_lost:,} answers are whole in no window, or have no token: learned as none")
-        for feature, values in self.unknown.items():
-            found.append(f"context {feature!r}: {sum(values.values()):,} rows have values never seen in training")
-        return found
+        return found + unknown_in_words(self.unknown)
 
 
 @dataclass(frozen=True, eq=False)

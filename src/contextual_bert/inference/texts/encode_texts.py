@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list, with_truth_in_words
-from contextual_bert.context import canonical, canonical_array
+from contextual_bert.context import canonical, canonical_array, unknown_in_words
 from contextual_bert.data import TextDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError
@@ -54,13 +54,10 @@ class TextReport:
         Args:
             has_taught: whether the schema is of these rows.
         """
-        strange = "values too rare to be kept" if has_taught else "values never seen in training"
         cut = f"{self.num_cut:,} of them cut to {self.max_length:,} tokens" if self.num_cut else "none of them cut"
         unread = f", {self.num_unread_words:,} words behind the cut" if self.num_unread_words else ""
-        found = [f"{self.num_texts:,} texts, {cut}{unread}"]
-        for feature, values in self.unknown.items():
-            found.append(f"context {feature!r}: {sum(values.values()):,} rows have {strange}")
-        return found
+        what = {"what": "values too rare to be kept"} if has_taught else {}
+        return [f"{self.num_texts:,} texts, {cut}{unread}", *unknown_in_words(self.unknown, **what)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,9 +123,8 @@ def encode_texts(
     check_truncation(kept)
     table = table if isinstance(table, pa.Table) else read_table(table)
     tokenizer: Any = processor.tokenizer
-    is_of_each = isinstance(max_length, np.ndarray)
-    limit = token_limit(tokenizer, int(max_length.max(initial=0)) or None if is_of_each else max_length)
-    limits = max_length if is_of_each else limit
+    limit = token_limit(tokenizer, None if max_length is None else int(np.max(max_length, initial=1)))
+    limits = limit if max_length is None else max_length
     layout = _laid_out(table, tokenizer, text=text, pair=pair, limit=limits, truncation=kept)
     word_starts = layout.word_starts()
     targets, names = None, tuple(labels or ())

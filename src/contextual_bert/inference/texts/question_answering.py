@@ -145,7 +145,7 @@ class QuestionAnsweringPipeline:
         records = [query.get("context") or {} for query in queries]
         context = self.processor.encode_context(records, num_rows=len(queries))
         tensors = context.tensors if context is not None else {}
-        max_length = int(np.min(room_beside(tensors, self.model.config, self._tokens.tokenizer)))
+        max_length = int(np.min(room_beside(tensors, self.model.config, longest=self.max_length)))
         encoded = encode_questions(pa.table(columns), self._tokens, max_length=max_length)
         rows = encoded.dataset.example_ids
         encoded.dataset.context |= {name: values[rows] for name, values in tensors.items()}

@@ -109,32 +109,26 @@ def num_readable(config: ContextualBertConfig | TextBaselineConfig, tokenizer: A
 
 
 def room_beside(
-    context: Mapping[str, Tensor], config: ContextualBertConfig | TextBaselineConfig, tokenizer: Any
+    context: Mapping[str, Tensor], config: ContextualBertConfig | TextBaselineConfig, *, longest: int
 ) -> int | NDArray[np.int64]:
-    """``num_readable``, where the context is read as words one a row: what these leave of the model's positions.
+    """``longest``, and where the context is read as words one a row: what these leave of the model's positions.
 
     Args:
         context: encoded, one row a text.
         config: the model's.
-        tokenizer: its own.
+        longest: what ``num_readable`` says.
 
     Raises:
         DataError: the words of a row leave no room for a text.
     """
-    longest = num_readable(config, tokenizer)
     if not config.has_context_as_text or not context:
         return longest
     num_words = np.sum([(words >= FIRST_WORD).sum(dim=1).numpy() for words in context.values()], axis=0)
     rooms = np.minimum(longest, config.max_position_embeddings - 1 - num_words)
     if len(rooms) and rooms.min() <= num_special(has_pair=True):
-        row = int(rooms.argmin())
-        what = f"in words the context has {num_words[row]:,} tokens, and the model reads"
-        raise DataError(
-            f"{what} {config.max_position_embeddings:,} with the text",
-            row=row,
-            column="context",
-            fix="Give shorter values.",
-        )
+        row, most = int(rooms.argmin()), config.max_position_embeddings
+        what = f"in words the context has {num_words[row]:,} tokens, and the model reads {most:,} with the text"
+        raise DataError(what, row=row, column="context", fix="Give shorter values.")
     return rooms
 
 

@@ -245,7 +245,7 @@ class TextPipeline:
 
     def _encoded(self, table: pa.Table, context: EncodedContext | None, *, text: str, pair: str | None) -> EncodedTexts:
         tensors, unknown = (context.tensors, context.unknown) if context is not None else ({}, {})
-        max_length = room_beside(tensors, self.model.config, self._tokens.tokenizer)
+        max_length = room_beside(tensors, self.model.config, longest=self.max_length)
         encoded = encode_texts(
             table, self._tokens, text=text, pair=pair, max_length=max_length, truncation=self.truncation
         )

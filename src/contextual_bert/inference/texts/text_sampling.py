@@ -19,7 +19,7 @@ from contextual_bert.inference.fields import MAX_WEIGHT
 from contextual_bert.inference.guidance import guidance_notes, guided_logits
 from contextual_bert.inference.queries import check_count
 from contextual_bert.inference.scoring import to_device
-from contextual_bert.inference.texts.text_layout import room_beside
+from contextual_bert.inference.texts.text_layout import num_readable, room_beside
 from contextual_bert.models import IGNORED_LABEL, ContextualBertForMaskedLM, ContextualBertProcessor, check_processor
 
 UNUSED = re.compile(r"\[unused\d+\]")  # places in BERT's vocabulary that stand for no piece of text
@@ -114,7 +114,8 @@ def sample_texts(
     text = " ".join([tokenizer.mask_token] * prompt) if isinstance(prompt, int) else prompt
     batch = processor(text=text, context=[context or {}], truncation=False)
     ids: Tensor = batch["input_ids"].repeat(num_samples, 1)
-    longest = int(np.min(room_beside(batch.get("context", {}), model.config, tokenizer)))
+    readable = num_readable(model.config, tokenizer)
+    longest = int(np.min(room_beside(batch.get("context", {}), model.config, longest=readable)))
     if ids.shape[1] > longest:
         raise ConfigurationError(
             f"The prompt has {ids.shape[1]} tokens, [CLS] and [SEP] included. The model reads {longest}: shorten it."
