@@ -25,6 +25,9 @@ def command(
     text: options.Text = None,
     label: options.Label = None,
     pair: options.Pair = None,
+    question: options.Question = None,
+    answer: options.AnswerColumn = None,
+    answer_start: options.AnswerStart = None,
     checkpoint: options.Checkpoint = None,
     output: Annotated[
         Path,
@@ -46,8 +49,9 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="A,B",
-            help="Baselines: popularity, context_popularity, bag, bag_context; for texts ngrams, cnn, bilstm, for tags "
-            "bilstm_crf, and the last four with _context.",
+            help="Baselines: popularity, context_popularity, of sets bag, bag_context; of labelled texts ngrams, cnn, "
+            "bert_concat_word, bert_concat_text, of these and of tags bilstm, of tags bilstm_crf, each without BERT "
+            "with _context too; of any texts bert_context_as_text.",
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds a method: --seed and the numbers after it.")] = 3,
@@ -91,7 +95,7 @@ def command(
     """Train several methods with several seeds on the same split and compare them on the same masked positions."""
     choices = dict(locals())
     from contextual_bert.benchmark import Peers, as_row, prepare_for, study
-    from contextual_bert.benchmark.checks import PAPER_METHODS, check_study
+    from contextual_bert.benchmark.checks import PAPER_METHODS, check_read, check_study
     from contextual_bert.benchmark.run_directories import clear_run
     from contextual_bert.benchmark.runner import run_directory
 
@@ -99,6 +103,7 @@ def command(
     names = [*dict.fromkeys((*(listed(conditioning) or PAPER_METHODS), *listed(baselines)))]
     base = recipe_of({**choices, "conditioning": names[0]})
     recipes = [as_row(base, name).with_seed(seed + number) for name in names for number in range(seeds)]
+    check_read(base, recipes)
     check_study(recipes, reference=reference)
     with resumable(output):
         with working(f"reading {data}"):

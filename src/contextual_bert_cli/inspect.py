@@ -7,7 +7,7 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, working
-from contextual_bert_cli.recipes import SET_OPTIONS, listed, recipe_of
+from contextual_bert_cli.recipes import CHECKPOINT, SET_OPTIONS, listed, recipe_of
 
 EXAMPLE = """\b
 Example:
@@ -15,8 +15,6 @@ Example:
       --min-size 4 --max-size 8 --override state=categorical --output schema.json
   contextual-bert inspect reviews.csv --text review --label stars --ordinal --checkpoint bert-base-uncased
 """
-# What the command to run next names where no checkpoint was given.
-CHECKPOINT = "bert-base-uncased"
 
 
 def command(
@@ -26,6 +24,9 @@ def command(
     text: options.Text = None,
     label: options.Label = None,
     pair: options.Pair = None,
+    question: options.Question = None,
+    answer: options.AnswerColumn = None,
+    answer_start: options.AnswerStart = None,
     checkpoint: options.Checkpoint = None,
     max_length: options.MaxLength = None,
     ordinal: options.Ordinal = False,
@@ -101,7 +102,18 @@ def kind_of(text: str) -> tuple[str, str]:
 
 def _same_options(choices: dict[str, object]) -> list[str]:
     """The options that ``train`` must be given too, so that it reads the same sets or texts."""
-    texts = ("items", "text", "label", "pair", "checkpoint", "max_length", "ordinal")
+    texts = (
+        "items",
+        "text",
+        "label",
+        "pair",
+        "question",
+        "answer",
+        "answer_start",
+        "checkpoint",
+        "max_length",
+        "ordinal",
+    )
     chosen: list[str] = []
     for name in (*texts, "customer", "time", "exclude", *SET_OPTIONS, "split", "split_by"):
         value, flag = choices[name], f"--{name.replace('_', '-')}"

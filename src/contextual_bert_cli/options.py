@@ -56,6 +56,24 @@ Label = Annotated[
     ),
 ]
 Pair = Annotated[str | None, typer.Option(metavar="COLUMN", help="With --text: column of second texts.")]
+Question = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="With --text and --answer: questions, each about the text of its row."),
+]
+AnswerColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--answer",
+        metavar="COLUMN",
+        help="With --question: the piece of the text that answers it, letter by letter; empty where there is none.",
+    ),
+]
+AnswerStart = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN", help="With --answer: the character where it begins, from 0 on; left out, where it is first."
+    ),
+]
 Checkpoint = Annotated[
     str | None,
     typer.Option(metavar="BERT", help="With --text: folder of a BERT checkpoint, or its name on the Hub."),

@@ -1,4 +1,4 @@
-"""``contextual-bert predict``: texts and contexts in, labels and probabilities out."""
+"""``contextual-bert predict``: texts and contexts in, labels, tags or answers out, with probabilities."""
 
 import json
 from pathlib import Path
@@ -10,6 +10,7 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.choices import checked, checked_format
 from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, show_text, working
+from contextual_bert_cli.questions import answer_file, answer_query, check_question
 from contextual_bert_cli.recipes import text_task_of_run
 from contextual_bert_cli.records import read_context
 
@@ -23,6 +24,8 @@ EXAMPLE = """\b
 Example:
   contextual-bert predict runs/verdict --text 'The bar was open all night.' --context '{"guest": "student"}'
   contextual-bert predict runs/verdict --data reviews.parquet --output predictions.parquet
+  contextual-bert predict runs/answers --question 'What can I eat?' --text 'Soup or steak.' \\
+      --context '{"guest": "vegan"}'
 """
 
 
@@ -31,6 +34,7 @@ def command(
     *,
     text: Annotated[str | None, typer.Option(help="One text; where words get tags, split at spaces.")] = None,
     pair: Annotated[str | None, typer.Option(help="Its second text, for a model of pairs.")] = None,
+    question: Annotated[str | None, typer.Option(help="What is asked about --text, of a run that answers.")] = None,
     context: Annotated[
         str | None,
         typer.Option(metavar="JSON", help="Whose text: {feature: value}; a feature that is not named is missing."),
@@ -46,9 +50,15 @@ def command(
     pair_column: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column of second texts; left out, as the run was trained.")
     ] = None,
+    question_column: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column of questions; left out, as the run was trained."),
+    ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Where the table is written, with its labels: .parquet, .csv or .jsonl."),
+        typer.Option(
+            metavar="FILE", help="Where the table is written, with what was predicted: .parquet, .csv or .jsonl."
+        ),
     ] = None,
     overwrite: options.Overwrite = False,
     truncation: Annotated[
@@ -58,11 +68,11 @@ def command(
     output_format: Annotated[
         str, typer.Option("--format", metavar="table|json", help="How to print the answer to --text.")
     ] = "table",
-    batch_size: Annotated[int, typer.Option(min=1, help="Texts a forward pass.")] = 64,
+    batch_size: Annotated[int, typer.Option(min=1, help="Texts, or windows of them, a forward pass.")] = 64,
     device: options.Device = "auto",
 ) -> None:
-    """Label a text, or all rows of a table, for the person whose text it is, with probabilities."""
-    from contextual_bert import TextPipeline
+    """Label a text or answer a question about it, or all rows of a table, for the person whose it is."""
+    from contextual_bert import QuestionAnsweringPipeline, TextPipeline
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.models.processing_contextual_bert import Truncation
     from contextual_bert.training import chosen_device
@@ -75,19 +85,34 @@ def command(
     kept: Any = truncation or (task.truncation if task is not None else None)
     if (text is None) == (data is None):
         raise ConfigurationError("Give either --text 'a text' for one text or --data FILE with --output FILE for many.")
-    of_text = {"--pair": pair, "--context": context, "--format": output_format if output_format != "table" else None}
+    of_text = {"--pair": pair, "--question": question, "--context": context}
+    of_text["--format"] = output_format if output_format != "table" else None
     of_data = {"--output": output, "--text-column": text_column, "--pair-column": pair_column}
+    of_data["--question-column"] = question_column
     astray = [name for name, value in (of_text if text is None else of_data).items() if value is not None]
     if astray:
         raise ConfigurationError(f"{astray[0]} belongs to {'--text' if text is None else '--data'}. Leave it out.")
-    check_pair(task, text, pair, pair_column)
+    is_asking = check_question(task, {**of_text, **of_data, "--text": text, "--truncation": truncation})
+    if not is_asking:
+        check_pair(task, text, pair, pair_column)
     if data is not None and output is None:
         raise ConfigurationError("--data needs --output FILE, where the table is written with its labels.")
     if output is not None and output.exists() and not overwrite:
         raise ConfigurationError(f"{output} exists already. Give --overwrite to replace it, or another --output.")
-    query = {"text": text, "pair": pair, "context": read_context(context)}
+    own, place = read_context(context), chosen_device(device)
+    if is_asking:
+        with working(f"loading {directory}"):
+            asked = QuestionAnsweringPipeline.from_pretrained(directory, device=place)
+        if data is None or output is None:
+            answer_query(asked, {"question": question, "text": text, "context": own}, output_format=output_format)
+            return
+        learned = (task.text, task.question) if task is not None else ("text", None)
+        columns = {"text": text_column or learned[0], "question": question_column or learned[1] or "question"}
+        answer_file(asked, data, output, columns=columns, batch_size=batch_size)
+        return
+    query = {"text": text, "pair": pair, "context": own}
     with working(f"loading {directory}"):
-        pipeline = TextPipeline.from_pretrained(directory, device=chosen_device(device), truncation=kept)
+        pipeline = TextPipeline.from_pretrained(directory, device=place, truncation=kept)
     if data is not None and output is not None:
         trained = (task.text, task.pair) if task is not None else ("text", None)
         columns = {"text": text_column or trained[0], "pair": pair_column or trained[1]}

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from contextual_bert.data import SetPolicy
     from contextual_bert.training import Recipe, TextTask
 
+CHECKPOINT = "bert-base-uncased"  # what the command to run next names where none was given
 _TRAINING_OPTIONS = {
     "epochs": "num_train_epochs",
     "batch_size": "per_device_train_batch_size",
@@ -20,6 +21,9 @@ _TRAINING_OPTIONS = {
 _TEXT_OPTIONS = {
     "label": "label",
     "pair": "pair",
+    "question": "question",
+    "answer": "answer",
+    "answer_start": "answer_start",
     "max_length": "max_length",
     "truncation": "truncation",
     "ordinal": "is_ordinal",
@@ -125,6 +129,8 @@ def use_of(recipe: "Recipe", directory: Path, *, item: str) -> list[str]:
     """The command that uses such a run."""
     if recipe.texts is None:
         return ["complete", str(directory), "--set", f"{item},[MASK]", "--context", "{}", "--top", "5"]
+    if recipe.texts.answer is not None:
+        return ["predict", str(directory), "--question", "...", "--text", "...", "--context", "{}"]
     if recipe.texts.label is None:
         return ["sample", str(directory), "--context", "{}"]
     pair = ["--pair", "..."] if recipe.texts.pair is not None else []

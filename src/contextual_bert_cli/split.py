@@ -7,6 +7,7 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.output import next_commands, remark, show_text, working
+from contextual_bert_cli.recipes import CHECKPOINT
 
 EXAMPLE = """\b
 Example:
@@ -34,6 +35,9 @@ def command(
         str | None,
         typer.Option(metavar="COLUMN", help="Column of items: look for leaks between the parts and from the columns."),
     ] = None,
+    text: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of texts, in place of --items: look for equal ones.")
+    ] = None,
     customer: options.Customer = None,
     separator: options.Separator = ",",
     output: Annotated[Path, typer.Option(metavar="FILE", help="Where the split is written.")] = Path("split.json"),
@@ -43,6 +47,7 @@ def command(
     from contextual_bert.data import (
         SetPolicy,
         audit,
+        audit_texts,
         read_sets,
         read_table,
         split_by_customer,
@@ -56,9 +61,15 @@ def command(
             "Give one of --by COLUMN (all rows of a customer in one part), --by-time COLUMN (the latest rows are the "
             "test) and --by-row."
         )
-    if items is None and (customer is not None or separator != ","):
-        option = "--customer" if customer is not None else "--separator"
-        raise ConfigurationError(f"{option} is for the look for leaks: name the column of items, too, with --items.")
+    if items is not None and text is not None:
+        raise ConfigurationError("--items names a column of sets and --text one of texts. Give one of them.")
+    if items is None and separator != ",":
+        raise ConfigurationError("--separator is for the look for leaks: name the column of items, too, with --items.")
+    if items is None and text is None and customer is not None:
+        raise ConfigurationError(
+            "--customer is for the look for leaks: name the column of items, too, with --items, or that of texts with "
+            "--text."
+        )
     if by_time is not None and seed:
         raise ConfigurationError("--by-time draws nothing, the latest rows are the test. Leave --seed out.")
     if output.exists() and not overwrite:
@@ -76,12 +87,13 @@ def command(
             policy = SetPolicy(duplicates="keep", separator=separator)
             sets = read_sets(table, items=items, policy=policy, file=str(data), customer=customer or by)
             found = audit(made, sets)
+        if text is not None:
+            found = audit_texts(made, table, text=text, customer=customer or by)
     made.save(output)
     show_text("\n".join([*made.lines(), *(found.lines() if found is not None else ())]))
     if found is None:
-        remark("no look for leaks: name the column of items with --items")
+        remark("no look for leaks: name the column of items with --items, or of texts with --text")
     remark(f"wrote {output}")
     named = ["--customer", customer or by] if customer or by else []
-    next_commands(
-        ["train", str(data), "--items", items or "items", *named, "--split", str(output), "--output", "runs/gsu"]
-    )
+    read = ["--items", items or "items"] if text is None else ["--text", text, "--checkpoint", CHECKPOINT]
+    next_commands(["train", str(data), *read, *named, "--split", str(output), "--output", "runs/gsu"])

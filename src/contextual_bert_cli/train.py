@@ -15,6 +15,8 @@ Example:
   contextual-bert train days.parquet --items items --schema schema.json --conditioning global_state_update \\
       --epochs 20 --dtype bfloat16 --set weight_decay=0.1 --model hidden_size=256 --output runs/gsu
   contextual-bert train reviews.csv --text review --label stars --checkpoint bert-base-uncased --output runs/stars
+  contextual-bert train menus.parquet --text menu --question question --answer answer \\
+      --checkpoint bert-base-uncased --output runs/answers
   torchrun --nproc-per-node 2 --no-python contextual-bert train days.parquet --items items --output runs/two
 """
 
@@ -26,6 +28,9 @@ def command(
     text: options.Text = None,
     label: options.Label = None,
     pair: options.Pair = None,
+    question: options.Question = None,
+    answer: options.AnswerColumn = None,
+    answer_start: options.AnswerStart = None,
     checkpoint: options.Checkpoint = None,
     output: Annotated[Path, typer.Option(metavar="DIRECTORY", file_okay=False, help="Run directory to write.")],
     customer: options.Customer = None,

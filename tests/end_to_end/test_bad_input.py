@@ -452,7 +452,7 @@ def test_faulty_predictions(
     [
         (("--prompt", "word1 word2"), ("has no [MASK]", "nothing to draw")),
         (("--prompt", "[MASK]", "--tokens", "3"), ("--prompt", "Leave --tokens out")),
-        (("--tokens", "7"), ("9 tokens", "reads 8: shorten it")),
+        (("--tokens", "7"), ("9 tokens", "reads 8: ask for fewer")),
         (("--tokens", "0"), ("--tokens",)),
         (("--temperature", "0"), ("temperature=0.0", "above 0")),
         (("--context", "{}", "--context", '{"sexx": "f"}'), ("'sexx'", "Did you mean 'sex'")),

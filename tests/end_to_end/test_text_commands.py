@@ -444,3 +444,63 @@ def test_inspect_names_what_train_would_stop_at(command: Any, tmp_path: Path) ->
     stopped = command("train", table, *columns, "--checkpoint", "bert", "--output", tmp_path / "run")
     assert stopped.exit_code == 2
     assert "row 1, column 'text': the cell is missing (20 such rows)" in " ".join(stopped.stderr.split())
+
+
+def test_texts_that_are_categories_are_texts(command: Any, own_texts: Path, tmp_path: Path) -> None:
+    """pandas writes such columns of its type category."""
+    read = read_table(own_texts / "reviews.csv")
+    table = pa.table({name: read[name].dictionary_encode() for name in read.column_names})
+    write_table(table, tmp_path / "reviews.parquet")
+    columns = ("--text", "review", "--label", "verdict", "--checkpoint", own_texts / "bert")
+    ok(command("inspect", tmp_path / "reviews.parquet", *columns, "--output", tmp_path / "schema.json"))
+    settings = ("--epochs", 1, "--device", "cpu", "--output", tmp_path / "run")
+    ok(command("train", tmp_path / "reviews.parquet", *columns, *settings))
+    ok(command("evaluate", tmp_path / "run"))
+
+
+def test_rows_that_were_trained_on_are_counted(command: Any, own_texts: Path, tmp_path: Path) -> None:
+    run = trained(command, own_texts, "--label", "verdict", output="counted")
+    made = ok(command("split", own_texts / "reviews.csv", "--by-row", "--seed", 7, "--text", "review",
+                      "--output", tmp_path / "other.json"))  # fmt: skip
+    assert "checked: equal texts in two parts (90 texts)" in made.stdout
+    assert "train" in made.stderr
+    assert "--text review --checkpoint bert-base-uncased" in made.stderr
+    own, other = (Split.load(path) for path in (run / "split.json", tmp_path / "other.json"))
+    count = len({*own.rows("train").tolist()} & {*other.rows("test").tolist()})
+    assert count
+    result = ok(command("evaluate", run, "--split", tmp_path / "other.json"))
+    assert f"warning: the run was trained on {count} of these {len(other.rows('test'))} rows" in " ".join(
+        result.output.split()
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--label", "verdict", "--baselines", "bilstm_crf"), "'bilstm_crf' cannot learn these labels"),
+        (("--baselines", "ngrams"), "'ngrams' cannot learn hidden words"),
+        (("--label", "verdict", "--exclude", "sex", "--baselines", "ngrams_context"), "needs a context"),
+        (("--label", "verdict", "--set", "context_learning_rate=0.9"), "no row of this comparison reads it"),
+        (("--label", "verdict", "--model", "attribute_start=paper"), "no row of this comparison reads it"),
+        (("--label", "verdict", "--time", "sex"), "is for a split by time"),
+    ],
+)
+def test_a_comparison_that_cannot_be_ends_before_its_first_run(
+    command: Any, own_texts: Path, tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    settings = ("--text", "review", "--checkpoint", own_texts / "bert", "--conditioning", "none", "--epochs", 1)
+    result = command("compare", own_texts / "reviews.csv", *settings, *options, "--output", tmp_path / "study")
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+    assert not list(tmp_path.rglob("recipe.json"))
+
+
+def test_a_label_that_cannot_be_learned_is_said(command: Any, own_texts: Path, tmp_path: Path) -> None:
+    read = read_table(own_texts / "reviews.csv")
+    rows = read.append_column("day", pa.array(range(len(read))))
+    rare = rows.slice(len(rows) - 1).set_column(2, "verdict", pa.array(["rare"]))
+    write_table(pa.concat_tables([rows.slice(0, len(rows) - 1), rare]), tmp_path / "reviews.csv")
+    columns = ("--text", "review", "--label", "verdict", "--split-by", "time", "--time", "day", "--exclude", "day")
+    settings = ("--checkpoint", own_texts / "bert", "--epochs", 1, "--device", "cpu", "--output", tmp_path / "run")
+    result = ok(command("train", tmp_path / "reviews.csv", *columns, *settings))
+    assert "warning: no row of the training part has the label rare: it cannot be learned" in result.stderr

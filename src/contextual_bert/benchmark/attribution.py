@@ -120,10 +120,10 @@ def attribute_run(
 
 
 def donor_of(example_ids: NDArray[np.int64], *, feature: str, number: int, seed: int) -> NDArray[np.int64]:
-    """For each row the place of the row whose value it is given: a permutation of the places.
+    """For each row the place of the row whose value it is given: a permutation of the sets or texts.
 
     Args:
-        example_ids: of the sets or texts, each once.
+        example_ids: of the sets or texts; rows that share one, windows of a question, are given the same value.
         feature: what is permuted.
         number: which of several permutations.
         seed: of all of them.
@@ -133,11 +133,10 @@ def donor_of(example_ids: NDArray[np.int64], *, feature: str, number: int, seed:
         [0, 1, 2]
     """
     name = hash_strings(pa.array([feature]), seed=seed).view(np.int64)
-    keys = hash_counters(name, number, example_ids)
-    # The receivers in the order of their ids, so that the same two rows meet whatever the order of the rows.
-    donors = np.empty(len(example_ids), dtype=np.int64)
-    donors[np.argsort(example_ids, kind="stable")] = np.argsort(keys, kind="stable")
-    return donors
+    # The receivers in the order of their ids, so that the same two meet whatever the order of the rows.
+    ids, places, receiver = np.unique(example_ids, return_index=True, return_inverse=True)
+    keys = hash_counters(name, number, ids)
+    return places[np.argsort(keys, kind="stable")][receiver]
 
 
 def with_permuted(dataset: Rows, features: Iterable[str], donors: NDArray[np.int64]) -> Rows:

@@ -64,7 +64,7 @@ def build_model(recipe: Recipe, ready: Preparation) -> nn.Module:
     Raises:
         UnknownNameError: neither a method nor a baseline has that name.
     """
-    check_kind(recipe)
+    check_possible(recipe, ready)
     if recipe.init_from is not None:
         return started_from(recipe, ready)
     model = new_model(recipe, ready)
@@ -73,13 +73,19 @@ def build_model(recipe: Recipe, ready: Preparation) -> nn.Module:
     return model
 
 
+def check_possible(recipe: Recipe, ready: Preparation) -> None:
+    """Raise ConfigurationError where a method or baseline cannot be had on these sets."""
+    check_kind(recipe)
+    if has_context(recipe) and ready.processor.schema is None:
+        raise ConfigurationError(
+            f"conditioning={recipe.conditioning!r} needs a context, and {recipe.data} has no column for one. Take "
+            "'none' or 'bag'."
+        )
+
+
 def new_model(recipe: Recipe, ready: Preparation) -> ContextualBertForMaskedLM | BagOfItems:
     """The model of a recipe with random weights."""
     name, schema, vocab_size = recipe.conditioning, ready.processor.schema, len(ready.processor.items)
-    if has_context(recipe) and schema is None:
-        raise ConfigurationError(
-            f"conditioning={name!r} needs a context, and {recipe.data} has no column for one. Take 'none' or 'bag'."
-        )
     if name in SET_BASELINES:
         layout = schema.layout if has_context(recipe) and schema is not None else ()
         return BagOfItems(vocab_size, layout=layout, has_items="items" in SET_BASELINES[name])

@@ -72,6 +72,8 @@ from contextual_bert import {use}
 ```"""
 LABELS = """pipeline = TextPipeline.from_pretrained("path/to/this/folder")
 pipeline({{"text": "..."{example}}})"""
+QUESTIONS = """pipeline = QuestionAnsweringPipeline.from_pretrained("path/to/this/folder")
+pipeline({{"question": "...", "text": "..."{example}}})"""
 SAMPLES = """model = ContextualBertForMaskedLM.from_pretrained("path/to/this/folder")
 processor = ContextualBertProcessor.from_pretrained("path/to/this/folder")
 sample_texts(model, processor{example})"""
@@ -125,7 +127,10 @@ def about(recipe: Recipe) -> str:
         example = ', "context": {...}' if sees_context else ""
         known = " and the context" + context if sees_context else context
         return MODEL.format(conditioning=recipe.conditioning, context=known, example=example)
-    if task.label is None:
+    if task.answer is not None:
+        does, use = f"answers `{task.question}` with a piece of `{task.text}`", "QuestionAnsweringPipeline"
+        code = QUESTIONS.format(example=', "context": {...}' if sees_context else "")
+    elif task.label is None:
         does, use = "fills hidden words", "ContextualBertForMaskedLM, ContextualBertProcessor, sample_texts"
         code = SAMPLES.format(example=", context={...}" if sees_context else "")
     else:

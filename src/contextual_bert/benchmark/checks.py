@@ -111,6 +111,19 @@ def check_kind(recipe: Recipe) -> None:
         required_peft()
 
 
+def check_read(base: Recipe, rows: Sequence[Recipe]) -> None:
+    """Raise ConfigurationError for a setting of a whole comparison that no row of it reads.
+
+    Example:
+        >>> base = Recipe(data="days.parquet", items="items")
+        >>> check_read(base, [base])
+    """
+    for field in ("model", "training"):
+        for name, value in getattr(base, field).items():
+            if not any(name in getattr(row, field) for row in rows):
+                raise ConfigurationError(f"{name}={value}: no row of this comparison reads it. Leave it out.")
+
+
 def training_of(conditioning: str, training: Mapping[str, Any]) -> dict[str, Any]:
     """Of the settings of a whole comparison those that hold for this row of it: no rate for weights that it lacks.
 

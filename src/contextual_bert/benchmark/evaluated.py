@@ -127,11 +127,14 @@ def split_for(recipe: Recipe, directory: Path, table: pa.Table, part: str | None
     """The split that the part is of, None for all rows; and the sentence that says so."""
     if part == WHOLE:
         return None, "evaluated: all rows, those of the training part too if the table has them"
+    own = Split.load(directory / "split.json")
     if recipe.split is not None:
         split = Split.load(recipe.split)
         split.check(table, file=recipe.data)
-        return split, f"evaluated: the {part or 'test'} part of {recipe.split}"
-    own = Split.load(directory / "split.json")
+        rows = split.rows(part or "test")
+        learned = np.isin(rows, own.rows("train")).sum() if own.data_digest == split.data_digest else 0
+        warned = f"; warning: the run was trained on {learned:,} of these {len(rows):,} rows" if learned else ""
+        return split, f"evaluated: the {part or 'test'} part of {recipe.split}{warned}"
     if len(own.assignment) == table.num_rows and own.data_digest == table_digest(table):
         return own, f"evaluated: the {part or 'test'} part of the split that the run was trained with"
     if part is not None:

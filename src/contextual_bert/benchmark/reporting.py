@@ -13,12 +13,22 @@ from numpy.typing import NDArray
 from contextual_bert.benchmark.environment import commit, hardware
 from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.run_files import load_environment
-from contextual_bert.evaluation import LabelReport, LabelSettings, Provenance, Report, evaluate_labels, evaluate_scores
+from contextual_bert.evaluation import (
+    AnsweredRows,
+    LabelReport,
+    LabelSettings,
+    Provenance,
+    Report,
+    evaluate_labels,
+    evaluate_scores,
+)
+from contextual_bert.evaluation.labels.measured import MeasuredRows
 from contextual_bert.inference import ScoredSet, segment_labels, set_index
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.training.recipe import RECIPE_FILE
 
 MAX_GROUPS = 20
+TRUE_ANSWER = "true answer"
 
 
 def report_on(
@@ -69,16 +79,28 @@ def label_report_on(part: str, scored: ScoredSet, ready: Prepared) -> LabelRepor
     return evaluate_labels(
         scored.labelled,
         clusters=customers[index] if customers is not None else None,
-        groups=label_groups(part, index, ready),
-        settings=LabelSettings(cluster_name=ready.settings.cluster_name),
+        groups=label_groups(part, index, ready, scored.labelled),
+        settings=label_settings(ready),
     )
 
 
-def label_groups(part: str, index: NDArray[np.int64], ready: Prepared) -> dict[str, Any]:
-    """The features with a handful of values, for each row of the index: metrics are told apart by them."""
+def label_settings(ready: Prepared) -> LabelSettings:
+    """How what was predicted for texts, words or questions is evaluated."""
+    settings = ready.settings
+    row = "answer" if settings.set_name == "question" else "label"
+    return LabelSettings(row_name=row, set_name=settings.set_name, cluster_name=settings.cluster_name)
+
+
+def label_groups(part: str, index: NDArray[np.int64], ready: Prepared, rows: MeasuredRows) -> dict[str, Any]:
+    """The features with a handful of values, for each row of the index, and whether questions have an answer where some
+    have none: metrics are told apart by them.
+    """
     found = segment_labels(ready.datasets[part], ready.processor)
     few = {name: labels for name, labels in found.items() if not isinstance(labels, list)}
-    return {name: labels[index] for name, labels in few.items() if len(np.unique(labels)) <= MAX_GROUPS}
+    groups = {name: labels[index] for name, labels in few.items() if len(np.unique(labels)) <= MAX_GROUPS}
+    if isinstance(rows, AnsweredRows) and len(np.unique(rows.true)) > 1:
+        groups[TRUE_ANSWER] = np.array(rows.names)[rows.true]
+    return groups
 
 
 def segments_of(dataset: Any, processor: ContextualBertProcessor, index: NDArray[np.int64]) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def checkpoint_to_resume(output: Path, *, is_resumed: bool) -> Path | None:
 
 def is_run(directory: Path) -> bool:
     """Whether this is the directory of a run, complete or not."""
-    return (directory / RECIPE_FILE).is_file() or (directory / CHECKPOINTS).is_dir()
+    return any((folder / RECIPE_FILE).is_file() for folder in (directory, directory / CHECKPOINTS))
 
 
 def clear_run(directory: Path) -> None:

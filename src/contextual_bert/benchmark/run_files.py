@@ -16,7 +16,16 @@ from safetensors.numpy import load_file, save_file
 
 from contextual_bert.benchmark.environment import environment
 from contextual_bert.errors import RunDirectoryError
-from contextual_bert.evaluation import Cost, LabelledRows, LearningCurve, LearningPoint, Report, Run, Scores
+from contextual_bert.evaluation import (
+    AnsweredRows,
+    Cost,
+    LabelledRows,
+    LearningCurve,
+    LearningPoint,
+    Report,
+    Run,
+    Scores,
+)
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
@@ -111,14 +120,15 @@ def save_scores(scores: Scores, clusters: np.ndarray | None, path: Path) -> None
     save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
 
 
-def save_labels(labelled: LabelledRows, path: Path) -> None:
-    """The label of each scored row, the true one and the best one; their names go along."""
+def save_labels(labelled: LabelledRows | AnsweredRows, path: Path) -> None:
+    """The label of each scored row, the true one and the best one, with their names; or how a question was answered."""
     arrays = {name: np.ascontiguousarray(array) for name, array in labelled.as_arrays().items()}
-    save_file(arrays, path, metadata={"names": json.dumps(labelled.names)})
+    names = {"names": json.dumps(labelled.names)} if isinstance(labelled, LabelledRows) else None
+    save_file(arrays, path, metadata=names)
 
 
-def load_labels(directory: Path) -> LabelledRows | None:
-    """The labels of a finished run on texts, None where it has none.
+def load_labels(directory: Path) -> LabelledRows | AnsweredRows | None:
+    """The labels, or answers, of a finished run on texts, None where it has none.
 
     Raises:
         RunDirectoryError: the file is damaged.
@@ -128,8 +138,9 @@ def load_labels(directory: Path) -> LabelledRows | None:
         return None
     try:
         with safe_open(path, framework="numpy") as file:
-            names = tuple(json.loads(file.metadata()["names"]))
-            return LabelledRows(**{name: file.get_tensor(name) for name in file.keys()}, names=names)  # noqa: SIM118
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            names = (file.metadata() or {}).get("names")
+            return AnsweredRows(**arrays) if names is None else LabelledRows(**arrays, names=tuple(json.loads(names)))
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
         raise RunDirectoryError(f"{path} holds no labels ({error}). Train again with --overwrite.") from error
 

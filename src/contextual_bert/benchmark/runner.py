@@ -206,6 +206,9 @@ def train_missing(recipes: Sequence[Recipe], output: Path, ready: Prepared, *, s
     """The runs of these recipes in ``<output>/<label>/seed-<n>``: trained where they are missing, else read."""
     runs: list[Run] = []
     missing = [recipe for recipe in recipes if not is_complete(run_directory(output, recipe))]
+    work = work_of(ready)
+    for recipe in missing:
+        work.check(ready.resolve(recipe))  # a mistake in the last row is found before hours are spent on the first
     for line in dict.fromkeys(line for each in missing for line in emulation_lines(each.device, each.dtype)):
         say(line)
     for recipe in recipes:

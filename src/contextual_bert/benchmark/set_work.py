@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import TrainerCallback
 
-from contextual_bert.benchmark.building import build_model, count_counted
+from contextual_bert.benchmark.building import build_model, check_possible, count_counted
 from contextual_bert.benchmark.preparation import Preparation
 from contextual_bert.benchmark.reporting import segments_of
 from contextual_bert.data import SetDataset, ShuffledContext
@@ -31,6 +31,10 @@ class SetWork:
 
     def __init__(self, ready: Preparation) -> None:
         self.ready = ready
+
+    def check(self, recipe: Recipe) -> None:
+        """See ``Work``."""
+        check_possible(recipe, self.ready)
 
     def build_model(self, recipe: Recipe) -> nn.Module:
         """See ``Work``."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from contextual_bert.benchmark.checks import check_study
 from contextual_bert.benchmark.findings import findings, label_findings
 from contextual_bert.benchmark.prepared import Prepared
-from contextual_bert.benchmark.reporting import label_groups, provenance_of_runs
+from contextual_bert.benchmark.reporting import cluster_numbers, label_groups, label_settings, provenance_of_runs
 from contextual_bert.benchmark.run_files import METRICS_FILE, is_complete, load_history
 from contextual_bert.benchmark.runner import run_directory, train_missing
 from contextual_bert.errors import ConfigurationError
@@ -21,7 +21,6 @@ from contextual_bert.evaluation import (
     Comparison,
     LabelComparison,
     LabelRun,
-    LabelSettings,
     Provenance,
     Report,
     Run,
@@ -133,18 +132,19 @@ def _one_mask_from(recipe: Recipe, output: Path) -> int | None:
 def label_comparison(
     runs: Sequence[Run], reference: str, ready: Prepared, *, provenance: Provenance
 ) -> LabelComparison | None:
-    """The runs by what they labelled, None where nothing has a label."""
+    """The runs by what they labelled or answered, None where nothing has a label."""
     labelled = [LabelRun(run.name, run.seed, run.labelled, run.role) for run in runs if run.labelled is not None]
     if not labelled:
         return None
-    rows, clusters, part = labelled[0].rows, runs[0].clusters, ready.evaluated_part
+    rows, part = labelled[0].rows, ready.evaluated_part
+    clusters = cluster_numbers(ready, part, rows.example_id)
     index = set_index(ready.datasets[part], rows.example_id)
     return compare_labels(
         labelled,
         reference=reference,
         clusters=clusters if clusters is not None else rows.example_id,
-        groups=label_groups(part, index, ready),
-        settings=LabelSettings(cluster_name=ready.settings.cluster_name),
+        groups=label_groups(part, index, ready, rows),
+        settings=label_settings(ready),
         provenance=provenance,
     )
 
@@ -163,6 +163,7 @@ def load_report(directory: Path) -> Report:
     report = Report.from_json(json.dumps(metrics[metrics["evaluated_part"]]))
     # Older runs wrote intervals of small segments that end below 0.
     segments = (
-        replace(each, cross_entropy_nats=bounded(each.cross_entropy_nats, highest=math.inf)) for each in report.segments
+        replace(each, cross_entropy_nats=bounded(each.cross_entropy_nats, within=(0.0, math.inf)))
+        for each in report.segments
     )
     return replace(report, segments=tuple(segments))

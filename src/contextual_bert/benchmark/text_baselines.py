@@ -34,19 +34,20 @@ def baselines_of(head: str) -> list[str]:
         ['bilstm', 'bilstm_context', 'bilstm_crf', 'bilstm_crf_context', 'bert_context_as_text']
     """
     of_texts = [each for each in TEXT_BASELINES if "_crf" not in each]  # a chain needs words with a label each
-    return {"classification": of_texts, "tags": [*TAG_BASELINES, CONTEXT_AS_TEXT], "masked_lm": [CONTEXT_AS_TEXT]}[head]
+    return {"classification": of_texts, "tags": [*TAG_BASELINES, CONTEXT_AS_TEXT]}.get(head, [CONTEXT_AS_TEXT])
+
+
+def check_baseline(recipe: Recipe, ready: TextPreparation) -> None:
+    """Raise ConfigurationError for a baseline that cannot learn what these texts have."""
+    possible = baselines_of(ready.head)
+    if recipe.conditioning not in possible:
+        learned = {"answers": "answers", "masked_lm": "hidden words"}.get(ready.head, "these labels")
+        allowed = ", ".join(possible)
+        raise ConfigurationError(f"The baseline {recipe.conditioning!r} cannot learn {learned}. Allowed: {allowed}.")
 
 
 def baseline_on_texts(recipe: Recipe, ready: TextPreparation) -> LabelModel:
-    """The model of a baseline that is none of BERT's own heads.
-
-    Raises:
-        ConfigurationError: it cannot learn these labels.
-    """
-    possible = baselines_of(ready.head)
-    if recipe.conditioning not in possible:
-        allowed = ", ".join(possible)
-        raise ConfigurationError(f"The baseline {recipe.conditioning!r} cannot learn these labels. Allowed: {allowed}.")
+    """The model of a baseline that is none of BERT's own heads."""
     if recipe.conditioning in BERTLESS_BASELINES:
         return label_model(config_of(recipe, ready), ready.processor.tokenizer)
     model = _on_frozen_bert(recipe, ready)
@@ -75,7 +76,7 @@ def processor_of(recipe: Recipe, processor: ContextualBertProcessor) -> Contextu
 def words_of(ready: TextPreparation) -> dict[str, dict[str, Tensor]]:
     """Part -> its context in words."""
     processor = ready.processor.with_context_as("text")
-    rows = {part: ready.table.take(pa.array(ready.split.rows(part))) for part in ready.datasets}
+    rows = {part: ready.table.take(pa.array(texts.example_ids.numpy())) for part, texts in ready.datasets.items()}
     encoded = {part: processor.encode_columns(table) for part, table in rows.items()}
     return {part: context.tensors for part, context in encoded.items() if context is not None}
 

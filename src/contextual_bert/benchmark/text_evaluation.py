@@ -96,7 +96,7 @@ class EvaluatedTexts:
     def score(self, dataset: TextDataset | SetDataset, *, progress: Progress | None = None) -> ScoredSet:
         """The scores of the run's model on the texts, or on the same texts with other contexts."""
         return self.work.score_texts(
-            self.model, dataset, batch_size=self.batch_size, dtype=self.dtype, progress=progress
+            self.model, dataset, self.part, batch_size=self.batch_size, dtype=self.dtype, progress=progress
         )
 
     def customers(self, scores: Scores) -> NDArray[np.str_] | None:
@@ -163,9 +163,8 @@ def load_texts(
     recipe = evaluated_recipe(own, {**changes, "is_context_shuffled": False})
     table = read_table(recipe.data if source is None else source)
     task = cast(TextTask, recipe.texts)
-    for name in (task.text, task.label, task.pair, recipe.customer):
-        if name is not None:
-            checked_column(table, name, file=recipe.data)
+    for name in (*task.columns, *([recipe.customer] if recipe.customer is not None else [])):
+        checked_column(table, name, file=recipe.data)
     split, sentence = split_for(recipe, directory, table, part)
     chosen = part or TEST
     if split is None:
@@ -183,13 +182,13 @@ def load_texts(
         raise RunDirectoryError(f"{directory} cannot be loaded: {error} Train it again with --overwrite.") from error
     model: Any = loaded[0]
     check_head(model, directory, recipe, asked=asked.__name__)
-    names = model.config.id2label if unlabelled.head != "masked_lm" else {}
+    names = model.config.id2label if unlabelled.head in ("classification", "tags") else {}
     ready = replace(unlabelled, labels=tuple(names[number] for number in sorted(names)))
     is_own = split.digest == Split.load(directory / "split.json").digest
-    known = ready.customers("train") if is_own else None
+    known = ready.customers_of(split.rows("train")) if is_own else None
     # Only the part that is evaluated: labels that the run does not know may stand in others.
     ready = replace(ready, split=split.restricted(split.assignment == PARTS.index(chosen)))
-    ready.customers(chosen)  # a missing one is found before anything is scored
+    ready.customers_of(ready.split.rows(chosen))  # a missing one is found before anything is scored
     evaluated = EvaluatedTexts(
         directory=directory,
         ready=ready,

@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list, is_text
 from contextual_bert.benchmark.inspection import Inspection, check_columns, fault_lines, split_of
-from contextual_bert.benchmark.text_preparation import label_names, label_values
+from contextual_bert.benchmark.label_names import NUM_SHOWN, label_names, label_values, unlearnable_labels
 from contextual_bert.context import infer_schema
 from contextual_bert.data import Split, audit_texts, read_table
 from contextual_bert.data.text_audit import joined_words
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation.labels import has_grades
-from contextual_bert.inference import encode_texts, placed
+from contextual_bert.inference import encode_questions, encode_texts, placed
+from contextual_bert.inference.texts.encode_questions import find_answers
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.training import TextTask
 from contextual_bert.training.recipe import Recipe
 
 _UNLIMITED = 10**9
-_NUM_SHOWN = 12
 _BEGIN = "B-"
 _STOP = "train stops there; fill them in or leave the rows out"
 
@@ -72,7 +72,10 @@ def inspect_texts(
     except DataError as error:
         raise placed(error, rows, file=recipe.data) from error
     looks = [_texts(table, recipe, task, has_tokens=has_tokens)]
-    looks.append(_labels(table, recipe, task, split) if task.label is not None else _Look([_HIDDEN], []))
+    if task.answer is not None:
+        looks.append(_answers(table, recipe, task))
+    else:
+        looks.append(_labels(table, recipe, task, split) if task.label is not None else _Look([_HIDDEN], []))
     kept = {note.column for note in found.notes if note.kind is not None}
     columns = [name for name in table.column_names if name in kept]
     leaks = (
@@ -80,7 +83,7 @@ def inspect_texts(
             split,
             table,
             text=task.text,
-            pair=task.pair,
+            pair=task.pair or task.question,
             label=task.label,
             customer=recipe.customer,
             columns=columns,
@@ -116,9 +119,11 @@ def _texts(table: pa.Table, recipe: Recipe, task: TextTask, *, has_tokens: bool)
     """How many texts there are, how long they are, and which have nothing to read."""
     lines, faults = [f"{table.num_rows:,} rows"], list[str]()
     readable = np.ones(table.num_rows, dtype=np.bool_)
-    for name in (task.text, *([task.pair] if task.pair is not None else [])):
+    for name in (each for each in (task.text, task.pair, task.question) if each is not None):
         column = table.column(name)
-        if not is_text(column.type) and not (is_list(column.type) and name == task.text):
+        column = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        may_be_words = name == task.text and task.question is None
+        if not is_text(column.type) and not (is_list(column.type) and may_be_words):
             fix = "Give a column of text, or of lists of words with --label naming lists of tags."
             raise DataError(f"the column is of type {column.type}", file=recipe.data, column=name, fix=fix)
         sizes = _num_words(column)
@@ -129,7 +134,8 @@ def _texts(table: pa.Table, recipe: Recipe, task: TextTask, *, has_tokens: bool)
         distinct = pc.count_distinct(joined_words(column), mode="only_valid").as_py()
         lines[0] += f", {distinct:,} different texts in {name!r}"
         if (sizes > 0).any():
-            lines.append(_sizes_line(sizes[sizes > 0], f"words a text{f' in {name!r}' if name == task.pair else ''}"))
+            what = f"words a text{f' in {name!r}' if name != task.text else ''}"
+            lines.append(_sizes_line(sizes[sizes > 0], what))
     if has_tokens and readable.any():
         tokens = _tokens(table.take(pa.array(np.flatnonzero(readable))), recipe, task)
         lines, faults = lines + tokens.lines, faults + tokens.faults
@@ -141,6 +147,8 @@ def _tokens(table: pa.Table, recipe: Recipe, task: TextTask) -> _Look:
     processor = ContextualBertProcessor.from_bert(task.checkpoint)
     longest = processor.tokenizer.model_max_length
     limit = task.max_length or longest
+    if task.question is not None:
+        return _windows(table, recipe, task, processor)
     processor.tokenizer.model_max_length = _UNLIMITED
     try:
         dataset = encode_texts(table, processor, text=task.text, pair=task.pair).dataset
@@ -153,6 +161,31 @@ def _tokens(table: pa.Table, recipe: Recipe, task: TextTask) -> _Look:
     lines.append(f"{share} longer than {limit:,} tokens{' and cut' if cut else ''}")
     beyond = f"warning: {task.checkpoint} reads at most {longest:,} tokens: with max_length={limit} train stops there"
     return _Look(lines, [beyond] if limit > longest else [])
+
+
+def _windows(table: pa.Table, recipe: Recipe, task: TextTask, processor: ContextualBertProcessor) -> _Look:
+    """How many windows the questions and their texts have."""
+    columns = {"question": str(task.question), "text": task.text}
+    try:
+        found = encode_questions(table, processor, **columns, max_length=task.max_length)
+    except DataError as error:
+        return _Look([], [f"error: {DataError(error.problem, file=recipe.data, column=error.column, fix=error.fix)}"])
+    sizes = found.dataset.sizes.numpy()
+    return _Look([*found.report.lines(), _sizes_line(sizes, "tokens a window, question, [CLS] and [SEP] included")], [])
+
+
+def _answers(table: pa.Table, recipe: Recipe, task: TextTask) -> _Look:
+    """How many questions have an answer, and which of these are not in their texts."""
+    texts, name = table.column(task.text).cast(pa.string()).to_pylist(), str(task.answer)
+    try:
+        _, bounds = find_answers(table, texts, name, task.answer_start)
+    except DataError as error:
+        raise DataError(error.problem, file=recipe.data, column=error.column, fix=error.fix) from error
+    starts, ends = bounds.T
+    has_none = (starts == 0) & (ends == 0)
+    lines = [f"{int((~has_none).sum()):,} of {len(has_none):,} questions have an answer in {name!r}"]
+    fault = "error: {}: train stops there; give each letter by letter, and where it begins where that is named"
+    return _Look(lines, _counted(starts < 0, f"answers in {name!r} are not in their texts", fault))
 
 
 def _labels(table: pa.Table, recipe: Recipe, task: TextTask, split: Split | None) -> _Look:
@@ -180,15 +213,15 @@ def _labels(table: pa.Table, recipe: Recipe, task: TextTask, split: Split | None
     if not has_tags and len(names) > 2 and len(names) * 2 > sum(counts.values()):
         faults.append("warning: hardly a label occurs twice: is this the column of labels? CSV holds no lists of tags")
     lines = _label_lines(names, counts, task, has_tags=has_tags)
-    return _Look(lines, [*faults, *_unlearnable(table, names, name, split)])
+    return _Look(lines, [*faults, *(unlearnable_labels(table, names, name, split) if split is not None else [])])
 
 
 def _label_lines(names: tuple[str, ...], counts: Mapping[str, int], task: TextTask, *, has_tags: bool) -> list[str]:
     total = sum(counts.values())
     is_scale = has_grades(names) and not has_tags
     ordered = sorted(names, key=float) if is_scale else sorted(names, key=lambda name: -counts[name])
-    listed = ", ".join(f"{name} ({counts[name] / total:.1%})" for name in ordered[:_NUM_SHOWN])
-    more = f" and {len(names) - _NUM_SHOWN:,} more" if len(names) > _NUM_SHOWN else ""
+    listed = ", ".join(f"{name} ({counts[name] / total:.1%})" for name in ordered[:NUM_SHOWN])
+    more = f" and {len(names) - NUM_SHOWN:,} more" if len(names) > NUM_SHOWN else ""
     lines = [f"{len(names):,} {'tags of ' + format(total, ',') + ' words' if has_tags else 'labels'}: {listed}{more}"]
     begun = {tag.removeprefix(_BEGIN): counts[tag] for tag in ordered if has_tags and tag.startswith(_BEGIN)}
     if begun:
@@ -198,19 +231,6 @@ def _label_lines(names: tuple[str, ...], counts: Mapping[str, int], task: TextTa
     if is_scale and not task.is_ordinal and len(names) > 2:
         lines.append("the labels are numbers: where they are grades of one scale, give --ordinal")
     return lines
-
-
-def _unlearnable(table: pa.Table, names: tuple[str, ...], label: str, split: Split | None) -> list[str]:
-    """Labels that no row of the training part has."""
-    if split is None:
-        return []
-    column = table.column(label).take(pa.array(split.rows("train")))
-    known = {str(value) for value in pc.unique(label_values(column).drop_null()).to_pylist()}
-    lacking = [name for name in names if name not in known]
-    if not lacking:
-        return []
-    listed = ", ".join(lacking[:_NUM_SHOWN]) + (", ..." if len(lacking) > _NUM_SHOWN else "")
-    return [f"warning: no row of the training part has the label {listed}: it cannot be learned"]
 
 
 def _num_words(column: pa.ChunkedArray) -> NDArray[np.int64]:

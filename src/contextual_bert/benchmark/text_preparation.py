@@ -10,28 +10,26 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import is_list, with_truth_in_words
+from contextual_bert.arrow_types import is_list
 from contextual_bert.benchmark.checks import BERTLESS_BASELINES
+from contextual_bert.benchmark.label_names import label_names, some_labels, unlearnable_labels
 from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split, schema_of
-from contextual_bert.context import canonical
 from contextual_bert.data import Audit, SetDataset, TextDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.text_audit import audit_texts
 from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
-from contextual_bert.evaluation import EvaluationSettings, has_grades
-from contextual_bert.inference import EncodedTexts, encode_texts, placed
+from contextual_bert.evaluation import EvaluationSettings
+from contextual_bert.inference import EncodedQuestions, EncodedTexts, encode_questions, encode_texts, placed
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.models.checkpoint_files import pooling_of
 from contextual_bert.models.configuration_contextual_bert import POOLINGS
 from contextual_bert.training import TextTask
 from contextual_bert.training.recipe import Recipe
 
-Head = Literal["classification", "tags", "masked_lm"]
-_NUM_SHOWN = 12  # labels that a sentence names
+Head = Literal["classification", "tags", "answers", "masked_lm"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -57,6 +55,8 @@ class TextPreparation(Prepared):
     @property
     def head(self) -> Head:
         """What the model must have on top."""
+        if self.task.answer is not None:
+            return "answers"
         if self.task.label is None:
             return "masked_lm"
         return "tags" if pa.types.is_nested(self.table.schema.field(self.task.label).type) else "classification"
@@ -76,8 +76,8 @@ class TextPreparation(Prepared):
         return "cls" if self.task.is_from_scratch else pooling_of(self.task.checkpoint)
 
     @cached_property
-    def texts(self) -> dict[str, EncodedTexts]:
-        """Part -> its texts, encoded, with what became of them; parts without a row are left out."""
+    def texts(self) -> dict[str, EncodedTexts | EncodedQuestions]:
+        """Part -> its texts, or questions, encoded, with what became of them; parts without a row are left out."""
         rows = {part: self.split.rows(part) for part in ("train", "validation", "test")}
         return {part: self._encode(found) for part, found in rows.items() if len(found)}
 
@@ -86,13 +86,19 @@ class TextPreparation(Prepared):
         if part not in self.texts:
             return None
         texts = self.texts[part].dataset
-        if self.head != "masked_lm":
-            return texts
-        ids, pad_id = texts.example_ids, texts.pad_id
-        return SetDataset(texts.token_ids, texts.offsets, context=texts.context, example_ids=ids, pad_id=pad_id)
+        return texts.as_sets() if self.head == "masked_lm" else texts
 
     def customers(self, part: str) -> NDArray[np.str_] | None:
-        """The customer of each text of a part, None where the table names none.
+        """The customer of each text, or window of a question, of a part, None where the table names none.
+
+        Raises:
+            DataError: one is missing.
+        """
+        has_windows = self.head == "answers"
+        return self.customers_of(self.datasets[part].example_ids.numpy() if has_windows else self.split.rows(part))
+
+    def customers_of(self, rows: NDArray[np.int64]) -> NDArray[np.str_] | None:
+        """The customer of each of these rows of the table, None where it names none.
 
         Raises:
             DataError: one is missing.
@@ -100,7 +106,6 @@ class TextPreparation(Prepared):
         column = self.recipe.customer
         if column is None:
             return None
-        rows = self.split.rows(part)
         texts = self.table.select([column]).take(pa.array(rows))
         try:
             checked_column(texts, column, complete=True)
@@ -116,8 +121,8 @@ class TextPreparation(Prepared):
             for line in texts.report.lines(has_taught=part == "train")
         ]
         if self.labels:
-            shown = ", ".join(self.labels[:_NUM_SHOWN]) + (", ..." if len(self.labels) > _NUM_SHOWN else "")
-            found.append(f"{len(self.labels)} labels: {shown}")
+            found.append(f"{len(self.labels)} labels: {some_labels(self.labels)}")
+            found += unlearnable_labels(self.table, self.labels, str(self.task.label), self.split)
         reads_vector = self.head == "classification" and self.recipe.conditioning not in BERTLESS_BASELINES
         if reads_vector and self.pooling == "mean":
             found.append("labels are read from the mean over their texts (classifier_pooling='mean')")
@@ -125,7 +130,9 @@ class TextPreparation(Prepared):
 
     @property
     def num_choices(self) -> int:
-        """How many labels, or tokens, are ranked."""
+        """How many labels or tokens are ranked, or of answers the places of the longest window."""
+        if self.head == "answers":
+            return max(int(windows.sizes.max()) for windows in self.datasets.values())
         tokenizer: Any = self.processor.tokenizer
         return len(self.labels) or len(tokenizer) - len(tokenizer.all_special_ids)
 
@@ -136,17 +143,32 @@ class TextPreparation(Prepared):
         row, choice = {
             "classification": ("label", "label"),
             "tags": ("word", "label"),
+            "answers": ("answer end", "place"),
             "masked_lm": ("hidden token", "token"),
         }[self.head]
         # A text that several people label is its own customer: what is drawn is called so, and no text twice.
-        cluster = self.recipe.customer or "text"
+        cluster = self.recipe.customer or ("question" if self.head == "answers" else "text")
         cluster = "distinct text" if cluster == self.task.text else cluster
-        return EvaluationSettings(ks=ks, row_name=row, set_name="text", choice_name=choice, cluster_name=cluster)
+        name = "question" if self.head == "answers" else "text"
+        return EvaluationSettings(ks=ks, row_name=row, set_name=name, choice_name=choice, cluster_name=cluster)
 
-    def _encode(self, rows: NDArray[np.int64]) -> EncodedTexts:
-        """The texts of these rows, which are their example ids."""
+    def _encode(self, rows: NDArray[np.int64]) -> EncodedTexts | EncodedQuestions:
+        """The texts, or questions, of these rows, which are their example ids."""
         task, table = self.task, self.table.take(pa.array(rows))
+        encoded: EncodedTexts | EncodedQuestions
         try:
+            if task.question is not None:
+                encoded = encode_questions(
+                    table,
+                    self.processor,
+                    question=task.question,
+                    text=task.text,
+                    answer=task.answer,
+                    answer_start=task.answer_start,
+                    max_length=task.max_length,
+                )
+                encoded.dataset.example_ids = torch.from_numpy(rows)[encoded.dataset.example_ids]
+                return encoded
             encoded = encode_texts(
                 table,
                 self.processor,
@@ -170,7 +192,7 @@ class TextPreparation(Prepared):
             self.split,
             self.table,
             text=task.text,
-            pair=task.pair,
+            pair=task.pair or task.question,
             label=task.label,
             customer=self.recipe.customer,
             columns=schema.columns if schema is not None else (),
@@ -192,9 +214,10 @@ def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPrep
     if task is None:
         raise ConfigurationError("This is a recipe for sets of items: prepare it with prepare.")
     table = read_table(recipe.data if source is None else source)
-    for name in (task.text, task.label, task.pair, recipe.customer):
-        if name is not None:
-            checked_column(table, name, file=recipe.data, complete=True)
+    for name in task.columns:
+        checked_column(table, name, file=recipe.data, complete=name not in (task.answer, task.answer_start))
+    if recipe.customer is not None:
+        checked_column(table, recipe.customer, file=recipe.data, complete=True)
     kinds = {name: table.schema.field(name).type for name in (task.text, task.label) if name is not None}
     if task.label is not None and is_list(kinds[task.label]) and not is_list(kinds[task.text]):
         raise DataError(
@@ -221,45 +244,3 @@ def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPrep
     ready = TextPreparation(recipe=resolved, split=split, processor=processor, table=table, labels=labels)
     ready.texts  # noqa: B018  (a faulty row is found before a model is built)
     return ready
-
-
-def label_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The labels of all texts, or the tags of all words, one after the other; truth values in words."""
-    return with_truth_in_words(pc.list_flatten(column) if pa.types.is_nested(column.type) else column)
-
-
-def label_names(column: pa.ChunkedArray, file: str, name: str, *, is_ordinal: bool = False) -> tuple[str, ...]:
-    """The labels or tags of a column, sorted; grades of one scale from the lowest to the highest.
-
-    Raises:
-        DataError: numbers instead of classes, or less than two of them; grades that are tags or have no order.
-    """
-    if is_ordinal and pa.types.is_nested(column.type):
-        raise DataError(
-            f"the column is of type {column.type}: tags of words, and no grades of one scale",
-            file=file,
-            column=name,
-            fix="Leave is_ordinal (--ordinal) out.",
-        )
-    values = label_values(column)
-    if pa.types.is_floating(values.type):
-        raise DataError(
-            f"the column is of type {values.type}, numbers and no classes",
-            file=file,
-            column=name,
-            fix="Give names or whole numbers of classes; to predict numbers, train with transformers' Trainer.",
-        )
-    names = sorted(pc.unique(values.drop_null()).to_pylist())
-    if len(names) < 2:
-        raise DataError(f"only the label {names} occurs", file=file, column=name, fix="Give two labels or more.")
-    names = [canonical(each) for each in names]
-    if not is_ordinal:
-        return tuple(names)
-    if not has_grades(names):
-        raise DataError(
-            f"the labels {', '.join(names[:_NUM_SHOWN])} are no numbers, and as grades of one scale they need an order",
-            file=file,
-            column=name,
-            fix="Give whole numbers, the lowest grade the smallest, or leave is_ordinal (--ordinal) out.",
-        )
-    return tuple(sorted(names, key=float))

@@ -1,9 +1,11 @@
 """What a run on texts does: the model for its head, from a checkpoint, its trainer, its scores and their segments."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback
@@ -11,15 +13,23 @@ from transformers import Trainer, TrainerCallback
 from contextual_bert.baselines.text import LabelModel
 from contextual_bert.benchmark.building import attention_for, has_context, model_settings_in_words
 from contextual_bert.benchmark.checks import CONTEXT_AS_TEXT, TEXT_BASELINES, check_kind, keeps_weights
-from contextual_bert.benchmark.reporting import segments_of
-from contextual_bert.benchmark.text_baselines import baseline_on_texts, check_room, config_of, processor_of, words_of
+from contextual_bert.benchmark.reporting import TRUE_ANSWER, segments_of
+from contextual_bert.benchmark.text_baselines import (
+    baseline_on_texts,
+    check_baseline,
+    check_room,
+    config_of,
+    processor_of,
+    words_of,
+)
 from contextual_bert.benchmark.text_preparation import TextPreparation
 from contextual_bert.data import SetDataset, ShuffledContext, ShuffledTexts, TextDataset, TextMaskingCollator
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.inference import ScoredSet, score, score_labels, set_index
+from contextual_bert.inference import EncodedQuestions, ScoredSet, score, score_answers, score_labels, set_index
 from contextual_bert.inference.text_baseline import TextBaseline
 from contextual_bert.models import (
     ContextualBertForMaskedLM,
+    ContextualBertForQuestionAnswering,
     ContextualBertForSequenceClassification,
     ContextualBertForTokenClassification,
     ContextualBertPreTrainedModel,
@@ -38,6 +48,7 @@ from contextual_bert.training.recipe import Recipe
 MODELS: Mapping[str, type[ContextualBertPreTrainedModel]] = {
     "classification": ContextualBertForSequenceClassification,
     "tags": ContextualBertForTokenClassification,
+    "answers": ContextualBertForQuestionAnswering,
     "masked_lm": ContextualBertForMaskedLM,
 }
 # What stands in fine-tuning scripts fits a pretrained BERT; a context that starts at nothing learns too slowly at 2e-5.
@@ -66,6 +77,19 @@ class TextWork:
         self.ready = ready
         self.training = {**TRAINING, **(BEST_TAGS if ready.head == "tags" else {})}
 
+    def check(self, recipe: Recipe) -> None:
+        """See ``Work``."""
+        check_kind(recipe)
+        if has_context(recipe) and self.ready.processor.schema is None:
+            raise ConfigurationError(
+                f"conditioning={recipe.conditioning!r} needs a context, and {recipe.data} has no column for one. "
+                "Take 'none' or a baseline without."
+            )
+        if recipe.conditioning in TEXT_BASELINES:
+            check_baseline(recipe, self.ready)
+        if recipe.conditioning == CONTEXT_AS_TEXT:
+            self._words  # noqa: B018  (a feature that cannot be said in words is found)
+
     def build_model(self, recipe: Recipe) -> nn.Module:
         """The model of a recipe, from its checkpoint, or a baseline.
 
@@ -74,20 +98,16 @@ class TextWork:
             ConfigurationError: a baseline that cannot do this; a method that needs a context where there is none; a
                 model's settings that cannot work.
         """
-        check_kind(recipe)
+        self.check(recipe)
         task, schema, head = self.ready.task, self.ready.processor.schema, self.ready.head
-        if has_context(recipe) and schema is None:
-            raise ConfigurationError(
-                f"conditioning={recipe.conditioning!r} needs a context, and {recipe.data} has no column for one. "
-                "Take 'none' or a baseline without."
-            )
         reads_words = recipe.conditioning == CONTEXT_AS_TEXT
         if recipe.conditioning in TEXT_BASELINES and not reads_words:
             return baseline_on_texts(recipe, self.ready)
         if head != "classification" and "classifier_pooling" in recipe.model:
+            has = {"tags": "a label for each word", "answers": "answers", "masked_lm": "none"}[head]
             raise ConfigurationError(
-                "classifier_pooling says what one label for a whole text is read from, and these texts have "
-                f"{'a label for each word' if head == 'tags' else 'none'}. Leave it out."
+                f"classifier_pooling says what one label for a whole text is read from, and these texts have {has}. "
+                "Leave it out."
             )
         pooling = {"classifier_pooling": self.ready.pooling} if head == "classification" else {}
         fields = {**self._label_fields(), **pooling, **recipe.model}
@@ -106,6 +126,11 @@ class TextWork:
                 model = MODELS[head].from_bert(
                     task.checkpoint, ignore_mismatched_sizes=bool(self.ready.labels), **arguments
                 )
+        if (task.pair or task.question) is not None and model.config.type_vocab_size < 2:
+            raise ConfigurationError(
+                f"{task.checkpoint} tells a text and its second part, or its question, not apart: it has "
+                f"type_vocab_size={model.config.type_vocab_size}. Name a checkpoint with two segments."
+            )
         num_positions = model.config.max_position_embeddings
         if (task.max_length or 0) > num_positions:
             raise ConfigurationError(
@@ -186,21 +211,31 @@ class TextWork:
     ) -> ScoredSet:
         """See ``Work``."""
         dataset: Any = self.dataset(recipe, part)
-        return self.score_texts(model, dataset, batch_size=batch_size, is_shared=is_shared, progress=progress)
+        return self.score_texts(model, dataset, part, batch_size=batch_size, is_shared=is_shared, progress=progress)
 
-    def score_texts(self, model: nn.Module, dataset: TextDataset | SetDataset, **settings: Any) -> ScoredSet:
-        """The scores of these texts; ``settings`` are those of ``score_labels``, or ``score`` for hidden tokens."""
+    def score_texts(self, model: nn.Module, dataset: TextDataset | SetDataset, part: str, **settings: Any) -> ScoredSet:
+        """The scores of a part's texts, as they are or with other contexts; ``settings`` are those of ``score_labels``,
+        of ``score_answers`` for questions, or of ``score`` for hidden tokens.
+        """
         if isinstance(dataset, SetDataset):
             return score(cast(Any, model), dataset, tokenizer=self.ready.processor.tokenizer, **settings)
+        encoded = self.ready.texts[part]
+        if isinstance(encoded, EncodedQuestions):
+            return score_answers(model, replace(encoded, dataset=dataset), **settings)
         return score_labels(model, dataset, names=self.ready.labels, **settings)
 
     def segments(self, part: str, scored: ScoredSet) -> dict[str, Any]:
-        """The context's features; of texts with labels the true label, too."""
+        """The context's features; also the true label, or whether a question has an answer where some have none."""
         dataset: Any = self.ready.datasets[part]
         index = set_index(dataset, scored.scores.example_id)
         found = segments_of(dataset, self.ready.processor, index)
-        if scored.labelled is not None:
-            found["true label"] = [scored.labelled.names[number] for number in scored.labelled.true.tolist()]
+        if scored.labelled is None:
+            return found
+        names = np.array(scored.labelled.names)[scored.labelled.true]
+        if self.ready.head != "answers":
+            found["true label"] = names.tolist()
+        elif len(np.unique(names)) > 1:  # one row a question, which has two scores for each of its windows
+            found[TRUE_ANSWER] = names[np.searchsorted(scored.labelled.example_id, scored.scores.example_id)]
         return found
 
     @cached_property

@@ -30,6 +30,10 @@ class Work(Protocol):
 
     training: Mapping[str, Any]
 
+    def check(self, recipe: Recipe) -> None:
+        """Raise ConfigurationError where a recipe cannot be had on these data: before a model is built."""
+        ...
+
     def build_model(self, recipe: Recipe) -> nn.Module:
         """The model of a recipe, from a seeded start."""
         ...

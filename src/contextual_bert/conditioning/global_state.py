@@ -77,10 +77,11 @@ class GlobalStateSlot(StateSlot):
 class ReadState(BlockSlot):
     """Attention over a single vector is that vector's value: one dense layer a row, broadcast over the positions.
 
-    The LayerNorm has no parameters of its own, as Table 1 counts, but on a pretrained BERT.
+    The LayerNorm has no parameters of its own, as Table 1 counts, but on a pretrained BERT, whose they are.
     """
 
     point = "read"
+    taken_over = ("normalisation",)
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()

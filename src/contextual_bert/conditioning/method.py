@@ -122,10 +122,12 @@ class BlockSlot(nn.Module):
     the residual path keeps the unmodulated input.
 
     ``reads_context`` is False where its weights read the sequence alone, as of an attention that the state scales.
+    ``taken_over`` names the modules in which ``start_as_bert`` puts weights of the checkpoint's: they are not new.
     """
 
     point: ClassVar[Point]
     reads_context: ClassVar[bool] = True
+    taken_over: ClassVar[tuple[str, ...]] = ()
     output_size: int | None = None  # None: the model's width
 
     def start_as_bert(self, attention_norm: nn.LayerNorm) -> None:

@@ -158,19 +158,18 @@ def unknown_values(schema: ContextSchema, record: Mapping[str, object]) -> dict[
     return {name: list(values) for name, values in encode_records(schema, [record]).unknown.items()}
 
 
-def unknown_in_words(
-    unknown: Mapping[str, Mapping[str, int]], *, what: str = "values never seen in training"
-) -> list[str]:
+def unknown_in_words(unknown: Mapping[str, Mapping[str, int]], *, has_taught: bool = False) -> list[str]:
     """A line a feature that has unknown values, for people.
 
     Args:
         unknown: as ``EncodedContext`` has them.
-        what: what they are.
+        has_taught: whether the schema is of these rows, which then have values that are too rare for it.
 
     Example:
         >>> unknown_in_words({"sex": {"x": 2}})
         ["context 'sex': 2 rows have values never seen in training"]
     """
+    what = "values too rare to be kept" if has_taught else "values never seen in training"
     return [f"context {name!r}: {sum(values.values()):,} rows have {what}" for name, values in unknown.items()]
 
 

@@ -120,6 +120,11 @@ class MaskingCollator:
 
 def _padded(examples: Sequence[Mapping[str, Any]], pad_id: int) -> SetBatch:
     """Rows to one batch: for small data and `datasets.Dataset`; SetDataset hands over whole batches."""
+    if isinstance(examples, Mapping) or (examples and "input_ids" in examples[0]):
+        raise DataError(
+            "the batch is one of texts, of which nothing is to be hidden",
+            fix="Train on dataset.as_sets(), where dataset is that of encode_texts.",
+        )
     for row, example in enumerate(examples):
         for key in ("items", "example_id"):
             if key not in example:

@@ -3,6 +3,7 @@
 Every fault is named with file, row, column and value. It decides nothing about which items are kept.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.ragged import offsets_of, places_of
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
 
-__all__ = ["Flat", "check_separator", "checked_column", "flatten_items"]
+__all__ = ["Flat", "check_free", "check_separator", "checked_column", "flatten_items"]
 
 _ALLOWED = "Items are a list of strings or whole numbers a row, or one string a row with a separator between the items."
 # What a list looks like after a tool printed it into a cell.
@@ -142,6 +143,14 @@ def _split(column: pa.ChunkedArray, *, items: str, separator: str, file: str | N
     empty = pc.equal(column, "")
     column = pc.if_else(empty, pa.scalar(None, pa.large_string()), column)
     return pc.utf8_split_whitespace(column) if separator == " " else pc.split_pattern(column, separator)
+
+
+def check_free(table: pa.Table, names: Sequence[str]) -> None:
+    """Raise DataError where the table has a column that is called as one that is to be added."""
+    taken = [name for name in names if name in table.column_names]
+    if taken:
+        what = "the table has this column, and what is predicted would be called so too"
+        raise DataError(what, column=taken[0], fix="Rename it, or leave it out.")
 
 
 def check_separator(column: pa.ChunkedArray, *, items: str, separator: str, file: str | None) -> None:

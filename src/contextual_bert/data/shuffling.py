@@ -69,7 +69,7 @@ class ShuffledContext(SetDataset):
 
 
 class ShuffledTexts(TextDataset):
-    """``ShuffledContext`` for texts.
+    """``ShuffledContext`` for texts. All windows of a question have the context of one other question.
 
     Args:
         dataset: the texts with their own contexts.
@@ -89,17 +89,20 @@ class ShuffledTexts(TextDataset):
             context=dataset.context,
             labels=dataset.labels,
             second_starts=dataset.second_starts,
+            spans=dataset.spans,
             example_ids=dataset.example_ids,
             pad_id=dataset.pad_id,
         )
-        self.deal = _Deal(len(self), seed)
+        _, self.example, sizes = self.example_ids.unique_consecutive(return_inverse=True, return_counts=True)
+        self.first = sizes.cumsum(dim=0) - sizes
+        self.deal = _Deal(len(sizes), seed)
 
     def set_epoch(self, epoch: int) -> None:
         """Deal the contexts out anew; also in workers that run already."""
         self.deal.epoch.fill_(epoch)
 
     def __getitems__(self, indices: Sequence[int] | Tensor) -> dict[str, Any]:
-        others = self.deal.order[torch.as_tensor(indices, dtype=torch.int64)]
+        others = self.first[self.deal.order[self.example[torch.as_tensor(indices, dtype=torch.int64)]]]
         context = {"context": {name: values[others] for name, values in self.context.items()}} if self.context else {}
         return {**super().__getitems__(indices), **context}
 

@@ -84,13 +84,15 @@ def audit_texts(
 
 
 def joined_words(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Lists of words as one text each; what is no list of words stays as it is.
+    """Lists of words as one text each, categories as their names; what is neither stays as it is.
 
     Example:
         >>> joined_words(pa.chunked_array([[["a", "b"], ["c"]]])).to_pylist()
         ['a b', 'c']
     """
     kind = column.type
+    if pa.types.is_dictionary(kind):
+        return column.cast(kind.value_type)
     is_words = is_list(kind) and is_text(kind.value_type)
     return pc.binary_join(column.cast(pa.list_(pa.string())), " ") if is_words else column
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from contextual_bert.data.dataset import context_of
+from contextual_bert.data.dataset import SetDataset, context_of
 from contextual_bert.errors import ConfigurationError
 
 __all__ = ["TextDataset"]
@@ -96,6 +96,11 @@ class TextDataset(Dataset[dict[str, Any]]):
             example_ids=self.example_ids,
             pad_id=self.pad_id,
         )
+
+    def as_sets(self) -> SetDataset:
+        """The texts as sets of tokens in their order, of which a `TextMaskingCollator` hides some."""
+        ids, pad_id = self.example_ids, self.pad_id
+        return SetDataset(self.token_ids, self.offsets, context=self.context, example_ids=ids, pad_id=pad_id)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         if not -len(self) <= index < len(self):

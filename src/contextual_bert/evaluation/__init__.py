@@ -16,7 +16,7 @@ from contextual_bert.evaluation.intervals import (
     paired_bootstrap,
     seed_mean,
 )
-from contextual_bert.evaluation.labels import LabelledRows, has_grades, has_tags
+from contextual_bert.evaluation.labels import AnsweredRows, LabelledRows, has_grades, has_tags
 from contextual_bert.evaluation.labels.classes import ClassScore, ComparedClass, class_scores
 from contextual_bert.evaluation.labels.comparison import ComparedGroup, LabelComparison, compare_labels
 from contextual_bert.evaluation.labels.report import LabelGroup, LabelReport, LabelSettings, evaluate_labels
@@ -44,6 +44,7 @@ from contextual_bert.evaluation.study_plots import (
 from contextual_bert.evaluation.tables import Provenance
 
 __all__ = [
+    "AnsweredRows",
     "Calibration",
     "CalibrationBin",
     "ClassScore",

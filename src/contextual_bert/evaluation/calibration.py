@@ -63,7 +63,9 @@ def calibrate(
     for each in used.tolist():
         inside = index == each
         gaps, confidence = right[inside] - scores.confidence[inside], exact_mean(scores.confidence[inside])
-        accuracy = bounded(cluster_interval(right[inside], clusters[inside], level=level), highest=1.0, level=level)
+        accuracy = bounded(
+            cluster_interval(right[inside], clusters[inside], level=level), within=(0.0, 1.0), level=level
+        )
         bins.append(CalibrationBin(each / num_bins, (each + 1) / num_bins, len(gaps), confidence, accuracy))
         # Outcomes that come true as often as said, as unlike each other within a customer as those seen.
         variance = exact_mean(scores.confidence[inside] * (1 - scores.confidence[inside])) / len(gaps)

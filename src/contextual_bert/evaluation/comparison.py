@@ -170,7 +170,7 @@ def compare_runs(
         (name, key): mean(own, key) - mean(others, key) for name, (own, others) in pairs.items() for key in values[0]
     }
     draws = ClusterBootstrap(codes, num_resamples=settings.num_resamples, seed=settings.seed)
-    intervals, differences = _intervals(means, gaps, draws=draws, level=settings.level)
+    intervals, differences = _intervals(means, gaps, draws=draws, level=settings.level, num_items=num_items)
     rows: list[ComparisonRow] = []
     for name, members in groups.items():
         row = ComparisonRow(
@@ -212,11 +212,12 @@ def _intervals(
     *,
     draws: ClusterBootstrap,
     level: float,
+    num_items: int | None,
 ) -> tuple[dict[Cell, Interval], dict[Cell, Difference]]:
     """Of every (method, metric): its interval, and its corrected difference to the reference."""
     replicates = draws.resampled_means(np.stack([*means.values(), *gaps.values()], axis=1)).T
     intervals = {
-        cell: draws.interval(exact_mean(column), replicate, level=level, highest=metric_of(cell[1]).highest)
+        cell: draws.interval(exact_mean(column), replicate, level=level, within=metric_of(cell[1]).range(num_items))
         for (cell, column), replicate in zip(means.items(), replicates[: len(means)], strict=True)
     }
     differences = {

@@ -190,7 +190,7 @@ def measure_importances(
         ]
     replicates = draws.resampled_means(np.stack(columns, axis=1)).T
     true = {
-        key: draws.interval(exact_mean(column), replicate, level=settings.level, highest=metric_of(key).highest)
+        key: draws.interval(exact_mean(column), replicate, level=settings.level, within=metric_of(key).range(num_items))
         for key, column, replicate in zip(_KEYS, columns[:2], replicates[:2], strict=True)
     }
     differences = [

@@ -18,6 +18,7 @@ from scipy.special import stdtrit
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.clusters import cluster_codes, finite_numbers
 
+Range = tuple[float, float]  # the smallest and the largest value
 # Weights of one block of resamples stay near 16 MiB.
 _BLOCK_CELLS = 2**21
 # A difference of this share of the largest one is none: it is what float64 leaves of equal numbers.
@@ -110,18 +111,18 @@ class ClusterBootstrap:
         return total[:, 1:] / total[:, :1]
 
     def interval(
-        self, value: float, replicates: NDArray[np.float64], *, level: float = 0.95, highest: float = math.inf
+        self, value: float, replicates: NDArray[np.float64], *, level: float = 0.95, within: Range = (0.0, math.inf)
     ) -> Interval:
         """The percentile interval of a statistic whose value in each resample is given.
 
-        A share that is none or all (0 or `highest`) in every resample is not certain: see `bounded`.
+        A share that is none or all (the ends of `within`) in every resample is not certain: see `bounded`.
         """
         tail = _tail(level)
         if self.num_clusters < 2:
             return Interval(value, math.nan, math.nan, math.nan, self.num_rows, self.num_clusters)
         low, high = np.quantile(replicates, [tail, 1 - tail]).tolist()
         found = Interval(value, low, high, float(replicates.std(ddof=1)), self.num_rows, self.num_clusters)
-        return bounded(found, highest=highest, level=level) if math.isfinite(highest) else found
+        return bounded(found, within=within, level=level) if math.isfinite(within[1]) else found
 
     def difference(self, value: float, replicates: NDArray[np.float64], *, level: float = 0.95) -> Difference:
         """The percentile interval of a difference, with the p-value of "no difference" that inverts it.
@@ -219,23 +220,24 @@ def cluster_intervals(
     return [Interval(*each) for each in zip(*numbers, sizes.tolist(), num_clusters.tolist(), strict=True)]
 
 
-def bounded(interval: Interval, *, highest: float, level: float = 0.95) -> Interval:
-    """The interval within 0..highest; where no cluster differs from 0 (or from all), the exact binomial limit.
+def bounded(interval: Interval, *, within: Range, level: float = 0.95) -> Interval:
+    """The interval within two limits; where no cluster differs from one of them, the exact binomial limit.
 
-    With `highest` infinite only what lies below 0 is cut.
+    With the upper one infinite only what lies below the other is cut.
 
     Example:
-        >>> bounded(Interval(0.0, 0.0, 0.0, 0.0, 90, 30), highest=100.0).high > 10
+        >>> bounded(Interval(0.0, 0.0, 0.0, 0.0, 90, 30), within=(0.0, 100.0)).high > 10
         True
     """
     if math.isnan(interval.low):
         return interval
-    low, high = max(0.0, interval.low), min(highest, interval.high)
+    lowest, highest = within
+    low, high = max(lowest, interval.low), min(highest, interval.high)
     # Clopper and Pearson 1934 for none (or all) of n clusters: a standard error of 0 is no certainty.
     is_share = interval.standard_error == 0 and math.isfinite(highest)
-    width = highest * (1 - _tail(level) ** (1 / interval.num_clusters)) if is_share else 0.0
-    if interval.value == 0:
-        high = max(high, width)
+    width = (highest - lowest) * (1 - _tail(level) ** (1 / interval.num_clusters)) if is_share else 0.0
+    if math.isclose(interval.value, lowest, abs_tol=1e-12):
+        high = max(high, lowest + width)
     if interval.value == highest:
         low = min(low, highest - width)
     return replace(interval, low=low, high=high)

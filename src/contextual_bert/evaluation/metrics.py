@@ -27,6 +27,8 @@ ROOT_MEAN_SQUARED_ERROR = "root_mean_squared_error"
 ENTITY_PRECISION = "entity_precision_percent"
 ENTITY_RECALL = "entity_recall_percent"
 ENTITY_F1 = "entity_f1_percent"
+EXACT_MATCH = "exact_match_percent"
+ANSWER_F1 = "answer_f1_percent"
 # bf16 scorers sum their probabilities in float32: a hair above one is rounding, more is a wrong scorer.
 _ROUNDING = 1e-3
 
@@ -160,12 +162,11 @@ class Metric:
     def heading(self) -> str:
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
-    @property
-    def highest(self) -> float:
-        """The largest value that there can be."""
+    def range(self, num_items: int | None = None) -> tuple[float, float]:
+        """The smallest and the largest value that there can be, where so many items are ranked."""
         if self.key == RECIPROCAL_RANK:
-            return 1.0
-        return 100.0 if self.unit == "%" else math.inf
+            return (1 / num_items if num_items else 0.0), 1.0
+        return 0.0, 100.0 if self.unit == "%" else math.inf
 
 
 _METRICS = {
@@ -180,6 +181,8 @@ _METRICS = {
         Metric(ENTITY_PRECISION, "entity precision", "%", 2, True),
         Metric(ENTITY_RECALL, "entity recall", "%", 2, True),
         Metric(ENTITY_F1, "entity F1", "%", 2, True),
+        Metric(EXACT_MATCH, "exact match", "%", 2, True),
+        Metric(ANSWER_F1, "answer F1", "%", 2, True),
     )
 }
 

@@ -249,7 +249,7 @@ def evaluate_scores(
     values = row_values(scores, kept)
     replicates = draws.resampled_means(np.stack(list(values.values()), axis=1)).T
     metrics = {
-        key: draws.interval(exact_mean(column), replicate, level=settings.level, highest=metric_of(key).highest)
+        key: draws.interval(exact_mean(column), replicate, level=settings.level, within=metric_of(key).range(num_items))
         for (key, column), replicate in zip(values.items(), replicates, strict=True)
     }
     calibration = calibrate(scores, clusters=codes, draws=draws, num_bins=settings.num_bins, level=settings.level)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation.clusters import cluster_codes
-from contextual_bert.evaluation.labels import LabelledRows
+from contextual_bert.evaluation.labels.measured import MeasuredRows
 from contextual_bert.evaluation.metrics import Scores, exact_mean
 
 Role = Literal["method", "control", "baseline", "oracle"]
@@ -52,7 +52,7 @@ class Run:
         clusters: the customer of each row of `scores`; left out in all runs, each set is a cluster of its own.
         cost: parameters, training time, peak memory.
         role: a trained method, a control of one, a baseline, or the oracle, which nothing may beat.
-        labelled: the labels of the same rows, where they are texts or words.
+        labelled: what was predicted for the same texts, words or questions, where they are such.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Run:
     clusters: ArrayLike | None = None
     cost: Cost = field(default_factory=Cost)
     role: Role = "method"
-    labelled: LabelledRows | None = None
+    labelled: MeasuredRows | None = None
 
 
 def group_runs(runs: Sequence[NamedRun]) -> dict[str, list[int]]:

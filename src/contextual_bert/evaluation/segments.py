@@ -60,8 +60,8 @@ def evaluate_segments(
         names, groups = zip(*rows_by_value(column), strict=True)
         losses, recalls = (cluster_intervals(values, clusters, groups, level=level) for values in (loss, recall))
         for value, cross_entropy, hits in zip(names, losses, recalls, strict=True):
-            cross_entropy = bounded(cross_entropy, highest=math.inf, level=level)
-            hits = bounded(hits, highest=100.0, level=level)
+            cross_entropy = bounded(cross_entropy, within=(0.0, math.inf), level=level)
+            hits = bounded(hits, within=(0.0, 100.0), level=level)
             num_rows, num_clusters = cross_entropy.num_rows, cross_entropy.num_clusters
             is_small = num_clusters < min_clusters
             segments.append(Segment(feature, value, num_rows, num_clusters, is_small, cross_entropy, hits))

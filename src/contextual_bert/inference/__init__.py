@@ -36,6 +36,7 @@ from contextual_bert.inference.tables import (
     complete_table_on_ray,
 )
 from contextual_bert.inference.texts import (
+    AnsweredTable,
     EncodedQuestions,
     EncodedTexts,
     LabelledTexts,
@@ -49,12 +50,14 @@ from contextual_bert.inference.texts import (
     encode_questions,
     encode_texts,
     sample_texts,
+    score_answers,
     score_labels,
 )
 
 __all__ = [
     "CONSTRAINTS",
     "Answer",
+    "AnsweredTable",
     "Asked",
     "Attribute",
     "BulkReport",
@@ -108,6 +111,7 @@ __all__ = [
     "read_settings",
     "sample_texts",
     "score",
+    "score_answers",
     "score_labels",
     "segment_labels",
     "set_index",

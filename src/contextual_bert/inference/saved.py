@@ -29,7 +29,7 @@ ITEMS = "ContextualBertForMaskedLM for sets of items"
 USED_BY = {
     ITEMS: "CompletionPipeline, or contextual-bert complete",
     ContextualBertForMaskedLM.__name__: "sample_texts, or contextual-bert sample",
-    ContextualBertForQuestionAnswering.__name__: "QuestionAnsweringPipeline",
+    ContextualBertForQuestionAnswering.__name__: "QuestionAnsweringPipeline, or contextual-bert predict --question",
     ContextualBertForSequenceClassification.__name__: "TextPipeline, or contextual-bert predict",
     ContextualBertForTokenClassification.__name__: "TextPipeline, or contextual-bert predict",
     TextBaseline.__name__: "TextPipeline, or contextual-bert predict",

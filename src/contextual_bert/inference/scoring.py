@@ -16,7 +16,7 @@ from torch import distributed as dist
 
 from contextual_bert.data import EveryPosition, MaskingCollator, SetDataset
 from contextual_bert.errors import DataError
-from contextual_bert.evaluation import LabelledRows, Scores
+from contextual_bert.evaluation import AnsweredRows, LabelledRows, Scores
 from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS
 
 
@@ -39,12 +39,12 @@ class ScoredSet(NamedTuple):
     """Scores of a data set, and what goes with them.
 
     ``num_unknown_targets``: positions whose item is unknown to the vocabulary, so cannot be ranked; ``labelled``: of
-    texts and words with labels, which label was the best.
+    texts and words with labels which label was the best, of questions how well they were answered.
     """
 
     scores: Scores
     num_unknown_targets: int = 0
-    labelled: LabelledRows | None = None
+    labelled: LabelledRows | AnsweredRows | None = None
 
 
 def score(

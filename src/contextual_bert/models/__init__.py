@@ -8,7 +8,7 @@ from contextual_bert.models.configuration_contextual_bert import (
 )
 from contextual_bert.models.context_state import ContextState
 from contextual_bert.models.feature_extraction_contextual_bert import ContextFeatureExtractor
-from contextual_bert.models.label_ranks import best_labels, label_logits, rank_labels
+from contextual_bert.models.label_ranks import best_labels, label_logits, rank_labels, span_logits
 from contextual_bert.models.masked_lm import IGNORED_LABEL, ContextualBertForMaskedLM, MaskedScores
 from contextual_bert.models.modeling_contextual_bert import ContextualBertModel, ContextualBertPreTrainedModel
 from contextual_bert.models.parameters import (
@@ -51,5 +51,6 @@ __all__ = [
     "matching_sizes",
     "rank_labels",
     "register_auto_classes",
+    "span_logits",
     "table1",
 ]

@@ -45,6 +45,12 @@ def found_config(checkpoint: str | Path, hub: Mapping[str, Any]) -> Any:
         raise CheckpointError(
             f"{checkpoint}: its architecture is {config.model_type!r}. Allowed: {', '.join(MODEL_TYPES)}. {advice}"
         )
+    places = getattr(config, "position_embedding_type", None) or "absolute"
+    if places != "absolute":
+        raise CheckpointError(
+            f"{checkpoint}: its position_embedding_type is {places!r}, and what it learned of positions cannot be "
+            "taken over. Give a BERT with absolute positions."
+        )
     return config
 
 
@@ -98,6 +104,11 @@ def load_tokenizer(checkpoint: str | Path, **hub: Any) -> PreTrainedTokenizerBas
     lacking = [name for name in ("pad_token", "mask_token", "sep_token") if getattr(tokenizer, name) is None]
     if lacking:
         raise CheckpointError(f"{checkpoint}: its tokenizer has no {', '.join(lacking)}. Give a BERT's tokenizer.")
+    if len(tokenizer) > config.vocab_size:
+        raise CheckpointError(
+            f"{checkpoint}: its tokenizer has {len(tokenizer):,} tokens and its model embeddings for "
+            f"{config.vocab_size:,}. Extend these too (resize_token_embeddings), and save both."
+        )
     # A tokenizer whose files do not say how much may be read allows any length; the model has no such position.
     tokenizer.model_max_length = min(tokenizer.model_max_length, config.max_position_embeddings)
     return tokenizer

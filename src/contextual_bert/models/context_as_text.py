@@ -15,7 +15,12 @@ from contextual_bert.context.features import MULTI_RESERVED
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_state import ContextState
-from contextual_bert.models.modeling_contextual_bert import Context, ContextualBertModel, ContextualBertModelOutput
+from contextual_bert.models.modeling_contextual_bert import (
+    Context,
+    ContextualBertModel,
+    ContextualBertModelOutput,
+    warn_without_context,
+)
 
 FIRST_WORD = len(MULTI_RESERVED)  # token t of a vocabulary is the value t + FIRST_WORD of a list
 
@@ -72,6 +77,8 @@ class ContextAsText(ContextualBertModel):
     ) -> ContextualBertModelOutput:
         if input_ids is None or position_ids is not None:
             raise ConfigurationError("A context as text is put before ids of tokens. Give input_ids, no position_ids.")
+        if not context and self.training:
+            warn_without_context("has_context_as_text=True")
         words = _words_of(context, input_ids)
         is_read = words >= FIRST_WORD
         separator = words.new_full((len(words), 1), cast(int, self.config.eos_token_id))

@@ -1,8 +1,9 @@
 """Where the true label stands among all: for texts and words what the masked-item head says of items.
 
-It knows logits and labels only, and of a chain of labels what it says of each place.
+It knows logits and labels only, of a chain of labels what it says of each place, and of an answer where it may stand.
 """
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import torch
@@ -89,3 +90,34 @@ def best_labels(model: Any, logits: Tensor, labels: Tensor) -> Tensor:
     """
     chain: LabelChain | None = getattr(model, "crf", None)
     return logits.argmax(dim=-1) if chain is None else chain.decode(logits, labels != IGNORED_LABEL)
+
+
+def span_logits(outputs: Mapping[str, Any], inputs: Mapping[str, Tensor]) -> Tensor:
+    """Logits of the first and the last token of an answer, whose softmax is over the places where it may stand.
+
+    These are the tokens of the text behind the question, and [CLS], which is no answer.
+
+    Formula:
+        Pr(start = i) = softmax over these places of start_i; of the end alike
+
+    Shapes:
+        start_logits, end_logits (batch, length) -> (batch, 2, length), -inf at all other places.
+
+    Args:
+        outputs: of a model that answers questions.
+        inputs: its ``attention_mask`` and ``token_type_ids``, padded behind.
+
+    Reference:
+        Devlin et al. (2019), section 4.2.
+
+    Example:
+        >>> logits = {"start_logits": torch.zeros(1, 6), "end_logits": torch.zeros(1, 6)}
+        >>> kinds = {"attention_mask": torch.tensor([[1] * 6]), "token_type_ids": torch.tensor([[0, 0, 0, 1, 1, 1]])}
+        >>> (span_logits(logits, kinds)[0, 0] == 0).tolist()
+        [True, False, False, True, True, False]
+    """
+    kinds, is_real = inputs["token_type_ids"], inputs["attention_mask"].bool()
+    places = torch.arange(kinds.shape[1], device=kinds.device)
+    is_in_text = (kinds == 1) & is_real & (places < is_real.sum(dim=1, keepdim=True) - 1)
+    logits = torch.stack([outputs["start_logits"], outputs["end_logits"]], dim=1).float()
+    return logits.masked_fill(~(is_in_text | (places == 0))[:, None], -torch.inf)

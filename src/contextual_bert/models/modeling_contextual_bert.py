@@ -210,6 +210,7 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
     config: ContextualBertConfig  # pyright: ignore[reportIncompatibleVariableOverride]
     head_keys: ClassVar[tuple[str, ...]] = ()  # how the names of a head's own weights start
     head_fields: ClassVar[tuple[str, ...]] = ()  # fields of the config that this head alone reads
+    num_segments: ClassVar[int] = 0  # that a checkpoint must tell apart
     config_class = ContextualBertConfig
     # HF reads a plain list and a plain dict.
     _no_split_modules = ["ContextualBertEmbeddings", "ContextualBertLayer"]  # noqa: RUF012
@@ -448,11 +449,7 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
             return None
         if context is None:
             if self.training:
-                warnings.warn(
-                    f"conditioning={self.config.conditioning!r} takes a context, and a batch came without: every "
-                    "feature counts as missing. Give the data set a context if that is not meant.",
-                    stacklevel=2,
-                )
+                warn_without_context(f"conditioning={self.config.conditioning!r}")
             context = self.context_encoder.missing(batch_size, device=device)
         embedded = self.context_encoder(context)
         if embedded.vector.shape[0] != batch_size:
@@ -460,3 +457,12 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
                 f"context has {embedded.vector.shape[0]} rows and input_ids {batch_size}. Give one context a row."
             )
         return embedded
+
+
+def warn_without_context(what: str) -> None:
+    """Warn of a batch without a context in training; ``what`` would have read it."""
+    warnings.warn(
+        f"{what} takes a context, and a batch came without: every feature counts as missing. Give the data set a "
+        "context if that is not meant.",
+        stacklevel=3,
+    )

@@ -43,6 +43,8 @@ BERT_FIELDS = (
 )
 LABEL_FIELDS = ("id2label", "label2id", "problem_type")
 HEAD_FIELDS = ("is_ordinal", "classifier_pooling")
+ATTRIBUTE_FIELDS = ("attribute_start", "has_attribute_values")
+DROPOUTS = ("context_dropout", "field_dropout")
 
 
 def load_bert(
@@ -74,6 +76,22 @@ def load_bert(
     unread = [name for name in own if name in HEAD_FIELDS and name not in model_class.head_fields]
     if unread:
         raise ConfigurationError(f"{model_class.__name__} does not read {', '.join(unread)}. Leave it out.")
+    unread = [name for name in ATTRIBUTE_FIELDS if name in own and conditioning != "multi_attribute"]
+    if unread:
+        raise ConfigurationError(
+            f"{', '.join(unread)} is for conditioning='multi_attribute', and it is {conditioning!r}. Leave it out."
+        )
+    dropped = [name for name in DROPOUTS if own.get(name)]
+    if dropped:
+        raise ConfigurationError(
+            f"{dropped[0]}={own[dropped[0]]} says how a model was trained, and a model drops nothing itself. Give it "
+            "to ContextualTrainingArguments, and train with this package's trainers."
+        )
+    if config.type_vocab_size < model_class.num_segments:
+        raise CheckpointError(
+            f"{checkpoint}: it has type_vocab_size={config.type_vocab_size}, and {model_class.__name__} tells a "
+            "question from its text by it. Give a BERT with two segments."
+        )
     if "torch_dtype" not in loading:  # as it was called before
         loading.setdefault("dtype", torch.float32)  # a checkpoint may be stored in half of that
     may_differ = loading.pop("ignore_mismatched_sizes", False)
@@ -91,12 +109,12 @@ def load_bert(
     finally:
         logging.set_verbosity(verbosity)
     for key, theirs, ours in sorted(info["mismatched_keys"]):
-        if not (may_differ and is_new(key, model)) and not _is_of_extra_block(key, model):
+        if not (may_differ and is_added(key, model)) and not _is_of_extra_block(key, model):
             raise CheckpointError(
                 f"{checkpoint}: its {key!r} has the shape {tuple(theirs)} and the model's {tuple(ours)}. "
                 "Give the sizes of the checkpoint, or for a new head ignore_mismatched_sizes=True."
             )
-    missing = [key for key in info["missing_keys"] if not is_new(key, model)]
+    missing = [key for key in info["missing_keys"] if not is_added(key, model)]
     if missing:
         raise CheckpointError(
             f"{checkpoint}: {len(missing)} weights of BERT are missing, {missing[0]!r} is the first. "
@@ -123,9 +141,9 @@ def _draw_extra_blocks(model: Any) -> None:
         block.apply(model._init_weights)
 
 
-def is_new(key: str, model: Any) -> bool:
-    """Whether a weight of the model is none of the checkpoint's encoder: it is the method's, the context encoder's, the
-    head's or that of an extra block.
+def is_added(key: str, model: Any) -> bool:
+    """Whether no checkpoint has a weight of this name: it is the method's, the context encoder's, the head's or that of
+    an extra block.
 
     Args:
         key: the weight's name.
@@ -134,16 +152,30 @@ def is_new(key: str, model: Any) -> bool:
     return _is_of_extra_block(key, model) or _is_of_context(key) or key.startswith(model.head_keys)
 
 
+def new_weights(model: Any) -> dict[str, nn.Parameter]:
+    """Name -> weight, of those that no BERT has: what ``is_added``, but where the method has taken a weight of BERT's
+    over (``BlockSlot.taken_over``).
+
+    Args:
+        model: a model of this package.
+    """
+    slots = [(name, slot) for name, slot in model.named_modules() if isinstance(slot, BlockSlot)]
+    own = [(name, slot) for name, slot in slots if not _is_of_extra_block(f"{name}.", model)]
+    taken = {id(weight) for _, slot in own for part in slot.taken_over for weight in getattr(slot, part).parameters()}
+    named = model.named_parameters()
+    return {name: weight for name, weight in named if is_added(name, model) and id(weight) not in taken}
+
+
 def context_weights(model: nn.Module) -> list[nn.Parameter]:
-    """The weights that read the context: the context encoder's and the method's, but for those of the method that read
-    the sequence alone (``BlockSlot.reads_context``).
+    """The new weights that read the context: the context encoder's and the method's, but for those of the method that
+    read the sequence alone (``BlockSlot.reads_context``).
 
     Args:
         model: a model of this package.
     """
     slots = [module for module in model.modules() if isinstance(module, BlockSlot) and not module.reads_context]
     of_sequence = {id(weight) for slot in slots for weight in slot.parameters()}
-    named = [weight for name, weight in model.named_parameters() if _is_of_context(name)]
+    named = [weight for name, weight in new_weights(model).items() if _is_of_context(name)]
     return [weight for weight in named if id(weight) not in of_sequence]
 
 

@@ -138,6 +138,11 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
         logits, is_given = logits.float(), torch.ones_like(labels, dtype=torch.bool)
         kind = "grades" if self.config.is_ordinal else self.problem_type_of(labels)
         if kind == "regression":
+            if num_items_in_batch is not None and bool((labels == IGNORED_LABEL).any()):
+                raise ConfigurationError(
+                    f"A number to learn is exactly {IGNORED_LABEL}, which transformers' Trainer counts as none. Shift "
+                    "or scale the numbers."
+                )
             total = functional.mse_loss(logits.view_as(labels), labels.float(), reduction="sum")
         elif kind == "multi_label_classification":
             total = functional.binary_cross_entropy_with_logits(logits, labels.float(), reduction="sum")

@@ -127,6 +127,7 @@ class ContextualBertForQuestionAnswering(ContextualBertPreTrainedModel):
     """
 
     head_keys = ("qa_outputs.",)
+    num_segments = 2
 
     def __init__(self, config: ContextualBertConfig) -> None:
         super().__init__(config)

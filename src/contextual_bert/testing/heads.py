@@ -16,7 +16,7 @@ from transformers import BertModel, PreTrainedModel
 from contextual_bert.conditioning import get_method
 from contextual_bert.models import ContextualBertModel
 from contextual_bert.models.auto import MODELS
-from contextual_bert.models.pretrained import is_new
+from contextual_bert.models.pretrained import is_added
 from contextual_bert.testing.miniature import (
     drawn_anew,
     miniature_batch,
@@ -42,7 +42,7 @@ def check_bert_start(method_name: str) -> None:
         schema = miniature_schema() if get_method(method_name).has_context else None
         model = ContextualBertModel.from_bert(folder, schema=schema, conditioning=method_name).eval()
     taken, given = model.state_dict(), bert.state_dict()
-    new = {key for key in taken.keys() - given.keys() if not is_new(key, model)}
+    new = {key for key in taken.keys() - given.keys() if not is_added(key, model)}
     require(not new, f"{method_name}: new weights that contain neither 'conditioning.' nor 'context_encoder.': {new}")
     if not get_method(method_name).keeps_bert:
         return

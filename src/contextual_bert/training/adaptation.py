@@ -10,7 +10,7 @@ from typing import Any
 
 from contextual_bert.errors import ConfigurationError, did_you_mean
 from contextual_bert.models import ContextualBertConfig, ContextualBertPreTrainedModel
-from contextual_bert.models.pretrained import is_new
+from contextual_bert.models.pretrained import new_weights
 from contextual_bert.training.arguments import check_share
 
 LORA_SETTINGS = ("rank", "alpha", "dropout")
@@ -30,8 +30,9 @@ def freeze_bert(model: ContextualBertPreTrainedModel) -> None:
         ConfigurationError: no model of this package; what ``add_lora`` gave trains the new weights alone already.
     """
     _check_own(model)
+    new = new_weights(model)
     for name, weight in model.named_parameters():
-        weight.requires_grad_(is_new(name, model))
+        weight.requires_grad_(name in new)
 
 
 def unfreeze_bert(model: ContextualBertPreTrainedModel) -> None:
@@ -121,19 +122,19 @@ def train_new_weights(model: ContextualBertPreTrainedModel) -> None:
     What peft saves are modules, so ``add_lora`` leaves out a new weight that stands beside one of the checkpoint's: the
     output bias of a masked model, whose matrix is that of the words.
     """
-    for name, weight in model.named_parameters():
-        if is_new(name, model) and ".original_module." not in name:  # what peft keeps of a module before training
+    for name, weight in new_weights(model).items():
+        if ".original_module." not in name:  # what peft keeps of a module before training
             weight.requires_grad_(True)
 
 
 def _new_modules(model: ContextualBertPreTrainedModel) -> list[str]:
     """The largest modules of which every weight is new: saved as they are, beside the changes of the others."""
     # A weight that two modules share goes by its first name: an output matrix that is that of the words is not new.
-    new = {id(weight): is_new(name, model) for name, weight in model.named_parameters()}
+    new = {id(weight) for weight in new_weights(model).values()}
     chosen: list[str] = []
     for name, module in model.named_modules():
         is_inside = any(name.startswith(f"{outer}.") for outer in chosen)
         weights = list(module.parameters())
-        if weights and not is_inside and all(new[id(weight)] for weight in weights):
+        if weights and not is_inside and all(id(weight) in new for weight in weights):
             chosen.append(name)
     return chosen

@@ -42,7 +42,7 @@ def chosen_dtype(name: str) -> torch.dtype:
         torch.bfloat16
     """
     if name not in DTYPES:
-        raise ConfigurationError(f"dtype={name!r}. {did_you_mean(name, DTYPES)}")
+        raise ConfigurationError(f"dtype={name!r}. {did_you_mean(name, ('auto', *DTYPES))}")
     return torch.bfloat16 if name == "bfloat16" else torch.float32
 
 

@@ -16,7 +16,7 @@ from transformers.trainer_utils import TrainOutput
 
 from contextual_bert.data import DroppedContext, LengthBucketSampler, SetDataset, TextDataset
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.models.pretrained import context_weights, is_new
+from contextual_bert.models.pretrained import context_weights, new_weights
 
 
 class NewWeightsTrainer(Trainer):
@@ -140,7 +140,7 @@ def own_rates(model: nn.Module, args: TrainingArguments) -> dict[int, float]:
                 f"new_weights_learning_rate={new_rate} is for a model that starts from a BERT checkpoint, and all "
                 "weights of this one are new. Give learning_rate alone."
             )
-        rates.update({id(weight): new_rate for name, weight in model.named_parameters() if is_new(name, model)})
+        rates.update({id(weight): new_rate for weight in new_weights(model).values()})
     if context_rate is not None:
         of_context = context_weights(model)
         if not of_context:

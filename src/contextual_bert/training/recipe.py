@@ -26,7 +26,7 @@ SplitBy = Literal["customer", "time", "row"]
 ItemVectors = Literal["cooccurrence", "random"]
 TrainedWeights = Literal["all", "new", "lora"]
 # How a split is made where no file has it -> what it is where nobody said so.
-SPLIT_FIELDS: Mapping[str, Any] = {"split_by": None, "validation": 0.1, "test": 0.1, "split_seed": 0}
+SPLIT_FIELDS: Mapping[str, Any] = {"time": None, "split_by": None, "validation": 0.1, "test": 0.1, "split_seed": 0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +128,11 @@ class Recipe:
             )
         if self.split_by == "time" and self.time is None:
             raise ConfigurationError("split_by='time' needs the time column. Name it with time=... (--time).")
+        if self.time is not None and self.split_by != "time":
+            raise ConfigurationError(
+                f"time={self.time!r} (--time) is for a split by time. Give split_by='time' (--split-by time), too, or "
+                "leave it out."
+            )
         if self.item_vectors is not None:
             if self.item_vectors not in get_args(ItemVectors):
                 raise ConfigurationError(
@@ -183,7 +188,7 @@ class Recipe:
     def columns_beside_context(self) -> tuple[str, ...]:
         """Columns that are no feature of the context: what is learned from or learned, whose it is, and ``exclude``."""
         task = self.texts
-        learned = (self.items,) if task is None else (task.text, task.pair, task.label)
+        learned = (self.items,) if task is None else task.columns
         return (*(name for name in (*learned, self.customer) if name is not None), *self.exclude)
 
     @property
@@ -228,6 +233,8 @@ class Recipe:
                 values[name] = kind(**_checked(kind, values[name], place=f"{name}."))
         if values.get("split") is not None:  # what an older version let stand beside it was never read
             values = {name: value for name, value in values.items() if name not in SPLIT_FIELDS}
+        if values.get("split_by") != "time":  # nor a column of times
+            values.pop("time", None)
         return cls(**_checked(cls, values))
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What is learned from a table of texts: a label, a tag for each word, or the hidden words themselves.
+"""What is learned from a table of texts: a label, a tag for each word, an answer, or the hidden words themselves.
 
 Names of columns and settings only. It reads no table and loads no checkpoint.
 """
@@ -21,6 +21,9 @@ class TextTask:
         text: column of texts; of lists of words where ``label`` is one of lists of tags.
         label: column to learn: names or whole numbers of classes, or lists of tags; None: hidden tokens are learned.
         pair: column of second texts.
+        answer: column to learn: the piece of each text that answers its question, empty where the text has none.
+        question: column of questions.
+        answer_start: column of the character at which an answer begins, from 0 on; None: where the text has it first.
         max_length: tokens kept of a text, [CLS] and [SEP] included; None: as many as the tokenizer allows.
         truncation: what is kept of a longer text: "head", or the first quarter and the end, "head_tail".
         is_ordinal: the labels are grades of one scale.
@@ -45,6 +48,9 @@ class TextTask:
     text: str = "text"
     label: str | None = None
     pair: str | None = None
+    answer: str | None = None
+    question: str | None = None
+    answer_start: str | None = None
     max_length: int | None = None
     truncation: str = "head"
     is_ordinal: bool = False
@@ -60,6 +66,7 @@ class TextTask:
                 raise ConfigurationError(f"{name}={value!r}. {did_you_mean(value, known)}")
         check_rates(self.mask_rate, self.max_mask_rate, name="mask_rate")
         named = {"text": self.text, "pair": self.pair, "label": self.label}
+        named |= {"question": self.question, "answer": self.answer, "answer_start": self.answer_start}
         for name, column in named.items():
             twice = [other for other in named if other != name and named[other] == column]
             if column is not None and twice:
@@ -70,13 +77,46 @@ class TextTask:
             raise ConfigurationError(
                 "is_ordinal=True is for labels, and none is named. Name the column with label=... (--label)."
             )
+        self._check_question()
         if self.label is None and self.pair is not None:
             raise ConfigurationError(
                 f"pair={self.pair!r} needs a label to learn. Name the column with label=... (--label)."
             )
         hidden = {"masking": self.masking, "mask_rate": self.mask_rate, "max_mask_rate": self.max_mask_rate}
-        if self.label is not None and hidden != {"masking": "token", "mask_rate": 0.15, "max_mask_rate": None}:
+        learned = {"label": self.label} if self.answer is None else {"answer": self.answer}
+        name, column = next(iter(learned.items()))
+        if column is not None and hidden != {"masking": "token", "mask_rate": 0.15, "max_mask_rate": None}:
             raise ConfigurationError(
                 f"{', '.join(f'{name}={value!r}' for name, value in hidden.items())} are for training without a label, "
-                f"and label={self.label!r}. Leave one of the two out."
+                f"and {name}={column!r}. Leave one of the two out."
+            )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What is read of the table, beside the context."""
+        named = (self.text, self.label, self.pair, self.question, self.answer, self.answer_start)
+        return tuple(column for column in named if column is not None)
+
+    def _check_question(self) -> None:
+        """Raise ConfigurationError where what is said of questions does not go together."""
+        of_questions = {"question": self.question, "answer": self.answer, "answer_start": self.answer_start}
+        given = [name for name, column in of_questions.items() if column is not None]
+        for needed in ("question", "answer"):
+            if given and needed not in given:
+                option = f"--{needed}"
+                raise ConfigurationError(
+                    f"{given[0]}={of_questions[given[0]]!r} needs a column of {needed}s beside it. Name it with "
+                    f"{needed}=... ({option})."
+                )
+        others = {"label": self.label, "pair": self.pair}
+        astray = [name for name, column in others.items() if column is not None]
+        if given and self.truncation != "head":
+            raise ConfigurationError(
+                f"truncation={self.truncation!r}: the text of a question is read in windows, and nothing is cut. "
+                "Leave it out."
+            )
+        if given and astray:
+            raise ConfigurationError(
+                f"{astray[0]}={others[astray[0]]!r}: answers to questions are learned without. Leave it out, or "
+                "question and answer."
             )

@@ -1,4 +1,4 @@
-"""A Trainer for labelled texts: batches of one length, and an evaluation that is exact over the data set.
+"""A Trainer for labelled texts and questions: batches of one length, an evaluation that is exact over the data set.
 
 A plain Trainer trains the same models; here, as for sets, the order of training is a pure function of the seed and the
 best epoch is chosen by the cross-entropy over all labels, unless the arguments name another metric. It knows no method
@@ -16,20 +16,21 @@ from transformers.trainer_utils import PredictionOutput
 
 from contextual_bert.data import TextDataset
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor, label_logits, rank_labels
+from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor, label_logits, rank_labels, span_logits
 from contextual_bert.training.arguments import ContextualTrainingArguments
 from contextual_bert.training.context_dropout import with_context_dropout
 from contextual_bert.training.new_weights import NewWeightsTrainer, rehearse
 from contextual_bert.training.trainer import ChangesByEpoch, MaskEpoch, check_arguments, summarise_rows
 
+SPANS = ("start_positions", "end_positions")
 KS = (1,)  # of recall@k: with few labels the first alone means something
 
 
 class TextTrainer(NewWeightsTrainer):
-    """Trains a model that labels texts or words on a TextDataset.
+    """Trains a model that labels texts or words, or answers questions, on a TextDataset.
 
     Args:
-        model: one with classes; a baseline for texts, too.
+        model: one with classes, a baseline for texts too, or one that answers questions.
         args: ContextualTrainingArguments.
         train_dataset: texts to learn from, None to evaluate only.
         eval_dataset: texts to choose the best checkpoint by.
@@ -63,12 +64,12 @@ class TextTrainer(NewWeightsTrainer):
         for dataset in (train_dataset, eval_dataset):
             if dataset is None:
                 continue
-            if dataset.labels is None:
+            if dataset.labels is None and dataset.spans is None:
                 raise ConfigurationError(
-                    "The texts have no labels, which this trainer ranks. For answers to questions take transformers' "
-                    "Trainer, with remove_unused_columns=False and data_collator=dataset.collate_fn."
+                    "The texts have no labels, and no answers, which this trainer ranks. Name their column where the "
+                    "texts are encoded."
                 )
-            if dataset.labels.is_floating_point():
+            if dataset.labels is not None and dataset.labels.is_floating_point():
                 raise ConfigurationError(
                     "The labels are numbers, or several a text, and this trainer ranks one label among all. Take "
                     "transformers' Trainer, with remove_unused_columns=False and data_collator=dataset.collate_fn."
@@ -110,15 +111,17 @@ class TextTrainer(NewWeightsTrainer):
         self, model: nn.Module, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: list[str] | None = None
     ) -> tuple[Tensor | None, Any, Tensor | None]:
         inputs = self._prepare_inputs(inputs)
-        labels = inputs.pop("labels")
+        has_spans = "start_positions" in inputs
+        true = [inputs.pop(name) for name in (SPANS if has_spans else ("labels",))]
+        labels = torch.stack(true, dim=1) if has_spans else true[0]
         with torch.no_grad(), self.compute_loss_context_manager():
             outputs: Any = model(**inputs)
-        logits = label_logits(self.model, outputs["logits"], labels)
+        logits = span_logits(outputs, inputs) if has_spans else label_logits(self.model, outputs["logits"], labels)
         scores = rank_labels(logits.flatten(0, -2), labels.flatten().clamp(min=0))
         # As grids, which transformers pads and gathers; what has no label is left out when they are summed up.
         return None, tuple(column.view(labels.shape) for column in scores), labels
 
 
 def summarise_labels(prediction: EvalPrediction) -> dict[str, float]:
-    """Metrics over all labels from what ``prediction_step`` gathered."""
+    """Metrics over all labels, or ends of answers, from what ``prediction_step`` gathered."""
     return summarise_rows(prediction.predictions, np.asarray(prediction.label_ids) != IGNORED_LABEL, ks=KS)

@@ -82,3 +82,14 @@ def test_an_export_is_told_from_nothing(tmp_path: Path) -> None:
     (tmp_path / "export.json").touch()
     with pytest.raises(RunDirectoryError, match=r"is an export\. Name the run that it was made from"):
         load_recipe(tmp_path)
+
+
+def test_a_folder_of_checkpoints_makes_no_run(tmp_path: Path) -> None:
+    """Anybody may have one: what is in it, and beside it, is not ours."""
+    (tmp_path / "checkpoints").mkdir()
+    for name in ("README.md", "checkpoints/weights.pt"):
+        (tmp_path / name).write_text("mine")
+    with pytest.raises(ConfigurationError, match=r"no run directory and holds README\.md"):
+        checkpoint_to_resume(tmp_path, is_resumed=False)
+    clear_run(tmp_path)
+    assert {path.name for path in tmp_path.rglob("*")} == {"README.md", "checkpoints", "weights.pt"}

@@ -7,7 +7,7 @@ import torch
 from scipy.stats import chisquare
 from torch.utils.data import DataLoader
 
-from contextual_bert.data import EveryPosition, LengthBucketSampler, MaskingCollator, SetDataset
+from contextual_bert.data import EveryPosition, LengthBucketSampler, MaskingCollator, SetDataset, TextDataset
 from contextual_bert.data.hashing import hash_counters, hash_strings, unit_interval
 from contextual_bert.errors import ConfigurationError, DataError
 
@@ -243,3 +243,12 @@ def test_hashes_of_strings_do_not_depend_on_slices_and_look_uniform() -> None:
     assert not np.array_equal(hash_strings(names, seed=1), hashes)
     counts, _ = np.histogram(unit_interval(hashes), bins=50, range=(0, 1))
     assert chisquare(counts).pvalue > 1e-3
+
+
+def test_texts_are_hidden_as_sets() -> None:
+    texts = TextDataset(torch.tensor([2, 5, 6, 3, 2, 7, 3]), torch.tensor([0, 4, 7]), context={}, pad_id=0)
+    for batch in (texts.__getitems__([0, 1]), [texts[0], texts[1]]):
+        with pytest.raises(DataError, match=r"one of texts.*dataset\.as_sets\(\)"):
+            collator()(batch)
+    output = collator()(texts.as_sets().__getitems__([0, 1]))
+    assert (output["labels"] != -100).sum(dim=1).tolist() == [1, 1]

@@ -11,9 +11,12 @@ import scipy.stats
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation import (
     ClusterBootstrap,
+    EvaluationSettings,
     Interval,
+    Scores,
     bootstrap,
     cluster_interval,
+    evaluate_scores,
     holm,
     paired_bootstrap,
     seed_mean,
@@ -155,11 +158,11 @@ def test_seed_mean_against_scipy():
 def test_no_hit_among_thirty_customers_is_no_proof_of_zero():
     none = cluster_interval(np.zeros(60), np.repeat(np.arange(30), 2))
     exact = scipy.stats.binomtest(0, 30).proportion_ci(0.95, method="exact")
-    assert bounded(none, highest=100.0).high == pytest.approx(100 * exact.high)
+    assert bounded(none, within=(0.0, 100.0)).high == pytest.approx(100 * exact.high)
     every = cluster_interval(np.full(60, 100.0), np.repeat(np.arange(30), 2))
-    assert bounded(every, highest=100.0).low == pytest.approx(100 * (1 - exact.high))
+    assert bounded(every, within=(0.0, 100.0)).low == pytest.approx(100 * (1 - exact.high))
     half = Interval(99.0, 97.0, 101.0, 1.0, 60, 30)
-    assert (bounded(half, highest=100.0).low, bounded(half, highest=100.0).high) == (97.0, 100.0)
+    assert (bounded(half, within=(0.0, 100.0)).low, bounded(half, within=(0.0, 100.0)).high) == (97.0, 100.0)
 
 
 def test_one_cluster_leaves_the_interval_unknown():
@@ -218,3 +221,15 @@ def test_seventeen_thousand_customers_take_seconds():
     means = ClusterBootstrap(customers, num_resamples=2000).resampled_means(columns)
     assert time.process_time() - start < 8
     assert means.std(axis=0) == pytest.approx(np.full(7, 85_000**-0.5), rel=0.1)
+
+
+def test_the_mean_reciprocal_rank_ends_where_the_last_of_all_is():
+    """Of two labels it is (1 + recall) / 2, and so are its limits."""
+    ranks = {"log_probability": np.log(np.full(17, 0.4)), "num_tied": np.ones(17), "confidence": np.full(17, 0.6)}
+    for num_better, value in ((np.ones(17), 0.5), (np.zeros(17), 1.0)):
+        scores = Scores(np.arange(17), np.zeros(17), num_better=num_better, **ranks)
+        found = evaluate_scores(scores, num_items=2, settings=EvaluationSettings(ks=(1,))).metrics
+        recall, mean_rank = found["recall_at_1_percent"], found["mean_reciprocal_rank"]
+        assert mean_rank.value == value
+        assert mean_rank.low == pytest.approx((1 + recall.low / 100) / 2)
+        assert mean_rank.high == pytest.approx((1 + recall.high / 100) / 2)

@@ -176,6 +176,7 @@ def test_ks_must_be_whole_numbers_named_once(ks):
 def test_metrics_describe_themselves():
     assert metric_of("cross_entropy_nats").heading == "CE (nats)"
     assert metric_of("mean_reciprocal_rank").is_higher_better
-    assert metric_of("mean_reciprocal_rank").highest == 1
+    assert metric_of("mean_reciprocal_rank").range() == (0, 1)
+    assert metric_of("mean_reciprocal_rank").range(num_items=4) == (0.25, 1)
     with pytest.raises(UnknownNameError, match="recall_at_<k>_percent"):
         metric_of("recall_at_05_percent")

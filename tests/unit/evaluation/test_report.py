@@ -322,7 +322,7 @@ def test_thousands_of_segments_are_those_of_one_by_one() -> None:
             (segment.cross_entropy_nats, nats, math.inf),
             (segment.recall_at_1_percent, 100.0 * (better == 0), 100.0),
         ):
-            alone = bounded(cluster_interval(values[rows], clusters[rows]), highest=highest)
+            alone = bounded(cluster_interval(values[rows], clusters[rows]), within=(0.0, highest))
             assert (found.num_rows, found.num_clusters) == (alone.num_rows, alone.num_clusters)
             wanted = [alone.value, alone.low, alone.high, alone.standard_error]
             np.testing.assert_allclose(

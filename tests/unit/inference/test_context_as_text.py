@@ -132,13 +132,14 @@ def test_a_long_text_makes_room_for_the_words(checkpoint: Path, processor: Conte
 
 
 def test_samples_and_answers_hear_the_context(checkpoint: Path, processor: ContextualBertProcessor) -> None:
-    model = model_of(ContextualBertForMaskedLM, checkpoint, context_dropout=0.1)
+    model = model_of(ContextualBertForMaskedLM, checkpoint)
+    model.config.context_dropout = 0.1
     others = {"word1": "word3"}
     drawn = [sample_texts(model, processor, context=each, num_samples=50) for each in (KNOWN, others, None)]
     assert len({tuple(texts) for texts in drawn}) == 3
     guided = sample_texts(model, processor, context=KNOWN, num_samples=50, sampling=TextSampling(guidance=3))
     assert guided != drawn[0]
-    with pytest.raises(ConfigurationError, match=r"The prompt has 17 tokens.*The model reads 15"):
+    with pytest.raises(ConfigurationError, match=r"asked for has 17 tokens.*The model reads 15"):
         sample_texts(model, processor, context=KNOWN, prompt=15)
     questions = QuestionAnsweringPipeline(
         model_of(ContextualBertForQuestionAnswering, checkpoint), processor, max_answer_tokens=2
@@ -190,3 +191,24 @@ def test_a_part_of_a_date_is_no_sentence(checkpoint: Path) -> None:
     processor = ContextualBertProcessor.from_bert(checkpoint, schema, has_context_as_text=True)
     with pytest.raises(DataError, match="part of a date, which is said whole"):
         processor(text="word1", context=[{"date_month": 3}])
+
+
+def test_training_without_the_context_is_warned_about(checkpoint: Path, processor: ContextualBertProcessor) -> None:
+    model = model_of(ContextualBertForSequenceClassification, checkpoint)
+    inputs = processor.tokenizer("word7", return_tensors="pt", return_token_type_ids=False)
+    with pytest.warns(UserWarning, match="has_context_as_text=True takes a context, and a batch came without"):
+        model.train()(**inputs)
+
+
+def test_a_question_has_the_room_that_its_own_context_leaves(
+    checkpoint: Path, processor: ContextualBertProcessor
+) -> None:
+    model = model_of(ContextualBertForQuestionAnswering, checkpoint)
+    pipeline = QuestionAnsweringPipeline(model, processor, max_answer_tokens=3)
+    short = {"question": "word1 word2 word3", "text": " ".join(f"word{4 + n % 9}" for n in range(25)), "context": KNOWN}
+    long = {"question": "word1", "text": "word7", "context": {"word1": " ".join(["word2"] * 14)}}
+    together = pipeline([short, long, short])
+    for one, query in zip(together, (short, long, short), strict=True):
+        alone: Any = pipeline(query)
+        assert (one["start"], one["end"]) == (alone["start"], alone["end"])
+        assert one["probability"] == pytest.approx(alone["probability"])

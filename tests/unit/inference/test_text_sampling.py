@@ -162,7 +162,7 @@ def test_a_model_without_a_context(processor: ContextualBertProcessor) -> None:
     [
         ({"prompt": "word1 word2"}, ConfigurationError, r"has no \[MASK\], so there is nothing to draw"),
         ({"prompt": 0}, ConfigurationError, "nothing to draw"),
-        ({"prompt": 511}, ConfigurationError, "513 tokens.*The model reads 512: shorten it"),
+        ({"prompt": 511}, ConfigurationError, "513 tokens.*The model reads 512: ask for fewer"),
         ({"num_samples": 0}, ConfigurationError, "num_samples=0: give a whole number, 1 or more"),
         ({"num_samples": "3"}, ConfigurationError, "num_samples='3': give a whole number"),
         ({"prompt": "a\ud800 [MASK]"}, DataError, "row 0, column 'text': .*d800.*half of a character"),

@@ -16,15 +16,19 @@ from transformers import (
     BertForSequenceClassification,
     BertModel,
     GPT2Config,
+    Trainer,
+    TrainingArguments,
     pipeline,
 )
 
+from contextual_bert import TextPipeline
 from contextual_bert.conditioning import METHODS, get_method
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector, encode_records
 from contextual_bert.errors import CheckpointError, ConfigurationError
 from contextual_bert.models import (
     ContextualBertConfig,
     ContextualBertForMaskedLM,
+    ContextualBertForQuestionAnswering,
     ContextualBertForSequenceClassification,
     ContextualBertModel,
     ContextualBertProcessor,
@@ -242,6 +246,9 @@ def test_weights_that_are_missing_or_do_not_fit(checkpoint: Path) -> None:
         ({"schema": None}, "needs a context, and context_features is empty"),
         ({"num_hidden_layers": 9}, "num_hidden_layers=9: .* has 3. Give no more; new blocks .* num_extra_layers"),
         ({"is_ordinal": True, "num_labels": 3}, "ContextualBertModel does not read is_ordinal"),
+        ({"attribute_start": "paper"}, "attribute_start is for conditioning='multi_attribute', and it is"),
+        ({"has_attribute_values": False, "conditioning": "film"}, "has_attribute_values is for .*, and it is 'film'"),
+        ({"field_dropout": 0.3}, "field_dropout=0.3 says how a model was trained.*ContextualTrainingArguments"),
         ({"problem_type": "multi_label"}, "problem_type='multi_label'. Known: multi_label_classification"),
         ({"num_labels": 0}, "num_labels=0: give a whole number of labels, 1 or more"),
         ({"num_labels": "3"}, "num_labels='3': give a whole number"),
@@ -374,3 +381,58 @@ def test_an_output_of_its_own_starts_as_the_tied_one(has_head: bool, checkpoint:
     model.save_pretrained(tmp_path / "own")
     again = ContextualBertForMaskedLM.from_pretrained(tmp_path / "own").get_output_embeddings()
     assert torch.equal(again.bias, decoder.bias)
+
+
+def changed_config(checkpoint: Path, **fields: Any) -> Path:
+    config = json.loads((checkpoint / "config.json").read_text("utf-8"))
+    (checkpoint / "config.json").write_text(json.dumps({**config, **fields}), "utf-8")
+    return checkpoint
+
+
+def test_positions_that_cannot_be_taken_over_are_refused(checkpoint: Path) -> None:
+    """transformers 5 reads such weights no more, and the model would compute something else."""
+    changed_config(checkpoint, position_embedding_type="relative_key")
+    for load in (ContextualBertModel.from_bert, ContextualBertProcessor.from_bert):
+        with pytest.raises(CheckpointError, match="position_embedding_type is 'relative_key'"):
+            load(checkpoint, schema=SCHEMA)
+
+
+def test_a_tokenizer_larger_than_the_matrix_is_refused(checkpoint: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    tokenizer.add_tokens(["gourmet"])
+    tokenizer.save_pretrained(checkpoint)
+    for load in (ContextualBertModel.from_bert, ContextualBertProcessor.from_bert):
+        with pytest.raises(CheckpointError, match=r"its tokenizer has 24 tokens and its model embeddings for 23"):
+            load(checkpoint, schema=SCHEMA)
+
+
+def test_questions_need_two_segments(bert: BertForSequenceClassification, tmp_path: Path) -> None:
+    config = type(bert.config)(**{**bert.config.to_dict(), "type_vocab_size": 1})
+    miniature_checkpoint(BertForSequenceClassification(config), tmp_path / "single")
+    with pytest.raises(CheckpointError, match=r"type_vocab_size=1, and ContextualBertForQuestionAnswering tells"):
+        ContextualBertForQuestionAnswering.from_bert(tmp_path / "single", schema=SCHEMA)
+    model = ContextualBertForSequenceClassification.from_bert(tmp_path / "single", schema=SCHEMA)
+    processor = ContextualBertProcessor.from_bert(tmp_path / "single", SCHEMA)
+    with pytest.raises(ConfigurationError, match=r"one segment \(type_vocab_size=1\), and a pair of texts two"):
+        TextPipeline(model, processor)({"text": "word1", "pair": "word2"})
+
+
+@pytest.mark.parametrize("batch_size", [3, 4, 5])
+def test_what_a_plain_trainer_predicts_of_hidden_words_is_whole(
+    checkpoint: Path, batch_size: int, tmp_path: Path
+) -> None:
+    """As of BERT: a row an example, so that what is gathered is cut to the examples and to nothing else."""
+    model = ContextualBertForMaskedLM.from_bert(checkpoint, schema=SCHEMA)
+    ids = torch.arange(5, 15).view(5, 2)
+    labels = ids.clone()
+    rows = [{"input_ids": ids[row], "labels": labels[row]} for row in range(5)]
+    arguments = TrainingArguments(
+        str(tmp_path), per_device_eval_batch_size=batch_size, remove_unused_columns=False, report_to=[], use_cpu=True
+    )
+    found = Trainer(model, arguments).predict(cast(Any, rows))
+    shares: Any = found.predictions
+    logits = shares[0] if isinstance(shares, tuple) else shares
+    assert logits.shape == (5, 2, 23)
+    with torch.no_grad():
+        expected = model.eval()(input_ids=ids, labels=labels, logits_at="all").logits
+    np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-5)

@@ -133,3 +133,10 @@ def test_grades_train_and_come_back(batch: dict[str, Any], tmp_path: Any) -> Non
 def test_grades_that_cannot_be(fields: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="grades need two labels or more and no problem_type"):
         model_of(is_ordinal=True, **fields)
+
+
+def test_a_number_that_a_trainer_takes_for_none_is_refused(batch: dict[str, Any]) -> None:
+    model, labels = model_of("none", num_labels=1), torch.tensor([0.5, -100.0, 2.0, 0.0])
+    assert bool(model(**batch, labels=labels).loss.isfinite())
+    with pytest.raises(ConfigurationError, match=r"exactly -100, which transformers' Trainer counts as none"):
+        model(**batch, labels=labels, num_items_in_batch=torch.tensor(3))

@@ -10,7 +10,7 @@ import torch
 from contextual_bert.conditioning import METHODS
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertForSequenceClassification
-from contextual_bert.models.pretrained import is_new
+from contextual_bert.models.pretrained import context_weights, new_weights
 from contextual_bert.testing import miniature_batch, miniature_config, miniature_schema
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import add_lora, freeze_bert, unfreeze_bert
@@ -50,6 +50,12 @@ def test_a_frozen_bert_stays_as_it_is(method_name: str, batch: dict[str, Any]) -
     assert {"classifier.weight", "bert.pooler.dense.weight", extra} <= changed
     assert all(any(part in name for part in new) for name in changed)
     assert method_name == "none" or any("conditioning." in name for name in changed)
+    # The LayerNorms that a method has taken over are the checkpoint's; those of a new block are new.
+    moved = [name for name in before if "conditioning.normalisation" in name and "layer.2." not in name]
+    assert bool(moved) == (method_name in ("global_state", "global_state_update", "state_flow"))
+    assert not changed & {*moved}
+    of_context = {id(weight) for weight in context_weights(model)}
+    assert not [name for name, weight in model.named_parameters() if name in moved and id(weight) in of_context]
     unfreeze_bert(model)
     assert all(weight.requires_grad for weight in model.parameters())
 
@@ -126,8 +132,7 @@ def test_beside_the_changes_every_new_weight_is_trained(method_name: str) -> Non
     pytest.importorskip("peft")
     layout: dict[str, Any] = {"has_position_embeddings": True, "has_bert_start": True, "num_extra_layers": 1}
     model = drawn_anew(ContextualBertForMaskedLM(miniature_config(method_name, **layout)))
-    names = {id(weight): name for name, weight in model.named_parameters()}
-    new = {name for name in names.values() if is_new(name, model)}
+    new = {*new_weights(model)}
     inner = add_lora(model, rank=2).get_base_model()
     assert not inner.cls.predictions.bias.requires_grad
     train_new_weights(inner)

@@ -58,9 +58,10 @@ def test_a_recipe_of_another_version_or_with_a_mistake(change: dict[str, Any], m
 
 
 def test_what_an_older_version_let_stand_beside_a_split_is_passed_over() -> None:
-    content = {**replace(RECIPE, split_by=None, split="split.json").to_dict(), "test": 0.2, "split_seed": 3}
-    found = Recipe.from_dict(content)
-    assert (found.split, found.test, found.split_seed) == ("split.json", 0.1, 0)
+    plain = replace(RECIPE, time=None, split_by=None, split="split.json").to_dict()
+    found = Recipe.from_dict({**plain, "test": 0.2, "split_seed": 3, "time": "date"})
+    assert (found.split, found.test, found.split_seed, found.time) == ("split.json", 0.1, 0, None)
+    assert Recipe.from_dict({**plain, "split": None, "time": "date"}).time is None
 
 
 @pytest.mark.parametrize("name", ["data", "items"])

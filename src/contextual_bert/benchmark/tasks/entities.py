@@ -133,7 +133,7 @@ def single_domain_runs(data: TextStudyData, output: Path, rows: ExtraRows) -> li
             train_missing([recipe], output, alone, say=rows.say)
             runs.append(load_run(run_directory(output, recipe), name=SINGLE))
         scores = Scores.concatenate([run.scores for run in runs])
-        labelled = LabelledRows.concatenate([run.labelled for run in runs if run.labelled is not None])
+        labelled = LabelledRows.concatenate([run.labelled for run in runs if isinstance(run.labelled, LabelledRows)])
         clusters = cluster_numbers(ready, "test", scores.example_id)
         cost = total_cost([run.cost for run in runs])
         found.append(Run(SINGLE, seed, scores, clusters, cost, "control", labelled))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from contextual_bert.evaluation.intervals import SeedMean, seed_mean
+from contextual_bert.evaluation.labels.measured import MeasuredRows
 from contextual_bert.evaluation.labels.rows import LabelledRows, has_tags, text_entities
 from contextual_bert.evaluation.metrics import MACRO_F1, metric_of
 from contextual_bert.evaluation.tables import Table, seed_cell
@@ -78,6 +79,11 @@ def class_scores(rows: LabelledRows) -> tuple[ClassScore, ...]:
         )
         for name in names
     )
+
+
+def classes_of(rows: MeasuredRows) -> tuple[ClassScore, ...]:
+    """``class_scores`` of labels; answers have none."""
+    return class_scores(rows) if isinstance(rows, LabelledRows) else ()
 
 
 def compared_classes(methods: Mapping[str, Sequence[Sequence[ClassScore]]]) -> tuple[ComparedClass, ...]:

@@ -21,22 +21,19 @@ from contextual_bert.evaluation.intervals import ClusterBootstrap, Difference, S
 from contextual_bert.evaluation.labels.classes import (
     ClassScore,
     ComparedClass,
-    class_scores,
+    classes_of,
     compared_classes,
     compared_table,
 )
-from contextual_bert.evaluation.labels.report import LabelSettings, size_line
-from contextual_bert.evaluation.labels.rows import (
-    LabelledRows,
+from contextual_bert.evaluation.labels.measured import (
+    MeasuredRows,
     Members,
     exact_metrics,
-    label_clusters,
-    label_columns,
-    label_groups,
-    label_metrics,
-    label_notes,
-    main_metric,
+    measured_columns,
+    row_clusters,
+    row_groups,
 )
+from contextual_bert.evaluation.labels.report import LabelSettings, size_line
 from contextual_bert.evaluation.labels.runs import LabelRun, aligned_rows
 from contextual_bert.evaluation.metrics import ENTITY_F1, metric_of
 from contextual_bert.evaluation.report import FEW_CLUSTERS
@@ -76,6 +73,7 @@ class LabelComparison(JsonText):
         classes: the labels, or types of entities, one at a time.
         warnings: what a reader must know before believing the table.
         provenance: data, commit, seeds, hardware, recipe.
+        metric_notes: what a reader must know of the metrics.
 
     Relation to its siblings: `compare_labels` makes it; `LabelReport` is one run in depth; `Comparison` is the same of
     masked positions.
@@ -83,6 +81,7 @@ class LabelComparison(JsonText):
     Reference: PROTOCOL, points 9-11, 13.
 
     Example:
+        >>> from contextual_bert.evaluation.labels import LabelledRows
         >>> truth = {"example_id": [0, 1], "position": [0, 0], "true": [0, 1], "names": ("bad", "good")}
         >>> runs = [("none", 0, LabelledRows(predicted=[0, 0], **truth))]
         >>> runs += [("film", 0, LabelledRows(predicted=[0, 1], **truth))]
@@ -101,6 +100,7 @@ class LabelComparison(JsonText):
     classes: tuple[ComparedClass, ...]
     warnings: tuple[str, ...]
     provenance: Provenance
+    metric_notes: tuple[str, ...] = ()
 
     def to_markdown(self) -> str:
         return render_markdown(self.heading(), self.tables(), self.notes())
@@ -133,7 +133,7 @@ class LabelComparison(JsonText):
     def notes(self) -> list[str]:
         """The footer: what the metrics and brackets are, warnings, provenance."""
         settings = self.settings
-        notes = label_notes(self.rows[0].metrics)
+        notes = [*self.metric_notes]
         notes.append(
             "Methods, groups and labels: mean over seeds, standard error over seeds in brackets; (-) with one seed."
         )
@@ -147,7 +147,7 @@ class LabelComparison(JsonText):
 
 
 def compare_labels(
-    runs: Sequence[LabelRun | tuple[str, int, LabelledRows]],
+    runs: Sequence[LabelRun | tuple[str, int, MeasuredRows]],
     *,
     reference: str,
     clusters: ArrayLike | None = None,
@@ -172,11 +172,9 @@ def compare_labels(
         raise UnknownNameError(f"The reference {reference!r} is not among the runs. {did_you_mean(reference, members)}")
     rows = aligned_rows(made)
     if clusters is None:
-        clusters, settings = rows[0].example_id, replace(settings, cluster_name="text")
-    draws = ClusterBootstrap(
-        label_clusters(rows[0], clusters), num_resamples=settings.num_resamples, seed=settings.seed
-    )
-    parts = label_groups(rows[0], groups or {})
+        clusters, settings = rows[0].example_id, replace(settings, cluster_name=settings.set_name)
+    draws = ClusterBootstrap(row_clusters(rows[0], clusters), num_resamples=settings.num_resamples, seed=settings.seed)
+    parts = row_groups(rows[0], groups or {})
     measured = [_measure(each, draws, parts) for each in rows]
     found = {name: _over_seeds([measured[run] for run in numbers]) for name, numbers in members.items()}
     differences: dict[tuple[str, str], Difference] = {}
@@ -196,7 +194,7 @@ def compare_labels(
             metrics=each.metrics,
             intervals={
                 key: draws.interval(
-                    value.mean, each.replicates[key], level=settings.level, highest=metric_of(key).highest
+                    value.mean, each.replicates[key], level=settings.level, within=metric_of(key).range()
                 )
                 for key, value in each.metrics.items()
             },
@@ -212,7 +210,7 @@ def compare_labels(
     )
     return LabelComparison(
         reference=reference,
-        main=main_metric(rows[0].names),
+        main=rows[0].main,
         num_rows=len(rows[0]),
         num_texts=len(np.unique(rows[0].example_id)),
         num_clusters=draws.num_clusters,
@@ -232,6 +230,7 @@ def compare_labels(
         ),
         warnings=(*seed_warnings(members, made), *([few] if draws.num_clusters < FEW_CLUSTERS else [])),
         provenance=provenance or Provenance(),
+        metric_notes=rows[0].notes,
     )
 
 
@@ -251,13 +250,13 @@ class _OverSeeds(NamedTuple):
     replicates: dict[str, NDArray[np.float64]]
 
 
-def _measure(rows: LabelledRows, draws: ClusterBootstrap, groups: Sequence[Members]) -> _Measured:
-    names, main, columns = rows.names, main_metric(rows.names), label_columns(rows)
+def _measure(rows: MeasuredRows, draws: ClusterBootstrap, groups: Sequence[Members]) -> _Measured:
+    columns = measured_columns(rows)
     return _Measured(
-        metrics=exact_metrics(columns, names),
-        replicates=label_metrics(draws.resampled_means(columns), names),
-        groups=[exact_metrics(columns[group.rows], names)[main] for group in groups],
-        classes=class_scores(rows),
+        metrics=exact_metrics(rows, columns),
+        replicates=rows.metrics(draws.resampled_means(columns)),
+        groups=[exact_metrics(rows, columns[group.rows])[rows.main] for group in groups],
+        classes=classes_of(rows),
     )
 
 

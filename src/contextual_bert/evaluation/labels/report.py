@@ -1,4 +1,4 @@
-"""One evaluation of labelled texts or words, for people and for machines: metrics with intervals, and by group.
+"""One evaluation of labels, tags or answers, for people and for machines: metrics with intervals, and by group.
 
 As `evaluation.report` for masked positions. This module does not know what a model is, nor how a metric is computed.
 
@@ -14,15 +14,13 @@ from numpy.typing import ArrayLike
 from rich.console import Group
 
 from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval
-from contextual_bert.evaluation.labels.classes import ClassScore, class_scores, score_table
-from contextual_bert.evaluation.labels.rows import (
-    LabelledRows,
+from contextual_bert.evaluation.labels.classes import ClassScore, classes_of, score_table
+from contextual_bert.evaluation.labels.measured import (
+    MeasuredRows,
     exact_metrics,
-    label_clusters,
-    label_columns,
-    label_groups,
-    label_metrics,
-    label_notes,
+    measured_columns,
+    row_clusters,
+    row_groups,
 )
 from contextual_bert.evaluation.metrics import ENTITY_F1, metric_of
 from contextual_bert.evaluation.report import FEW_CLUSTERS, check_bootstrap
@@ -32,11 +30,13 @@ from contextual_bert.evaluation.tables import Provenance, Table, interval_cell, 
 
 @dataclass(frozen=True)
 class LabelSettings:
-    """How to evaluate labels: the bootstrap, and what a cluster is called."""
+    """How to evaluate labels: the bootstrap, and what a row, the text of some rows and a cluster are called."""
 
     num_resamples: int = 2000
     seed: int = 0
     level: float = 0.95
+    row_name: str = "label"
+    set_name: str = "text"
     cluster_name: str = "customer"
 
     def __post_init__(self) -> None:
@@ -70,6 +70,7 @@ class LabelReport(JsonText):
         groups: in the order of the features.
         classes: the labels, or types of entities, one at a time.
         provenance: data, commit, seeds, hardware, recipe.
+        metric_notes: what a reader must know of the metrics.
 
     Relation to its siblings: `evaluate_labels` makes it; `LabelComparison` puts several runs side by side; `Report` is
     the same of masked positions.
@@ -77,6 +78,7 @@ class LabelReport(JsonText):
     Reference: PROTOCOL, points 5, 10, 11, 13.
 
     Example:
+        >>> from contextual_bert.evaluation.labels import LabelledRows
         >>> rows = LabelledRows([0, 1, 2, 3], [0] * 4, predicted=[0, 1, 2, 0], true=[0, 1, 0, 0], names=("1", "2", "3"))
         >>> report = evaluate_labels(rows, clusters=["ann", "ann", "bob", "bob"])
         >>> report.metrics["accuracy_percent"].value, report.metrics["root_mean_squared_error"].value
@@ -91,6 +93,7 @@ class LabelReport(JsonText):
     groups: tuple[LabelGroup, ...]
     classes: tuple[ClassScore, ...]
     provenance: Provenance
+    metric_notes: tuple[str, ...] = ()
 
     def to_markdown(self) -> str:
         return render_markdown(self.heading(), self.tables(), self.notes())
@@ -105,9 +108,9 @@ class LabelReport(JsonText):
         """The metrics, the classes, and the groups where there are some."""
         rows = [(metric_of(key).heading, interval_cell(value, metric_of(key))) for key, value in self.metrics.items()]
         heading = f"value [{100 * self.settings.level:g}% interval]"
-        classes = score_table(self.classes, are_types=ENTITY_F1 in self.metrics)
+        classes = [score_table(self.classes, are_types=ENTITY_F1 in self.metrics)] if self.classes else []
         groups = [self.group_table()] if self.groups else []
-        return [Table("Metrics", ("metric", heading), tuple(rows)), classes, *groups]
+        return [Table("Metrics", ("metric", heading), tuple(rows)), *classes, *groups]
 
     def group_table(self) -> Table:
         """Each value of each feature with its n and its metrics."""
@@ -127,7 +130,7 @@ class LabelReport(JsonText):
     def notes(self) -> list[str]:
         """The footer: what the metrics and the intervals are, what to be careful with, provenance."""
         settings, name = self.settings, self.settings.cluster_name
-        notes = label_notes(self.metrics)
+        notes = [*self.metric_notes]
         notes.append(
             f"Brackets: {100 * settings.level:g}% interval from a bootstrap over {self.num_clusters:,} {plural(name)} "
             f"({settings.num_resamples:,} resamples, seed {settings.seed})."
@@ -138,7 +141,7 @@ class LabelReport(JsonText):
 
 
 def evaluate_labels(
-    rows: LabelledRows,
+    rows: MeasuredRows,
     *,
     clusters: ArrayLike | None = None,
     groups: Mapping[str, Sequence[Any]] | None = None,
@@ -148,38 +151,40 @@ def evaluate_labels(
     """Metrics with intervals, and by group.
 
     Args:
-        rows: one a labelled place, in any order.
+        rows: ``LabelledRows``, one a labelled place, or ``AnsweredRows``, one a question, in any order.
         clusters: each row's customer (or author, or document); left out, each text is a cluster of its own.
         groups: feature -> value of each row, such as the domain of its text; a list of values puts a row in several.
         settings: how to evaluate.
         provenance: for the footer.
     """
     settings = settings or LabelSettings()
-    columns = label_columns(rows)
+    columns = measured_columns(rows)
     if clusters is None:
-        clusters, settings = rows.example_id, replace(settings, cluster_name="text")
-    draws = ClusterBootstrap(label_clusters(rows, clusters), num_resamples=settings.num_resamples, seed=settings.seed)
-    replicates = label_metrics(draws.resampled_means(columns), rows.names)
-    values = exact_metrics(columns, rows.names)
+        clusters, settings = rows.example_id, replace(settings, cluster_name=settings.set_name)
+    draws = ClusterBootstrap(row_clusters(rows, clusters), num_resamples=settings.num_resamples, seed=settings.seed)
+    replicates = rows.metrics(draws.resampled_means(columns))
+    values = exact_metrics(rows, columns)
     return LabelReport(
         num_rows=len(rows),
         num_texts=len(np.unique(rows.example_id)),
         num_clusters=draws.num_clusters,
         settings=settings,
         metrics={
-            key: draws.interval(value, replicates[key], level=settings.level, highest=metric_of(key).highest)
+            key: draws.interval(value, replicates[key], level=settings.level, within=metric_of(key).range())
             for key, value in values.items()
         },
         groups=tuple(
-            LabelGroup(feature, value, len(numbers), exact_metrics(columns[numbers], rows.names))
-            for feature, value, numbers in label_groups(rows, groups or {})
+            LabelGroup(feature, value, len(numbers), exact_metrics(rows, columns[numbers]))
+            for feature, value, numbers in row_groups(rows, groups or {})
         ),
-        classes=class_scores(rows),
+        classes=classes_of(rows),
         provenance=provenance or Provenance(),
+        metric_notes=rows.notes,
     )
 
 
 def size_line(num_rows: int, num_texts: int, num_clusters: int, settings: LabelSettings) -> str:
     """How much was evaluated, for headings."""
-    clusters = "" if settings.cluster_name == "text" else f", {num_clusters:,} {plural(settings.cluster_name)}"
-    return f"{num_rows:,} labels of {num_texts:,} texts{clusters}"
+    named = settings.cluster_name != settings.set_name
+    clusters = f", {num_clusters:,} {plural(settings.cluster_name)}" if named else ""
+    return f"{num_rows:,} {plural(settings.row_name)} of {num_texts:,} {plural(settings.set_name)}{clusters}"

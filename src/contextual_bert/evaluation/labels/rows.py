@@ -8,15 +8,14 @@ Papers: MA-BERT (2021), section 3, for the RMSE of grades; Ramshaw and Marcus (1
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.evaluation.clusters import cluster_codes
 from contextual_bert.evaluation.metrics import (
     ACCURACY,
     ENTITY_F1,
@@ -24,18 +23,16 @@ from contextual_bert.evaluation.metrics import (
     ENTITY_RECALL,
     MACRO_F1,
     ROOT_MEAN_SQUARED_ERROR,
-    exact_mean,
     number_column,
     reject,
 )
-from contextual_bert.evaluation.segments import rows_by_value
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
     """What was predicted for each labelled text or word, and what is true.
 
-    Formula: accuracy = mean of [predicted = true]; the others are those of `label_metrics`.
+    Formula: accuracy = mean of [predicted = true]; the others are those of `metrics`.
 
     Symbols: ids of labels, which count from 0 in the order of `names`.
 
@@ -52,13 +49,14 @@ class LabelledRows:
         ConfigurationError: columns of different lengths, no or repeated names.
         DataError: an id without a name, a place that occurs twice.
 
-    Relation to its siblings: as `Scores` for masked positions; `evaluate_labels` and `compare_labels` read it.
+    Relation to its siblings: as `Scores` for masked positions; `AnsweredRows` is for answers to questions;
+    `evaluate_labels` and `compare_labels` read both.
 
     Reference: PROTOCOL, point 5.
 
     Example:
         >>> rows = LabelledRows([7, 7], [0, 1], predicted=[1, 0], true=[1, 1], names=("O", "B-PER"))
-        >>> {key: float(value) for key, value in label_metrics(exact_means(label_columns(rows)), rows.names).items()}
+        >>> {key: float(value) for key, value in rows.metrics(rows.columns().mean(axis=0)).items()}
         {'accuracy_percent': 50.0, 'macro_f1_percent': 33.3..., 'entity_precision_percent': 100.0, \
 'entity_recall_percent': 50.0, 'entity_f1_percent': 66.6...}
     """
@@ -121,6 +119,64 @@ class LabelledRows:
         """Column name -> array, as safetensors stores them; `LabelledRows(**arrays, names=names)` is the way back."""
         return {name: getattr(self, name) for name in ("example_id", "position", "predicted", "true")}
 
+    @property
+    def main(self) -> str:
+        """The one number of such labels: entity F1 of tags, else accuracy."""
+        return ENTITY_F1 if has_tags(self.names) else ACCURACY
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know of the metrics, said once under every table."""
+        notes = ["Macro F1: plain mean over the classes that occur in the truth or the prediction."]
+        if has_grades(self.names):
+            notes.append("RMSE: of the numbers that the labels are, over all rows at once, lower is better.")
+        if has_tags(self.names):
+            notes.append("Entities count where type and both ends are right, over all types, read as seqeval does.")
+        return tuple(notes)
+
+    def columns(self) -> NDArray[np.float64]:
+        """(rows, columns): the columns whose means `metrics` takes, in the order of the rows."""
+        each = np.eye(len(self.names))
+        predicted, true = each[self.predicted], each[self.true]
+        parts = [self.predicted[:, None] == self.true[:, None], predicted * true, predicted + true]
+        if has_grades(self.names):
+            grades = np.array([float(name) for name in self.names])
+            parts.append((grades[self.predicted] - grades[self.true])[:, None] ** 2)
+        if has_tags(self.names):
+            parts.append(_entity_counts(self))
+        return np.concatenate(parts, axis=1, dtype=np.float64)
+
+    def metrics(self, means: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+        """Key -> metric, of the means over rows of `columns`, for each of the leading axes.
+
+        Macro F1 is the plain mean over the classes that occur in the truth or the prediction. Entity precision, recall
+        and F1 count entities over all types; they are 0 where there is no entity to divide by.
+        """
+        sizes = [1, len(self.names), len(self.names)]
+        right, both, either, rest = np.split(means, np.cumsum(sizes), axis=-1)
+        class_f1 = _percent(2 * both, either)
+        metrics = {ACCURACY: 100 * right[..., 0], MACRO_F1: class_f1.sum(axis=-1) / (either > 0).sum(axis=-1)}
+        if has_grades(self.names):
+            metrics[ROOT_MEAN_SQUARED_ERROR] = np.sqrt(rest[..., 0])
+        if has_tags(self.names):
+            correct, found, there = np.moveaxis(rest, -1, 0)
+            metrics |= {ENTITY_PRECISION: _percent(correct, found), ENTITY_RECALL: _percent(correct, there)}
+            metrics[ENTITY_F1] = _percent(2 * correct, found + there)
+        return metrics
+
+    def check_whole(self, codes: NDArray[np.int64], *, column: str) -> None:
+        """With tags, all words of a text must be in one group or cluster, because its entities are counted together."""
+        order = self.order()
+        is_split = (np.diff(self.example_id[order]) == 0) & (np.diff(codes[order]) != 0)
+        if has_tags(self.names) and is_split.any():
+            row = int(order[1:][is_split.argmax()])
+            raise DataError(
+                f"the words of example {self.example_id[row]} do not have the same value",
+                row=row,
+                column=column,
+                fix="Give all words of a text the same: its entities are counted together.",
+            )
+
 
 def has_grades(names: Sequence[str]) -> bool:
     """Whether every label is a number, such as stars.
@@ -141,102 +197,6 @@ def has_tags(names: Sequence[str]) -> bool:
     """
     is_tag = all(re.fullmatch(r"O|[BIES](-.*)?", name) for name in names)
     return is_tag and ("O" in names or all("-" in name for name in names))
-
-
-def main_metric(names: Sequence[str]) -> str:
-    """The one number of such labels: entity F1 of tags, else accuracy."""
-    return ENTITY_F1 if has_tags(names) else ACCURACY
-
-
-def label_columns(rows: LabelledRows) -> NDArray[np.float64]:
-    """(rows, columns): the columns whose means `label_metrics` takes, in the order of the rows."""
-    if len(rows) == 0:
-        raise DataError("there is no labelled row to evaluate", fix="Give a part with at least one label.")
-    each = np.eye(len(rows.names))
-    predicted, true = each[rows.predicted], each[rows.true]
-    parts = [rows.predicted[:, None] == rows.true[:, None], predicted * true, predicted + true]
-    if has_grades(rows.names):
-        grades = np.array([float(name) for name in rows.names])
-        parts.append((grades[rows.predicted] - grades[rows.true])[:, None] ** 2)
-    if has_tags(rows.names):
-        parts.append(_entity_counts(rows))
-    return np.concatenate(parts, axis=1, dtype=np.float64)
-
-
-def label_metrics(means: NDArray[np.float64], names: Sequence[str]) -> dict[str, NDArray[np.float64]]:
-    """Key -> metric, of the means over rows of `label_columns`, for each of the leading axes.
-
-    Macro F1 is the plain mean over the classes that occur in the truth or the prediction. Entity precision, recall and
-    F1 count entities over all types; they are 0 where there is no entity to divide by.
-    """
-    sizes = [1, len(names), len(names)]
-    right, both, either, rest = np.split(means, np.cumsum(sizes), axis=-1)
-    class_f1 = _percent(2 * both, either)
-    metrics = {ACCURACY: 100 * right[..., 0], MACRO_F1: class_f1.sum(axis=-1) / (either > 0).sum(axis=-1)}
-    if has_grades(names):
-        metrics[ROOT_MEAN_SQUARED_ERROR] = np.sqrt(rest[..., 0])
-    if has_tags(names):
-        correct, found, there = np.moveaxis(rest, -1, 0)
-        metrics |= {ENTITY_PRECISION: _percent(correct, found), ENTITY_RECALL: _percent(correct, there)}
-        metrics[ENTITY_F1] = _percent(2 * correct, found + there)
-    return metrics
-
-
-def exact_means(columns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean of each column, from sums that are rounded once: the same digits in any order of the rows."""
-    return np.array([exact_mean(column) for column in columns.T])
-
-
-def exact_metrics(columns: NDArray[np.float64], names: Sequence[str]) -> dict[str, float]:
-    """Key -> metric of some rows of `label_columns`."""
-    return {key: float(value) for key, value in label_metrics(exact_means(columns), names).items()}
-
-
-def label_clusters(rows: LabelledRows, clusters: ArrayLike) -> NDArray[np.int64]:
-    """The cluster number of each row; an error unless there is one a row and, with tags, one a text."""
-    codes = cluster_codes(clusters)
-    if len(codes) != len(rows):
-        raise ConfigurationError(f"clusters has {len(codes)} labels for {len(rows)} rows. Give one a labelled row.")
-    _check_texts_are_whole(rows, rows.order(), codes, column="clusters")
-    return codes
-
-
-class Members(NamedTuple):
-    """One value of one feature of the groups, and the numbers of its rows."""
-
-    feature: str
-    value: str
-    rows: NDArray[np.int64]
-
-
-def label_groups(rows: LabelledRows, groups: Mapping[str, Sequence[Any]]) -> list[Members]:
-    """Each value of each feature, in the order of the features and then of the values.
-
-    A row without a value is in the group of those; a list of values puts a row in each of their groups.
-    """
-    found: list[Members] = []
-    order = rows.order()
-    for feature, column in groups.items():
-        if len(column) != len(rows):
-            raise ConfigurationError(
-                f"groups[{feature!r}] has {len(column)} values for {len(rows)} rows. Give one a labelled row."
-            )
-        for value, numbers in rows_by_value(column):
-            is_member = np.zeros(len(rows), dtype=np.int64)
-            is_member[numbers] = 1
-            _check_texts_are_whole(rows, order, is_member, column=feature)
-            found.append(Members(feature, value, numbers))
-    return found
-
-
-def label_notes(keys: Collection[str]) -> list[str]:
-    """What a reader must know of the metrics, said once under every table."""
-    notes = ["Macro F1: plain mean over the classes that occur in the truth or the prediction."]
-    if ROOT_MEAN_SQUARED_ERROR in keys:
-        notes.append("RMSE: of the numbers that the labels are, over all rows at once, lower is better.")
-    if ENTITY_F1 in keys:
-        notes.append("Entities count where type and both ends are right, over all types, read as seqeval does.")
-    return notes
 
 
 Entities = set[tuple[str, int, int]]
@@ -264,21 +224,6 @@ def _entity_counts(rows: LabelledRows) -> NDArray[np.float64]:
     for first, found, there in text_entities(rows):
         counts[first] = len(found & there), len(found), len(there)
     return counts
-
-
-def _check_texts_are_whole(
-    rows: LabelledRows, order: NDArray[np.int64], codes: NDArray[np.int64], *, column: str
-) -> None:
-    """With tags, all words of a text must be in one group or cluster, because its entities are counted as a whole."""
-    is_split = (np.diff(rows.example_id[order]) == 0) & (np.diff(codes[order]) != 0)
-    if has_tags(rows.names) and is_split.any():
-        row = int(order[1:][is_split.argmax()])
-        raise DataError(
-            f"the words of example {rows.example_id[row]} do not have the same value",
-            row=row,
-            column=column,
-            fix="Give all words of a text the same: its entities are counted together.",
-        )
 
 
 def _percent(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from contextual_bert.errors import DataError
-from contextual_bert.evaluation.labels.rows import LabelledRows
+from contextual_bert.evaluation.labels.measured import MeasuredRows
 from contextual_bert.evaluation.runs import Cost, Role, place
 
 _SAME_ROWS = "Predict every run on the same part of the same split, each labelled place once."
@@ -20,12 +20,12 @@ class LabelRun(NamedTuple):
 
     name: str
     seed: int
-    rows: LabelledRows
+    rows: MeasuredRows
     role: Role = "method"
     cost: Cost = Cost()
 
 
-def aligned_rows(runs: Sequence[LabelRun]) -> list[LabelledRows]:
+def aligned_rows(runs: Sequence[LabelRun]) -> list[MeasuredRows]:
     """Each run's rows in the order of the first run's.
 
     Raises:
@@ -58,5 +58,5 @@ def aligned_rows(runs: Sequence[LabelRun]) -> list[LabelledRows]:
     return [rows.select(back) for rows in aligned]
 
 
-def _position(rows: LabelledRows, row: int) -> str:
+def _position(rows: MeasuredRows, row: int) -> str:
     return f"example {rows.example_id[row]}, position {rows.position[row]}"

@@ -1,13 +1,15 @@
 """Texts instead of sets: encoded, labelled, scored, sampled."""
 
+from contextual_bert.inference.texts.answer_scoring import score_answers
 from contextual_bert.inference.texts.encode_questions import EncodedQuestions, QuestionReport, encode_questions
 from contextual_bert.inference.texts.encode_texts import EncodedTexts, TextReport, encode_texts
 from contextual_bert.inference.texts.label_scoring import score_labels
-from contextual_bert.inference.texts.question_answering import QuestionAnsweringPipeline, TextSpan
+from contextual_bert.inference.texts.question_answering import AnsweredTable, QuestionAnsweringPipeline, TextSpan
 from contextual_bert.inference.texts.text_pipeline import LabelledTexts, TextAnswer, TextPipeline
 from contextual_bert.inference.texts.text_sampling import TextSampling, sample_texts
 
 __all__ = [
+    "AnsweredTable",
     "EncodedQuestions",
     "EncodedTexts",
     "LabelledTexts",
@@ -21,5 +23,6 @@ __all__ = [
     "encode_questions",
     "encode_texts",
     "sample_texts",
+    "score_answers",
     "score_labels",
 ]

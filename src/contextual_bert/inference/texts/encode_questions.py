@@ -47,14 +47,18 @@ class QuestionReport:
     num_lost: int
     unknown: dict[str, dict[str, int]]
 
-    def lines(self) -> list[str]:
-        """For people."""
+    def lines(self, *, has_taught: bool = False) -> list[str]:
+        """For people.
+
+        Args:
+            has_taught: whether the schema is of these rows.
+        """
         found = [f"{self.num_questions:,} questions in {self.num_windows:,} windows"]
         if self.num_unanswered:
             found.append(f"{self.num_unanswered:,} questions have no answer")
         if self.num_lost:
             found.append(f"{self.num_lost:,} answers are whole in no window, or have no token: learned as none")
-        return found + unknown_in_words(self.unknown)
+        return found + unknown_in_words(self.unknown, has_taught=has_taught)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +69,15 @@ class EncodedQuestions:
         dataset: ids, spans and contexts.
         characters: (tokens, 2), where each token of a text begins and ends in it; -1 for all other tokens.
         report: how many there are.
+        texts: of each question.
+        answers: the right one of each question, empty where there is none; None: nothing is to be learned.
     """
 
     dataset: TextDataset
     characters: NDArray[np.int64]
     report: QuestionReport
+    texts: Sequence[str]
+    answers: Sequence[str] | None
 
 
 def encode_questions(
@@ -80,7 +88,7 @@ def encode_questions(
     text: str = "text",
     answer: str | None = None,
     answer_start: str | None = None,
-    max_length: int | None = None,
+    max_length: int | NDArray[np.int64] | None = None,
 ) -> EncodedQuestions:
     """Encode a table of questions, each with the text that holds its answer.
 
@@ -93,7 +101,8 @@ def encode_questions(
             nothing is to be learned.
         answer_start: name of the column of the character at which an answer begins, counted from 0; None: the first
             place where the text has it.
-        max_length: tokens of a window, the question, [CLS] and [SEP] included; None: as many as the tokenizer allows.
+        max_length: tokens of a window, the question, [CLS] and [SEP] included, or for each row how many; None: as many
+            as the tokenizer allows.
 
     Raises:
         UnknownNameError: no such column.
@@ -113,15 +122,17 @@ def encode_questions(
     """
     table = table if isinstance(table, pa.Table) else read_table(table)
     tokenizer: Any = processor.tokenizer
-    if max_length is not None:
+    if max_length is not None and not isinstance(max_length, np.ndarray):
         check_count("max_length", max_length)
-    limit = token_limit(tokenizer, max_length)
+    most = token_limit(tokenizer, None if max_length is None else int(np.max(max_length, initial=1)))
+    limit = most if max_length is None else max_length
     questions, texts = (_strings(table, name, complete=True) for name in (question, text))
     windows = windows_of(questions, texts, tokenizer, column=question, limit=limit)
     ids, sizes, rows, characters, second_starts = windows
-    offsets, spans, num_unanswered, num_lost = offsets_of(sizes), None, 0, 0
+    offsets, spans, answers, num_unanswered, num_lost = offsets_of(sizes), None, None, 0, 0
     if answer is not None:
         starts, ends = _answers(table, texts, answer, answer_start)
+        answers = [text[start:end] for text, start, end in zip(texts, starts.tolist(), ends.tolist(), strict=True)]
         spans = _spans(characters, sizes, rows, starts[rows], ends[rows])
         found = np.zeros(len(questions), dtype=np.bool_)
         np.logical_or.at(found, rows, spans[:, 0] != NO_ANSWER)
@@ -140,7 +151,7 @@ def encode_questions(
     )
     unknown = context.unknown if context is not None else {}
     report = QuestionReport(len(questions), len(sizes), num_unanswered, num_lost, unknown)
-    return EncodedQuestions(dataset, characters, report)
+    return EncodedQuestions(dataset, characters, report, texts, answers)
 
 
 def _strings(table: pa.Table, name: str, *, complete: bool) -> list[Any]:
@@ -151,10 +162,15 @@ def _strings(table: pa.Table, name: str, *, complete: bool) -> list[Any]:
     return text_column(column, name).to_pylist()
 
 
-def _answers(
-    table: pa.Table, texts: Sequence[str], name: str, start_name: str | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where each answer begins and ends in its text, (0, 0) where there is none."""
+def find_answers(
+    table: pa.Table, texts: Sequence[str | None], name: str, start_name: str | None
+) -> tuple[list[str | None], NDArray[np.int64]]:
+    """The answers, and (rows, 2) where each begins and ends in its text: (0, 0) where there is none, -1 where the text
+    does not have it, or not there.
+
+    Raises:
+        UnknownNameError, DataError: a column that is absent or of another type.
+    """
     given: list[str | None] = _strings(table, name, complete=False)
     places: list[int | None] = [None] * len(given)
     if start_name is not None:
@@ -172,14 +188,27 @@ def _answers(
     for row, (text, answer, place) in enumerate(zip(texts, given, places, strict=True)):
         if answer is None or not answer.strip():
             continue
-        start = _first(answer, text) if place is None else place
-        if start < 0 or text[start : start + len(answer)] != answer:
-            where = "in its text" if place is None else f"at character {place} of its text"
-            raise DataError(
-                f"the answer {answer!r:.60} is not {where}", row=row, column=name, fix="Give it letter by letter."
-            )
+        start = -1 if text is None else _first(answer, text) if place is None else place
+        if text is None or start < 0 or text[start : start + len(answer)] != answer:
+            bounds[row] = -1
+            continue
         start += len(answer) - len(answer.lstrip())
         bounds[row] = start, start + len(answer.strip())
+    return given, bounds
+
+
+def _answers(
+    table: pa.Table, texts: Sequence[str], name: str, start_name: str | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each answer begins and ends in its text, (0, 0) where there is none."""
+    given, bounds = find_answers(table, texts, name, start_name)
+    astray = np.flatnonzero(bounds[:, 0] < 0)
+    if len(astray):
+        row = int(astray[0])
+        place = table.column(start_name)[row].as_py() if start_name is not None else None
+        where = "in its text" if place is None or place != place else f"at character {place:.0f} of its text"
+        what = f"the answer {given[row]!r:.60} is not {where}"
+        raise DataError(what, row=row, column=name, fix="Give it letter by letter.")
     return bounds[:, 0], bounds[:, 1]
 
 

@@ -56,8 +56,7 @@ class TextReport:
         """
         cut = f"{self.num_cut:,} of them cut to {self.max_length:,} tokens" if self.num_cut else "none of them cut"
         unread = f", {self.num_unread_words:,} words behind the cut" if self.num_unread_words else ""
-        what = {"what": "values too rare to be kept"} if has_taught else {}
-        return [f"{self.num_texts:,} texts, {cut}{unread}", *unknown_in_words(self.unknown, **what)]
+        return [f"{self.num_texts:,} texts, {cut}{unread}", *unknown_in_words(self.unknown, has_taught=has_taught)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,23 +3,29 @@
 A query is a question, the text that holds its answer, and the context of who asks. It knows no training.
 """
 
-import unicodedata
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypedDict
 
-import numpy as np
 import pyarrow as pa
 import torch
-from torch import Tensor
 
 from contextual_bert.arrow_types import checked_text
+from contextual_bert.context import EncodedContext
+from contextual_bert.data import read_table
+from contextual_bert.data.columns import check_free
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.queries import UNUSED_CONTEXT, check_count, check_queries, check_query
 from contextual_bert.inference.saved import bare_model, load_text_model
-from contextual_bert.inference.scoring import to_device
-from contextual_bert.inference.texts.encode_questions import NO_ANSWER, EncodedQuestions, encode_questions
+from contextual_bert.inference.texts.answer_spans import (
+    MAX_ANSWER_TOKENS,
+    Answers,
+    answers_of,
+    read_spans,
+    span_batches,
+)
+from contextual_bert.inference.texts.encode_questions import EncodedQuestions, QuestionReport, encode_questions
 from contextual_bert.inference.texts.text_layout import num_readable, room_beside
 from contextual_bert.models import (
     ContextFeatureExtractor,
@@ -30,6 +36,16 @@ from contextual_bert.models import (
 
 QUERY = 'Give {"question": "...", "text": "...", "context": {...}}, or a list of such queries.'
 KEYS = ("question", "text", "context")
+# What answer_table adds; a table of questions often has columns "answer" and "answer_start".
+COLUMNS = pa.schema(
+    [
+        ("predicted_answer", pa.string()),
+        ("predicted_start", pa.int64()),
+        ("predicted_end", pa.int64()),
+        ("probability", pa.float32()),
+        ("no_answer_probability", pa.float32()),
+    ]
+)
 
 
 class TextSpan(TypedDict):
@@ -48,6 +64,13 @@ class TextSpan(TypedDict):
     no_answer_probability: float
     unknown_context: dict[str, list[str]]
     notes: list[str]
+
+
+class AnsweredTable(NamedTuple):
+    """A table with the answers in columns of their own, and what was read."""
+
+    table: pa.Table
+    report: QuestionReport
 
 
 class QuestionAnsweringPipeline:
@@ -88,7 +111,7 @@ class QuestionAnsweringPipeline:
         processor: ContextualBertProcessor,
         *,
         device: str | torch.device | None = None,
-        max_answer_tokens: int = 30,
+        max_answer_tokens: int = MAX_ANSWER_TOKENS,
     ) -> None:
         bare = bare_model(model)
         if not isinstance(bare, ContextualBertForQuestionAnswering):
@@ -138,92 +161,89 @@ class QuestionAnsweringPipeline:
         given = check_queries(queries, fix=QUERY)
         return self._answers(given, batch_size=batch_size) if given else []
 
+    def answer_table(
+        self,
+        table: pa.Table | Any,
+        *,
+        question: str = "question",
+        text: str = "text",
+        batch_size: int = 32,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> AnsweredTable:
+        """Answer the question of every row of a table, with the context in the columns that the schema names.
+
+        Args:
+            table: the rows, a table of arrow or whatever else ``read_table`` takes.
+            question: name of the column of questions.
+            text: name of the column of texts.
+            batch_size: windows a forward pass.
+            progress: called with (windows done, windows in all) after each batch.
+
+        Returns:
+            The table with ``COLUMNS`` behind its own, its rows in their order, and a report. Where
+            ``no_answer_probability`` is the larger one, the text is best said to have no answer.
+
+        Raises:
+            UnknownNameError, SchemaError: a column is absent.
+            DataError: a cell that is missing or no text; a column that is called as one of ``COLUMNS``.
+        """
+        check_count("batch_size", batch_size)
+        table = table if isinstance(table, pa.Table) else read_table(table)
+        check_free(table, COLUMNS.names)
+        context = self.processor.encode_columns(table) if self.model.config.reads_context else None
+        encoded = self._encoded(table, context, question=question, text=text)
+        answers = self._found(encoded, batch_size=batch_size, progress=progress)
+        shares = (answers.probabilities, answers.no_answer_probabilities)
+        for field, values in zip(
+            COLUMNS, (answers.pieces(encoded.texts), answers.starts, answers.ends, *shares), strict=True
+        ):
+            table = table.append_column(field, pa.array(values, field.type))
+        return AnsweredTable(table, encoded.report)
+
     def _answers(self, queries: Sequence[Mapping[str, Any]], *, batch_size: int) -> list[TextSpan]:
         for row, query in enumerate(queries):
             _check(query, row)
         columns = {name: [query[name] for query in queries] for name in ("question", "text")}
         records = [query.get("context") or {} for query in queries]
         context = self.processor.encode_context(records, num_rows=len(queries))
-        tensors = context.tensors if context is not None else {}
-        max_length = int(np.min(room_beside(tensors, self.model.config, longest=self.max_length)))
-        encoded = encode_questions(pa.table(columns), self._tokens, max_length=max_length)
+        encoded = self._encoded(pa.table(columns), context, question="question", text="text")
+        answers = self._found(encoded, batch_size=batch_size)
+        pieces = answers.pieces(encoded.texts)
+        return [
+            self._answer(query, answers, piece, row)
+            for row, (query, piece) in enumerate(zip(queries, pieces, strict=True))
+        ]
+
+    def _encoded(
+        self, table: pa.Table, context: EncodedContext | None, *, question: str, text: str
+    ) -> EncodedQuestions:
+        """The windows of a table, each with the context of its row."""
+        tensors, unknown = (context.tensors, context.unknown) if context is not None else ({}, {})
+        max_length = room_beside(tensors, self.model.config, longest=self.max_length)
+        encoded = encode_questions(table, self._tokens, question=question, text=text, max_length=max_length)
         rows = encoded.dataset.example_ids
         encoded.dataset.context |= {name: values[rows] for name, values in tensors.items()}
-        found = self._best(encoded, batch_size=batch_size)
-        bounds = torch.searchsorted(rows, torch.arange(len(queries) + 1)).tolist()  # the windows of a row are together
-        return [self._answer(query, found, slice(*own)) for query, own in zip(queries, pairwise(bounds), strict=True)]
+        return replace(encoded, report=replace(encoded.report, unknown=unknown))
 
-    def _best(self, encoded: EncodedQuestions, *, batch_size: int) -> "Spans":
-        """The best span of each window."""
-        dataset, characters = encoded.dataset, torch.from_numpy(encoded.characters)
-        kept = torch.empty((len(dataset), 2)), torch.empty((len(dataset), 2), dtype=torch.int64)
-        order = dataset.sizes.argsort(descending=True, stable=True)  # what does not fit into memory fails at once
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
-            inputs = dataset.__getitems__(rows)
-            places = torch.arange(inputs["input_ids"].shape[1])
-            flat = dataset.offsets[rows][:, None] + places
-            is_real = inputs["attention_mask"].bool()
-            bounds = characters[flat.clamp(max=len(characters) - 1)]
-            is_allowed = is_real & ((bounds[..., 0] >= 0) | (places == NO_ANSWER))
-            with torch.inference_mode():
-                outputs = self.model(**to_device(inputs, self.model.device))
-            logits = torch.stack([outputs.start_logits, outputs.end_logits]).float().cpu()
-            shares = logits.masked_fill(~is_allowed, -torch.inf).log_softmax(dim=-1)
-            first, last, best = best_spans(*shares, max_tokens=self.max_answer_tokens)
-            each = torch.arange(len(rows))
-            kept[0][rows] = torch.stack([best, shares[:, :, NO_ANSWER].sum(dim=0)], dim=1).exp()
-            kept[1][rows] = torch.stack([bounds[each, first, 0], bounds[each, last, 1]], dim=1)
-        return Spans(*kept)
+    def _found(
+        self, encoded: EncodedQuestions, *, batch_size: int, progress: Callable[[int, int], None] | None = None
+    ) -> Answers:
+        spans = torch.zeros(len(encoded.dataset), 4, dtype=torch.float64)
+        for batch in span_batches(self.model, encoded.dataset, batch_size=batch_size, progress=progress):
+            spans[batch.numbers] = read_spans(encoded, batch, max_tokens=self.max_answer_tokens)
+        return answers_of(encoded, spans.numpy())
 
-    def _answer(self, query: Mapping[str, Any], found: "Spans", windows: slice) -> TextSpan:
-        probabilities, bounds = found.probabilities[windows], found.bounds[windows]
-        window = int(probabilities[:, 0].argmax())
-        text: str = query["text"]
-        start, end = (max(0, int(place)) for place in bounds[window])  # a text may have no token at all
-        while start < end < len(text) and unicodedata.category(text[end]).startswith("M"):
-            end += 1  # accents by themselves belong to the letter, and a tokenizer drops them
+    def _answer(self, query: Mapping[str, Any], answers: Answers, piece: str, row: int) -> TextSpan:
         context = query.get("context") or {}
         return TextSpan(
-            answer=text[start:end],
-            start=start,
-            end=end,
-            probability=float(probabilities[window, 0]),
-            no_answer_probability=float(probabilities[:, 1].min()),
+            answer=piece,
+            start=int(answers.starts[row]),
+            end=int(answers.ends[row]),
+            probability=float(answers.probabilities[row]),
+            no_answer_probability=float(answers.no_answer_probabilities[row]),
             unknown_context=self.processor.unknown_values(context),
             notes=[UNUSED_CONTEXT] if context and not self.model.config.reads_context else [],
         )
-
-
-class Spans(NamedTuple):
-    """Of each window the probabilities of its best span and of no answer (windows, 2), and that span's characters."""
-
-    probabilities: Tensor
-    bounds: Tensor
-
-
-def best_spans(start: Tensor, end: Tensor, *, max_tokens: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The first and the last token of the likeliest span of each row that does not begin at [CLS], and the logarithm of
-    its probability; of those alike the shortest.
-
-    Shapes:
-        start, end (batch, length), log-probabilities -> (batch,) each.
-
-    Example:
-        >>> share = torch.tensor([[0.5, 0.1, 0.4]]).log()
-        >>> [each.tolist()[0] for each in best_spans(share, share.flip(1), max_tokens=2)][:2]
-        [2, 2]
-    """
-    first, last = torch.zeros(2, len(start), dtype=torch.int64)
-    best = torch.full((len(start),), -torch.inf)
-    for distance in range(min(max_tokens, start.shape[1] - 1)):  # a square of positions would be large for long texts
-        joint = start[:, 1 : start.shape[1] - distance] + end[:, 1 + distance :]
-        found, place = joint.max(dim=1)
-        is_better = found > best
-        best = torch.where(is_better, found, best)
-        first = torch.where(is_better, place + 1, first)
-        last = torch.where(is_better, place + 1 + distance, last)
-    return first, last, best
 
 
 def _check(query: Mapping[str, Any], row: int) -> None:

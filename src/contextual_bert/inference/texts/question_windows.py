@@ -33,28 +33,31 @@ class Windows(NamedTuple):
     second_starts: NDArray[np.int64]
 
 
-def windows_of(questions: Sequence[str], texts: Sequence[str], tokenizer: Any, *, column: str, limit: int) -> Windows:
+def windows_of(
+    questions: Sequence[str], texts: Sequence[str], tokenizer: Any, *, column: str, limit: int | NDArray[np.int64]
+) -> Windows:
     """The windows of questions and their texts, as many as it takes to read all of each text.
 
     Args:
         questions, texts: one text a question.
         tokenizer: of BERT.
         column: name of the questions, for messages.
-        limit: tokens of a window.
+        limit: tokens of a window, or of those of each question.
 
     Raises:
         DataError: a question that leaves no room for its text.
         ConfigurationError: a window that leaves none for any.
     """
-    overlaps = _overlaps(questions, tokenizer, column, limit=limit)
+    limits = np.broadcast_to(np.asarray(limit, dtype=np.int64), len(questions))
+    overlaps = _overlaps(questions, tokenizer, column, limits=limits)
     parts = [
-        _some_windows(questions[start:end], texts[start:end], tokenizer, first=start, limit=limit, overlap=overlap)
-        for start, end, overlap in _slices(overlaps)
+        _some_windows(questions[start:end], texts[start:end], tokenizer, first=start, limit=most, overlap=overlap)
+        for start, end, most, overlap in _slices(limits, overlaps)
     ]
     return Windows(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
 
-def _overlaps(questions: Sequence[str], tokenizer: Any, name: str, *, limit: int) -> NDArray[np.int64]:
+def _overlaps(questions: Sequence[str], tokenizer: Any, name: str, *, limits: NDArray[np.int64]) -> NDArray[np.int64]:
     """How many tokens of its text a question's windows share: half of the room beside a long question at most."""
     sizes = np.zeros(len(questions), dtype=np.int64)
     for start in range(0, len(questions), SLICE):
@@ -62,30 +65,33 @@ def _overlaps(questions: Sequence[str], tokenizer: Any, name: str, *, limit: int
         sizes[start : start + SLICE] = [
             len(ids) for ids in tokenizer(some, add_special_tokens=False, verbose=False)["input_ids"]
         ]
-    room = limit - num_special(has_pair=True) - sizes
-    if limit <= num_special(has_pair=True) + 1:
-        raise ConfigurationError(f"max_length={limit} leaves no room for a question and a text. Give more.")
+    room = limits - num_special(has_pair=True) - sizes
+    least = int(limits.min(initial=SLICE))
+    if least <= num_special(has_pair=True) + 1:
+        raise ConfigurationError(f"max_length={least} leaves no room for a question and a text. Give more.")
     if (room < 1).any():
         row = int((room < 1).argmax())
         raise DataError(
-            f"the question has {sizes[row]} tokens, and a window of {limit} leaves none for its text",
+            f"the question has {sizes[row]} tokens, and a window of {limits[row]} leaves none for its text",
             row=row,
             column=name,
             fix="Shorten it, or give a larger max_length.",
         )
-    return np.minimum(int(limit * OVERLAP), room // 2)
+    return np.minimum((limits * OVERLAP).astype(np.int64), room // 2)
 
 
-def _slices(overlaps: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
-    """Runs of rows whose windows overlap alike, and by how much; one without rows where there are none."""
+def _slices(limits: NDArray[np.int64], overlaps: NDArray[np.int64]) -> Iterator[tuple[int, int, int, int]]:
+    """Runs of rows whose windows are alike, how long these are and by how much they overlap; one without rows where
+    there are none.
+    """
     if not len(overlaps):
-        yield 0, 0, 0
+        yield 0, 0, 0, 0
     start = 0
     while start < len(overlaps):
-        some = overlaps[start : start + SLICE]
-        others = np.flatnonzero(some != some[0])
-        end = start + (int(others[0]) if len(others) else len(some))
-        yield start, end, int(some[0])
+        some = slice(start, start + SLICE)
+        others = np.flatnonzero((overlaps[some] != overlaps[start]) | (limits[some] != limits[start]))
+        end = start + (int(others[0]) if len(others) else len(overlaps[some]))
+        yield start, end, int(limits[start]), int(overlaps[start])
         start = end
 
 

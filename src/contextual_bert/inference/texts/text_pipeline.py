@@ -16,7 +16,7 @@ import torch
 from contextual_bert.arrow_types import checked_text, is_list, is_text
 from contextual_bert.context import EncodedContext
 from contextual_bert.data import read_table
-from contextual_bert.data.columns import checked_column
+from contextual_bert.data.columns import check_free, checked_column
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.guidance import GUIDANCE, guidance_notes, read_guidance
 from contextual_bert.inference.queries import UNUSED_CONTEXT, check_count, check_queries, check_query
@@ -183,13 +183,7 @@ class TextPipeline:
         """
         check_count("batch_size", batch_size)
         table = table if isinstance(table, pa.Table) else read_table(table)
-        taken = [name for name in self.columns.names if name in table.column_names]
-        if taken:
-            raise DataError(
-                "the table has this column, and what is predicted would be called so too",
-                column=taken[0],
-                fix="Rename it, or leave it out.",
-            )
+        check_free(table, self.columns.names)
         source = self._with_words(table, text)
         context = self.processor.encode_columns(source) if self.model.config.reads_context else None
         encoded = self._encoded(source, context, text=text, pair=pair)
@@ -244,6 +238,10 @@ class TextPipeline:
         return table.set_column(table.column_names.index(text), text, words)
 
     def _encoded(self, table: pa.Table, context: EncodedContext | None, *, text: str, pair: str | None) -> EncodedTexts:
+        if pair is not None and getattr(self.model.config, "type_vocab_size", 2) == 1:
+            raise ConfigurationError(
+                "This model has one segment (type_vocab_size=1), and a pair of texts two. Leave the second text out."
+            )
         tensors, unknown = (context.tensors, context.unknown) if context is not None else ({}, {})
         max_length = room_beside(tensors, self.model.config, longest=self.max_length)
         encoded = encode_texts(

@@ -20,7 +20,7 @@ from contextual_bert.inference.guidance import guidance_notes, guided_logits
 from contextual_bert.inference.queries import check_count
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.inference.texts.text_layout import num_readable, room_beside
-from contextual_bert.models import IGNORED_LABEL, ContextualBertForMaskedLM, ContextualBertProcessor, check_processor
+from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor, check_processor
 
 UNUSED = re.compile(r"\[unused\d+\]")  # places in BERT's vocabulary that stand for no piece of text
 
@@ -117,12 +117,16 @@ def sample_texts(
     readable = num_readable(model.config, tokenizer)
     longest = int(np.min(room_beside(batch.get("context", {}), model.config, longest=readable)))
     if ids.shape[1] > longest:
+        what, fix = ("The prompt", "shorten it") if isinstance(prompt, str) else ("What is asked for", "ask for fewer")
         raise ConfigurationError(
-            f"The prompt has {ids.shape[1]} tokens, [CLS] and [SEP] included. The model reads {longest}: shorten it."
+            f"{what} has {ids.shape[1]} tokens, [CLS] and [SEP] included. The model reads {longest}: {fix}."
         )
     free = (ids[0] == tokenizer.mask_token_id).nonzero(as_tuple=True)[0]
     if not len(free):
-        raise ConfigurationError(f"prompt={prompt!r} has no {tokenizer.mask_token}, so there is nothing to draw.")
+        raise ConfigurationError(
+            f"prompt={prompt!r} has no {tokenizer.mask_token}, so there is nothing to draw. Write it, in these "
+            "letters, for each token that is to be drawn."
+        )
     generator = torch.Generator().manual_seed(seed)
     unused = (i for name, i in tokenizer.get_vocab().items() if UNUSED.match(name))
     # Nor what only the model has, as after padding its vocabulary to a round number.
@@ -158,9 +162,9 @@ def _conditional(
     chains, weights = torch.arange(num_samples), [sampling.guidance] * num_samples
 
     def probabilities(ids: Tensor, places: Tensor) -> Tensor:
-        asked = torch.full_like(ids, IGNORED_LABEL)
-        asked[chains, places] = 0
-        logits = guided_logits(model, {"input_ids": ids, "labels": asked, **inputs}, weights, rows=chains)
+        asked = torch.zeros_like(ids, dtype=torch.bool)
+        asked[chains, places] = True
+        logits = guided_logits(model, {"input_ids": ids, "logits_at": asked, **inputs}, weights, rows=chains)
         logits = logits.index_fill(1, forbidden, -torch.inf)
         # Of differences to the best: the logits themselves overflow at low temperatures.
         lowest = torch.finfo(logits.dtype).tiny

@@ -1,0 +1,76 @@
+"""The labels of a table: their names in the order of their ids, what is wrong with them, which cannot be learned."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from contextual_bert.arrow_types import with_truth_in_words
+from contextual_bert.context import canonical
+from contextual_bert.data import Split
+from contextual_bert.errors import DataError
+from contextual_bert.evaluation import has_grades
+
+NUM_SHOWN = 12  # labels that a sentence names
+
+
+def label_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The labels of all texts, or the tags of all words, one after the other; truth values in words."""
+    return with_truth_in_words(pc.list_flatten(column) if pa.types.is_nested(column.type) else column)
+
+
+def label_names(column: pa.ChunkedArray, file: str, name: str, *, is_ordinal: bool = False) -> tuple[str, ...]:
+    """The labels or tags of a column, sorted; grades of one scale from the lowest to the highest.
+
+    Raises:
+        DataError: numbers instead of classes, or less than two of them; grades that are tags or have no order.
+    """
+    if is_ordinal and pa.types.is_nested(column.type):
+        raise DataError(
+            f"the column is of type {column.type}: tags of words, and no grades of one scale",
+            file=file,
+            column=name,
+            fix="Leave is_ordinal (--ordinal) out.",
+        )
+    values = label_values(column)
+    if pa.types.is_floating(values.type):
+        raise DataError(
+            f"the column is of type {values.type}, numbers and no classes",
+            file=file,
+            column=name,
+            fix="Give names or whole numbers of classes; to predict numbers, train with transformers' Trainer.",
+        )
+    names = sorted(pc.unique(values.drop_null()).to_pylist())
+    if len(names) < 2:
+        raise DataError(f"only the label {names} occurs", file=file, column=name, fix="Give two labels or more.")
+    names = [canonical(each) for each in names]
+    if not is_ordinal:
+        return tuple(names)
+    if not has_grades(names):
+        raise DataError(
+            f"the labels {some_labels(names)} are no numbers, and as grades of one scale they need an order",
+            file=file,
+            column=name,
+            fix="Give whole numbers, the lowest grade the smallest, or leave is_ordinal (--ordinal) out.",
+        )
+    return tuple(sorted(names, key=float))
+
+
+def unlearnable_labels(table: pa.Table, names: Sequence[str], label: str, split: Split) -> list[str]:
+    """A sentence on the labels that no row of the training part has."""
+    column = table.column(label).take(pa.array(split.rows("train")))
+    known = {canonical(value) for value in pc.unique(label_values(column).drop_null()).to_pylist()}
+    lacking = [name for name in names if name not in known]
+    if not lacking:
+        return []
+    return [f"warning: no row of the training part has the label {some_labels(lacking)}: it cannot be learned"]
+
+
+def some_labels(names: Sequence[str]) -> str:
+    """The first of them.
+
+    Example:
+        >>> some_labels(["bad", "good"])
+        'bad, good'
+    """
+    return ", ".join(names[:NUM_SHOWN]) + (", ..." if len(names) > NUM_SHOWN else "")

@@ -1,0 +1,163 @@
+"""What was answered to questions about texts: exact match and F1, as SQuAD measures them.
+
+It knows strings alone: no model, no window and no token of a model.
+
+Papers: Rajpurkar et al. (2016), section 6.1, for both metrics; Rajpurkar et al. (2018) for questions without an answer.
+"""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.evaluation.metrics import ANSWER_F1, EXACT_MATCH, number_column, reject
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+
+
+@dataclass(frozen=True, eq=False)
+class AnsweredRows:
+    """How well each question was answered.
+
+    Formula: exact match = mean of [the answers are equal]; F1 = mean of 2 both / (given + true), of the words of the
+    two answers; both without case, punctuation and articles.
+
+    Shapes: every column is (rows,).
+
+    Args:
+        example_id: row of the original table, each once.
+        exact_match: 0 or 1.
+        f1: between 0 and 1.
+        true: 1 where the text has an answer, 0 where it has none.
+
+    Raises:
+        ConfigurationError: columns of different lengths.
+        DataError: a value that cannot be, a question twice.
+
+    Relation to its siblings: ``LabelledRows`` is for labels and tags; ``of_answers`` makes one from strings.
+
+    Reference: Rajpurkar et al. (2016), section 6.1; (2018), section 5, for questions without an answer.
+
+    Example:
+        >>> rows = AnsweredRows.of_answers([7, 8], ["The soup!", "steak for two"], ["soup", "steak"])
+        >>> rows.exact_match.tolist(), rows.f1.tolist()
+        ([1.0, 0.0], [1.0, 0.5])
+    """
+
+    example_id: NDArray[np.int64]
+    exact_match: NDArray[np.float64]
+    f1: NDArray[np.float64]
+    true: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            dtype = np.float64 if field.name in ("exact_match", "f1") else np.int64
+            column = number_column(getattr(self, field.name), f"AnsweredRows.{field.name}", dtype)
+            object.__setattr__(self, field.name, column)
+        lengths = {name: len(column) for name, column in self.as_arrays().items()}
+        if len(set(lengths.values())) > 1:
+            raise ConfigurationError(
+                f"The columns of AnsweredRows have different lengths: {lengths}. Give one value a question in each."
+            )
+        for name in ("exact_match", "f1", "true"):
+            column = getattr(self, name)
+            reject(~((column >= 0) & (column <= 1)), column, name, "between 0 and 1", "Give shares, and not percents.")
+        ordered = self.example_id[self.order()]
+        repeated = np.flatnonzero(np.diff(ordered) == 0)
+        if len(repeated):
+            raise DataError(
+                f"question {ordered[repeated[0]]} occurs more than once",
+                fix="Answer every question once; drop what a sampler repeated to fill its last batch.",
+            )
+
+    @classmethod
+    def of_answers(cls, example_id: ArrayLike, given: Sequence[str], true: Sequence[str]) -> Self:
+        """Measure answers.
+
+        Args:
+            example_id: row of each question.
+            given: what was answered, empty for none.
+            true: what is right, empty for none.
+        """
+        words = [(_words(own), _words(right)) for own, right in zip(given, true, strict=True)]
+        return cls(
+            np.asarray(example_id),
+            np.array([float(own == right) for own, right in words]),
+            np.array([_f1(own, right) for own, right in words]),
+            np.array([int(bool(each.strip())) for each in true], dtype=np.int64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.example_id)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What 0 and 1 of ``true`` say."""
+        return ("no answer", "an answer")
+
+    @property
+    def main(self) -> str:
+        """The one number of answers."""
+        return ANSWER_F1
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know of the metrics."""
+        about = "Exact match and F1 of the words of an answer: without case, punctuation and articles, as for SQuAD."
+        return (f"{about} That a text has no answer is right or wrong.",)
+
+    @property
+    def position(self) -> NDArray[np.int64]:
+        """A question has one place."""
+        return np.zeros(len(self), dtype=np.int64)
+
+    def select(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> Self:
+        """The rows a boolean mask or an array of row numbers names."""
+        columns: dict[str, Any] = {name: column[rows] for name, column in self.as_arrays().items()}
+        return type(self)(**columns)
+
+    def order(self) -> NDArray[np.int64]:
+        """The row numbers that put the rows in the order of example_id."""
+        return np.argsort(self.example_id, kind="stable")
+
+    def sorted(self) -> Self:
+        """The same rows by example_id: the canonical order."""
+        return self.select(self.order())
+
+    def as_arrays(self) -> dict[str, NDArray[np.int64] | NDArray[np.float64]]:
+        """Column name -> array, as safetensors stores them; `AnsweredRows(**arrays)` is the way back."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def columns(self) -> NDArray[np.float64]:
+        """(rows, 2): exact match and F1."""
+        return np.stack([self.exact_match, self.f1], axis=1)
+
+    def metrics(self, means: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+        """Key -> metric, of the means over rows of `columns`, for each of the leading axes."""
+        return {EXACT_MATCH: 100 * means[..., 0], ANSWER_F1: 100 * means[..., 1]}
+
+    def check_whole(self, codes: NDArray[np.int64], *, column: str) -> None:
+        """Nothing: a question is one row."""
+
+
+def _words(answer: str) -> list[str]:
+    """Its words without case, punctuation and articles.
+
+    Example:
+        >>> _words("The Bar's  soup, a bowl.")
+        ['bars', 'soup', 'bowl']
+    """
+    return _ARTICLES.sub(" ", answer.lower().translate(_PUNCTUATION)).split()
+
+
+def _f1(given: Sequence[str], true: Sequence[str]) -> float:
+    if not given or not true:
+        return float(given == true)
+    return 2 * (Counter(given) & Counter(true)).total() / (len(given) + len(true))
