@@ -1,6 +1,8 @@
 """``contextual-bert predict``: texts and contexts in, labels, tags or answers out, with probabilities."""
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
@@ -10,12 +12,13 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.choices import checked, checked_format
 from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, show_text, working
-from contextual_bert_cli.questions import answer_file, answer_query, check_question
+from contextual_bert_cli.questions import answer_query, check_question
 from contextual_bert_cli.recipes import text_task_of_run
 from contextual_bert_cli.records import read_context
 
 if TYPE_CHECKING:
-    from contextual_bert import TextPipeline
+    from pyarrow import Schema
+
     from contextual_bert.inference import TextAnswer
     from contextual_bert.training import TextTask
 
@@ -108,7 +111,7 @@ def command(
             return
         learned = (task.text, task.question) if task is not None else ("text", None)
         columns = {"text": text_column or learned[0], "question": question_column or learned[1] or "question"}
-        answer_file(asked, data, output, columns=columns, batch_size=batch_size)
+        write_predictions(data, output, asked.columns, partial(asked.answer_table, **columns, batch_size=batch_size))
         return
     query = {"text": text, "pair": pair, "context": own}
     with working(f"loading {directory}"):
@@ -116,7 +119,8 @@ def command(
     if data is not None and output is not None:
         trained = (task.text, task.pair) if task is not None else ("text", None)
         columns = {"text": text_column or trained[0], "pair": pair_column or trained[1]}
-        label_file(pipeline, data, output, columns=columns, batch_size=batch_size)
+        predict = partial(pipeline.label_table, **columns, batch_size=batch_size)
+        write_predictions(data, output, pipeline.columns, predict)
         return
     with working("predicting"):
         answer = cast("TextAnswer", pipeline(query))
@@ -142,19 +146,19 @@ def check_pair(task: "TextTask | None", text: str | None, pair: str | None, pair
         raise ConfigurationError("The run was trained on pairs of texts. Give the second one with --pair.")
 
 
-def label_file(pipeline: "TextPipeline", data: Path, output: Path, *, columns: dict[str, Any], batch_size: int) -> None:
-    """The table of one file, with its labels, in another."""
+def write_predictions(data: Path, output: Path, columns: "Schema", predict: Callable[..., Any]) -> None:
+    """The table of one file, with what ``predict`` makes of it in these columns, in another."""
     from contextual_bert.data import check_writable, read_table, write_table
     from contextual_bert.training import counting
 
     with working(f"reading {data}"):
         table = read_table(data)
-    for schema in (table.schema, pipeline.columns):
+    for schema in (table.schema, columns):
         check_writable(output, schema)
     with counting("predicting") as progress:
-        found = pipeline.label_table(table, **columns, batch_size=batch_size, progress=progress)
+        found = predict(table, progress=progress)
     write_table(found.table, output)
-    remark(*found.report.lines(), f"wrote {output}, with the columns {', '.join(pipeline.columns.names)}")
+    remark(*found.report.lines(), f"wrote {output}, with the columns {', '.join(columns.names)}")
 
 
 def show_answer(answer: "TextAnswer", text: str) -> None:

@@ -1,7 +1,6 @@
 """``predict`` for models that answer questions: questions, texts and contexts in, pieces of the texts out."""
 
 import json
-from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, cast
 
@@ -50,24 +49,6 @@ def answer_query(pipeline: "QuestionAnsweringPipeline", query: dict[str, Any], *
         show_text(json.dumps(span, ensure_ascii=False, indent=1))
     else:
         show_span(span, query)
-
-
-def answer_file(
-    pipeline: "QuestionAnsweringPipeline", data: Path, output: Path, *, columns: dict[str, str], batch_size: int
-) -> None:
-    """The table of one file, with the answers, in another."""
-    from contextual_bert.data import check_writable, read_table, write_table
-    from contextual_bert.inference.texts.question_answering import COLUMNS
-    from contextual_bert.training import counting
-
-    with working(f"reading {data}"):
-        table = read_table(data)
-    for schema in (table.schema, COLUMNS):
-        check_writable(output, schema)
-    with counting("answering") as progress:
-        found = pipeline.answer_table(table, **columns, batch_size=batch_size, progress=progress)
-    write_table(found.table, output)
-    remark(*found.report.lines(), f"wrote {output}, with the columns {', '.join(COLUMNS.names)}")
 
 
 def show_span(span: "TextSpan", query: dict[str, Any]) -> None:

@@ -83,7 +83,7 @@ def inspect_texts(
             split,
             table,
             text=task.text,
-            pair=task.pair or task.question,
+            pair=task.second,
             label=task.label,
             customer=recipe.customer,
             columns=columns,
@@ -119,7 +119,7 @@ def _texts(table: pa.Table, recipe: Recipe, task: TextTask, *, has_tokens: bool)
     """How many texts there are, how long they are, and which have nothing to read."""
     lines, faults = [f"{table.num_rows:,} rows"], list[str]()
     readable = np.ones(table.num_rows, dtype=np.bool_)
-    for name in (each for each in (task.text, task.pair, task.question) if each is not None):
+    for name in (task.text, *([task.second] if task.second is not None else [])):
         column = table.column(name)
         column = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
         may_be_words = name == task.text and task.question is None

@@ -147,9 +147,9 @@ class TextPreparation(Prepared):
             "masked_lm": ("hidden token", "token"),
         }[self.head]
         # A text that several people label is its own customer: what is drawn is called so, and no text twice.
-        cluster = self.recipe.customer or ("question" if self.head == "answers" else "text")
-        cluster = "distinct text" if cluster == self.task.text else cluster
         name = "question" if self.head == "answers" else "text"
+        cluster = self.recipe.customer or name
+        cluster = "distinct text" if cluster == self.task.text else cluster
         return EvaluationSettings(ks=ks, row_name=row, set_name=name, choice_name=choice, cluster_name=cluster)
 
     def _encode(self, rows: NDArray[np.int64]) -> EncodedTexts | EncodedQuestions:
@@ -192,7 +192,7 @@ class TextPreparation(Prepared):
             self.split,
             self.table,
             text=task.text,
-            pair=task.pair or task.question,
+            pair=task.second,
             label=task.label,
             customer=self.recipe.customer,
             columns=schema.columns if schema is not None else (),

@@ -126,7 +126,7 @@ class TextWork:
                 model = MODELS[head].from_bert(
                     task.checkpoint, ignore_mismatched_sizes=bool(self.ready.labels), **arguments
                 )
-        if (task.pair or task.question) is not None and model.config.type_vocab_size < 2:
+        if task.second is not None and model.config.type_vocab_size < 2:
             raise ConfigurationError(
                 f"{task.checkpoint} tells a text and its second part, or its question, not apart: it has "
                 f"type_vocab_size={model.config.type_vocab_size}. Name a checkpoint with two segments."

@@ -83,8 +83,7 @@ class TextTask:
                 f"pair={self.pair!r} needs a label to learn. Name the column with label=... (--label)."
             )
         hidden = {"masking": self.masking, "mask_rate": self.mask_rate, "max_mask_rate": self.max_mask_rate}
-        learned = {"label": self.label} if self.answer is None else {"answer": self.answer}
-        name, column = next(iter(learned.items()))
+        name, column = ("label", self.label) if self.answer is None else ("answer", self.answer)
         if column is not None and hidden != {"masking": "token", "mask_rate": 0.15, "max_mask_rate": None}:
             raise ConfigurationError(
                 f"{', '.join(f'{name}={value!r}' for name, value in hidden.items())} are for training without a label, "
@@ -97,16 +96,20 @@ class TextTask:
         named = (self.text, self.label, self.pair, self.question, self.answer, self.answer_start)
         return tuple(column for column in named if column is not None)
 
+    @property
+    def second(self) -> str | None:
+        """The column of what is read beside the text: of second texts, or of questions."""
+        return self.pair or self.question
+
     def _check_question(self) -> None:
         """Raise ConfigurationError where what is said of questions does not go together."""
         of_questions = {"question": self.question, "answer": self.answer, "answer_start": self.answer_start}
         given = [name for name, column in of_questions.items() if column is not None]
         for needed in ("question", "answer"):
             if given and needed not in given:
-                option = f"--{needed}"
                 raise ConfigurationError(
                     f"{given[0]}={of_questions[given[0]]!r} needs a column of {needed}s beside it. Name it with "
-                    f"{needed}=... ({option})."
+                    f"{needed}=... (--{needed})."
                 )
         others = {"label": self.label, "pair": self.pair}
         astray = [name for name, column in others.items() if column is not None]

@@ -161,6 +161,11 @@ class QuestionAnsweringPipeline:
         given = check_queries(queries, fix=QUERY)
         return self._answers(given, batch_size=batch_size) if given else []
 
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns that ``answer_table`` adds."""
+        return COLUMNS
+
     def answer_table(
         self,
         table: pa.Table | Any,
