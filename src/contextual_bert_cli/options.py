@@ -76,7 +76,9 @@ AnswerStart = Annotated[
 ]
 Checkpoint = Annotated[
     str | None,
-    typer.Option(metavar="BERT", help="With --text: folder of a BERT checkpoint, or its name on the Hub."),
+    typer.Option(
+        metavar="BERT", help="With --text: folder of a BERT checkpoint, or its name on the Hub; or a run of none on texts."
+    ),
 ]
 MaxLength = Annotated[
     int | None, typer.Option(min=3, help="With --text: tokens kept of a text; default: what the checkpoint allows.")

@@ -40,8 +40,12 @@ def found_config(checkpoint: str | Path, hub: Mapping[str, Any]) -> Any:
             f"{checkpoint}: no config can be read ({reason}). Give the folder of a BERT checkpoint, with "
             "config.json, model.safetensors and tokenizer, or a name on the Hub."
         ) from error
-    if config.model_type not in MODEL_TYPES:
-        advice = "It has a context already: load it with from_pretrained." if _is_own(config) else "Give a BERT."
+    if config.model_type not in MODEL_TYPES and not _is_plain_bert(config):
+        advice = (
+            "It has a context already, or none of BERT's layout: load it with from_pretrained."
+            if _is_own(config)
+            else "Give a BERT."
+        )
         raise CheckpointError(
             f"{checkpoint}: its architecture is {config.model_type!r}. Allowed: {', '.join(MODEL_TYPES)}. {advice}"
         )
@@ -109,8 +113,10 @@ def load_tokenizer(checkpoint: str | Path, **hub: Any) -> PreTrainedTokenizerBas
             f"{checkpoint}: its tokenizer has {len(tokenizer):,} tokens and its model embeddings for "
             f"{config.vocab_size:,}. Extend these too (resize_token_embeddings), and save both."
         )
-    # A tokenizer whose files do not say how much may be read allows any length; the model has no such position.
-    tokenizer.model_max_length = min(tokenizer.model_max_length, config.max_position_embeddings)
+    # A tokenizer whose files do not say how much may be read allows any length; the model has no such position. That of
+    # a run allows what the run read.
+    longest = config.max_position_embeddings
+    tokenizer.model_max_length = longest if _is_own(config) else min(tokenizer.model_max_length, longest)
     return tokenizer
 
 
@@ -134,6 +140,13 @@ def _no_tokenizer(checkpoint: str | Path, reason: str) -> CheckpointError:
 
 def _is_own(config: PreTrainedConfig) -> bool:
     return config.model_type == ContextualBertConfig.model_type
+
+
+def _is_plain_bert(config: PreTrainedConfig) -> bool:
+    """Whether a model of this package is a BERT, under BERT's names: one that started from a BERT and reads no context."""
+    if not isinstance(config, ContextualBertConfig) or config.conditioning != "none":
+        return False
+    return config.has_bert_start and not config.has_context_as_text and not config.num_extra_layers
 
 
 def _first_line(error: Exception) -> str:

@@ -210,6 +210,43 @@ def test_another_architecture_is_refused(checkpoint: Path, tmp_path: Path) -> No
         ContextualBertModel.from_bert(tmp_path / "own", schema=SCHEMA)
 
 
+@pytest.mark.parametrize("method_name", ["none", "concat", "global_state_update", "film"])
+def test_a_run_without_a_context_is_a_checkpoint_like_any_other(
+    method_name: str, checkpoint: Path, tmp_path: Path
+) -> None:
+    """Hidden words of one's own corpus first, without a context; then the same, or a label, with one."""
+    torch.manual_seed(0)
+    before = ContextualBertForMaskedLM.from_bert(checkpoint, schema=None, conditioning="none").eval()
+    with torch.no_grad():
+        for weight in before.parameters():
+            weight.add_(0.02 * torch.randn_like(weight))  # as if it had been trained
+    before.save_pretrained(tmp_path)
+    read = ContextualBertProcessor.from_bert(checkpoint)
+    read.tokenizer.model_max_length = 3  # as much as that run read
+    read.save_pretrained(tmp_path)
+    after = ContextualBertForMaskedLM.from_bert(tmp_path, schema=SCHEMA, conditioning=method_name).eval()
+    labelled = ContextualBertForSequenceClassification.from_bert(tmp_path, schema=SCHEMA, conditioning=method_name)
+    with torch.no_grad():
+        expected = before(IDS, MASK, logits_at="all").logits
+        torch.testing.assert_close(after(IDS, MASK, CONTEXT, logits_at="all").logits, expected, rtol=0, atol=1e-5)
+        hidden = [each.base_model(IDS, MASK).last_hidden_state for each in (before, labelled.eval())]
+    torch.testing.assert_close(hidden[0], hidden[1], rtol=0, atol=1e-5)
+    processor = ContextualBertProcessor.from_bert(tmp_path, SCHEMA)
+    again = ContextualBertProcessor.from_bert(checkpoint, SCHEMA)
+    assert processor(text="word1 word2")["input_ids"].tolist() == again(text="word1 word2")["input_ids"].tolist()
+    assert processor.tokenizer.model_max_length == before.config.max_position_embeddings
+
+
+@pytest.mark.parametrize("settings", [{"has_context_as_text": True}, {"num_extra_layers": 1}])
+def test_a_model_that_is_more_than_a_bert_is_no_checkpoint(
+    settings: dict[str, Any], checkpoint: Path, tmp_path: Path
+) -> None:
+    model = ContextualBertForMaskedLM.from_bert(checkpoint, schema=SCHEMA, conditioning="none", **settings)
+    model.save_pretrained(tmp_path)
+    with pytest.raises(CheckpointError, match=r"'contextual_bert'.*load it with from_pretrained"):
+        ContextualBertForMaskedLM.from_bert(tmp_path, schema=SCHEMA)
+
+
 def test_a_tokenizer_is_needed(checkpoint: Path) -> None:
     settings = json.loads((checkpoint / "tokenizer_config.json").read_text("utf-8"))
     del settings["sep_token"]

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from contextual_bert.benchmark.checks import TEXT_BASELINES, checked_epochs
+from contextual_bert.benchmark.runner import run_directory, train_missing
 from contextual_bert.benchmark.study_report import Peers, study
 from contextual_bert.benchmark.table_rows import named_rows
 from contextual_bert.benchmark.task import TaskCard
@@ -27,6 +28,7 @@ from contextual_bert.training.recipe import Recipe
 from contextual_bert.whole_files import replacing_directory
 
 DATA_FOLDER, TABLE_FILE, SPLIT_FILE = "data", "table.parquet", "split.json"
+START = "start"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,7 @@ class TextSize:
         baseline_training: those of what starts from nothing.
         max_length: tokens of a text.
         row_settings: row -> in what it differs from the others.
+        start: training of one model without a context, from which every other starts; None: from the checkpoint itself.
     """
 
     seeds: Mapping[str, int]
@@ -58,6 +61,7 @@ class TextSize:
         default_factory=lambda: {"num_train_epochs": 20, "learning_rate": 1e-3, "lr_scheduler_type": "cosine"}
     )
     row_settings: Mapping[str, RowSettings] = field(default_factory=dict[str, RowSettings])
+    start: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +92,19 @@ class TextStudyData:
     task: TextBenchmark
     preparation: TextPreparation
     size: TextSize
+
+    @property
+    def start(self) -> Recipe | None:
+        """The run that every row starts from, None where it is the checkpoint."""
+        training = self.size.start
+        recipe = self.preparation.recipe
+        return replace(recipe, conditioning="none", name=START, training=training) if training is not None else None
+
+    def starting_from(self, run: Path) -> "TextStudyData":
+        """The same for rows that start from the model of a run without a context."""
+        recipe = self.preparation.recipe
+        texts = replace(self.preparation.task, checkpoint=str(run))
+        return replace(self, preparation=replace(self.preparation, recipe=replace(recipe, texts=texts)))
 
     def rows(self, names: Sequence[str] = ()) -> dict[str, Recipe]:
         """Row -> recipe, in the table's order; all rows of the size unless some are named.
@@ -168,7 +185,9 @@ def prepare_text_study(
         raise UnknownNameError(f"Unknown size {size!r}. {did_you_mean(size, task.sizes)}")
     chosen = task.sizes[size]
     if epochs is not None:
-        chosen = replace(chosen, training={**chosen.training, "num_train_epochs": checked_epochs(epochs)})
+        asked = {"num_train_epochs": checked_epochs(epochs)}
+        start = {**chosen.start, **asked} if chosen.start is not None else None
+        chosen = replace(chosen, training={**chosen.training, **asked}, start=start)
     path = task_table(task, source, folder)
     recipe = task.recipe(path, checkpoint)
     texts = replace(recipe.texts, max_length=chosen.max_length) if recipe.texts is not None else None
@@ -211,6 +230,18 @@ def run_text_study(
     """
     if num_seeds < 1:
         raise ConfigurationError(f"num_seeds={num_seeds}: give 1 or more.")
+    about = data.task.card.lines()[1:]
+    data.chosen(rows)  # a misspelt row is found before the start is trained
+    if (start := data.start) is not None:
+        folder = run_directory(output, start)
+        if not is_report_only:
+            train_missing([start], output, data.preparation, say=say)
+        data = data.starting_from(folder)
+        epochs = start.training["num_train_epochs"]
+        about.append(
+            f"every row starts from one model without a context ({START}, seed {start.seed}), trained for {epochs} epochs "
+            "on the same training part; its seconds are in none of theirs"
+        )
     chosen, extra_names = data.chosen(rows)
     extra = ExtraRows(names=extra_names, num_seeds=num_seeds, is_report_only=is_report_only, say=say)
     most = data.size.seeds
@@ -220,9 +251,8 @@ def run_text_study(
         for recipe in chosen.values()
         if seed < most.get(recipe.label, num_seeds)
     ]
-    card = data.task.card
     found = study(
-        card.title,
+        data.task.card.title,
         recipes,
         output,
         preparation=data.preparation,
@@ -230,7 +260,7 @@ def run_text_study(
         is_report_only=is_report_only,
         say=say,
     )
-    return replace(found, about=tuple(card.lines()[1:]))
+    return replace(found, about=tuple(about))
 
 
 def required(table: pa.Table, columns: Sequence[str], *, file: Path) -> pa.Table:
