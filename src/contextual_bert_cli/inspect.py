@@ -57,6 +57,7 @@ def command(
     choices = dict(locals())
     from contextual_bert.benchmark.inspection import inspect_table
     from contextual_bert.benchmark.text_inspection import inspect_texts
+    from contextual_bert.benchmark.text_preparation import method_of
     from contextual_bert.errors import ConfigurationError
 
     if output.exists() and not overwrite:
@@ -79,6 +80,10 @@ def command(
     show(found.to_rich())
     if found.schema is not None:
         remark("", f"wrote {output}: edit it as you like, every feature is one entry")
+    if (method := method_of(checkpoint) if checkpoint is not None else None) is not None:
+        remark("", f"{checkpoint} brings its own features and its method: the command below takes them from there")
+        name = method
+    elif found.schema is not None:
         train += ["--schema", str(output)]
         name = "global_state_update"
     if choices["checkpoint"] != checkpoint:

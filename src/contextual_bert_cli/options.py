@@ -77,7 +77,8 @@ AnswerStart = Annotated[
 Checkpoint = Annotated[
     str | None,
     typer.Option(
-        metavar="BERT", help="With --text: folder of a BERT checkpoint, or its name on the Hub; or a run of none on texts."
+        metavar="BERT",
+        help="With --text: folder of a BERT checkpoint, its name on the Hub, or a run on texts to go on from.",
     ),
 ]
 MaxLength = Annotated[

@@ -150,6 +150,7 @@ def recipe_of(options: Mapping[str, Any]) -> "Recipe":
     Raises:
         ConfigurationError, SchemaError: an option that cannot work.
     """
+    from contextual_bert.benchmark.text_preparation import method_of
     from contextual_bert.context import ContextSchema
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.training import Recipe
@@ -169,7 +170,10 @@ def recipe_of(options: Mapping[str, Any]) -> "Recipe":
     schema: Path | None = options.get("schema")
     split: Path | None = options.get("split")
     init_from: Path | None = options.get("init_from")
-    brings = "--schema" if schema is not None else "--init-from" if init_from is not None else None
+    texts = text_task_of(options)
+    goes_on = texts is not None and method_of(texts.checkpoint) is not None
+    bringing = {"--schema": schema is not None, "--init-from": init_from is not None, "--checkpoint": goes_on}
+    brings = next((option for option, does in bringing.items() if does), None)
     if brings is not None and listed(options.get("exclude")):
         raise ConfigurationError(
             f"--exclude says what of the table is no context, and {brings} brings the features. Leave one of them out; "
@@ -177,7 +181,7 @@ def recipe_of(options: Mapping[str, Any]) -> "Recipe":
         )
     return Recipe(
         data=str(options["data"]),
-        texts=text_task_of(options),
+        texts=texts,
         split=str(split) if split is not None else None,
         policy=policy_of(options),
         schema=ContextSchema.load(schema).to_dict() if schema is not None else None,

@@ -44,7 +44,7 @@ def command(
             help="none, concat, new_position, global_state, global_state_update, state_flow, film, or a baseline: "
             "popularity, context_popularity, bag, bag_context; for texts also multi_attribute, bert_concat_word, "
             "bert_concat_text, bert_context_as_text, ngrams, cnn, bilstm, for tags bilstm_crf, of these four each with "
-            "_context too; default: that of --init-from, else global_state_update.",
+            "_context too; default: that of the run that is gone on from, else global_state_update.",
         ),
     ] = None,
     split: options.SplitFile = None,
@@ -94,6 +94,8 @@ def command(
     from contextual_bert.benchmark.checks import check_conditioning, check_kind, keeps_weights
     from contextual_bert.benchmark.run_directories import await_clearing, checkpoint_to_resume, clear_run, load_recipe
     from contextual_bert.benchmark.run_files import CHECKPOINTS, last_checkpoint
+    from contextual_bert.benchmark.text_preparation import method_of
+    from contextual_bert.benchmark.work import work_of
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.training import emulation_lines
 
@@ -101,7 +103,8 @@ def command(
     if resume and overwrite:
         raise ConfigurationError("--resume goes on with a run and --overwrite replaces it. Give one of them.")
     if conditioning is None:
-        conditioning = "global_state_update" if init_from is None else load_recipe(init_from).conditioning
+        found = method_of(checkpoint) if checkpoint is not None else None
+        conditioning = load_recipe(init_from).conditioning if init_from is not None else found or "global_state_update"
     if overwrite and init_from is not None and init_from.resolve().is_relative_to(output.resolve()):
         raise ConfigurationError(
             f"--overwrite would remove {init_from}, which the run starts from. Give another --output."
@@ -118,6 +121,7 @@ def command(
         with working(f"reading {data}"):
             ready = prepare_for(recipe)
         remark(*ready.lines(), *emulation_lines(device, recipe.dtype))
+        work_of(ready).check(ready.resolve(recipe))  # before the run that --overwrite replaces is gone
         if overwrite:
             (clear_run if is_main_process() else await_clearing)(output)
         report = run(recipe, output, preparation=ready, is_resumed=resume, is_quiet=not is_main_process())

@@ -20,6 +20,7 @@ from contextual_bert.data import Split, read_table, write_table
 from contextual_bert.evaluation import FeatureImportances
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
+from contextual_bert.training import Recipe
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 ROWS = {
@@ -275,6 +276,31 @@ def test_from_a_table_to_sampled_texts(command: Any, own_texts: Path) -> None:
     assert "word" in sampled.stdout
     guided = command("sample", run, "--tokens", 3, "--sweeps", 1, "--context", '{"sex": "f"}', "--guidance", 2)
     assert len(ok(guided).stdout.splitlines()) == len(sampled.stdout.splitlines())
+
+
+def test_a_run_is_gone_on_from_with_its_method_and_its_features(command: Any, own_texts: Path) -> None:
+    corpus = trained(command, own_texts, "--conditioning", "film", "--exclude", "verdict", output="corpus")
+    task = ("--text", "review", "--label", "verdict", "--checkpoint", corpus)
+    settings = ("--epochs", 1, "--device", "cpu", "--output", own_texts / "labelled")
+    looked = ok(command("inspect", own_texts / "reviews.csv", *task, "--output", own_texts / "corpus.json"))
+    assert "brings its own features and its method" in looked.stderr
+    assert "--conditioning film" in looked.stderr.splitlines()[-1]
+    assert "--schema" not in looked.stderr.splitlines()[-1]
+    refused = command("train", own_texts / "reviews.csv", *task, *settings, "--exclude", "sex")
+    assert refused.exit_code == 2
+    assert "--exclude says what of the table is no context, and --checkpoint brings the features" in refused.stderr
+    ok(command("train", own_texts / "reviews.csv", *task, *settings))
+    recipe = Recipe.load(own_texts / "labelled")
+    assert recipe.conditioning == "film"
+    answer = ok(
+        command("predict", own_texts / "labelled", "--text", "word1", "--context", '{"sex": "f"}', "--format", "json")
+    )
+    assert json.loads(answer.stdout)["label"] in ("good", "bad")
+    assert "accuracy" in ok(command("evaluate", own_texts / "labelled")).stdout
+    refused = command("train", own_texts / "reviews.csv", *task, *settings, "--overwrite", "--conditioning", "none")
+    assert refused.exit_code == 2
+    assert "was trained with conditioning='film', and this asks for 'none'" in refused.stderr
+    assert (own_texts / "labelled" / "metrics.json").is_file()
 
 
 def test_methods_are_compared_on_texts(command: Any, own_texts: Path) -> None:

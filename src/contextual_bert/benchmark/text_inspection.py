@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from contextual_bert.arrow_types import is_list, is_text
 from contextual_bert.benchmark.inspection import Inspection, check_columns, fault_lines, split_of
 from contextual_bert.benchmark.label_names import NUM_SHOWN, label_names, label_values, unlearnable_labels
+from contextual_bert.benchmark.text_preparation import reader_of
 from contextual_bert.context import infer_schema
 from contextual_bert.data import Split, audit_texts, read_table
 from contextual_bert.data.text_audit import joined_words
@@ -144,7 +145,7 @@ def _texts(table: pa.Table, recipe: Recipe, task: TextTask, *, has_tokens: bool)
 
 def _tokens(table: pa.Table, recipe: Recipe, task: TextTask) -> _Look:
     """How long the texts are for the checkpoint's tokenizer, and how many are cut."""
-    processor = ContextualBertProcessor.from_bert(task.checkpoint)
+    processor = reader_of(recipe) or ContextualBertProcessor.from_bert(task.checkpoint)
     longest = processor.tokenizer.model_max_length
     limit = task.max_length or longest
     if task.question is not None:

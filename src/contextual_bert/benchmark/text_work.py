@@ -12,7 +12,13 @@ from transformers import Trainer, TrainerCallback
 
 from contextual_bert.baselines.text import LabelModel
 from contextual_bert.benchmark.building import attention_for, has_context, model_settings_in_words
-from contextual_bert.benchmark.checks import CONTEXT_AS_TEXT, TEXT_BASELINES, check_kind, keeps_weights
+from contextual_bert.benchmark.checks import (
+    BERTLESS_BASELINES,
+    CONTEXT_AS_TEXT,
+    TEXT_BASELINES,
+    check_kind,
+    keeps_weights,
+)
 from contextual_bert.benchmark.reporting import TRUE_ANSWER, segments_of
 from contextual_bert.benchmark.text_baselines import (
     baseline_on_texts,
@@ -22,7 +28,7 @@ from contextual_bert.benchmark.text_baselines import (
     processor_of,
     words_of,
 )
-from contextual_bert.benchmark.text_preparation import TextPreparation
+from contextual_bert.benchmark.text_preparation import TextPreparation, method_of
 from contextual_bert.data import SetDataset, ShuffledContext, ShuffledTexts, TextDataset, TextMaskingCollator
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference import EncodedQuestions, ScoredSet, score, score_answers, score_labels, set_index
@@ -34,6 +40,7 @@ from contextual_bert.models import (
     ContextualBertForTokenClassification,
     ContextualBertPreTrainedModel,
 )
+from contextual_bert.models.continued import load_continued
 from contextual_bert.models.pretrained import bert_config
 from contextual_bert.training import (
     ContextualBertTrainer,
@@ -85,6 +92,12 @@ class TextWork:
                 f"conditioning={recipe.conditioning!r} needs a context, and {recipe.data} has no column for one. "
                 "Take 'none' or a baseline without."
             )
+        method = method_of(self.ready.task.checkpoint)
+        if method is not None and recipe.conditioning not in (method, *BERTLESS_BASELINES):
+            raise ConfigurationError(
+                f"{self.ready.task.checkpoint} was trained with conditioning={method!r}, and this asks for "
+                f"{recipe.conditioning!r}. Give the same, or start from a BERT."
+            )
         if recipe.conditioning in TEXT_BASELINES:
             check_baseline(recipe, self.ready)
         if recipe.conditioning == CONTEXT_AS_TEXT:
@@ -112,19 +125,20 @@ class TextWork:
         pooling = {"classifier_pooling": self.ready.pooling} if head == "classification" else {}
         fields = {**self._label_fields(), **pooling, **recipe.model}
         arguments: dict[str, Any] = {
-            "schema": schema,
             "conditioning": "none" if reads_words else recipe.conditioning,
             "has_context_as_text": reads_words,
             "attn_implementation": attention_for(recipe, self.ready),
             **fields,
         }
         with model_settings_in_words(recipe):
-            if task.is_from_scratch:
-                model: Any = MODELS[head](bert_config(task.checkpoint, **arguments))
+            if method_of(task.checkpoint) is not None:
+                model: Any = load_continued(MODELS[head], task.checkpoint, **arguments)
+            elif task.is_from_scratch:
+                model = MODELS[head](bert_config(task.checkpoint, schema=schema, **arguments))
             else:
                 # A head that the checkpoint has is for its own labels.
                 model = MODELS[head].from_bert(
-                    task.checkpoint, ignore_mismatched_sizes=bool(self.ready.labels), **arguments
+                    task.checkpoint, schema=schema, ignore_mismatched_sizes=bool(self.ready.labels), **arguments
                 )
         if task.second is not None and model.config.type_vocab_size < 2:
             raise ConfigurationError(

@@ -40,7 +40,7 @@ def found_config(checkpoint: str | Path, hub: Mapping[str, Any]) -> Any:
             f"{checkpoint}: no config can be read ({reason}). Give the folder of a BERT checkpoint, with "
             "config.json, model.safetensors and tokenizer, or a name on the Hub."
         ) from error
-    if config.model_type not in MODEL_TYPES and not _is_plain_bert(config):
+    if config.model_type not in MODEL_TYPES and not is_plain_bert(config):
         advice = (
             "It has a context already, or none of BERT's layout: load it with from_pretrained."
             if _is_own(config)
@@ -58,9 +58,33 @@ def found_config(checkpoint: str | Path, hub: Mapping[str, Any]) -> Any:
     return config
 
 
+def is_plain_bert(config: PreTrainedConfig) -> bool:
+    """Whether a model of this package is a BERT, under BERT's names: it started from one and reads no context."""
+    if not isinstance(config, ContextualBertConfig) or config.conditioning != "none":
+        return False
+    return config.has_bert_start and not config.has_context_as_text and not config.num_extra_layers
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0].rstrip(".")
+
+
+def own_config(checkpoint: str | Path) -> ContextualBertConfig | None:
+    """The config of a model of texts of this package, None where there is none, or another.
+
+    Args:
+        checkpoint: folder or name on the Hub.
+    """
+    try:
+        config = AutoConfig.from_pretrained(checkpoint)
+    except (OSError, ValueError):
+        return None  # who starts from it says what is amiss
+    return config if isinstance(config, ContextualBertConfig) and config.has_position_embeddings else None
+
+
 def pooling_of(checkpoint: str | Path) -> str:
     """How a checkpoint has learned to make one vector of a text: "mean" where sentence-transformers wrote so beside it,
-    "cls", as BERT does, where nothing is written.
+    "cls", as BERT does, where nothing is written; a model of this package as its config says.
 
     Args:
         checkpoint: folder or name on the Hub.
@@ -68,6 +92,8 @@ def pooling_of(checkpoint: str | Path) -> str:
     Raises:
         CheckpointError: what is written there is no JSON object.
     """
+    if (own := own_config(checkpoint)) is not None:
+        return own.classifier_pooling
     try:
         path = cached_file(str(checkpoint), "1_Pooling/config.json")
     except OSError:
@@ -140,14 +166,3 @@ def _no_tokenizer(checkpoint: str | Path, reason: str) -> CheckpointError:
 
 def _is_own(config: PreTrainedConfig) -> bool:
     return config.model_type == ContextualBertConfig.model_type
-
-
-def _is_plain_bert(config: PreTrainedConfig) -> bool:
-    """Whether a model of this package is a BERT, under BERT's names: one that started from a BERT and reads no context."""
-    if not isinstance(config, ContextualBertConfig) or config.conditioning != "none":
-        return False
-    return config.has_bert_start and not config.has_context_as_text and not config.num_extra_layers
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0].rstrip(".")

@@ -269,8 +269,8 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
         context is (docs/decisions/011).
 
         Args:
-            checkpoint: folder with config.json, weights and tokenizer, or a name on the Hub; a run of ``none`` that started
-                so is one too.
+            checkpoint: folder with config.json, weights and tokenizer, or a name on the Hub; a run of ``none`` that
+                started so is one too.
             schema: the features of the context; leave it out for ``none``.
             conditioning: name of the method.
             **settings: fields of ContextualBertConfig, ``num_labels`` for one; anything else goes to

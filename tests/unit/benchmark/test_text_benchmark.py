@@ -378,7 +378,10 @@ def test_rows_may_start_from_one_run_without_a_context(source: Path, tmp_path: P
         run_text_study(data, runs, rows=["nine"], say=lambda _: None)
     assert not runs.exists()
     found = run_text_study(data, runs, num_seeds=2, say=lambda _: None)
-    assert any("every row starts from one model without a context (start, seed 0), trained for 2 epochs" in line for line in found.about)
+    assert any(
+        "every row starts from one model without a context (start, seed 0), trained for 2 epochs" in line
+        for line in found.about
+    )
     assert [row.name for row in found.comparison.rows] == ["none", "global_state_update"]
     start = Recipe.load(runs / "start" / "seed-0")
     assert (start.conditioning, start.training["num_train_epochs"]) == ("none", 2)

@@ -26,8 +26,8 @@ SCORED_EVERY = 10  # of the others' passages: each is read as often as it has to
 VALIDATION, TEST = 0.08, 0.25  # of the addresses: intervals over few of them would mean little
 CONTEXT = {"year": "year", "president": "president", "party": "party", "sotu_type": "form"}
 MASK_RATE = 0.4  # a new head learns from what is hidden: with 15% as many steps end higher, see docs/log.md
-# The checkpoint has no head for hidden words. It is learned once, without a context: in every row anew it would take most
-# of the time, and its noise would be larger than what the context says.
+# The checkpoint has no head for hidden words. It is learned once, without a context: anew in every row it would take
+# most of the time, and its noise would be larger than what the context says.
 START = {"num_train_epochs": 4, "learning_rate": 3e-4, "new_weights_learning_rate": 1e-3}
 # Fields are left out at times, so that a model can be asked for a year alone (``sample --context '{"year": 1800}'``).
 TRAINING = {

@@ -239,8 +239,8 @@ def run_text_study(
         data = data.starting_from(folder)
         epochs = start.training["num_train_epochs"]
         about.append(
-            f"every row starts from one model without a context ({START}, seed {start.seed}), trained for {epochs} epochs "
-            "on the same training part; its seconds are in none of theirs"
+            f"every row starts from one model without a context ({START}, seed {start.seed}), trained for {epochs} "
+            "epochs on the same training part; its seconds are in none of theirs"
         )
     chosen, extra_names = data.chosen(rows)
     extra = ExtraRows(names=extra_names, num_seeds=num_seeds, is_report_only=is_report_only, say=say)
