@@ -120,7 +120,9 @@ def text_task_of(options: Mapping[str, Any]) -> "TextTask | None":
                 f"--{option.replace('_', '-')} is for sets of items, and --text names a column of texts. Leave it out."
             )
     if "checkpoint" not in given:
-        raise ConfigurationError("--text needs --checkpoint: the folder of a BERT, or its name on the Hub.")
+        raise ConfigurationError(
+            "--text needs --checkpoint: the folder of a BERT, its name on the Hub, or a run on texts to go on from."
+        )
     fields = {_TEXT_OPTIONS.get(option, option): value for option, value in given.items()}
     return TextTask(text=options["text"], **fields)
 

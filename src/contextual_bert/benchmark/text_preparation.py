@@ -232,7 +232,7 @@ def reader_of(recipe: Recipe) -> ContextualBertProcessor | None:
         raise ConfigurationError(
             f"{task.checkpoint} was trained with another schema. Leave --schema out: the run brings its own."
         )
-    cast(Any, processor.tokenizer).model_max_length = config.max_position_embeddings  # not what that run was cut to
+    processor.tokenizer.model_max_length = config.max_position_embeddings  # not what that run was cut to
     return processor
 
 

@@ -153,8 +153,9 @@ class Recipe:
         default = Recipe(data=self.data, items="items")
         for name in ("policy", "item_vectors", "init_from"):
             if getattr(self, name) != getattr(default, name):
+                advice = "Name a run to go on from as the checkpoint" if name == "init_from" else "Leave it out"
                 raise ConfigurationError(
-                    f"{name}={getattr(self, name)!r} is for sets of items, and this is a table of texts. Leave it out."
+                    f"{name}={getattr(self, name)!r} is for sets of items, and this is a table of texts. {advice}."
                 )
         if "masks_per_set" in self.training:
             raise ConfigurationError(

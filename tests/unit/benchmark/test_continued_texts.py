@@ -38,7 +38,12 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
     columns = {"text": texts, "sex": ["f", "m", "m"] * 30, "verdict": ["good", "bad"] * 45}
     pq.write_table(pa.table(columns), folder / "texts.parquet")
     task = TextTask(checkpoint=str(folder / "bert"), max_length=12)
-    data = {"data": str(folder / "texts.parquet"), "validation": 0.2, "test": 0.2, "exclude": ("verdict",)}
+    data: dict[str, Any] = {
+        "data": str(folder / "texts.parquet"),
+        "validation": 0.2,
+        "test": 0.2,
+        "exclude": ("verdict",),
+    }
     return Recipe(texts=task, training=TRAINING, device="cpu", **data)
 
 
@@ -95,7 +100,7 @@ def test_method_and_features_are_those_of_the_run(recipe: Recipe, corpora: dict[
     for field, value in (("num_extra_layers", 3), ("attribute_start", "paper")):
         with pytest.raises(ConfigurationError, match=f"{field} cannot change in a model that goes on"):
             work.build_model(replace(recipe, conditioning="multi_attribute", model={field: value}))
-    other = ContextSchema([Categorical(name="sex", values=("f", "m", "x"))]).to_dict()
+    other = ContextSchema(features=(Categorical(name="sex", values=("f", "m", "x")),)).to_dict()
     with pytest.raises(ConfigurationError, match="was trained with another schema"):
         prepare_texts(replace(recipe, schema=other))
     scratch = TextTask(checkpoint=str(corpora["multi_attribute"]), label="verdict", is_from_scratch=True)

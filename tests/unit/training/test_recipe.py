@@ -96,6 +96,10 @@ def test_a_directory_without_a_recipe(tmp_path: Path, content: str | None, messa
         ({"model": {"mask_token_id": 7}}, "'mask_token_id' follows from the recipe, .* can be set: attention_probs"),
         ({"model": {"classifier_pooling": "mean"}}, "'classifier_pooling' follows from the recipe"),
         ({"items": None, "texts": TextTask(checkpoint="bert"), "model": {"hidden_size": 8}}, "'hidden_size' follows"),
+        (
+            {"items": None, "texts": TextTask(checkpoint="bert"), "init_from": "runs/a"},
+            "a table of texts. Name a run to go on from as the checkpoint",
+        ),
         ({"split_by": "customer"}, "customer=..."),
         ({"split_by": "time"}, "time=..."),
         ({"patience": 0}, "patience=0"),
