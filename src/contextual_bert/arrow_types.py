@@ -1,10 +1,21 @@
 """What kind of column an arrow type is: the same answer wherever it is asked."""
 
+from typing import Any
+
 import pyarrow as pa
 
 from contextual_bert.errors import DataError
 
-__all__ = ["checked_text", "is_list", "is_single", "is_text", "with_truth_in_words", "without_views"]
+__all__ = [
+    "checked_text",
+    "decoded",
+    "is_list",
+    "is_single",
+    "is_text",
+    "value_type",
+    "with_truth_in_words",
+    "without_views",
+]
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -37,6 +48,26 @@ def is_single(kind: pa.DataType) -> bool:
     tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_null)
     dates = (pa.types.is_date, pa.types.is_timestamp)
     return is_text(kind) or any(test(kind) for test in (*tests, *dates))
+
+
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values: of a dictionary (pandas' categories) that of its entries.
+
+    Example:
+        >>> value_type(pa.dictionary(pa.int8(), pa.string())), value_type(pa.int64())
+        (DataType(string), DataType(int64))
+    """
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def decoded(column: Any) -> Any:
+    """The same array or column, its values as they are where it was a dictionary.
+
+    Example:
+        >>> decoded(pa.array(["a", "b", "a"]).dictionary_encode()).type
+        DataType(string)
+    """
+    return column.cast(value_type(column.type)) if pa.types.is_dictionary(column.type) else column
 
 
 def checked_text(text: str, *, row: int | None = None, column: str | None = None) -> str:

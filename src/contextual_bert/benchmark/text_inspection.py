@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import is_list, is_text
+from contextual_bert.arrow_types import decoded, is_list, is_text
 from contextual_bert.benchmark.inspection import Inspection, check_columns, fault_lines, split_of
 from contextual_bert.benchmark.label_names import NUM_SHOWN, label_names, label_values, unlearnable_labels
 from contextual_bert.benchmark.text_preparation import reader_of
@@ -121,8 +121,7 @@ def _texts(table: pa.Table, recipe: Recipe, task: TextTask, *, has_tokens: bool)
     lines, faults = [f"{table.num_rows:,} rows"], list[str]()
     readable = np.ones(table.num_rows, dtype=np.bool_)
     for name in (task.text, *([task.second] if task.second is not None else [])):
-        column = table.column(name)
-        column = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        column = decoded(table.column(name))
         may_be_words = name == task.text and task.question is None
         if not is_text(column.type) and not (is_list(column.type) and may_be_words):
             fix = "Give a column of text, or of lists of words with --label naming lists of tags."

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contextual_bert.arrow_types import is_list, is_single, is_text
+from contextual_bert.arrow_types import decoded, is_list, is_single, is_text
 from contextual_bert.context.features import (
     CATEGORICAL_UNKNOWN,
     MISSING,
@@ -60,10 +60,8 @@ def to_numbers(array: pa.Array, *, file: str | None = None, column: str | None =
 
     A decimal and a short float become the float64 of the same spelling, so that 0.2 is 0.2 whatever held it.
     """
+    array = decoded(array)
     kind = array.type
-    if pa.types.is_dictionary(kind):
-        array = array.dictionary_decode()
-        kind = array.type
     if is_text(kind):
         array = _parse_numbers(array, file, column)
     elif not (

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contextual_bert.arrow_types import is_list, is_text
+from contextual_bert.arrow_types import is_list, is_text, value_type
 from contextual_bert.context.binning import quantile_edges
 from contextual_bert.context.columns import flatten_lists, num_with, separator_of_most, to_numbers
 from contextual_bert.context.dates import MONTHS, WEEKDAYS, are_iso_dates, date_part, to_dates
@@ -91,7 +91,7 @@ def find(column: str, array: pa.Array, wanted: str | Feature | None, settings: S
 
 
 def _kind_of(array: pa.Array) -> str | None:
-    kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+    kind = value_type(array.type)
     if is_list(kind):
         is_whole = pa.types.is_integer(kind.value_type) and not pa.types.is_fixed_size_list(kind)
         if is_text(kind.value_type) or is_whole:

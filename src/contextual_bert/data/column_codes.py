@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import is_list, is_single, is_text
+from contextual_bert.arrow_types import decoded, is_list, is_single, is_text, value_type
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.hashing import hash_counters, hash_strings
 from contextual_bert.data.ragged import places_of
@@ -48,8 +48,7 @@ def codes_of(column: pa.ChunkedArray) -> NDArray[np.int64]:
         sums = np.zeros(len(column), dtype=np.uint64)
         np.add.at(sums, rows, hashes)
         return np.unique(sums, return_inverse=True)[1].astype(np.int64)
-    plain = column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column
-    encoded = plain.combine_chunks().dictionary_encode(null_encoding="encode")
+    encoded = decoded(column).combine_chunks().dictionary_encode(null_encoding="encode")
     return encoded.indices.to_numpy().astype(np.int64)
 
 
@@ -85,7 +84,7 @@ def _vector_hashes(vectors: pa.ChunkedArray) -> NDArray[np.uint64]:
 
 
 def _present(rows: NDArray[np.int64], values: Any) -> tuple[NDArray[np.int64], pa.Array]:
-    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    kind = value_type(values.type)
     if not is_single(kind):
         return np.zeros(0, dtype=np.int64), pa.array([], pa.string())
     if pa.types.is_floating(kind):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import is_list, is_text
+from contextual_bert.arrow_types import decoded, is_list, is_text, value_type
 from contextual_bert.context.columns import num_with, separator_of_most
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.ragged import offsets_of, places_of
@@ -69,10 +69,8 @@ def flatten_items(column: pa.ChunkedArray, *, items: str, separator: str, file: 
 
     Whole numbers and dates are such strings too: a CSV file whose sets all have one item comes with them.
     """
+    column = decoded(column)
     kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-        kind = column.type
     if _is_one_item_a_row(column):
         column = pa.chunked_array([canonical_array(column, file=file, column=items)])
         kind = column.type
@@ -119,9 +117,7 @@ def _encode(values: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
     """Codes and names: distinct raw values are turned to strings once, and equal strings share a code."""
     if len(values) == 0:
         return np.zeros(0, dtype=np.int64), pa.array([], pa.string())
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    raw = values.dictionary_encode().combine_chunks()
+    raw = decoded(values).dictionary_encode().combine_chunks()
     raw = raw.chunk(0) if isinstance(raw, pa.ChunkedArray) else raw
     names = canonical_array(raw.dictionary).dictionary_encode()
     again = names.indices.to_numpy().astype(np.int64)
@@ -158,8 +154,7 @@ def check_separator(column: pa.ChunkedArray, *, items: str, separator: str, file
 
     That is to be asked of a whole column: a few of its rows may be sets of one item.
     """
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+    column = decoded(column)
     if not is_text(column.type) or num_with(column, separator):
         return
     trimmed = pc.utf8_trim_whitespace(column)
@@ -183,7 +178,6 @@ def _is_one_item_a_row(column: pa.ChunkedArray) -> bool:
 
 
 def _is_item(kind: pa.DataType) -> bool:
-    if pa.types.is_dictionary(kind):
-        return _is_item(kind.value_type)
+    kind = value_type(kind)
     plain = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_date, pa.types.is_null)
     return is_text(kind) or any(test(kind) for test in plain)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contextual_bert.arrow_types import is_list, is_text
+from contextual_bert.arrow_types import decoded, is_list, is_text
 from contextual_bert.errors import DataError
 
 __all__ = ["table_digest"]
@@ -46,7 +46,7 @@ def _buffers(array: Any, path: str, column: str) -> Iterator[tuple[str, Any]]:
     """What an array says, as bytes: lengths or validity first, then the values that are present."""
     kind = array.type
     if pa.types.is_dictionary(kind):
-        yield from _buffers(array.cast(kind.value_type), path, column)
+        yield from _buffers(decoded(array), path, column)
     elif is_list(kind):
         yield f"{path}/list lengths", _lengths(pc.list_value_length(array))
         yield from _buffers(pc.list_flatten(array), f"{path}/element", column)

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import is_text
+from contextual_bert.arrow_types import decoded, is_text
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.digests import table_digest
@@ -215,7 +215,7 @@ def split_by_time(table: pa.Table, column: str, *, validation: float, test: floa
 
 
 def _times(values: pa.ChunkedArray, column: str, file: str | None) -> NDArray[Any]:
-    values = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
+    values = decoded(values)
     kind = values.type
     if is_text(kind):
         return _instants(values, column, file)

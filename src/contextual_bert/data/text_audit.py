@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import is_list, is_text
+from contextual_bert.arrow_types import decoded, is_list, is_text
 from contextual_bert.data.audit import Audit, Fault, first_rows, same_customer
 from contextual_bert.data.column_codes import codes_of, is_identifier, shuffled
 from contextual_bert.data.columns import checked_column
@@ -90,9 +90,8 @@ def joined_words(column: pa.ChunkedArray) -> pa.ChunkedArray:
         >>> joined_words(pa.chunked_array([[["a", "b"], ["c"]]])).to_pylist()
         ['a b', 'c']
     """
+    column = decoded(column)
     kind = column.type
-    if pa.types.is_dictionary(kind):
-        return column.cast(kind.value_type)
     is_words = is_list(kind) and is_text(kind.value_type)
     return pc.binary_join(column.cast(pa.list_(pa.string())), " ") if is_words else column
 

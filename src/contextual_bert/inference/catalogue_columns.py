@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import is_text
+from contextual_bert.arrow_types import decoded, is_text, value_type
 from contextual_bert.context import Vocabulary, canonical_array
 from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean
@@ -46,7 +46,7 @@ def _columns_of_items(table: pa.Table, vocabulary: Vocabulary) -> list[str]:
     items = pa.array(vocabulary.values, pa.string())
     num_items: dict[str, int] = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
-        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        kind = value_type(column.type)
         if is_text(kind) or pa.types.is_integer(kind):
             num_items[name] = pc.sum(pc.is_in(items, value_set=canonical_array(column))).as_py() or 0
     most = max(num_items.values(), default=0)
@@ -86,9 +86,7 @@ def with_prices(table: pa.Table, *, file: str | None) -> pa.Table:
     """
     if PRICE not in table.column_names:
         return table
-    column = table.column(PRICE)
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+    column = decoded(table.column(PRICE))
     prices = column.to_pylist()
     faults = [row for row, price in enumerate(prices) if not _is_price(price)]
     if faults:

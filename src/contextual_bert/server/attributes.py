@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contextual_bert.arrow_types import is_list, is_text
+from contextual_bert.arrow_types import decoded, is_text
 
 MOST_VALUES = 50
 
@@ -29,8 +29,7 @@ def words_of(column: pa.ChunkedArray | pa.Array) -> pa.Array | None:
 
 
 def _as_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    return decoded(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
 
 
 def _attribute(name: str, cells: pa.Array) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import is_text
+from contextual_bert.arrow_types import is_text, value_type
 from contextual_bert.context import unknown_in_words
 from contextual_bert.data import TextDataset, read_table
 from contextual_bert.data.columns import checked_column
@@ -156,7 +156,7 @@ def encode_questions(
 
 def _strings(table: pa.Table, name: str, *, complete: bool) -> list[Any]:
     column = checked_column(table, name, complete=complete)
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    kind = value_type(column.type)
     if not complete and (pa.types.is_integer(kind) or pa.types.is_null(kind)):
         column = column.cast(kind).cast(pa.string())  # of CSV, where all answers are numbers
     return text_column(column, name).to_pylist()

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contextual_bert.arrow_types import is_text
+from contextual_bert.arrow_types import decoded, is_text
 from contextual_bert.data.ragged import offsets_of, places_of
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.text_baseline import TextBaselineConfig
@@ -152,8 +152,7 @@ def text_column(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     Raises:
         DataError: it is of another type.
     """
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+    column = decoded(column)
     if not is_text(column.type):
         raise DataError(f"the column is of type {column.type}", column=name, fix="Give a column of text.")
     return column
