@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contextual_bert.arrow_types import decoded, is_text
+from contextual_bert.arrow_types import decoded, is_list, is_text
 
 MOST_VALUES = 50
 
