@@ -33,7 +33,8 @@ START = {"num_train_epochs": 4, "learning_rate": 3e-4, "new_weights_learning_rat
 TRAINING = {
     "num_train_epochs": 1,
     "per_device_train_batch_size": 16,
-    "learning_rate": 1e-4,  # of the context too: at ten times that it costs more than it says
+    "learning_rate": 1e-4,
+    "context_learning_rate": 1e-4,  # at ten times that the context costs more than it says
     "field_dropout": 0.3,
 }
 ROWS: dict[str, RowSettings] = {"multi_attribute": {"training": ATTRIBUTE_TRAINING}}
