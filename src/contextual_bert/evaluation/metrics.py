@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
+from contextual_bert.evaluation.number_columns import reject, set_columns
 
 DEFAULT_KS = (1, 5, 20, 250)
 CROSS_ENTROPY = "cross_entropy_nats"
@@ -70,15 +71,7 @@ class Scores:
     confidence: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            dtype = np.float64 if field.name in ("log_probability", "confidence") else np.int64
-            column = number_column(getattr(self, field.name), f"Scores.{field.name}", dtype)
-            object.__setattr__(self, field.name, column)
-        lengths = {field.name: len(getattr(self, field.name)) for field in fields(self)}
-        if len(set(lengths.values())) > 1:
-            raise ConfigurationError(
-                f"The columns of Scores have different lengths: {lengths}. Give one value a masked position in each."
-            )
+        set_columns(self, self.as_arrays(), real=("log_probability", "confidence"), row="masked position")
         diverged = "So ends a training that diverged: train again with a smaller learning rate."
         reject(np.isnan(self.log_probability), self.log_probability, "log_probability", "a number", diverged)
         smooth = "A target with probability 0 has infinite cross-entropy: smooth the scorer."
@@ -268,27 +261,3 @@ def recall_curve(scores: Scores, *, largest_k: int, num_points: int = 40) -> tup
     """(k, recall@k in percent) at ks spread evenly on a logarithmic axis from 1 to `largest_k`."""
     ks = np.unique(np.geomspace(1, max(largest_k, 1), num_points).round().astype(np.int64)).tolist()
     return tuple((k, 100.0 * exact_mean(expected_recall(scores, k))) for k in ks)
-
-
-def number_column(values: object, place: str, dtype: type[np.generic]) -> NDArray[np.generic]:
-    """One value a row as a numpy array; `place` names the column in messages."""
-    raw = np.asarray(values)
-    if raw.ndim != 1:
-        raise ConfigurationError(f"{place} has shape {raw.shape}; it must have one axis: one value a row.")
-    if raw.dtype.kind not in "iufb" and raw.size:
-        raise ConfigurationError(f"{place} holds {raw.dtype}; it must hold numbers.")
-    if dtype is np.int64 and raw.dtype.kind == "f":
-        reject(~(raw == np.floor(raw)), raw, place.rpartition(".")[2], "a whole number", "Counts and ids are integers.")
-    return raw.astype(dtype)
-
-
-def reject(is_wrong: NDArray[np.bool_], values: NDArray[np.generic], column: str, allowed: str, fix: str) -> None:
-    """Raise a DataError that names the first wrong row, if there is one."""
-    rows = np.flatnonzero(is_wrong)
-    if len(rows):
-        raise DataError(
-            f"{values[rows[0]]} ({len(rows)} such rows), but it must be {allowed}",
-            row=int(rows[0]),
-            column=column,
-            fix=fix,
-        )

@@ -15,8 +15,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.evaluation.metrics import ANSWER_F1, EXACT_MATCH, number_column, reject
+from contextual_bert.errors import DataError
+from contextual_bert.evaluation.metrics import ANSWER_F1, EXACT_MATCH
+from contextual_bert.evaluation.number_columns import reject, set_columns
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -57,15 +58,7 @@ class AnsweredRows:
     true: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            dtype = np.float64 if field.name in ("exact_match", "f1") else np.int64
-            column = number_column(getattr(self, field.name), f"AnsweredRows.{field.name}", dtype)
-            object.__setattr__(self, field.name, column)
-        lengths = {name: len(column) for name, column in self.as_arrays().items()}
-        if len(set(lengths.values())) > 1:
-            raise ConfigurationError(
-                f"The columns of AnsweredRows have different lengths: {lengths}. Give one value a question in each."
-            )
+        set_columns(self, self.as_arrays(), real=("exact_match", "f1"), row="question")
         for name in ("exact_match", "f1", "true"):
             column = getattr(self, name)
             reject(~((column >= 0) & (column <= 1)), column, name, "between 0 and 1", "Give shares, and not percents.")

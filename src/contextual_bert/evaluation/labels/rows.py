@@ -23,9 +23,8 @@ from contextual_bert.evaluation.metrics import (
     ENTITY_RECALL,
     MACRO_F1,
     ROOT_MEAN_SQUARED_ERROR,
-    number_column,
-    reject,
 )
+from contextual_bert.evaluation.number_columns import reject, set_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,13 +68,7 @@ class LabelledRows:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(self.names))
-        for name, column in self.as_arrays().items():
-            object.__setattr__(self, name, number_column(column, f"LabelledRows.{name}", np.int64))
-        lengths = {name: len(column) for name, column in self.as_arrays().items()}
-        if len(set(lengths.values())) > 1:
-            raise ConfigurationError(
-                f"The columns of LabelledRows have different lengths: {lengths}. Give one value a labelled row in each."
-            )
+        set_columns(self, self.as_arrays(), row="labelled row")
         if not self.names or len(set(self.names)) < len(self.names):
             raise ConfigurationError(f"names = {self.names}: give each label a name of its own, in the order of ids.")
         for name in ("predicted", "true"):
