@@ -31,7 +31,7 @@ MASK_RATE = 0.4  # a new head learns from what is hidden: with 15% as many steps
 START = {"num_train_epochs": 4, "learning_rate": 3e-4, "new_weights_learning_rate": 1e-3}
 # Fields are left out at times, so that a model can be asked for a year alone (``sample --context '{"year": 1800}'``).
 TRAINING = {
-    "num_train_epochs": 1,
+    "num_train_epochs": 2,
     "per_device_train_batch_size": 16,
     "learning_rate": 1e-4,
     "context_learning_rate": 1e-4,  # at ten times that the context costs more than it says
@@ -51,7 +51,7 @@ SIZES = {
     "full": TextSize(
         seeds=dict.fromkeys((*METHODS, "global_state_update_shuffled", CONTEXT_AS_TEXT), 3),
         start={**START, "num_train_epochs": 12},
-        training={**TRAINING, "num_train_epochs": 4},
+        training={**TRAINING, "num_train_epochs": 6},
         max_length=64,
         row_settings=ROWS,
     ),
