@@ -18,6 +18,7 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 
 from contextual_bert import conditioning
 from contextual_bert.benchmark import evaluate_run
+from contextual_bert.benchmark.checks import check_kind
 from contextual_bert.benchmark.logistic_runs import LOGISTIC, SentenceVectors, logistic_runs
 from contextual_bert.benchmark.tasks import TEXT_TASKS
 from contextual_bert.benchmark.tasks.entities import DOMAINS, FILES, SINGLE
@@ -399,6 +400,24 @@ def test_rows_may_start_from_one_run_without_a_context(source: Path, tmp_path: P
     again = run_text_study(data, runs, num_seeds=2, is_report_only=True, say=lambda _: None)
     assert again.comparison.rows == found.comparison.rows
     assert not (runs / "start").exists()
+
+
+@pytest.mark.parametrize("size", ["small", "full"])
+def test_a_new_block_on_what_has_been_learned_has_a_rate_of_its_own(
+    source: Path, tmp_path: Path, checkpoint: str, size: str
+) -> None:
+    data = study_of("addresses", source, tmp_path, checkpoint, rows={})
+    data = replace(data, size=replace(TEXT_TASKS["addresses"].sizes[size], max_length=16))
+    rows = data.rows()
+    fast = {name for name, row in rows.items() if "new_weights_learning_rate" in row.training}
+    assert fast == {"multi_attribute", "multi_attribute_shuffled", "none_new_blocks"}
+    assert rows["multi_attribute_shuffled"] == replace(rows["multi_attribute"], is_context_shuffled=True)
+    alone, told = rows["none_new_blocks"], rows["multi_attribute"]
+    own = told.training.keys() - alone.training.keys()
+    assert own == {"context_learning_rate"}
+    assert all(told.training[name] == value for name, value in alone.training.items())
+    for row in rows.values():
+        check_kind(row)
 
 
 def test_epochs_that_are_asked_for_are_those_of_the_start_too(source: Path, tmp_path: Path, checkpoint: str) -> None:

@@ -12,7 +12,14 @@ import pyarrow as pa
 from contextual_bert.benchmark.checks import CONTEXT_AS_TEXT
 from contextual_bert.benchmark.task import TaskCard
 from contextual_bert.benchmark.tasks.text_benchmark import SPLIT_FILE, TextBenchmark, TextSize, required
-from contextual_bert.benchmark.tasks.text_rows import ATTRIBUTE_TRAINING, METHODS, RowSettings, with_one_new_block
+from contextual_bert.benchmark.tasks.text_rows import (
+    ATTRIBUTE_TRAINING,
+    METHODS,
+    NEW_BLOCKS,
+    SHUFFLED,
+    RowSettings,
+    with_one_new_block,
+)
 from contextual_bert.data import read_table, split_by_customer
 from contextual_bert.data.splits import PARTS
 from contextual_bert.training import TextTask
@@ -37,19 +44,23 @@ TRAINING = {
     "context_learning_rate": 1e-4,  # at ten times that the context costs more than it says
     "field_dropout": 0.3,
 }
-ROWS: dict[str, RowSettings] = {"multi_attribute": {"training": ATTRIBUTE_TRAINING}}
+# A new block starts from nothing, on top of what has been learned.
+WITH_BLOCK = {"new_weights_learning_rate": 1e-3}
+ROWS: dict[str, RowSettings] = {
+    **dict.fromkeys(("multi_attribute", SHUFFLED), RowSettings(training={**ATTRIBUTE_TRAINING, **WITH_BLOCK})),
+    NEW_BLOCKS: {"training": WITH_BLOCK},
+}
+METHODS_OF_SMALL = ("none", "global_state_update", "multi_attribute", "global_state_update_shuffled", CONTEXT_AS_TEXT)
 SIZES = {
     "small": TextSize(
-        seeds=dict.fromkeys(
-            ("none", "global_state_update", "multi_attribute", "global_state_update_shuffled", CONTEXT_AS_TEXT), 3
-        ),
+        seeds={**dict.fromkeys(METHODS_OF_SMALL, 3), **dict.fromkeys((SHUFFLED, NEW_BLOCKS), 1)},
         start=START,
         training=TRAINING,
         max_length=64,
         row_settings=with_one_new_block(ROWS),
     ),
     "full": TextSize(
-        seeds=dict.fromkeys((*METHODS, "global_state_update_shuffled", CONTEXT_AS_TEXT), 3),
+        seeds=dict.fromkeys((*METHODS, "global_state_update_shuffled", SHUFFLED, NEW_BLOCKS, CONTEXT_AS_TEXT), 3),
         start={**START, "num_train_epochs": 12},
         training={**TRAINING, "num_train_epochs": 6},
         max_length=64,

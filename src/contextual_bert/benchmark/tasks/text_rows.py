@@ -71,6 +71,7 @@ def text_rows(base: Recipe, baseline_training: Mapping[str, Any]) -> dict[str, R
             base,
             conditioning="none",
             name=NEW_BLOCKS,
+            training=training_of("none", base.training),
             model={**base.model, "num_extra_layers": NUM_NEW_BLOCKS},
             is_control=True,
         ),
