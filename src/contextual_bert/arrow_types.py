@@ -67,7 +67,11 @@ def decoded(column: Any) -> Any:
         >>> decoded(pa.array(["a", "b", "a"]).dictionary_encode()).type
         DataType(string)
     """
-    return column.cast(value_type(column.type)) if pa.types.is_dictionary(column.type) else column
+    if not pa.types.is_dictionary(column.type):
+        return column
+    if isinstance(column, pa.ChunkedArray):
+        return pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], column.type.value_type)
+    return column.dictionary_decode()
 
 
 def checked_text(text: str, *, row: int | None = None, column: str | None = None) -> str:

@@ -107,7 +107,8 @@ def text(
         str | None, typer.Option(metavar="ROW", help="What the others are compared with; none, if that is a row.")
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="Of all that starts from the checkpoint; default: those of the size.")
+        int | None,
+        typer.Option(min=1, help="Of all that starts from the checkpoint, and of a start; default: those of the size."),
     ] = None,
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Train nothing; report on the runs that are complete.")

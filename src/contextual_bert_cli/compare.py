@@ -8,7 +8,7 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.failures import resumable
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, working
-from contextual_bert_cli.recipes import listed, recipe_of
+from contextual_bert_cli.recipes import check_apart, listed, recipe_of
 from contextual_bert_cli.studies import finish_study
 
 EXAMPLE = """\b
@@ -43,7 +43,7 @@ def command(
     exclude: options.Exclude = None,
     conditioning: Annotated[
         list[str] | None,
-        typer.Option(metavar="A,B", help="Methods; default: the paper's five."),
+        typer.Option(metavar="A,B", help="Methods; default: the paper's five, or that of the run it goes on from."),
     ] = None,
     baselines: Annotated[
         list[str] | None,
@@ -55,7 +55,12 @@ def command(
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds a method: --seed and the numbers after it.")] = 3,
-    reference: Annotated[str, typer.Option(metavar="METHOD", help="What the others are compared with.")] = "none",
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METHOD", help="What the others are compared with; default: none, or the method it goes on with."
+        ),
+    ] = None,
     split: options.SplitFile = None,
     split_by: options.SplitBy = None,
     validation: options.Validation = 0.1,
@@ -98,18 +103,27 @@ def command(
     from contextual_bert.benchmark.checks import PAPER_METHODS, check_read, check_study
     from contextual_bert.benchmark.run_directories import clear_run
     from contextual_bert.benchmark.runner import run_directory
+    from contextual_bert.benchmark.text_starts import method_of
+    from contextual_bert.benchmark.work import work_of
 
     calm_transformers()
-    names = [*dict.fromkeys((*(listed(conditioning) or PAPER_METHODS), *listed(baselines)))]
+    method = method_of(checkpoint) if checkpoint is not None else None
+    methods = (method,) if method is not None else PAPER_METHODS
+    names = [*dict.fromkeys((*(listed(conditioning) or methods), *listed(baselines)))]
     base = recipe_of({**choices, "conditioning": names[0]})
     recipes = [as_row(base, name).with_seed(seed + number) for name in names for number in range(seeds)]
     check_read(base, recipes)
+    reference = reference or (method if method in names else "none")
     check_study(recipes, reference=reference)
+    if overwrite:
+        check_apart([checkpoint], [run_directory(output, recipe) for recipe in recipes])
     with resumable(output):
         with working(f"reading {data}"):
             ready = prepare_for(recipes[0])
         remark(*ready.lines())
         if overwrite:
+            for recipe in recipes:
+                work_of(ready).check(ready.resolve(recipe))
             for recipe in recipes:
                 clear_run(run_directory(output, recipe))
         found = study(

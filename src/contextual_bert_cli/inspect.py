@@ -57,7 +57,7 @@ def command(
     choices = dict(locals())
     from contextual_bert.benchmark.inspection import inspect_table
     from contextual_bert.benchmark.text_inspection import inspect_texts
-    from contextual_bert.benchmark.text_preparation import method_of
+    from contextual_bert.benchmark.text_starts import method_of
     from contextual_bert.errors import ConfigurationError
 
     if output.exists() and not overwrite:
@@ -65,6 +65,11 @@ def command(
     kinds = dict(kind_of(each) for each in override or ())
     if text is not None and checkpoint is None:
         choices["checkpoint"] = CHECKPOINT
+    method = method_of(checkpoint) if checkpoint is not None else None
+    if method is not None and kinds:
+        raise ConfigurationError(
+            f"--override says what kind a feature is, and {checkpoint} brings the features. Leave it out."
+        )
     recipe = recipe_of(choices)
     calm_transformers()
     with working(f"reading {data}"):
@@ -72,27 +77,28 @@ def command(
             found = inspect_table(recipe, overrides=kinds)
         else:
             found = inspect_texts(recipe, overrides=kinds, has_tokens=checkpoint is not None)
-    if found.schema is not None:
+    if found.schema is not None and method is None:
         found.schema.save(output)
         choices["exclude"] = None  # the schema is without these columns
     train = ["train", str(data), *_same_options(choices)]
     name = "none"
     show(found.to_rich())
-    if found.schema is not None:
-        remark("", f"wrote {output}: edit it as you like, every feature is one entry")
-    if (method := method_of(checkpoint) if checkpoint is not None else None) is not None:
-        remark("", f"{checkpoint} brings its own features and its method: the command below takes them from there")
-        name = method
+    folder = f"runs/{name}"
+    if method is not None:
+        remark("", f"{checkpoint} brings its own features and its method: no schema is written")
+        name, folder = method, f"{checkpoint}-on"
     elif found.schema is not None:
+        remark("", f"wrote {output}: edit it as you like, every feature is one entry")
         train += ["--schema", str(output)]
         name = "global_state_update"
+        folder = f"runs/{name}"
     if choices["checkpoint"] != checkpoint:
         remark(
             "", f"without --checkpoint no tokens were counted; the command below names {CHECKPOINT}: put yours there"
         )
     if any(fault.startswith("error:") for fault in found.faults):
         remark("", "mend what is marked as an error first: train stops there")
-    next_commands([*train, "--conditioning", name, "--output", f"runs/{name}"])
+    next_commands([*train, "--conditioning", name, "--output", folder])
 
 
 def kind_of(text: str) -> tuple[str, str]:

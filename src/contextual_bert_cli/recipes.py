@@ -1,7 +1,7 @@
 """From options to a Recipe: names and numbers are translated, nothing is decided."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -146,13 +146,30 @@ def text_task_of_run(directory: Path) -> "TextTask | None":
     return Recipe.load(directory).texts if (directory / RECIPE_FILE).is_file() else None
 
 
+def check_apart(starts: Iterable[str | Path | None], cleared: Iterable[Path]) -> None:
+    """Raise ConfigurationError where --overwrite would remove what a run starts from.
+
+    Args:
+        starts: folders, or names on the Hub.
+        cleared: folders of the runs that are replaced.
+    """
+    from contextual_bert.errors import ConfigurationError
+
+    folders = [folder.resolve() for folder in cleared]
+    for start in starts:
+        if start is not None and any(Path(start).resolve().is_relative_to(folder) for folder in folders):
+            raise ConfigurationError(
+                f"--overwrite would remove {start}, which the run starts from. Give another --output."
+            )
+
+
 def recipe_of(options: Mapping[str, Any]) -> "Recipe":
     """The recipe that the options of a command describe.
 
     Raises:
         ConfigurationError, SchemaError: an option that cannot work.
     """
-    from contextual_bert.benchmark.text_preparation import method_of
+    from contextual_bert.benchmark.text_starts import method_of
     from contextual_bert.context import ContextSchema
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.training import Recipe

@@ -8,7 +8,7 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.failures import Interrupted, is_main_process
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, working
-from contextual_bert_cli.recipes import recipe_of, use_of
+from contextual_bert_cli.recipes import check_apart, recipe_of, use_of
 
 EXAMPLE = """\b
 Example:
@@ -92,10 +92,9 @@ def command(
     choices = dict(locals())
     from contextual_bert.benchmark import prepare_for, run
     from contextual_bert.benchmark.checks import check_conditioning, check_kind, keeps_weights
-    from contextual_bert.benchmark.run_directories import await_clearing, checkpoint_to_resume, clear_run, load_recipe
+    from contextual_bert.benchmark.run_directories import checkpoint_to_resume, load_recipe
     from contextual_bert.benchmark.run_files import CHECKPOINTS, last_checkpoint
-    from contextual_bert.benchmark.text_preparation import method_of
-    from contextual_bert.benchmark.work import work_of
+    from contextual_bert.benchmark.text_starts import method_of
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.training import emulation_lines
 
@@ -105,10 +104,8 @@ def command(
     if conditioning is None:
         found = method_of(checkpoint) if checkpoint is not None else None
         conditioning = load_recipe(init_from).conditioning if init_from is not None else found or "global_state_update"
-    if overwrite and init_from is not None and init_from.resolve().is_relative_to(output.resolve()):
-        raise ConfigurationError(
-            f"--overwrite would remove {init_from}, which the run starts from. Give another --output."
-        )
+    if overwrite:
+        check_apart((init_from, checkpoint), [output])
     check_conditioning(conditioning)
     choices["conditioning"] = conditioning
     recipe = recipe_of(choices)
@@ -121,10 +118,8 @@ def command(
         with working(f"reading {data}"):
             ready = prepare_for(recipe)
         remark(*ready.lines(), *emulation_lines(device, recipe.dtype))
-        work_of(ready).check(ready.resolve(recipe))  # before the run that --overwrite replaces is gone
-        if overwrite:
-            (clear_run if is_main_process() else await_clearing)(output)
-        report = run(recipe, output, preparation=ready, is_resumed=resume, is_quiet=not is_main_process())
+        how = {"is_resumed": resume, "is_overwritten": overwrite, "is_quiet": not is_main_process()}
+        report = run(recipe, output, preparation=ready, **how)
     except KeyboardInterrupt:
         left = last_checkpoint(output)
         if left is None:

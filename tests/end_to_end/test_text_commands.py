@@ -284,6 +284,7 @@ def test_a_run_is_gone_on_from_with_its_method_and_its_features(command: Any, ow
     settings = ("--epochs", 1, "--device", "cpu", "--output", own_texts / "labelled")
     looked = ok(command("inspect", own_texts / "reviews.csv", *task, "--output", own_texts / "corpus.json"))
     assert "brings its own features and its method" in looked.stderr
+    assert not (own_texts / "corpus.json").exists()
     assert "--conditioning film" in looked.stderr.splitlines()[-1]
     assert "--schema" not in looked.stderr.splitlines()[-1]
     refused = command("train", own_texts / "reviews.csv", *task, *settings, "--exclude", "sex")
@@ -301,6 +302,19 @@ def test_a_run_is_gone_on_from_with_its_method_and_its_features(command: Any, ow
     assert refused.exit_code == 2
     assert "was trained with conditioning='film', and this asks for 'none'" in refused.stderr
     assert (own_texts / "labelled" / "metrics.json").is_file()
+    for wrong in (("--max-length", 99), ("--checkpoint", own_texts / "labelled")):
+        refused = command("train", own_texts / "reviews.csv", *task, *settings, "--overwrite", *wrong)
+        assert refused.exit_code == 2
+        assert (own_texts / "labelled" / "model.safetensors").is_file()
+    assert "--overwrite would remove" in refused.stderr
+    ok(command("train", own_texts / "reviews.csv", *task, *settings, "--overwrite", "--seed", 3))
+    assert Recipe.load(own_texts / "labelled").seed == 3
+    compared = ("--epochs", 1, "--device", "cpu", "--seeds", 1, "--output", own_texts / "continued")
+    ok(command("compare", own_texts / "reviews.csv", *task, *compared, "--baselines", "context_popularity"))
+    assert sorted(path.parent.parent.name for path in (own_texts / "continued").glob("*/*/metrics.json")) == [
+        "context_popularity",
+        "film",
+    ]
 
 
 def test_methods_are_compared_on_texts(command: Any, own_texts: Path) -> None:

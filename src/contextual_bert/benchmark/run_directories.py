@@ -43,6 +43,7 @@ RUN_FILES = (
 # What may differ between the two halves of a run, or between a finished run and the recipe that asks for it. Of table
 # and split the content is compared, by its hash, not where they lie.
 _FREE = ("data", "split", "device")
+START = "start"  # the row of a study that the others start from
 
 
 def checkpoint_to_resume(output: Path, *, is_resumed: bool) -> Path | None:
@@ -169,6 +170,9 @@ def check_same_devices(output: Path, *, num_devices: int) -> None:
 def _plain(recipe: Recipe) -> dict[str, Any]:
     """Setting -> value, those of the trainer, the model and the policy one by one."""
     content = json.loads(json.dumps(recipe.to_dict() | dict.fromkeys(_FREE, ""), default=str))
+    if content["texts"] is not None:  # the start of a study lies beside its runs, wherever that is
+        place = Path(content["texts"]["checkpoint"])
+        content["texts"] |= {"checkpoint": START} if place.parent.name == START else {}
     nested = {name: content.pop(name) or {} for name in ("training", "model", "policy", "texts", "lora")}
     return content | {f"{group}.{name}": value for group, values in nested.items() for name, value in values.items()}
 

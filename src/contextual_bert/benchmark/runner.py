@@ -20,9 +20,12 @@ from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.reporting import cluster_numbers, report_on
 from contextual_bert.benchmark.resources import PeakMemory, TrainingClock
 from contextual_bert.benchmark.run_directories import (
+    await_clearing,
     check_same_devices,
     check_same_recipe,
     checkpoint_to_resume,
+    clear_run,
+    is_run,
     remember_recipe,
 )
 from contextual_bert.benchmark.run_files import (
@@ -66,6 +69,7 @@ def run(
     *,
     preparation: Prepared | None = None,
     is_resumed: bool = False,
+    is_overwritten: bool = False,
     is_quiet: bool = False,
 ) -> Report:
     """Train one model, evaluate its best checkpoint, and write the run directory.
@@ -75,6 +79,7 @@ def run(
         output: the run directory.
         preparation: the data, where they were prepared already.
         is_resumed: go on at the last whole checkpoint of an interrupted run.
+        is_overwritten: replace a run that is there, as soon as the new model could be made.
         is_quiet: no progress bar.
 
     Returns:
@@ -86,7 +91,8 @@ def run(
     """
     check_conditioning(recipe.conditioning)
     check_kind(recipe)
-    checkpoint = checkpoint_to_resume(output, is_resumed=is_resumed)
+    is_overwritten = is_overwritten and is_run(output)
+    checkpoint = checkpoint_to_resume(output, is_resumed=is_resumed) if not is_overwritten else None
     ready = preparation or prepare_for(recipe)
     recipe, work, evaluated_part = ready.resolve(recipe), work_of(ready), ready.evaluated_part
     if checkpoint is not None:
@@ -99,6 +105,8 @@ def run(
         arguments.eval_on_start = False  # it is no start: the checkpoint's epoch was evaluated
     set_seed(recipe.seed)
     model = work.build_model(recipe)
+    if is_overwritten:
+        (clear_run if arguments.process_index == 0 else await_clearing)(output)
     clock, memory = TrainingClock(trainer_state(checkpoint) if checkpoint is not None else None), PeakMemory()
     is_quiet = is_quiet or bool(recipe.training.get("disable_tqdm"))
     trainer = make_trainer(work, recipe, model, arguments, clock, is_quiet=is_quiet)

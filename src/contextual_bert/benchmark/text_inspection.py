@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from contextual_bert.arrow_types import decoded, is_list, is_text
 from contextual_bert.benchmark.inspection import Inspection, check_columns, fault_lines, split_of
 from contextual_bert.benchmark.label_names import NUM_SHOWN, label_names, label_values, unlearnable_labels
-from contextual_bert.benchmark.text_preparation import reader_of
+from contextual_bert.benchmark.text_starts import reader_of
 from contextual_bert.context import infer_schema
 from contextual_bert.data import Split, audit_texts, read_table
 from contextual_bert.data.text_audit import joined_words

@@ -14,10 +14,10 @@ import torch
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list
-from contextual_bert.benchmark.checks import BERTLESS_BASELINES, CONTEXT_AS_TEXT
+from contextual_bert.benchmark.checks import BERTLESS_BASELINES
 from contextual_bert.benchmark.label_names import label_names, some_labels, unlearnable_labels
 from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split, schema_of
-from contextual_bert.context import ContextSchema
+from contextual_bert.benchmark.text_starts import reader_of, seen_lines
 from contextual_bert.data import Audit, SetDataset, TextDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.text_audit import audit_texts
@@ -27,7 +27,6 @@ from contextual_bert.inference import EncodedQuestions, EncodedTexts, encode_que
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.models.checkpoint_files import pooling_of
 from contextual_bert.models.configuration_contextual_bert import POOLINGS
-from contextual_bert.models.continued import context_config
 from contextual_bert.training import TextTask
 from contextual_bert.training.recipe import Recipe
 
@@ -128,7 +127,8 @@ class TextPreparation(Prepared):
         reads_vector = self.head == "classification" and self.recipe.conditioning not in BERTLESS_BASELINES
         if reads_vector and self.pooling == "mean":
             found.append("labels are read from the mean over their texts (classifier_pooling='mean')")
-        return [*self.split.lines(), *found, *self.audit.lines(), *self.unlearned_lines()]
+        seen = seen_lines(self.task.checkpoint, self.split, self.evaluated_part)
+        return [*self.split.lines(), *found, *self.audit.lines(), *seen, *self.unlearned_lines()]
 
     @property
     def num_choices(self) -> int:
@@ -199,41 +199,6 @@ class TextPreparation(Prepared):
             customer=self.recipe.customer,
             columns=schema.columns if schema is not None else (),
         )
-
-
-def method_of(checkpoint: str) -> str | None:
-    """The method, as recipes name it, of the model with a context that is gone on from; None where it is a BERT.
-
-    Args:
-        checkpoint: folder or name on the Hub.
-    """
-    found = context_config(checkpoint)
-    if found is None:
-        return None
-    return CONTEXT_AS_TEXT if found.has_context_as_text else found.conditioning
-
-
-def reader_of(recipe: Recipe) -> ContextualBertProcessor | None:
-    """The processor of the model with a context that a recipe goes on from; None where it starts from a BERT.
-
-    Raises:
-        ConfigurationError: the recipe asks for other features, or draws all weights.
-    """
-    task = cast(TextTask, recipe.texts)
-    if (config := context_config(task.checkpoint)) is None:
-        return None
-    if task.is_from_scratch:
-        raise ConfigurationError(
-            f"{task.checkpoint} has a context already, and is_from_scratch (--from-scratch) takes the sizes of a BERT. "
-            "Name that BERT, or leave it out."
-        )
-    processor = ContextualBertProcessor.from_pretrained(task.checkpoint).with_context_as("values")
-    if recipe.schema is not None and ContextSchema.from_dict(dict(recipe.schema)) != processor.schema:
-        raise ConfigurationError(
-            f"{task.checkpoint} was trained with another schema. Leave --schema out: the run brings its own."
-        )
-    processor.tokenizer.model_max_length = config.max_position_embeddings  # not what that run was cut to
-    return processor
 
 
 def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPreparation:

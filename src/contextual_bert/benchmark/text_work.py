@@ -28,7 +28,8 @@ from contextual_bert.benchmark.text_baselines import (
     processor_of,
     words_of,
 )
-from contextual_bert.benchmark.text_preparation import TextPreparation, method_of
+from contextual_bert.benchmark.text_preparation import TextPreparation
+from contextual_bert.benchmark.text_starts import method_of
 from contextual_bert.data import SetDataset, ShuffledContext, ShuffledTexts, TextDataset, TextMaskingCollator
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference import EncodedQuestions, ScoredSet, score, score_answers, score_labels, set_index
@@ -264,8 +265,9 @@ class TextWork:
         fields = {"id2label": names, "label2id": {name: number for number, name in names.items()}}
         if self.ready.head == "tags":
             return fields
-        kind = {"is_ordinal": True} if self.ready.task.is_ordinal else {"problem_type": "single_label_classification"}
-        return {**fields, **kind}
+        is_ordinal = self.ready.task.is_ordinal
+        kind = None if is_ordinal else "single_label_classification"
+        return {**fields, "is_ordinal": is_ordinal, "problem_type": kind}
 
     def _collator(self, recipe: Recipe) -> TextMaskingCollator:
         tokenizer: Any = self.ready.processor.tokenizer

@@ -31,6 +31,8 @@ def found_config(checkpoint: str | Path, hub: Mapping[str, Any]) -> Any:
     Raises:
         CheckpointError: no config there, or one of another architecture.
     """
+    if Path(checkpoint).is_file():
+        raise CheckpointError(f"{checkpoint} is a file. Give its folder.")
     try:
         config = AutoConfig.from_pretrained(checkpoint, **hub)
     except (OSError, ValueError) as error:
@@ -42,7 +44,7 @@ def found_config(checkpoint: str | Path, hub: Mapping[str, Any]) -> Any:
         ) from error
     if config.model_type not in MODEL_TYPES and not is_plain_bert(config):
         advice = (
-            "It has a context already, or none of BERT's layout: load it with from_pretrained."
+            "It is more than a BERT, with a context or new blocks, or it is of sets: load it with from_pretrained."
             if _is_own(config)
             else "Give a BERT."
         )
@@ -75,6 +77,8 @@ def own_config(checkpoint: str | Path) -> ContextualBertConfig | None:
     Args:
         checkpoint: folder or name on the Hub.
     """
+    if Path(checkpoint).is_file():
+        return None
     try:
         config = AutoConfig.from_pretrained(checkpoint)
     except (OSError, ValueError):

@@ -7,25 +7,32 @@ another.
 from pathlib import Path
 from typing import Any
 
+import torch
+from safetensors import SafetensorError
 from transformers.utils import logging
 
+from contextual_bert.conditioning import get_method
 from contextual_bert.errors import CheckpointError, ConfigurationError
-from contextual_bert.models.checkpoint_files import is_plain_bert, own_config
+from contextual_bert.models.checkpoint_files import own_config
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
+from contextual_bert.models.pretrained import draw_anew
 
 
 def context_config(checkpoint: str | Path) -> ContextualBertConfig | None:
-    """The config of a model of texts of this package that is more than a BERT, None where there is none, or another.
+    """The config of a model of texts of this package that reads a context, None where there is none, or another.
 
     Args:
         checkpoint: folder or name on the Hub.
     """
     config = own_config(checkpoint)
-    return config if config is not None and not is_plain_bert(config) else None
+    if config is None:
+        return None
+    return config if config.has_context_as_text or get_method(config.conditioning).has_context else None
 
 
 def load_continued(model_class: Any, checkpoint: str | Path, **settings: Any) -> Any:
-    """A model of ``model_class`` with all weights of another of this package, but for the head where that is another.
+    """A model of ``model_class`` with all weights of another of this package, in float32; what gives the labels is new
+    where they, or what they are of, are others.
 
     Args:
         model_class: one of the classes of this package.
@@ -33,15 +40,13 @@ def load_continued(model_class: Any, checkpoint: str | Path, **settings: Any) ->
         **settings: what names the labels, ``attn_implementation``; other fields of the config stay as they are.
 
     Raises:
-        CheckpointError: weights are missing.
+        CheckpointError: weights that cannot be read, are missing or of another shape.
         ConfigurationError: a field that cannot change.
     """
     config = ContextualBertConfig.from_pretrained(checkpoint)
     may_change = {"id2label", "label2id", "problem_type", "attn_implementation", *model_class.head_fields}
-    fixed = [
-        name for name, value in settings.items() if name not in may_change and getattr(config, name, None) != value
-    ]
-    if fixed:
+    asked = {name: value for name, value in settings.items() if name not in may_change}
+    if fixed := [name for name, value in asked.items() if getattr(config, name, None) != value]:
         raise ConfigurationError(
             f"{', '.join(fixed)} cannot change in a model that goes on from {checkpoint}. Leave it out."
         )
@@ -49,15 +54,21 @@ def load_continued(model_class: Any, checkpoint: str | Path, **settings: Any) ->
     logging.set_verbosity_error()  # a head of other labels is listed; what is amiss is raised below
     try:
         model, info = model_class.from_pretrained(
-            checkpoint, output_loading_info=True, ignore_mismatched_sizes=True, **settings
+            checkpoint, output_loading_info=True, ignore_mismatched_sizes=True, dtype=torch.float32, **settings
         )
+    except (OSError, RuntimeError, SafetensorError) as error:
+        raise CheckpointError(f"{checkpoint}: its weights cannot be loaded: {error}") from error
     finally:
         logging.set_verbosity(verbosity)
     changed = [*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])]
     lost = sorted(key for key in changed if not key.startswith(model_class.head_keys))
     if lost:
         raise CheckpointError(
-            f"{checkpoint}: {len(lost)} weights are missing or of another shape, {lost[0]!r} is the first."
+            f"{checkpoint}: {len(lost)} weights are missing or of another shape, {lost[0]!r} is the first. Give the "
+            "folder of a whole run."
         )
+    is_same_head = config.architectures == [model_class.__name__] and config.id2label == model.config.id2label
+    if hasattr(model, "classifier") and not is_same_head:
+        draw_anew(model.classifier, model)
     model.name_or_path = model.config.name_or_path = ""
     return model

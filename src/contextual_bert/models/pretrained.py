@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from numbers import Integral
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -131,14 +131,19 @@ def load_bert(
     return model
 
 
-@torch.no_grad()
 def _draw_extra_blocks(model: Any) -> None:
     """New blocks are new where the model takes the checkpoint's first blocks alone: its later ones have their names."""
     config = model.config
     for block in model.base_model.encoder.layer[config.num_hidden_layers - config.num_extra_layers :]:
-        for weight in block.parameters():
-            weight._is_hf_initialized = False
-        block.apply(model._init_weights)
+        draw_anew(block, model)
+
+
+@torch.no_grad()
+def draw_anew(part: nn.Module, model: Any) -> None:
+    """Draw the weights of a part of a model as the model's class draws new ones."""
+    for weight in part.parameters():
+        cast(Any, weight)._is_hf_initialized = False
+    part.apply(model._init_weights)
 
 
 def is_added(key: str, model: Any) -> bool:

@@ -16,8 +16,8 @@ class TextTask:
     """The texts of a recipe, and the checkpoint that reads them.
 
     Args:
-        checkpoint: folder of a BERT checkpoint or its name on the Hub: weights and tokenizer; the baselines take its
-            tokenizer.
+        checkpoint: folder of a BERT checkpoint, its name on the Hub, or a run on texts to go on from: weights and
+            tokenizer; the baselines take its tokenizer.
         text: column of texts; of lists of words where ``label`` is one of lists of tags.
         label: column to learn: names or whole numbers of classes, or lists of tags; None: hidden tokens are learned.
         pair: column of second texts.

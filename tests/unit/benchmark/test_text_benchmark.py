@@ -395,7 +395,13 @@ def test_rows_may_start_from_one_run_without_a_context(source: Path, tmp_path: P
     theirs = load_file(runs / "start" / "seed-0" / "model.safetensors")
     assert len(theirs) > 20
     assert all(torch.equal(ours[name], weight) for name, weight in theirs.items())
-    # Of a study whose weights were not kept the report can still be made.
+    # Of a study that was moved, or whose weights were not kept, the report can still be made.
+    (runs / "start" / "seed-0" / "model.safetensors").unlink()
+    runs = runs.rename(tmp_path / "moved")
+    again = run_text_study(data, runs, num_seeds=2, say=lambda _: None)
+    assert again.comparison.rows == found.comparison.rows
+    with pytest.raises(ConfigurationError, match=r"film starts from .*start.seed-0, whose weights were not kept"):
+        run_text_study(data, runs, rows=["none", "film"], num_seeds=1, say=lambda _: None)
     shutil.rmtree(runs / "start")
     again = run_text_study(data, runs, num_seeds=2, is_report_only=True, say=lambda _: None)
     assert again.comparison.rows == found.comparison.rows

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from contextual_bert.benchmark.checks import TEXT_BASELINES, checked_epochs
+from contextual_bert.benchmark.run_directories import START
+from contextual_bert.benchmark.run_files import WEIGHTS_FILE, is_complete
 from contextual_bert.benchmark.runner import run_directory, train_missing
 from contextual_bert.benchmark.study_report import Peers, study
 from contextual_bert.benchmark.table_rows import named_rows
@@ -28,7 +30,6 @@ from contextual_bert.training.recipe import Recipe
 from contextual_bert.whole_files import replacing_directory
 
 DATA_FOLDER, TABLE_FILE, SPLIT_FILE = "data", "table.parquet", "split.json"
-START = "start"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,7 +200,8 @@ def prepare_text_study(
             file=str(path),
             fix="Give the files that the task's card names, in an empty output folder.",
         )
-    prepared = prepare_texts(replace(recipe, texts=texts, device=device, dtype=dtype), source=table)
+    whole = replace(recipe, texts=texts, training=chosen.training, device=device, dtype=dtype)
+    prepared = prepare_texts(whole, source=table)
     return TextStudyData(task, prepared, chosen)
 
 
@@ -232,7 +234,8 @@ def run_text_study(
         raise ConfigurationError(f"num_seeds={num_seeds}: give 1 or more.")
     about = data.task.card.lines()[1:]
     data.chosen(rows)  # a misspelt row is found before the start is trained
-    if (start := data.start) is not None:
+    start = data.start
+    if start is not None:
         folder = run_directory(output, start)
         if not is_report_only:
             train_missing([start], output, data.preparation, say=say)
@@ -251,6 +254,13 @@ def run_text_study(
         for recipe in chosen.values()
         if seed < most.get(recipe.label, num_seeds)
     ]
+    if start is not None and not is_report_only and not (folder / WEIGHTS_FILE).is_file():
+        missing = [recipe.label for recipe in recipes if not is_complete(run_directory(output, recipe))]
+        if missing:
+            raise ConfigurationError(
+                f"{missing[0]} starts from {folder}, whose weights were not kept. Remove that folder to train it "
+                "again, or give another output."
+            )
     found = study(
         data.task.card.title,
         recipes,
