@@ -13,16 +13,16 @@ EARLY, LATE = ("ship", "wool", "fleet", "king"), ("jet", "web", "phone", "chip")
 
 
 def addresses(folder: Path, *, is_said_by_every_word: bool) -> Path:
-    """Forty addresses, half of 1800 and half of 2000, of 240 words; if not by every word, every other one says it."""
+    """Two hundred addresses, half of 1800 and half of 2000, of 240 words; if not by every word, every other one says it."""
     draws = np.random.default_rng(0)
-    years = [1800 + number % 10 if number < 20 else 2000 + number % 10 for number in range(40)]
+    years = [1800 + number % 10 if number < 100 else 2000 + number % 10 for number in range(200)]
     texts: list[str] = []
     for year in years:
         words = [str(word) for word in draws.choice(EARLY if year < 1900 else LATE, size=240)]
         if not is_said_by_every_word:
             words[::2] = ["same"] * 120
         texts.append(" ".join(words))
-    same = {name: ["x"] * 40 for name in ("president", "party", "sotu_type")}
+    same = {name: ["x"] * 200 for name in ("president", "party", "sotu_type")}
     (folder / "sotu").mkdir()
     pq.write_table(pa.table({"year": years, "text": texts, **same}), folder / "sotu" / "sotu.parquet")
     return folder
