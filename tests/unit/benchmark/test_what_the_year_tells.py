@@ -13,7 +13,7 @@ EARLY, LATE = ("ship", "wool", "fleet", "king"), ("jet", "web", "phone", "chip")
 
 
 def addresses(folder: Path, *, is_said_by_every_word: bool) -> Path:
-    """Two hundred addresses, half of 1800 and half of 2000, of 240 words; if not by every word, every other one says it."""
+    """200 addresses, half of 1800 and half of 2000, of 240 words; if not by every word, every other one says it."""
     draws = np.random.default_rng(0)
     years = [1800 + number % 10 if number < 100 else 2000 + number % 10 for number in range(200)]
     texts: list[str] = []
