@@ -235,8 +235,8 @@ def run_text_study(
     about = data.task.card.lines()[1:]
     data.chosen(rows)  # a misspelt row is found before the start is trained
     start = data.start
-    if start is not None:
-        folder = run_directory(output, start)
+    folder = run_directory(output, start) if start is not None else None
+    if start is not None and folder is not None:
         if not is_report_only:
             train_missing([start], output, data.preparation, say=say)
         data = data.starting_from(folder)
@@ -254,7 +254,7 @@ def run_text_study(
         for recipe in chosen.values()
         if seed < most.get(recipe.label, num_seeds)
     ]
-    if start is not None and not is_report_only and not (folder / WEIGHTS_FILE).is_file():
+    if folder is not None and not is_report_only and not (folder / WEIGHTS_FILE).is_file():
         missing = [recipe.label for recipe in recipes if not is_complete(run_directory(output, recipe))]
         if missing:
             raise ConfigurationError(
