@@ -81,9 +81,8 @@ def command(
         found.schema.save(output)
         choices["exclude"] = None  # the schema is without these columns
     train = ["train", str(data), *_same_options(choices)]
-    name = "none"
+    name, folder = "none", None
     show(found.to_rich())
-    folder = f"runs/{name}"
     if method is not None:
         remark("", f"{checkpoint} brings its own features and its method: no schema is written")
         name, folder = method, f"{checkpoint}-on"
@@ -91,14 +90,13 @@ def command(
         remark("", f"wrote {output}: edit it as you like, every feature is one entry")
         train += ["--schema", str(output)]
         name = "global_state_update"
-        folder = f"runs/{name}"
     if choices["checkpoint"] != checkpoint:
         remark(
             "", f"without --checkpoint no tokens were counted; the command below names {CHECKPOINT}: put yours there"
         )
     if any(fault.startswith("error:") for fault in found.faults):
         remark("", "mend what is marked as an error first: train stops there")
-    next_commands([*train, "--conditioning", name, "--output", folder])
+    next_commands([*train, "--conditioning", name, "--output", folder or f"runs/{name}"])
 
 
 def kind_of(text: str) -> tuple[str, str]:

@@ -118,8 +118,14 @@ def command(
         with working(f"reading {data}"):
             ready = prepare_for(recipe)
         remark(*ready.lines(), *emulation_lines(device, recipe.dtype))
-        how = {"is_resumed": resume, "is_overwritten": overwrite, "is_quiet": not is_main_process()}
-        report = run(recipe, output, preparation=ready, **how)
+        report = run(
+            recipe,
+            output,
+            preparation=ready,
+            is_resumed=resume,
+            is_overwritten=overwrite,
+            is_quiet=not is_main_process(),
+        )
     except KeyboardInterrupt:
         left = last_checkpoint(output)
         if left is None:

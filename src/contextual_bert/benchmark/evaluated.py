@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rich.console import Group
 
 from contextual_bert.benchmark.environment import commit, hardware
+from contextual_bert.benchmark.prepared import num_trained_by
 from contextual_bert.data import Split, table_digest
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import EvaluationSettings, LabelReport, Provenance, Report, Scores
@@ -131,9 +132,8 @@ def split_for(recipe: Recipe, directory: Path, table: pa.Table, part: str | None
     if recipe.split is not None:
         split = Split.load(recipe.split)
         split.check(table, file=recipe.data)
-        rows = split.rows(part or "test")
-        learned = np.isin(rows, own.rows("train")).sum() if own.data_digest == split.data_digest else 0
-        warned = f"; warning: the run was trained on {learned:,} of these {len(rows):,} rows" if learned else ""
+        num_rows, learned = len(split.rows(part or "test")), num_trained_by(own, split, part or "test")
+        warned = f"; warning: the run was trained on {learned:,} of these {num_rows:,} rows" if learned else ""
         return split, f"evaluated: the {part or 'test'} part of {recipe.split}{warned}"
     if len(own.assignment) == table.num_rows and own.data_digest == table_digest(table):
         return own, f"evaluated: the {part or 'test'} part of the split that the run was trained with"

@@ -164,6 +164,13 @@ def column_as_text(table: pa.Table, name: str) -> NDArray[np.str_]:
     return np.asarray(table.column(name).cast(pa.string()).to_numpy(zero_copy_only=False), dtype=np.str_)
 
 
+def num_trained_by(run: Split, split: Split, part: str) -> int:
+    """How many rows of a part the split of another run on the same table trains on; 0 where that is another table."""
+    if run.data_digest != split.data_digest:
+        return 0
+    return int(np.isin(split.rows(part), run.rows("train")).sum())
+
+
 def schema_of(recipe: Recipe, training: pa.Table, rows: NDArray[np.int64]) -> ContextSchema | None:
     """The schema of the recipe, or one inferred from the training part; None where no column is left for it.
 

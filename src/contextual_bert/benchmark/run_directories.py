@@ -170,9 +170,9 @@ def check_same_devices(output: Path, *, num_devices: int) -> None:
 def _plain(recipe: Recipe) -> dict[str, Any]:
     """Setting -> value, those of the trainer, the model and the policy one by one."""
     content = json.loads(json.dumps(recipe.to_dict() | dict.fromkeys(_FREE, ""), default=str))
-    if content["texts"] is not None:  # the start of a study lies beside its runs, wherever that is
-        place = Path(content["texts"]["checkpoint"])
-        content["texts"] |= {"checkpoint": START} if place.parent.name == START else {}
+    texts = content["texts"]
+    if texts is not None and Path(texts["checkpoint"]).parent.name == START:
+        texts["checkpoint"] = START  # the start of a study lies beside its runs, wherever that is
     nested = {name: content.pop(name) or {} for name in ("training", "model", "policy", "texts", "lora")}
     return content | {f"{group}.{name}": value for group, values in nested.items() for name, value in values.items()}
 

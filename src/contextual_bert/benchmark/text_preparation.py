@@ -17,7 +17,7 @@ from contextual_bert.arrow_types import is_list
 from contextual_bert.benchmark.checks import BERTLESS_BASELINES
 from contextual_bert.benchmark.label_names import label_names, some_labels, unlearnable_labels
 from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split, schema_of
-from contextual_bert.benchmark.text_starts import reader_of, seen_lines
+from contextual_bert.benchmark.text_starts import method_of, reader_of, seen_lines
 from contextual_bert.data import Audit, SetDataset, TextDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.text_audit import audit_texts
@@ -61,6 +61,11 @@ class TextPreparation(Prepared):
         if self.task.label is None:
             return "masked_lm"
         return "tags" if pa.types.is_nested(self.table.schema.field(self.task.label).type) else "classification"
+
+    @cached_property
+    def method(self) -> str | None:
+        """The method of the run that is gone on from, None where it is a BERT that is started from."""
+        return method_of(self.task.checkpoint)
 
     @cached_property
     def pooling(self) -> str:

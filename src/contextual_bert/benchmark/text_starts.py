@@ -4,18 +4,16 @@ from pathlib import Path
 from typing import cast
 
 from contextual_bert.benchmark.checks import CONTEXT_AS_TEXT
+from contextual_bert.benchmark.prepared import num_trained_by
 from contextual_bert.benchmark.run_directories import is_run, load_recipe
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import Split
-from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import CheckpointError, ConfigurationError
 from contextual_bert.inference.text_baseline import holds_baseline
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.models.continued import context_config
 from contextual_bert.training import TextTask
 from contextual_bert.training.recipe import Recipe
-
-SPLIT_FILE = "split.json"
 
 
 def method_of(checkpoint: str) -> str | None:
@@ -87,15 +85,9 @@ def seen_lines(checkpoint: str, split: Split, part: str) -> list[str]:
         split: of the new run.
         part: what is evaluated.
     """
-    path = Path(checkpoint) / SPLIT_FILE
-    if not path.is_file():
-        return []
-    theirs = Split.load(path)
-    if theirs.data_digest != split.data_digest:
-        return []
-    ours = split.assignment == PARTS.index(part)
-    seen = int((ours & (theirs.assignment == PARTS.index("train"))).sum())
+    path = Path(checkpoint) / "split.json"
+    seen = num_trained_by(Split.load(path), split, part) if path.is_file() else 0
     if not seen:
         return []
-    rows = f"{seen:,} of the {int(ours.sum()):,} rows of the {part} part"
+    rows = f"{seen:,} of the {len(split.rows(part)):,} rows of the {part} part"
     return [f"leak: {checkpoint} was trained on {rows}. Give its split: --split {path}"]

@@ -29,7 +29,6 @@ from contextual_bert.benchmark.text_baselines import (
     words_of,
 )
 from contextual_bert.benchmark.text_preparation import TextPreparation
-from contextual_bert.benchmark.text_starts import method_of
 from contextual_bert.data import SetDataset, ShuffledContext, ShuffledTexts, TextDataset, TextMaskingCollator
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference import EncodedQuestions, ScoredSet, score, score_answers, score_labels, set_index
@@ -93,7 +92,7 @@ class TextWork:
                 f"conditioning={recipe.conditioning!r} needs a context, and {recipe.data} has no column for one. "
                 "Take 'none' or a baseline without."
             )
-        method = method_of(self.ready.task.checkpoint)
+        method = self.ready.method
         if method is not None and recipe.conditioning not in (method, *BERTLESS_BASELINES):
             raise ConfigurationError(
                 f"{self.ready.task.checkpoint} was trained with conditioning={method!r}, and this asks for "
@@ -132,7 +131,7 @@ class TextWork:
             **fields,
         }
         with model_settings_in_words(recipe):
-            if method_of(task.checkpoint) is not None:
+            if self.ready.method is not None:
                 model: Any = load_continued(MODELS[head], task.checkpoint, **arguments)
             elif task.is_from_scratch:
                 model = MODELS[head](bert_config(task.checkpoint, schema=schema, **arguments))

@@ -4,11 +4,14 @@ It reads and refuses, and makes no model. It knows no method.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
+from transformers.utils import logging
 from transformers.utils.hub import cached_file
 
 from contextual_bert.errors import CheckpointError, ConfigurationError, did_you_mean
@@ -67,10 +70,6 @@ def is_plain_bert(config: PreTrainedConfig) -> bool:
     return config.has_bert_start and not config.has_context_as_text and not config.num_extra_layers
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0].rstrip(".")
-
-
 def own_config(checkpoint: str | Path) -> ContextualBertConfig | None:
     """The config of a model of texts of this package, None where there is none, or another.
 
@@ -84,6 +83,23 @@ def own_config(checkpoint: str | Path) -> ContextualBertConfig | None:
     except (OSError, ValueError):
         return None  # who starts from it says what is amiss
     return config if isinstance(config, ContextualBertConfig) and config.has_position_embeddings else None
+
+
+@contextmanager
+def weights_read(checkpoint: str | Path) -> Generator[None]:
+    """Load weights without transformers' list of new ones: what is amiss is raised by who loads them.
+
+    Raises:
+        CheckpointError: weights that cannot be read.
+    """
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    except (OSError, RuntimeError, SafetensorError) as error:
+        raise CheckpointError(f"{checkpoint}: its weights cannot be loaded: {error}") from error
+    finally:
+        logging.set_verbosity(verbosity)
 
 
 def pooling_of(checkpoint: str | Path) -> str:
@@ -170,3 +186,7 @@ def _no_tokenizer(checkpoint: str | Path, reason: str) -> CheckpointError:
 
 def _is_own(config: PreTrainedConfig) -> bool:
     return config.model_type == ContextualBertConfig.model_type
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0].rstrip(".")

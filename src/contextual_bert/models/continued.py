@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from transformers.utils import logging
 
 from contextual_bert.conditioning import get_method
 from contextual_bert.errors import CheckpointError, ConfigurationError
-from contextual_bert.models.checkpoint_files import own_config
+from contextual_bert.models.checkpoint_files import own_config, weights_read
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.pretrained import draw_anew
 
@@ -50,16 +48,10 @@ def load_continued(model_class: Any, checkpoint: str | Path, **settings: Any) ->
         raise ConfigurationError(
             f"{', '.join(fixed)} cannot change in a model that goes on from {checkpoint}. Leave it out."
         )
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # a head of other labels is listed; what is amiss is raised below
-    try:
+    with weights_read(checkpoint):
         model, info = model_class.from_pretrained(
             checkpoint, output_loading_info=True, ignore_mismatched_sizes=True, dtype=torch.float32, **settings
         )
-    except (OSError, RuntimeError, SafetensorError) as error:
-        raise CheckpointError(f"{checkpoint}: its weights cannot be loaded: {error}") from error
-    finally:
-        logging.set_verbosity(verbosity)
     changed = [*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])]
     lost = sorted(key for key in changed if not key.startswith(model_class.head_keys))
     if lost:

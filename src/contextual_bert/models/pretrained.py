@@ -14,13 +14,12 @@ from typing import Any, cast
 import torch
 from torch import nn
 from transformers import BertForMaskedLM
-from transformers.utils import logging
 
 from contextual_bert.conditioning import get_method
 from contextual_bert.conditioning.method import BlockSlot
 from contextual_bert.context import ContextSchema
 from contextual_bert.errors import CheckpointError, ConfigurationError, did_you_mean
-from contextual_bert.models.checkpoint_files import HUB_SETTINGS, found_config, load_tokenizer, tokens_of
+from contextual_bert.models.checkpoint_files import HUB_SETTINGS, found_config, load_tokenizer, tokens_of, weights_read
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 
 CONTEXT_WEIGHTS = ("conditioning.", "context_encoder.")
@@ -95,19 +94,14 @@ def load_bert(
     if "torch_dtype" not in loading:  # as it was called before
         loading.setdefault("dtype", torch.float32)  # a checkpoint may be stored in half of that
     may_differ = loading.pop("ignore_mismatched_sizes", False)
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # transformers would list every new weight; what is amiss is raised below
     try:
-        model, info = model_class.from_pretrained(
-            checkpoint, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **loading
-        )
+        with weights_read(checkpoint):
+            model, info = model_class.from_pretrained(
+                checkpoint, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **loading
+            )
     except TypeError as error:
         odd = sorted(name for name in loading if repr(name) in str(error)) or sorted(loading)
         raise ConfigurationError(f"from_bert does not take {odd}. {did_you_mean(odd[0], _fields())}") from error
-    except (OSError, RuntimeError) as error:
-        raise CheckpointError(f"{checkpoint}: its weights cannot be loaded: {error}") from error
-    finally:
-        logging.set_verbosity(verbosity)
     for key, theirs, ours in sorted(info["mismatched_keys"]):
         if not (may_differ and is_added(key, model)) and not _is_of_extra_block(key, model):
             raise CheckpointError(
