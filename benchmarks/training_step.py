@@ -36,12 +36,14 @@ PARTS = ("data", "encoder_forward", "encoder_backward", "head_forward", "head_ba
 
 
 class StepClock(TrainerCallback):
-    """Wall seconds of each step but the first, which warms up."""
+    """Wall seconds of each step but the first, which warms up; on an accelerator until its work is done."""
 
     def __init__(self) -> None:
         self.ends: list[float] = []
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        if args.device.type == "cuda":
+            torch.cuda.synchronize()
         self.ends.append(time.perf_counter())
 
     def take(self) -> list[float]:
