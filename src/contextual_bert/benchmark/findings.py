@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.benchmark.building import has_context
 from contextual_bert.benchmark.checks import BASELINES
+from contextual_bert.conditioning import get_method
 from contextual_bert.evaluation import Interval, LabelComparison, Run, metric_of, paired_bootstrap
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, Metric, exact_mean
 from contextual_bert.evaluation.paper import PaperRow
@@ -159,13 +160,15 @@ def _about_leaks(
     firsts: Mapping[str, Run],
     difference: Callable[[str, str], Interval],
 ) -> str:
-    """A model with the contexts of others beside the row without a context of its size, or else the plain one."""
+    """A model with the contexts of others beside the row without a context of its size, or else the plain one: with as
+    many new blocks, where there is one."""
     models = ((each, recipe) for each, recipe in recipes.items() if recipe.conditioning not in BASELINES)
     without = [each for each, recipe in models if not has_context(recipe)]
     if not without:
         return f"Whether something leaks is unknown: `{name}` has no row without a context beside it."
     like = _of_one_size(name, without, firsts)
-    other = like or min(without, key=lambda each: recipes[each].is_control)
+    as_deep = [each for each in without if _num_new_blocks(recipes[each]) == _num_new_blocks(recipes[name])]
+    other = like or min(as_deep or without, key=lambda each: recipes[each].is_control)
     gap = difference(name, other)
     if math.isnan(gap.high):
         return f"Whether something leaks is unknown: one customer tells nothing of `{name}` beside `{other}`."
@@ -180,6 +183,12 @@ def _of_one_size(name: str, others: Sequence[str], firsts: Mapping[str, Run]) ->
     size = {each: run.cost.parameters or 0 for each, run in firsts.items()}
     closest = min(others, key=lambda each: abs(size[each] - size[name]))
     return closest if abs(size[closest] - size[name]) <= SAME_SIZE * size[name] else None
+
+
+def _num_new_blocks(recipe: Recipe) -> int:
+    """On top of a checkpoint."""
+    usual = 0 if recipe.conditioning in BASELINES else get_method(recipe.conditioning).num_extra_layers
+    return recipe.model.get("num_extra_layers", usual)
 
 
 def _interval(gap: Interval) -> str:

@@ -3,6 +3,7 @@
 It reads nothing: that is what its two kinds do.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -126,6 +127,11 @@ class Prepared:
     def settings(self) -> EvaluationSettings:
         """How runs on these data are evaluated."""
         return EvaluationSettings()
+
+    @property
+    def model_fields(self) -> Mapping[str, Any]:
+        """What the config of every model has from what these data come with, beside the recipe's own."""
+        return {}
 
     def resolve(self, recipe: Recipe) -> Recipe:
         """The recipe of another run on these data, the schema filled in.

@@ -3,6 +3,7 @@
 import json
 import shutil
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -125,8 +126,16 @@ def remember_recipe(output: Path, recipe: Recipe, *, split_digest: str, num_devi
         partial.write_text(json.dumps({"recipe": recipe.to_dict(), "resolved": resolved}) + "\n", encoding="utf-8")
 
 
-def check_same_recipe(recipe: Recipe, output: Path, *, split_digest: str) -> None:
+def check_same_recipe(
+    recipe: Recipe, output: Path, *, split_digest: str, model_fields: Mapping[str, Any] | None = None
+) -> None:
     """Raise unless the run in this directory, complete or interrupted, has the same recipe, table and split.
+
+    Args:
+        recipe: that is asked for.
+        output: the directory.
+        split_digest: of table and split.
+        model_fields: what the model's config has from the data and the checkpoint; compared where the run tells it.
 
     Raises:
         ConfigurationError: another recipe; names what differs.
@@ -146,6 +155,12 @@ def check_same_recipe(recipe: Recipe, output: Path, *, split_digest: str) -> Non
     ]
     if resolved_in(folders[0], "split_digest") != split_digest:
         differing.append("split_digest: another table or another split")
+    model = resolved_in(folders[0], "model")
+    differing += [
+        f"{name}: {_shown(model[name])} there, {_shown(value)} here"
+        for name, value in (model_fields or {}).items()
+        if name not in recipe.model and isinstance(model, dict) and model.get(name, value) != value
+    ]
     if differing:
         raise ConfigurationError(
             f"{output} holds a run with other settings ({'; '.join(differing)}). "

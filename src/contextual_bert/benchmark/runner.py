@@ -222,7 +222,9 @@ def train_missing(recipes: Sequence[Recipe], output: Path, ready: Prepared, *, s
     for recipe in recipes:
         folder = run_directory(output, recipe)
         if is_complete(folder):
-            check_same_recipe(ready.resolve(recipe), folder, split_digest=ready.split.digest)
+            check_same_recipe(
+                ready.resolve(recipe), folder, split_digest=ready.split.digest, model_fields=ready.model_fields
+            )
             say(f"{folder}: complete, not run again")
         else:
             run(recipe, folder, preparation=ready, is_resumed=True)

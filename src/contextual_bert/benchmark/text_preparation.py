@@ -4,6 +4,7 @@ The schema, its bins and rare values are taken from the training part alone; the
 table, for a label is no secret but how often it occurs is. PROTOCOL, point 7.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, cast
@@ -80,6 +81,10 @@ class TextPreparation(Prepared):
                 raise ConfigurationError(f"classifier_pooling={chosen!r}. {did_you_mean(chosen, POOLINGS)}")
             return chosen
         return "cls" if self.task.is_from_scratch else pooling_of(self.task.checkpoint)
+
+    @property
+    def model_fields(self) -> Mapping[str, Any]:
+        return {"classifier_pooling": self.pooling} if self.head == "classification" else {}
 
     @cached_property
     def texts(self) -> dict[str, EncodedTexts | EncodedQuestions]:

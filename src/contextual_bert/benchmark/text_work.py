@@ -122,8 +122,7 @@ class TextWork:
                 f"classifier_pooling says what one label for a whole text is read from, and these texts have {has}. "
                 "Leave it out."
             )
-        pooling = {"classifier_pooling": self.ready.pooling} if head == "classification" else {}
-        fields = {**self._label_fields(), **pooling, **recipe.model}
+        fields = {**self._label_fields(), **self.ready.model_fields, **recipe.model}
         arguments: dict[str, Any] = {
             "conditioning": "none" if reads_words else recipe.conditioning,
             "has_context_as_text": reads_words,

@@ -1,5 +1,6 @@
 """What a run may start from, and what it may remove."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,6 +70,17 @@ def test_another_recipe_is_named(tmp_path: Path) -> None:
         check_same_recipe(replace(RECIPE, training={}), tmp_path, split_digest="80e4")
     with pytest.raises(ConfigurationError, match="another table or another split"):
         check_same_recipe(RECIPE, tmp_path, split_digest="ffff")
+
+
+def test_what_a_checkpoint_brings_is_compared_too(tmp_path: Path) -> None:
+    pooled = {"model": {"classifier_pooling": "mean"}, "split_digest": "80e4"}
+    (tmp_path / "recipe.json").write_text(json.dumps({"recipe": RECIPE.to_dict(), "resolved": pooled}))
+    check_same_recipe(RECIPE, tmp_path, split_digest="80e4", model_fields={"classifier_pooling": "mean"})
+    with pytest.raises(ConfigurationError, match='classifier_pooling: "mean" there, "cls" here'):
+        check_same_recipe(RECIPE, tmp_path, split_digest="80e4", model_fields={"classifier_pooling": "cls"})
+    pooled["model"] = "BagOfItems()"  # of a baseline its words
+    (tmp_path / "recipe.json").write_text(json.dumps({"recipe": RECIPE.to_dict(), "resolved": pooled}))
+    check_same_recipe(RECIPE, tmp_path, split_digest="80e4", model_fields={"classifier_pooling": "cls"})
 
 
 def test_a_run_goes_on_with_as_many_devices(tmp_path: Path) -> None:

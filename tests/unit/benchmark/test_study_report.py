@@ -9,7 +9,7 @@ import pytest
 from contextual_bert.benchmark.findings import CrossEntropies, findings, label_findings
 from contextual_bert.evaluation import Cost, LabelledRows, Role, Run, Scores, compare_labels
 from contextual_bert.evaluation.paper import PAPER_TABLE_1
-from contextual_bert.training import Recipe
+from contextual_bert.training import Recipe, TextTask
 
 ROWS = 300
 GSU, SHUFFLED, FROZEN = "global_state_update", "global_state_update_shuffled", "bert_concat_word"
@@ -109,6 +109,18 @@ def test_a_control_stands_beside_the_row_of_its_size() -> None:
     assert "nats to `none`" in blocks
     assert blocks.endswith("nats to `multi_attribute`.")
     assert "nats to `none`" in leaks, "new blocks are of another size"
+
+
+@pytest.mark.parametrize(("model", "beside"), [({"num_extra_layers": 1}, "none"), ({}, "none_new_blocks")])
+def test_new_blocks_stand_beside_as_many(model: dict[str, int], beside: str) -> None:
+    plain = Recipe(data="texts.parquet", texts=TextTask(checkpoint="bert"), conditioning="none")
+    recipes = {
+        "none": plain,
+        "none_new_blocks": replace(plain, name="none_new_blocks", is_control=True, model={"num_extra_layers": 6}),
+        SHUFFLED: replace(plain, conditioning=MA_BERT, is_context_shuffled=True, model=model),
+    }
+    runs = [run(name, nats) for name, nats in (("none", 3.7), ("none_new_blocks", 3.6), (SHUFFLED, 3.6))]
+    assert f"nats to `{beside}`)" in findings(runs, recipes)[-1]
 
 
 def test_one_customer_tells_nothing_of_leaks() -> None:
