@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from contextual_bert.benchmark.run_directories import SPLIT_DIGEST
 from contextual_bert.context import ContextSchema, infer_schema
 from contextual_bert.data import Split, split_by_customer, split_by_row, split_by_time
 from contextual_bert.data.splits import PARTS
@@ -127,6 +128,11 @@ class Prepared:
     def settings(self) -> EvaluationSettings:
         """How runs on these data are evaluated."""
         return EvaluationSettings()
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Name -> hash of what a run depends on beside its recipe: the split, which has that of the table."""
+        return {SPLIT_DIGEST: self.split.digest}
 
     @property
     def model_fields(self) -> Mapping[str, Any]:

@@ -44,6 +44,11 @@ RUN_FILES = (
 # What may differ between the two halves of a run, or between a finished run and the recipe that asks for it. Of table
 # and split the content is compared, by its hash, not where they lie.
 _FREE = ("data", "split", "device")
+SPLIT_DIGEST, CHECKPOINT_DIGEST = "split_digest", "checkpoint_digest"
+_DIGESTS = {
+    SPLIT_DIGEST: "another table or another split",
+    CHECKPOINT_DIGEST: "it started from another training of the run that is there now",
+}
 START = "start"  # the row of a study that the others start from
 
 
@@ -117,25 +122,25 @@ def load_recipe(directory: Path) -> Recipe:
     return recipe
 
 
-def remember_recipe(output: Path, recipe: Recipe, *, split_digest: str, num_devices: int) -> None:
+def remember_recipe(output: Path, recipe: Recipe, *, digests: Mapping[str, str], num_devices: int) -> None:
     """Write the recipe beside the checkpoints, so that a resumed run can be compared with it."""
     folder = output / CHECKPOINTS
     folder.mkdir(parents=True, exist_ok=True)
-    resolved = {"split_digest": split_digest, "num_devices": num_devices}
+    resolved = {**digests, "num_devices": num_devices}
     with replacing_file(folder / RECIPE_FILE) as partial:
         partial.write_text(json.dumps({"recipe": recipe.to_dict(), "resolved": resolved}) + "\n", encoding="utf-8")
 
 
 def check_same_recipe(
-    recipe: Recipe, output: Path, *, split_digest: str, model_fields: Mapping[str, Any] | None = None
+    recipe: Recipe, output: Path, *, digests: Mapping[str, str], model_fields: Mapping[str, Any] | None = None
 ) -> None:
-    """Raise unless the run in this directory, complete or interrupted, has the same recipe, table and split.
+    """Raise unless the run in this directory, complete or interrupted, has the same recipe, table, split and start.
 
     Args:
         recipe: that is asked for.
         output: the directory.
-        split_digest: of table and split.
-        model_fields: what the model's config has from the data and the checkpoint; compared where the run tells it.
+        digests: ``Prepared.digests``. A run that is older than one of them is not asked for it.
+        model_fields: ``Prepared.model_fields``, compared where the run tells them.
 
     Raises:
         ConfigurationError: another recipe; names what differs.
@@ -153,8 +158,10 @@ def check_same_recipe(
         for name in dict.fromkeys((*ours, *theirs))
         if theirs.get(name) != ours.get(name)
     ]
-    if resolved_in(folders[0], "split_digest") != split_digest:
-        differing.append("split_digest: another table or another split")
+    for name, value in digests.items():
+        there = resolved_in(folders[0], name)
+        if there != value and (there is not None or name == SPLIT_DIGEST):
+            differing.append(f"{name}: {_DIGESTS[name]}")
     model = resolved_in(folders[0], "model")
     differing += [
         f"{name}: {_shown(model[name])} there, {_shown(value)} here"

@@ -96,7 +96,7 @@ def run(
     ready = preparation or prepare_for(recipe)
     recipe, work, evaluated_part = ready.resolve(recipe), work_of(ready), ready.evaluated_part
     if checkpoint is not None:
-        check_same_recipe(recipe, output, split_digest=ready.split.digest)
+        check_same_recipe(recipe, output, digests=ready.digests)
     has_validation = "validation" in ready.datasets
     arguments = arguments_of(recipe, output / CHECKPOINTS, has_validation=has_validation, defaults=work.training)
     num_devices = arguments.world_size * max(1, arguments.n_gpu)
@@ -111,7 +111,7 @@ def run(
     is_quiet = is_quiet or bool(recipe.training.get("disable_tqdm"))
     trainer = make_trainer(work, recipe, model, arguments, clock, is_quiet=is_quiet)
     if trainer.is_world_process_zero():
-        remember_recipe(output, recipe, split_digest=ready.split.digest, num_devices=num_devices)
+        remember_recipe(output, recipe, digests=ready.digests, num_devices=num_devices)
     try:
         if checkpoint is not None and is_trained(checkpoint):
             # Interrupted after the last step. Another one must not follow, least of all after an early stop.
@@ -198,7 +198,7 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
             save_labels(labelled, folder / LABELS_FILE)
         resolved = {
             "data_digest": ready.split.data_digest,
-            "split_digest": ready.split.digest,
+            **ready.digests,
             "model": model.config.to_dict() if isinstance(model, PreTrainedModel) else str(model),
             "training": results["arguments"].to_dict(),
             "lines": ready.lines(),
@@ -222,9 +222,7 @@ def train_missing(recipes: Sequence[Recipe], output: Path, ready: Prepared, *, s
     for recipe in recipes:
         folder = run_directory(output, recipe)
         if is_complete(folder):
-            check_same_recipe(
-                ready.resolve(recipe), folder, split_digest=ready.split.digest, model_fields=ready.model_fields
-            )
+            check_same_recipe(ready.resolve(recipe), folder, digests=ready.digests, model_fields=ready.model_fields)
             say(f"{folder}: complete, not run again")
         else:
             run(recipe, folder, preparation=ready, is_resumed=True)

@@ -7,6 +7,8 @@ table, for a label is no secret but how often it occurs is. PROTOCOL, point 7.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -18,6 +20,8 @@ from contextual_bert.arrow_types import is_list
 from contextual_bert.benchmark.checks import BERTLESS_BASELINES
 from contextual_bert.benchmark.label_names import label_names, some_labels, unlearnable_labels
 from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split, schema_of
+from contextual_bert.benchmark.run_directories import CHECKPOINT_DIGEST
+from contextual_bert.benchmark.run_files import SCORES_FILE
 from contextual_bert.benchmark.text_starts import method_of, reader_of, seen_lines
 from contextual_bert.data import Audit, SetDataset, TextDataset, read_table
 from contextual_bert.data.columns import checked_column
@@ -81,6 +85,14 @@ class TextPreparation(Prepared):
                 raise ConfigurationError(f"classifier_pooling={chosen!r}. {did_you_mean(chosen, POOLINGS)}")
             return chosen
         return "cls" if self.task.is_from_scratch else pooling_of(self.task.checkpoint)
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """With that of the scores of the run that is gone on from: of one recipe, another training has others."""
+        scores = Path(self.task.checkpoint) / SCORES_FILE
+        if not scores.is_file():
+            return super().digests
+        return {**super().digests, CHECKPOINT_DIGEST: sha256(scores.read_bytes()).hexdigest()}
 
     @property
     def model_fields(self) -> Mapping[str, Any]:

@@ -17,6 +17,7 @@ from contextual_bert.benchmark.run_directories import (
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.training import Recipe
 
+DIGESTS = {"split_digest": "80e4"}
 RECIPE = Recipe(data="days.parquet", items="items", training={"learning_rate": 0.1})
 
 
@@ -24,7 +25,7 @@ def interrupted(directory: Path) -> Path:
     checkpoint = directory / "checkpoints" / "checkpoint-5"
     checkpoint.mkdir(parents=True)
     (checkpoint / "trainer_state.json").write_text('{"global_step": 5}', encoding="utf-8")
-    remember_recipe(directory, RECIPE, split_digest="80e4", num_devices=1)
+    remember_recipe(directory, RECIPE, digests=DIGESTS, num_devices=1)
     return checkpoint
 
 
@@ -60,27 +61,38 @@ def test_only_what_a_run_wrote_is_removed(tmp_path: Path) -> None:
 
 
 def test_another_recipe_is_named(tmp_path: Path) -> None:
-    check_same_recipe(RECIPE, tmp_path, split_digest="80e4")
+    check_same_recipe(RECIPE, tmp_path, digests=DIGESTS)
     interrupted(tmp_path)
-    check_same_recipe(replace(RECIPE, data="./days.parquet", device="cpu"), tmp_path, split_digest="80e4")
-    check_same_recipe(replace(RECIPE, split="elsewhere/split.json"), tmp_path, split_digest="80e4")
+    check_same_recipe(replace(RECIPE, data="./days.parquet", device="cpu"), tmp_path, digests=DIGESTS)
+    check_same_recipe(replace(RECIPE, split="elsewhere/split.json"), tmp_path, digests=DIGESTS)
     with pytest.raises(ConfigurationError, match=r"training.learning_rate: 0.1 there, 0.2 here"):
-        check_same_recipe(replace(RECIPE, training={"learning_rate": 0.2}), tmp_path, split_digest="80e4")
+        check_same_recipe(replace(RECIPE, training={"learning_rate": 0.2}), tmp_path, digests=DIGESTS)
     with pytest.raises(ConfigurationError, match=r"training.learning_rate: 0.1 there, null here"):
-        check_same_recipe(replace(RECIPE, training={}), tmp_path, split_digest="80e4")
+        check_same_recipe(replace(RECIPE, training={}), tmp_path, digests=DIGESTS)
     with pytest.raises(ConfigurationError, match="another table or another split"):
-        check_same_recipe(RECIPE, tmp_path, split_digest="ffff")
+        check_same_recipe(RECIPE, tmp_path, digests={"split_digest": "ffff"})
+
+
+def test_another_start_is_named(tmp_path: Path) -> None:
+    started = {**DIGESTS, "checkpoint_digest": "aaaa"}
+    remember_recipe(tmp_path, RECIPE, digests=started, num_devices=1)
+    check_same_recipe(RECIPE, tmp_path, digests=started)
+    check_same_recipe(RECIPE, tmp_path, digests=DIGESTS)
+    with pytest.raises(ConfigurationError, match="checkpoint_digest: it started from another training of the run"):
+        check_same_recipe(RECIPE, tmp_path, digests={**DIGESTS, "checkpoint_digest": "bbbb"})
+    remember_recipe(tmp_path, RECIPE, digests=DIGESTS, num_devices=1)  # an older run does not know
+    check_same_recipe(RECIPE, tmp_path, digests=started)
 
 
 def test_what_a_checkpoint_brings_is_compared_too(tmp_path: Path) -> None:
     pooled = {"model": {"classifier_pooling": "mean"}, "split_digest": "80e4"}
     (tmp_path / "recipe.json").write_text(json.dumps({"recipe": RECIPE.to_dict(), "resolved": pooled}))
-    check_same_recipe(RECIPE, tmp_path, split_digest="80e4", model_fields={"classifier_pooling": "mean"})
+    check_same_recipe(RECIPE, tmp_path, digests=DIGESTS, model_fields={"classifier_pooling": "mean"})
     with pytest.raises(ConfigurationError, match='classifier_pooling: "mean" there, "cls" here'):
-        check_same_recipe(RECIPE, tmp_path, split_digest="80e4", model_fields={"classifier_pooling": "cls"})
+        check_same_recipe(RECIPE, tmp_path, digests=DIGESTS, model_fields={"classifier_pooling": "cls"})
     pooled["model"] = "BagOfItems()"  # of a baseline its words
     (tmp_path / "recipe.json").write_text(json.dumps({"recipe": RECIPE.to_dict(), "resolved": pooled}))
-    check_same_recipe(RECIPE, tmp_path, split_digest="80e4", model_fields={"classifier_pooling": "cls"})
+    check_same_recipe(RECIPE, tmp_path, digests=DIGESTS, model_fields={"classifier_pooling": "cls"})
 
 
 def test_a_run_goes_on_with_as_many_devices(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertModel
 
 from contextual_bert import conditioning
@@ -395,6 +395,13 @@ def test_rows_may_start_from_one_run_without_a_context(source: Path, tmp_path: P
     theirs = load_file(runs / "start" / "seed-0" / "model.safetensors")
     assert len(theirs) > 20
     assert all(torch.equal(ours[name], weight) for name, weight in theirs.items())
+    # Rows of another training of the start are not mixed with these.
+    scores = runs / "start" / "seed-0" / "test_scores.safetensors"
+    kept = load_file(scores)
+    save_file({**kept, "confidence": kept["confidence"] / 2}, scores)
+    with pytest.raises(ConfigurationError, match=r"none.seed-0 .*it started from another training of the run"):
+        run_text_study(data, runs, num_seeds=2, is_report_only=True, say=lambda _: None)
+    save_file(kept, scores)
     # Of a study that was moved, or whose weights were not kept, the report can still be made.
     (runs / "start" / "seed-0" / "model.safetensors").unlink()
     runs = runs.rename(tmp_path / "moved")

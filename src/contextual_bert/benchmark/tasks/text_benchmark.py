@@ -258,8 +258,8 @@ def run_text_study(
         missing = [recipe.label for recipe in recipes if not is_complete(run_directory(output, recipe))]
         if missing:
             raise ConfigurationError(
-                f"{missing[0]} starts from {folder}, whose weights were not kept. Remove that folder to train it "
-                "again, or give another output."
+                f"{missing[0]} starts from {folder}, whose weights were not kept. Give another output, or remove that "
+                "folder and the rows that started from it: trained again elsewhere it is another start."
             )
     found = study(
         data.task.card.title,
