@@ -19,6 +19,15 @@ def test_a_text_is_the_maximum_of_its_states() -> None:
         torch.testing.assert_close(logits[row], model.head.output(states[0].amax(dim=0)))
 
 
+def test_one_token_in_bfloat16() -> None:
+    """Without instructions for it the library that computes an LSTM refuses some shapes, this one among them."""
+    model = BiLSTM(12, num_labels=2, hidden_size=4, num_layers=1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = model(torch.tensor([[3, 0]]), torch.tensor([[1, 0]]), labels=torch.tensor([1]))["loss"]
+    loss.backward()
+    assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in model.parameters())
+
+
 def test_a_token_has_its_states() -> None:
     torch.manual_seed(0)
     tagger = BiLSTMTagger(12, num_labels=3, hidden_size=4).eval()
