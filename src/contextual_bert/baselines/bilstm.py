@@ -64,7 +64,8 @@ class StatesOfBothDirections(nn.Module):
         embedded = self.dropout(self.embeddings(input_ids.gather(1, places)))
         # A row without tokens is read as one token, whose state is not kept.
         packed = pack_padded_sequence(embedded, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
-        with torch.autocast("cpu", enabled=False):  # in bfloat16 it needs instructions that not every processor has
+        # Autocast takes float16 for an LSTM on CUDA, whatever was asked for; bfloat16 not every processor can.
+        with torch.autocast(embedded.device.type, enabled=False):
             states, _ = pad_packed_sequence(self.recurrence(packed)[0], batch_first=True)
         is_padding = torch.arange(places.shape[1], device=places.device) >= lengths[:, None]
         states = states.masked_fill(is_padding.unsqueeze(2), 0.0)

@@ -5,7 +5,6 @@ The text is not read. It knows no tokens.
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from contextual_bert.baselines.text import TextClassifier
@@ -43,4 +42,4 @@ class LabelShares(TextClassifier):
         )
 
     def text_vectors(self, input_ids: Tensor, is_read: Tensor) -> Tensor:
-        return torch.zeros(len(input_ids), 1, device=input_ids.device)
+        return next(self.head.parameters()).new_zeros(len(input_ids), 1)

@@ -125,6 +125,7 @@ def run(
         for callback in trainer.callback_handler.callbacks:
             if isinstance(callback, TrainingProgress):
                 callback.close()
+    lose_mixed_precision(cast(nn.Module, trainer.model))
     model = work.finished(recipe, model)
     cost = Cost(work.count(model), clock.seconds, memory.bytes())
     model.eval()
@@ -179,6 +180,13 @@ def make_trainer(
     for printer in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(printer)
     return trainer
+
+
+def lose_mixed_precision(model: nn.Module) -> None:
+    """Give a model that was trained in mixed precision the ``forward`` of its class back, in place of accelerate's: it
+    is scored as it will be loaded."""
+    for name in ("forward", "_original_forward"):
+        vars(model).pop(name, None)
 
 
 def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, results: Mapping[str, Any]) -> None:

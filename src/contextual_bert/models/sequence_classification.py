@@ -185,7 +185,9 @@ class OrdinalClassifier(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         steps = torch.cat([self.thresholds[:1], functional.softplus(self.thresholds[1:])])
-        distances = steps.cumsum(0) - self.score(hidden)
+        # Not cumsum, which on CUDA is not deterministic.
+        ends = (steps * torch.ones_like(steps).expand(len(steps), -1).tril()).sum(dim=1)
+        distances = ends - self.score(hidden)
         below, above = functional.logsigmoid(distances), functional.logsigmoid(-distances)
         # sigmoid(b) - sigmoid(a) = sigmoid(b) sigmoid(-a) (1 - exp(a - b))
         between = below[:, 1:] + above[:, :-1] + torch.log(-torch.expm1(-steps[1:]))

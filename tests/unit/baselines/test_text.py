@@ -242,6 +242,14 @@ def test_bfloat16_autocast_stays_near_float32(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
+def test_half_weights_answer(name: str) -> None:
+    model, batch = model_for(name, has_context=True).eval(), batch_for(name, has_context=True)
+    expected = model(**batch)["logits"]
+    assert expected.dtype == torch.float32
+    torch.testing.assert_close(model.bfloat16()(**batch)["logits"].float(), expected, rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_it_takes_the_batches_of_a_text_dataset(name: str) -> None:
     token_ids, offsets = torch.tensor([1, 3, 2, 4, 2, 1, 5, 2, 6, 2]), torch.tensor([0, 5, 10])
     labels = torch.tensor([0, 1]) if name in CLASSIFIERS else token_ids % 3

@@ -173,6 +173,48 @@ def test_a_run_is_evaluated_again_to_the_same_digits(finished: dict[str, Path], 
     assert json.loads(validation.report.to_json())["metrics"] == metrics["validation"]["metrics"]
 
 
+@pytest.mark.parametrize(
+    ("head", "own"),
+    [
+        *((head, {}) for head in HEADS),
+        ("classification", {"trained_weights": "lora"}),
+        ("classification", {"conditioning": "bert_concat_text"}),
+        ("tags", {"conditioning": "bilstm_context"}),
+    ],
+)
+def test_what_was_trained_in_bfloat16_is_scored_as_it_is_loaded(
+    prepared: dict[str, TextPreparation],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    head: str,
+    own: dict[str, Any],
+) -> None:
+    """In the precision of its weights, and not in that of the training."""
+    ready = prepared[head]
+    recipe = replace(ready.recipe, **{"conditioning": "global_state_update", "dtype": "bfloat16", **own})
+    scored: list[bool] = []
+    linear = torch.nn.functional.linear
+
+    def watched(*args: Any) -> torch.Tensor:
+        if not torch.is_grad_enabled():
+            scored.append(linear(*args).dtype == torch.float32)
+        return linear(*args)
+
+    score = TextWork.score
+
+    def watching(self: TextWork, *args: Any, **kwargs: Any) -> Any:
+        with monkeypatch.context() as patch:
+            patch.setattr(torch.nn.functional, "linear", watched)
+            return score(self, *args, **kwargs)
+
+    monkeypatch.setattr(TextWork, "score", watching)
+    run(recipe, tmp_path / "run", preparation=ready, is_quiet=True)
+    assert scored and all(scored)
+    if own.get("conditioning") != "bert_concat_text":  # of which no weights are kept
+        again = evaluate_run(tmp_path / "run").report
+        assert json.loads(again.to_json())["metrics"] == metrics_of(tmp_path / "run")["test"]["metrics"]
+
+
 def test_accuracy_is_that_of_the_pipeline(finished: dict[str, Path], prepared: dict[str, TextPreparation]) -> None:
     ready, directory = prepared["classification"], finished["classification"]
     rows = ready.split.rows("test")
