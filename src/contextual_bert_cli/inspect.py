@@ -70,7 +70,7 @@ def command(
         raise ConfigurationError(
             f"--override says what kind a feature is, and {checkpoint} brings the features. Leave it out."
         )
-    recipe = recipe_of(choices)
+    recipe = recipe_of(choices, has_checkpoint=checkpoint is not None)
     calm_transformers()
     with working(f"reading {data}"):
         if recipe.texts is None:

@@ -148,15 +148,22 @@ def check_pair(task: "TextTask | None", text: str | None, pair: str | None, pair
 
 def write_predictions(data: Path, output: Path, columns: "Schema", predict: Callable[..., Any]) -> None:
     """The table of one file, with what ``predict`` makes of it in these columns, in another."""
+    import numpy as np
+
     from contextual_bert.data import check_writable, read_table, write_table
+    from contextual_bert.errors import DataError
+    from contextual_bert.inference import placed
     from contextual_bert.training import counting
 
     with working(f"reading {data}"):
         table = read_table(data)
     for schema in (table.schema, columns):
         check_writable(output, schema)
-    with counting("predicting") as progress:
-        found = predict(table, progress=progress)
+    try:
+        with counting("predicting") as progress:
+            found = predict(table, progress=progress)
+    except DataError as error:
+        raise placed(error, np.arange(table.num_rows), file=str(data)) from error
     write_table(found.table, output)
     remark(*found.report.lines(), f"wrote {output}, with the columns {', '.join(columns.names)}")
 

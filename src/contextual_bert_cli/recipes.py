@@ -163,8 +163,12 @@ def check_apart(starts: Iterable[str | Path | None], cleared: Iterable[Path]) ->
             )
 
 
-def recipe_of(options: Mapping[str, Any]) -> "Recipe":
+def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Recipe":
     """The recipe that the options of a command describe.
+
+    Args:
+        options: of the command.
+        has_checkpoint: whether that of texts is one, and not a name to be replaced, which is not looked for.
 
     Raises:
         ConfigurationError, SchemaError: an option that cannot work.
@@ -190,7 +194,7 @@ def recipe_of(options: Mapping[str, Any]) -> "Recipe":
     split: Path | None = options.get("split")
     init_from: Path | None = options.get("init_from")
     texts = text_task_of(options)
-    goes_on = texts is not None and method_of(texts.checkpoint) is not None
+    goes_on = texts is not None and has_checkpoint and method_of(texts.checkpoint) is not None
     bringing = {"--schema": schema is not None, "--init-from": init_from is not None, "--checkpoint": goes_on}
     brings = next((option for option, does in bringing.items() if does), None)
     if brings is not None and listed(options.get("exclude")):

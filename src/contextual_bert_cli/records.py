@@ -29,8 +29,14 @@ def record_of(text: str, *, place: str) -> dict[str, Any]:
             f"{place}: {constant} is no JSON value. Leave the feature out if its value is missing."
         )
 
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in pairs]
+        if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+            raise ConfigurationError(f"{place} names {', '.join(map(repr, twice))} more than once. Give it once.")
+        return dict(pairs)
+
     try:
-        found = json.loads(text, parse_constant=refuse)
+        found = json.loads(text, parse_constant=refuse, object_pairs_hook=once)
     except json.JSONDecodeError as error:
         near = text[max(0, error.pos - 10) : error.pos + 10]
         raise ConfigurationError(

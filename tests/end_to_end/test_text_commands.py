@@ -123,6 +123,14 @@ def test_tables_of_pairs_tags_and_numbers(command: Any, text_runs: Path, reviews
     assert read_table(tmp_path / "numbers.csv").column_names == [*ROWS, "predicted_label"]
 
 
+def test_a_faulty_cell_is_named_with_its_file(command: Any, text_runs: Path, tmp_path: Path) -> None:
+    path = tmp_path / "faulty.parquet"
+    write_table(pa.table({**ROWS, "text": ["word1", None, "word2", "word3"]}), path)
+    result = command("predict", text_runs / "labels", "--data", path, "--output", tmp_path / "out.csv")
+    assert result.exit_code != 0
+    assert f"{path}, row 1, column 'text': the cell is missing" in " ".join(result.stderr.split())
+
+
 def test_a_table_is_replaced_if_asked(command: Any, text_runs: Path, reviews: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.csv"
     output.write_text("mine", encoding="utf-8")
@@ -423,8 +431,8 @@ NONE, CNN, MA_BERT, WORD = (("--conditioning", name) for name in ("none", "cnn",
             (*LABELLED, "--set", "metric_for_best_model=accuracy"),
             "metric_for_best_model='accuracy'. Known: cross_entropy_nats",
         ),
-        ((*LABELLED, "--trained-weights", "lora", "--from-scratch"), "is for texts, where a checkpoint's weights"),
-        (("--items", "review", "--trained-weights", "lora"), "is for texts, where a checkpoint's weights"),
+        ((*LABELLED, "--trained-weights", "lora", "--from-scratch"), "leaves a checkpoint's weights as they are"),
+        (("--items", "review", "--trained-weights", "lora"), "leaves a checkpoint's weights as they are"),
         (("--text", "review"), "--text needs --checkpoint: the folder of a BERT, its name on the Hub, or a run"),
         (("--items", "review", "--label", "verdict"), "--label is for texts"),
         (("--items", "review", "--text", "review", "--checkpoint", "bert"), "either the column of items"),

@@ -1,11 +1,12 @@
 """The labels of a table: their names in the order of their ids, what is wrong with them, which cannot be learned."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contextual_bert.arrow_types import with_truth_in_words
+from contextual_bert.arrow_types import is_list, with_truth_in_words
 from contextual_bert.context import canonical
 from contextual_bert.data import Split
 from contextual_bert.errors import DataError
@@ -16,16 +17,24 @@ NUM_SHOWN = 12  # labels that a sentence names
 
 def label_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The labels of all texts, or the tags of all words, one after the other; truth values in words."""
-    return with_truth_in_words(pc.list_flatten(column) if pa.types.is_nested(column.type) else column)
+    return with_truth_in_words(pc.list_flatten(column) if is_list(column.type) else column)
 
 
 def label_names(column: pa.ChunkedArray, file: str, name: str, *, is_ordinal: bool = False) -> tuple[str, ...]:
     """The labels or tags of a column, sorted; grades of one scale from the lowest to the highest.
 
     Raises:
-        DataError: numbers instead of classes, or less than two of them; grades that are tags or have no order.
+        DataError: numbers instead of classes, or less than two of them; grades that are tags or have no order;
+            neither labels nor lists of them.
     """
-    if is_ordinal and pa.types.is_nested(column.type):
+    if pa.types.is_nested(column.type) and not is_list(column.type):
+        raise DataError(
+            f"the column is of type {column.type}, which says no label",
+            file=file,
+            column=name,
+            fix="Give names or whole numbers, or lists of tags.",
+        )
+    if is_ordinal and is_list(column.type):
         raise DataError(
             f"the column is of type {column.type}: tags of words, and no grades of one scale",
             file=file,
@@ -53,7 +62,16 @@ def label_names(column: pa.ChunkedArray, file: str, name: str, *, is_ordinal: bo
             column=name,
             fix="Give whole numbers, the lowest grade the smallest, or leave is_ordinal (--ordinal) out.",
         )
-    return tuple(sorted(names, key=float))
+    grades = sorted(names, key=float)
+    for low, high in pairwise(grades):
+        if float(low) == float(high):
+            raise DataError(
+                f"the labels {low!r} and {high!r} are one number, and two grades of a scale",
+                file=file,
+                column=name,
+                fix="Write each grade in one way, or leave is_ordinal (--ordinal) out.",
+            )
+    return tuple(grades)
 
 
 def unlearnable_labels(table: pa.Table, names: Sequence[str], label: str, split: Split) -> list[str]:

@@ -47,7 +47,7 @@ _FREE = ("data", "split", "device")
 SPLIT_DIGEST, CHECKPOINT_DIGEST = "split_digest", "checkpoint_digest"
 _DIGESTS = {
     SPLIT_DIGEST: "another table or another split",
-    CHECKPOINT_DIGEST: "it started from another training of the run that is there now",
+    CHECKPOINT_DIGEST: "it started from other weights than those that are there now",
 }
 START = "start"  # the row of a study that the others start from
 
@@ -154,7 +154,7 @@ def check_same_recipe(
         raise RunDirectoryError(f"{error} Or give --overwrite.") from error
     theirs, ours = _plain(found), _plain(recipe)
     differing = [
-        f"{name}: {_shown(theirs.get(name))} there, {_shown(ours.get(name))} here"
+        f"{name}: {_unlike(theirs.get(name), ours.get(name))}"
         for name in dict.fromkeys((*ours, *theirs))
         if theirs.get(name) != ours.get(name)
     ]
@@ -164,7 +164,7 @@ def check_same_recipe(
             differing.append(f"{name}: {_DIGESTS[name]}")
     model = resolved_in(folders[0], "model")
     differing += [
-        f"{name}: {_shown(model[name])} there, {_shown(value)} here"
+        f"{name}: {_unlike(model[name], value)}"
         for name, value in (model_fields or {}).items()
         if name not in recipe.model and isinstance(model, dict) and model.get(name, value) != value
     ]
@@ -197,6 +197,11 @@ def _plain(recipe: Recipe) -> dict[str, Any]:
         texts["checkpoint"] = START  # the start of a study lies beside its runs, wherever that is
     nested = {name: content.pop(name) or {} for name in ("training", "model", "policy", "texts", "lora")}
     return content | {f"{group}.{name}": value for group, values in nested.items() for name, value in values.items()}
+
+
+def _unlike(there: Any, here: Any) -> str:
+    there, here = _shown(there), _shown(here)
+    return f"{there} there, {here} here" if there != here else f"another one there, which begins alike, {there}"
 
 
 def _shown(value: Any) -> str:

@@ -16,7 +16,7 @@ from contextual_bert.arrow_types import decoded, is_list, is_text
 from contextual_bert.benchmark.inspection import Inspection, check_columns, fault_lines, split_of
 from contextual_bert.benchmark.label_names import NUM_SHOWN, label_names, label_values, unlearnable_labels
 from contextual_bert.benchmark.text_starts import reader_of
-from contextual_bert.context import infer_schema
+from contextual_bert.context import canonical, infer_schema
 from contextual_bert.data import Split, audit_texts, read_table
 from contextual_bert.data.text_audit import joined_words
 from contextual_bert.errors import ConfigurationError, DataError
@@ -199,6 +199,9 @@ def _labels(table: pa.Table, recipe: Recipe, task: TextTask, split: Split | None
         raise DataError(f"the column is of type {kinds}", file=recipe.data, column=name, fix=fix)
     missing = pc.is_null(column, nan_is_null=True).to_numpy(zero_copy_only=False)
     faults = _counted(missing, f"cells of {name!r} are missing", f"error: {{}}: {_STOP}")
+    if is_text(column.type):
+        empty = pc.fill_null(pc.equal(column, ""), False).to_numpy(zero_copy_only=False)
+        faults += _counted(empty, f"cells of {name!r} are empty", "warning: {}: they are a label of their own")
     if has_tags:
         differing = _num_words(column) != _num_words(words)
         faults += _counted(
@@ -209,7 +212,9 @@ def _labels(table: pa.Table, recipe: Recipe, task: TextTask, split: Split | None
     except DataError as error:
         return _Look([], [*faults, f"error: {error}"])
     counted = pc.value_counts(label_values(column).drop_null()).to_pylist()
-    counts = {str(each["values"]): int(each["counts"]) for each in counted}
+    counts = dict.fromkeys(names, 0)
+    for each in counted:
+        counts[canonical(each["values"])] += int(each["counts"])
     if not has_tags and len(names) > 2 and len(names) * 2 > sum(counts.values()):
         faults.append("warning: hardly a label occurs twice: is this the column of labels? CSV holds no lists of tags")
     lines = _label_lines(names, counts, task, has_tags=has_tags)

@@ -7,7 +7,7 @@ table, for a label is no secret but how often it occurs is. PROTOCOL, point 7.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -88,11 +88,20 @@ class TextPreparation(Prepared):
 
     @property
     def digests(self) -> dict[str, str]:
-        """With that of the scores of the run that is gone on from: of one recipe, another training has others."""
-        scores = Path(self.task.checkpoint) / SCORES_FILE
-        if not scores.is_file():
-            return super().digests
-        return {**super().digests, CHECKPOINT_DIGEST: sha256(scores.read_bytes()).hexdigest()}
+        """With that of the checkpoint where it is a folder."""
+        return {**super().digests, **({CHECKPOINT_DIGEST: self.checkpoint_digest} if self.checkpoint_digest else {})}
+
+    @cached_property
+    def checkpoint_digest(self) -> str | None:
+        """The hash of the weights, or of a run's scores, which stay where weights are not kept; None on the Hub."""
+        folder = Path(self.task.checkpoint)
+        weights = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))
+        scores = folder / SCORES_FILE
+        total = sha256()
+        for path in [scores] if scores.is_file() else weights:
+            with path.open("rb") as file:
+                total.update(file_digest(file, "sha256").digest())
+        return total.hexdigest() if weights or scores.is_file() else None
 
     @property
     def model_fields(self) -> Mapping[str, Any]:

@@ -168,7 +168,12 @@ class Recipe:
             raise ConfigurationError(
                 f"trained_weights={self.trained_weights!r}. {did_you_mean(self.trained_weights, allowed)}"
             )
-        if self.trained_weights != "all" and (self.texts is None or self.texts.is_from_scratch):
+        if self.trained_weights != "all" and self.texts is not None and self.texts.is_from_scratch:
+            raise ConfigurationError(
+                f"trained_weights={self.trained_weights!r} leaves a checkpoint's weights as they are, and with "
+                "is_from_scratch (--from-scratch) there are none. Leave one of them out."
+            )
+        if self.trained_weights != "all" and self.texts is None:
             raise ConfigurationError(
                 f"trained_weights={self.trained_weights!r} is for texts, where a checkpoint's weights are started "
                 "from. Give 'all', or leave it out."

@@ -73,12 +73,19 @@ def test_another_recipe_is_named(tmp_path: Path) -> None:
         check_same_recipe(RECIPE, tmp_path, digests={"split_digest": "ffff"})
 
 
+def test_what_begins_alike_is_said_to_be_another(tmp_path: Path) -> None:
+    schemas = [{"features": [{"name": "a" * 60, "kind": kind}], "version": 1} for kind in ("numerical", "categorical")]
+    remember_recipe(tmp_path, replace(RECIPE, schema=schemas[0]), digests=DIGESTS, num_devices=1)
+    with pytest.raises(ConfigurationError, match="schema: another one there, which begins alike"):
+        check_same_recipe(replace(RECIPE, schema=schemas[1]), tmp_path, digests=DIGESTS)
+
+
 def test_another_start_is_named(tmp_path: Path) -> None:
     started = {**DIGESTS, "checkpoint_digest": "aaaa"}
     remember_recipe(tmp_path, RECIPE, digests=started, num_devices=1)
     check_same_recipe(RECIPE, tmp_path, digests=started)
     check_same_recipe(RECIPE, tmp_path, digests=DIGESTS)
-    with pytest.raises(ConfigurationError, match="checkpoint_digest: it started from another training of the run"):
+    with pytest.raises(ConfigurationError, match="checkpoint_digest: it started from other weights"):
         check_same_recipe(RECIPE, tmp_path, digests={**DIGESTS, "checkpoint_digest": "bbbb"})
     remember_recipe(tmp_path, RECIPE, digests=DIGESTS, num_devices=1)  # an older run does not know
     check_same_recipe(RECIPE, tmp_path, digests=started)

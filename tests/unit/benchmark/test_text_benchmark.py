@@ -399,9 +399,14 @@ def test_rows_may_start_from_one_run_without_a_context(source: Path, tmp_path: P
     scores = runs / "start" / "seed-0" / "test_scores.safetensors"
     kept = load_file(scores)
     save_file({**kept, "confidence": kept["confidence"] / 2}, scores)
-    with pytest.raises(ConfigurationError, match=r"none.seed-0 .*it started from another training of the run"):
+    with pytest.raises(ConfigurationError, match=r"none.seed-0 .*it started from other weights"):
         run_text_study(data, runs, num_seeds=2, is_report_only=True, say=lambda _: None)
     save_file(kept, scores)
+    other = shutil.copytree(checkpoint, tmp_path / "other")
+    theirs = replace(data.preparation.recipe, texts=replace(data.preparation.task, checkpoint=str(other)))
+    with pytest.raises(ConfigurationError, match=r"start.seed-0 holds a run with other settings \(texts.checkpoint"):
+        of_other = replace(data, preparation=replace(data.preparation, recipe=theirs))
+        run_text_study(of_other, runs, num_seeds=2, is_report_only=True, say=lambda _: None)
     # Of a study that was moved, or whose weights were not kept, the report can still be made.
     (runs / "start" / "seed-0" / "model.safetensors").unlink()
     runs = runs.rename(tmp_path / "moved")

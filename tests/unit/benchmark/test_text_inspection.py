@@ -1,6 +1,9 @@
 """What inspect finds in a table of texts: lengths, labels, features of the training part, and what is to be mended."""
 
+import re
 from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +103,14 @@ def test_tokens_are_counted_as_train_cuts_them(checkpoint: str, tmp_path: Path) 
         ({"verdict": ["x", None, None] + ["y"] * 197}, "error: 2 cells of 'verdict' are missing (the first in row 1)"),
         ({"verdict": [0.5] * ROWS}, "error: reviews.parquet, column 'verdict': the column is of type double"),
         ({"verdict": ["x"] * ROWS}, "error: reviews.parquet, column 'verdict': only the label ['x'] occurs"),
+        (
+            {"verdict": ["", "x"] * 100},
+            "warning: 100 cells of 'verdict' are empty (the first in row 0): they are a label",
+        ),
+        (
+            {"verdict": [{"a": row % 2} for row in range(ROWS)]},
+            "error: reviews.parquet, column 'verdict': the column is",
+        ),
         ({"verdict": [f"label {row}" for row in range(ROWS)]}, "warning: hardly a label occurs twice"),
     ],
 )
@@ -114,6 +125,21 @@ def test_truth_values_are_labels_and_tags() -> None:
     assert found.faults == ()
     words = {"text": [["a", "b"]] * ROWS, "verdict": [[True, row % 2 == 0] for row in range(ROWS)]}
     assert inspected(**words).reading[2] == "2 tags of 400 words: true (75.0%), false (25.0%)"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (datetime(2020, 1, 2), datetime(2020, 1, 1, 5)),
+        (datetime(2020, 1, 2, tzinfo=UTC), datetime(2020, 1, 1, tzinfo=UTC)),
+        (Decimal("0.00"), Decimal("1.50")),
+    ],
+)
+def test_labels_of_every_kind_are_counted_under_their_names(values: tuple[Any, Any]) -> None:
+    verdicts = [values[row % 5 == 0] for row in range(ROWS)]
+    (line,) = inspected(verdict=verdicts).reading[2:]
+    assert line.startswith("2 labels: ")
+    assert sorted(re.findall(r"\((.*?)%\)", line)) == ["20.0", "80.0"]
 
 
 def test_a_label_that_training_lacks_is_named() -> None:
@@ -139,6 +165,7 @@ def test_a_label_that_training_lacks_is_named() -> None:
             "the labels low, mid, top are no numbers, and as grades of one scale they need an order",
         ),
         (["low", "mid", "top"], False, None),
+        (["1", "01", "2"], True, "the labels '01' and '1' are one number, and two grades of a scale"),
     ],
 )
 def test_grades_need_an_order(values: list[Any], ordinal: bool, words: str | None) -> None:

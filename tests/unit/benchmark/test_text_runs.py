@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertForSequenceClassification
 
 from contextual_bert import CompletionPipeline, TextPipeline, encode_texts
@@ -213,6 +213,24 @@ def test_what_was_trained_in_bfloat16_is_scored_as_it_is_loaded(
     if own.get("conditioning") != "bert_concat_text":  # of which no weights are kept
         again = evaluate_run(tmp_path / "run").report
         assert json.loads(again.to_json())["metrics"] == metrics_of(tmp_path / "run")["test"]["metrics"]
+
+
+def test_weights_that_are_replaced_in_their_place_are_others(
+    prepared: dict[str, TextPreparation], checkpoint: Path, tmp_path: Path
+) -> None:
+    recipe = prepared["classification"].recipe
+    folder = shutil.copytree(checkpoint, tmp_path / "start" / "bert")
+    recipe = replace(
+        recipe, texts=replace(prepared["classification"].task, checkpoint=str(folder)), conditioning="none"
+    )
+    run(recipe, tmp_path / "run", is_quiet=True)
+    resolved = json.loads((tmp_path / "run" / "recipe.json").read_text())["resolved"]
+    digests = prepare_texts(recipe).digests
+    assert digests.items() <= resolved.items()
+    weights = load_file(folder / "model.safetensors")
+    save_file({name: 2 * weight for name, weight in weights.items()}, folder / "model.safetensors")
+    now = prepare_texts(recipe).digests
+    assert {name for name, digest in now.items() if digest != digests[name]} == {"checkpoint_digest"}
 
 
 def test_accuracy_is_that_of_the_pipeline(finished: dict[str, Path], prepared: dict[str, TextPreparation]) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert_cli.recipes import assigned, listed, recipe_of
-from contextual_bert_cli.records import read_queries
+from contextual_bert_cli.records import read_context, read_queries
 from contextual_bert_cli.serve import read_key
 
 
@@ -21,6 +21,19 @@ def test_half_a_character_is_named_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "queries.jsonl").write_text('{"items": ["coat"]}\n{"items": ["\\ud800"]}\n', encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"queries.jsonl, line 2 has .*d800.*, half of a character"):
         read_queries(tmp_path / "queries.jsonl")
+
+
+def test_a_name_that_comes_twice_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"--context names 'sex' more than once. Give it once."):
+        read_context('{"sex": "f", "age": 3, "sex": "m"}')
+    with pytest.raises(ConfigurationError, match="names 'a' more than once"):
+        read_context('{"nested": {"a": 1, "a": 2}}')
+
+
+def test_a_checkpoint_that_is_to_be_replaced_is_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("contextual_bert.benchmark.text_starts.context_config", lambda _: pytest.fail("looked for"))
+    options = {"data": "texts.csv", "text": "text", "checkpoint": "bert-base-uncased"}
+    assert recipe_of(options, has_checkpoint=False).texts is not None
 
 
 def test_lists_take_commas_and_repetition() -> None:

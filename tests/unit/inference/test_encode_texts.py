@@ -173,6 +173,10 @@ def test_faults_are_named(columns: dict[str, Any], message: str, processor: Cont
     ("settings", "message"),
     [
         ({"max_length": 2}, "max_length=2 leaves no room"),
+        ({"max_length": 4, "pair": "text"}, "max_length=4 leaves no room for two texts"),
+        ({"max_length": 8.0}, "max_length=8.0: give a whole number, 1 or more"),
+        ({"labels": "xy"}, "labels=.xy.: give the name of each label once, in a list"),
+        ({"labels": ("x", "x")}, "give the name of each label once"),
         ({"max_length": 17}, "max_length=17: this tokenizer allows 16 tokens"),
         ({"truncation": "tail"}, "truncation='tail': give 'head' or 'head_tail'"),
         ({"pair": "pair", "truncation": "head_tail"}, "give no words and no 'head_tail'"),

@@ -237,7 +237,7 @@ def run_text_study(
     start = data.start
     folder = run_directory(output, start) if start is not None else None
     if start is not None and folder is not None:
-        if not is_report_only:
+        if not is_report_only or is_complete(folder):
             train_missing([start], output, data.preparation, say=say)
         data = data.starting_from(folder)
         epochs = start.training["num_train_epochs"]

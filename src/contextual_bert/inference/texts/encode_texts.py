@@ -18,6 +18,7 @@ from contextual_bert.context import canonical, canonical_array, unknown_in_words
 from contextual_bert.data import TextDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.inference.queries import check_count
 from contextual_bert.inference.texts.text_layout import (
     NO_START,
     Layout,
@@ -122,10 +123,14 @@ def encode_texts(
     check_truncation(kept)
     table = table if isinstance(table, pa.Table) else read_table(table)
     tokenizer: Any = processor.tokenizer
+    if max_length is not None and not isinstance(max_length, np.ndarray):
+        check_count("max_length", max_length)
     limit = token_limit(tokenizer, None if max_length is None else int(np.max(max_length, initial=1)))
     limits = limit if max_length is None else max_length
     layout = _laid_out(table, tokenizer, text=text, pair=pair, limit=limits, truncation=kept)
     word_starts = layout.word_starts()
+    if isinstance(labels, str) or len(set(labels or ())) < len(labels or ()):
+        raise ConfigurationError(f"labels={labels!r}: give the name of each label once, in a list.")
     targets, names = None, tuple(labels or ())
     if label is not None and word_starts is not None:
         tags, names = _tags(checked_column(table, label, complete=True), table[text], label, labels)
@@ -159,9 +164,10 @@ def _laid_out(
     limit: int | NDArray[np.int64],
     truncation: Truncation,
 ) -> Layout:
-    room = limit - num_special(pair is not None)
-    if np.min(room, initial=1) < 1:
-        raise ConfigurationError(f"max_length={limit} leaves no room for a text beside [CLS] and [SEP]. Give more.")
+    room, least = limit - num_special(pair is not None), 1 if pair is None else 2
+    if np.min(room, initial=least) < least:
+        what = "a text" if pair is None else "two texts"
+        raise ConfigurationError(f"max_length={limit} leaves no room for {what} beside [CLS] and [SEP]. Give more.")
     column = checked_column(table, text, complete=True)
     has_words = is_list(column.type)
     if pair is not None and (has_words or truncation == "head_tail"):
