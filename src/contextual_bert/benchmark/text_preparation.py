@@ -93,7 +93,10 @@ class TextPreparation(Prepared):
 
     @cached_property
     def checkpoint_digest(self) -> str | None:
-        """The hash of the weights, or of a run's scores, which stay where weights are not kept; None on the Hub."""
+        """The hash of the weights, or of a run's scores, which stay where weights are not kept; None of those that are
+        on the Hub, or not read."""
+        if self.task.is_from_scratch:
+            return None
         folder = Path(self.task.checkpoint)
         weights = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))
         scores = folder / SCORES_FILE

@@ -231,6 +231,8 @@ def test_weights_that_are_replaced_in_their_place_are_others(
     save_file({name: 2 * weight for name, weight in weights.items()}, folder / "model.safetensors")
     now = prepare_texts(recipe).digests
     assert {name for name, digest in now.items() if digest != digests[name]} == {"checkpoint_digest"}
+    unread = replace(recipe, texts=replace(ready.task, checkpoint=str(folder), is_from_scratch=True))
+    assert "checkpoint_digest" not in prepare_texts(unread).digests
 
 
 def test_accuracy_is_that_of_the_pipeline(finished: dict[str, Path], prepared: dict[str, TextPreparation]) -> None:
