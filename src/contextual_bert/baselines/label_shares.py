@@ -32,6 +32,7 @@ class LabelShares(TextClassifier):
         PROTOCOL, point 9: a control that stands in every table.
 
     Example:
+        >>> import torch
         >>> LabelShares(num_labels=2)(input_ids=torch.tensor([[3, 4]]))["logits"].shape
         torch.Size([1, 2])
     """

@@ -241,7 +241,7 @@ def test_it_is_refused_before_anything_is_read(base: Recipe, tmp_path: Path, mon
         ({"trained_weights": "new"}, "needs trained_weights='lora'"),
         ({"lora": {"alhpa": 3}}, "Did you mean 'alpha'"),
         ({"lora": {"rank": 0}}, "rank=0"),
-        ({"texts": TextTask(checkpoint="bert", is_from_scratch=True)}, "are started from"),
+        ({"texts": TextTask(checkpoint="bert", is_from_scratch=True)}, "with is_from_scratch"),
         ({"texts": None, "items": "items"}, "is for texts"),
     ],
 )
