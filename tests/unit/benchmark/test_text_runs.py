@@ -218,11 +218,8 @@ def test_what_was_trained_in_bfloat16_is_scored_as_it_is_loaded(
 def test_weights_that_are_replaced_in_their_place_are_others(
     prepared: dict[str, TextPreparation], checkpoint: Path, tmp_path: Path
 ) -> None:
-    recipe = prepared["classification"].recipe
-    folder = shutil.copytree(checkpoint, tmp_path / "start" / "bert")
-    recipe = replace(
-        recipe, texts=replace(prepared["classification"].task, checkpoint=str(folder)), conditioning="none"
-    )
+    ready, folder = prepared["classification"], shutil.copytree(checkpoint, tmp_path / "start" / "bert")
+    recipe = replace(ready.recipe, texts=replace(ready.task, checkpoint=str(folder)), conditioning="none")
     run(recipe, tmp_path / "run", is_quiet=True)
     resolved = json.loads((tmp_path / "run" / "recipe.json").read_text())["resolved"]
     digests = prepare_texts(recipe).digests
