@@ -1,6 +1,7 @@
 """JSON objects that a person types: the context of a query, or many queries, one a line of a file."""
 
 import json
+from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,10 +31,11 @@ def record_of(text: str, *, place: str) -> dict[str, Any]:
         )
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in pairs]
-        if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
-            raise ConfigurationError(f"{place} names {', '.join(map(repr, twice))} more than once. Give it once.")
-        return dict(pairs)
+        record = dict(pairs)
+        if len(record) < len(pairs):
+            twice = [repr(name) for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+            raise ConfigurationError(f"{place} names {', '.join(twice)} more than once. Give it once.")
+        return record
 
     try:
         found = json.loads(text, parse_constant=refuse, object_pairs_hook=once)

@@ -18,6 +18,7 @@ from contextual_bert.evaluation.metrics import CROSS_ENTROPY, Metric, exact_mean
 from contextual_bert.evaluation.paper import PaperRow
 from contextual_bert.evaluation.runs import align_runs, group_runs, paired_runs
 from contextual_bert.evaluation.tables import interval_cell
+from contextual_bert.models.pretrained import extra_layers_of
 from contextual_bert.training.recipe import Recipe
 
 # Two models whose counted parameters differ by no more than this share are of one size. PROTOCOL, point 9.
@@ -188,7 +189,7 @@ def _of_one_size(name: str, others: Sequence[str], firsts: Mapping[str, Run]) ->
 def _num_new_blocks(recipe: Recipe) -> int:
     """On top of a checkpoint."""
     usual = 0 if recipe.conditioning in BASELINES else get_method(recipe.conditioning).num_extra_layers
-    return recipe.model.get("num_extra_layers", usual)
+    return extra_layers_of(recipe.model, default=usual)
 
 
 def _interval(gap: Interval) -> str:

@@ -89,7 +89,10 @@ class TextPreparation(Prepared):
     @property
     def digests(self) -> dict[str, str]:
         """With that of the checkpoint where it is a folder."""
-        return {**super().digests, **({CHECKPOINT_DIGEST: self.checkpoint_digest} if self.checkpoint_digest else {})}
+        found = super().digests
+        if self.checkpoint_digest is not None:
+            found[CHECKPOINT_DIGEST] = self.checkpoint_digest
+        return found
 
     @cached_property
     def checkpoint_digest(self) -> str | None:
@@ -98,13 +101,13 @@ class TextPreparation(Prepared):
         if self.task.is_from_scratch:
             return None
         folder = Path(self.task.checkpoint)
-        weights = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))
-        scores = folder / SCORES_FILE
+        kinds = (sorted(folder.glob(name)) for name in (SCORES_FILE, "*.safetensors", "*.bin"))
+        files = next(filter(None, kinds), [])
         total = sha256()
-        for path in [scores] if scores.is_file() else weights:
+        for path in files:
             with path.open("rb") as file:
                 total.update(file_digest(file, "sha256").digest())
-        return total.hexdigest() if weights or scores.is_file() else None
+        return total.hexdigest() if files else None
 
     @property
     def model_fields(self) -> Mapping[str, Any]:
