@@ -154,10 +154,14 @@ class ConcatWord(LabelModel):
         self.pooling = pooling
         self.context_encoder = ContextEncoder(layout)
         self.entry = nn.Linear(hidden_size + self.context_encoder.context_size, hidden_size)
-        layer = nn.TransformerEncoderLayer(
-            hidden_size, num_heads, intermediate_size, DROPOUT, activation="gelu", batch_first=True
-        )
-        self.encoder = nn.TransformerEncoder(layer, num_layers, enable_nested_tensor=False)
+        layers = [
+            nn.TransformerEncoderLayer(
+                hidden_size, num_heads, intermediate_size, DROPOUT, activation="gelu", batch_first=True
+            )
+            for _ in range(num_layers)
+        ]
+        self.encoder = nn.TransformerEncoder(layers[0], num_layers, enable_nested_tensor=False)
+        self.encoder.layers = nn.ModuleList(layers)  # each with a start of its own, not copies of the first
         self.head = TextHead(hidden_size, num_labels=num_labels, layout=(), conditioning="none", dropout=DROPOUT)
 
     def logits(self, input_ids: Tensor, is_real: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:

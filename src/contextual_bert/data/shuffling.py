@@ -101,10 +101,20 @@ class ShuffledTexts(TextDataset):
         """Deal the contexts out anew; also in workers that run already."""
         self.deal.epoch.fill_(epoch)
 
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        row = super().__getitem__(index)
+        other = self._others(torch.tensor([index]))
+        context = {name: values[other].squeeze(0) for name, values in self.context.items()}
+        return {**row, "context": context} if context else row
+
     def __getitems__(self, indices: Sequence[int] | Tensor) -> dict[str, Any]:
-        others = self.first[self.deal.order[self.example[torch.as_tensor(indices, dtype=torch.int64)]]]
+        others = self._others(torch.as_tensor(indices, dtype=torch.int64))
         context = {"context": {name: values[others] for name, values in self.context.items()}} if self.context else {}
         return {**super().__getitems__(indices), **context}
+
+    def _others(self, index: Tensor) -> Tensor:
+        """Whose context these rows have."""
+        return self.first[self.deal.order[self.example[index]]]
 
 
 class _Deal:

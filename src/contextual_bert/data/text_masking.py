@@ -41,8 +41,9 @@ class TextMaskingCollator(MaskingCollator):
 
     Formula:
         budget(n) = max(1, round(r n)) of the n tokens that are not special, r = rate, or drawn for each text and epoch
-        from [rate, max_rate]; the first unit is hidden always, of a span that is too long its first words that fit, and
-        others up to the first that does not fit. Of the hidden tokens 80% become [MASK], 10% another token, 10% stay.
+        from [rate, max_rate]. Units are drawn until it is full: the first word is hidden always, other words where they
+        fit into what is left of it, of a span that does not fit its first or its last ones. Of the hidden tokens 80%
+        become [MASK], 10% another token, 10% stay.
 
     Shapes: input_ids, labels and attention_mask (batch, length); context each (batch, ...).
 
@@ -98,26 +99,24 @@ class TextMaskingCollator(MaskingCollator):
         ids, examples = sets.item_ids.numpy(), sets.example_ids.numpy()[:, None]
         may_hide = real & ~self.is_special[ids]
         words = self._words(ids, may_hide)
-        units = self._spans(words, examples) if self.unit == "span" else words
-        num_units = max(1, int(units.max(initial=-1)) + 1)  # one, an empty one, where all texts are blank
+        sizes = np.zeros((len(ids), max(1, int(words.max(initial=-1)) + 1)), dtype=np.int64)  # one where all are blank
         rows = np.broadcast_to(np.arange(len(ids))[:, None], ids.shape)
-        sizes = np.zeros((len(ids), num_units), dtype=np.int64)
-        np.add.at(sizes, (rows[may_hide], units[may_hide]), 1)
-        # Units in random order; those that a text does not have come last and are empty.
-        keys = hash_counters(self.seed, self.epoch, Draw.MASKED_UNIT, examples, np.arange(num_units))
-        order = np.where(sizes > 0, keys >> np.uint64(1), np.uint64(2**64 - 1)).argsort(axis=1, kind="stable")
-        ordered = np.take_along_axis(sizes, order, axis=1)
+        np.add.at(sizes, (rows[may_hide], words[may_hide]), 1)
+        units = self._units(sizes.shape[1], examples)
+        # Units in random order, the words of each from its first or from its last; words that a text does not have come
+        # last and are empty.
+        keys = hash_counters(self.seed, self.epoch, Draw.MASKED_UNIT, examples, np.arange(sizes.shape[1]))
+        keys = np.take_along_axis(keys, units, axis=1)
+        places = np.arange(sizes.shape[1])
+        places = np.where(keys & np.uint64(1), -places, places)
+        order = np.lexsort((places, np.where(sizes > 0, keys >> np.uint64(1), np.uint64(2**64 - 1))), axis=1)
         drawn = unit_interval(hash_counters(self.seed, self.epoch, Draw.MASK_RATE, examples))
         rates = self.rate + (self.max_rate - self.rate) * drawn
         budget = np.maximum(1, np.rint(rates * may_hide.sum(axis=1, keepdims=True)))
-        is_taken = ordered.cumsum(axis=1) <= budget
-        is_taken[:, :1] = True
+        is_taken = _fitting(np.take_along_axis(sizes, order, axis=1), np.take_along_axis(units, order, axis=1), budget)
         is_hidden = np.zeros_like(is_taken)
         np.put_along_axis(is_hidden, order, is_taken, axis=1)
-        hidden = may_hide & np.take_along_axis(is_hidden, np.maximum(units, 0), axis=1)
-        if self.unit == "span":
-            hidden &= ~self._does_not_fit(hidden & (units == order[:, :1]), words, budget)
-        return torch.from_numpy(hidden)
+        return torch.from_numpy(may_hide & np.take_along_axis(is_hidden, np.maximum(words, 0), axis=1))
 
     def _words(self, ids: NDArray[np.int64], may_hide: NDArray[np.bool_]) -> NDArray[np.int64]:
         """(batch, length): the number of each token's word within its text, from 0, of tokens alone where they are the
@@ -130,25 +129,13 @@ class TextMaskingCollator(MaskingCollator):
         starts = may_hide & (self.is_word_start[ids] | follows_special)
         return starts.cumsum(axis=1) - 1
 
-    def _spans(self, words: NDArray[np.int64], examples: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(batch, length): the number of each token's span within its text, from 0."""
-        numbers = np.arange(int(words.max(initial=0)) + 1)
-        ends = unit_interval(hash_counters(self.seed, self.epoch, Draw.SPAN_END, examples, numbers)) < SPAN_END
-        spans = np.concatenate([np.zeros((len(words), 1), dtype=np.int64), ends.cumsum(axis=1)[:, :-1]], axis=1)
-        return np.take_along_axis(spans, np.maximum(words, 0), axis=1)
-
-    @staticmethod
-    def _does_not_fit(
-        span: NDArray[np.bool_], words: NDArray[np.int64], budget: NDArray[np.float64]
-    ) -> NDArray[np.bool_]:
-        """(batch, length): the tokens of one span a text that end a word, not its first, behind the budget."""
-        rows = np.broadcast_to(np.arange(len(span))[:, None], span.shape)
-        numbers = np.where(span, words, 0)
-        word_ends = np.zeros((len(span), int(numbers.max(initial=0)) + 1), dtype=np.int64)
-        np.maximum.at(word_ends, (rows[span], numbers[span]), span.cumsum(axis=1)[span])
-        is_behind = np.take_along_axis(word_ends, numbers, axis=1) > budget
-        first = np.where(span, words, np.iinfo(np.int64).max).min(axis=1, keepdims=True)
-        return span & is_behind & (words > first)
+    def _units(self, num_words: int, examples: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(batch, words): the number of each word's unit within its text, from 0."""
+        numbers = np.broadcast_to(np.arange(num_words), (len(examples), num_words))
+        if self.unit != "span":
+            return numbers
+        ends = unit_interval(hash_counters(self.seed, self.epoch, Draw.SPAN_END, examples, numbers[0])) < SPAN_END
+        return np.concatenate([np.zeros((len(ends), 1), dtype=np.int64), ends.cumsum(axis=1)[:, :-1]], axis=1)
 
     def _hidden(self, sets: SetBatch, masked: Tensor) -> Tensor:
         examples, places = sets.example_ids.numpy()[:, None], np.arange(sets.item_ids.shape[1])
@@ -159,3 +146,18 @@ class TextMaskingCollator(MaskingCollator):
         others = torch.from_numpy(self.ordinary_ids[drawn.astype(np.int64)])
         shown = torch.where(kind < REPLACED, others, sets.item_ids)
         return torch.where(masked, torch.where(kind < REPLACED + KEPT, shown, self.mask_id), sets.item_ids)
+
+
+def _fitting(sizes: NDArray[np.int64], units: NDArray[np.int64], budget: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """(batch, words): whether a word is taken, one after another: the first always, another if its tokens are left of
+    the budget (batch, 1), and no word of its unit, before it, was left out."""
+    is_taken = np.zeros(sizes.shape, dtype=bool)
+    left, cut = budget[:, 0].copy(), np.full(len(sizes), -1)
+    for place in range(sizes.shape[1]):
+        fits = (sizes[:, place] <= left) & (units[:, place] != cut) if place else np.ones(len(sizes), dtype=bool)
+        is_taken[:, place] = fits
+        left -= np.where(fits, sizes[:, place], 0)
+        cut = np.where(fits, cut, units[:, place])
+        if (left <= 0).all():
+            break
+    return is_taken

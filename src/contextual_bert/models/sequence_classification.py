@@ -22,6 +22,8 @@ from contextual_bert.models.modeling_contextual_bert import (
     ContextualBertPreTrainedModel,
 )
 
+SMALLEST_STEP = 1e-6  # between two thresholds: the logarithm of the share of a grade that nobody gives is finite
+
 
 @dataclass
 class ContextualClassifierOutput(ModelOutput):
@@ -184,7 +186,7 @@ class OrdinalClassifier(nn.Module):
             nn.init.constant_(self.thresholds[:1], -(len(self.thresholds) - 1) / 2)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        steps = torch.cat([self.thresholds[:1], functional.softplus(self.thresholds[1:])])
+        steps = torch.cat([self.thresholds[:1], functional.softplus(self.thresholds[1:]).clamp(min=SMALLEST_STEP)])
         # Not cumsum, which on CUDA is not deterministic.
         ends = (steps * torch.ones_like(steps).expand(len(steps), -1).tril()).sum(dim=1)
         distances = ends - self.score(hidden)
@@ -202,8 +204,9 @@ def mean_of_text(hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
         raise ConfigurationError(
             f"attention_mask has the shape {tuple(attention_mask.shape)}: a mean over the text takes (batch, length)."
         )
-    shares = attention_mask / attention_mask.sum(dim=1, keepdim=True).clamp(min=1)
-    return (shares.to(hidden.dtype).unsqueeze(1) @ hidden).squeeze(1)
+    # Counted behind the product: in bfloat16 shares of 1/n would add up to anything between 0.998 and 1.003.
+    total = (attention_mask.to(hidden.dtype).unsqueeze(1) @ hidden).squeeze(1)
+    return (total / attention_mask.sum(dim=1, keepdim=True).clamp(min=1)).to(hidden.dtype)
 
 
 def vector_of_text(hidden: Tensor, attention_mask: Tensor | None, *, pooling: str) -> Tensor:

@@ -120,6 +120,7 @@ class ContextualTrainingArguments(TrainingArguments):
     metric_for_best_model: str | None = "cross_entropy_nats"
     greater_is_better: bool | None = None  # follows from the metric
     logging_steps: float = 50
+    logging_nan_inf_filter: bool = False  # a loss that is no number ends the training, see NewWeightsTrainer.log
     ddp_find_unused_parameters: bool | None = False  # every weight takes part in every step
     restore_callback_states_from_checkpoint: bool = True  # early stopping counts on after a resume
     remove_unused_columns: bool = False  # batches come whole from the data set: there are no columns to remove

@@ -4,6 +4,7 @@ start from nothing beside others that do not.
 Howard and Ruder (2018), section 3.2, "discriminative fine-tuning".
 """
 
+import math
 from collections.abc import Generator, Sized
 from contextlib import contextmanager
 from typing import Any, cast
@@ -23,8 +24,12 @@ class NewWeightsTrainer(Trainer):
     """A Trainer with ``new_weights_learning_rate`` for the method, the context encoder, the head and extra blocks, and
     ``context_learning_rate`` for what of the first two reads the context.
 
-    And what both trainers have beside: the batches of training have one length, an evaluation leaves no row out, and
-    one before the training does not keep several processes from training together.
+    And what both trainers have beside: the batches of training have one length, an evaluation leaves no row out, one
+    before the training does not keep several processes from training together, and a training that diverges ends at
+    the next log.
+
+    Raises:
+        ConfigurationError: the loss is no number any more.
 
     Example:
         >>> NewWeightsTrainer.__mro__[1].__name__
@@ -39,6 +44,15 @@ class NewWeightsTrainer(Trainer):
             del model._is_accelerate_prepared
             cast(Any, self.accelerator)._models.remove(model)
         return super().train(*args, **kwargs)
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        super().log(logs, *args, **kwargs)
+        loss = float(logs.get("loss", 0.0))
+        if not math.isfinite(loss):
+            raise ConfigurationError(
+                f"The training diverged: its loss is {loss} at step {self.state.global_step}. Train again with a "
+                f"smaller learning_rate{', or in float32' if self.args.bf16 or self.args.fp16 else ''}."
+            )
 
     def _get_train_sampler(self, train_dataset: Dataset[Any] | None = None) -> Sampler[int] | None:
         dataset = train_dataset if train_dataset is not None else self.train_dataset

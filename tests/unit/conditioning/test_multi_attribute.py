@@ -1,6 +1,7 @@
 """MA-BERT's attention: by its formulas, and BERT's where there is one attribute of ones."""
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,38 @@ def test_a_feature_of_another_width_is_mapped() -> None:
     attributes = miniature_model("multi_attribute").bert.encoder.conditioning.attributes
     sizes = [feature.embedding_size for feature in miniature_schema().layout]
     assert [tuple(each.weight.shape) for each in attributes] == [(32, size) for size in sizes]
+
+
+def test_contexts_differ_in_bfloat16_as_they_do_in_float32() -> None:
+    """They begin 0.02 apart, beside one, where the steps of bfloat16 are 0.004 and 0.008."""
+    model, batch = miniature_model("multi_attribute"), miniature_batch()
+    batch = {name: value for name, value in batch.items() if name != "labels"}
+    with torch.no_grad():
+        expected = model(**batch).state
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = model(**batch).state
+    own = [found - 1, expected - 1]
+    assert float((own[0] - own[1]).norm() / own[1].norm()) < 0.01
+
+
+def test_where_tokens_are_alike_the_bias_has_its_gradient_in_bfloat16_too() -> None:
+    """It comes through the scores alone, a small difference of large numbers that fused kernels in bfloat16 round."""
+    module = attention_of(has_attribute_values=False)
+    layer = miniature_model("multi_attribute", attn_implementation="sdpa").bert.encoder.layer[0]
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(2, 1, 32, generator=generator) + 0.03 * torch.randn(2, 160, 32, generator=generator)
+    into = torch.randn(2, 160, module.output_size, generator=generator)
+
+    def gradient(dtype: torch.dtype) -> Tensor:
+        state = torch.ones(2, 4, 32, requires_grad=True)
+        with torch.autocast("cpu", dtype=dtype, enabled=dtype != torch.float32):
+            found = module(hidden.to(dtype).float(), partial(layer.attend, mask=None), state)
+        (found.float() * into).sum().backward()
+        assert state.grad is not None
+        return state.grad
+
+    exact = gradient(torch.float32)
+    assert float((gradient(torch.bfloat16) - exact).norm() / exact.norm()) < 0.2
 
 
 def test_six_blocks_on_top_of_a_checkpoint(checkpoint: Path) -> None:

@@ -2,7 +2,7 @@
 
 import torch
 
-from contextual_bert.data import EveryPosition, SetDataset, ShuffledContext
+from contextual_bert.data import EveryPosition, SetDataset, ShuffledContext, ShuffledTexts, TextDataset
 
 COUNT = 500
 
@@ -57,3 +57,16 @@ def test_evaluation_gives_all_positions_of_a_set_the_same_context() -> None:
     batch = every.__getitems__(list(range(len(every))))
     expected = [ages(shuffled)[place] for place in every.set_index.tolist()]
     assert batch.context["age"].tolist() == expected
+
+
+def test_texts_one_by_one_have_the_contexts_of_their_batch() -> None:
+    offsets, ages = torch.arange(41) * 2, torch.arange(40)
+    own = TextDataset(torch.arange(80), offsets, context={"age": ages, "brands": torch.arange(80).view(40, 2)})
+    shuffled = ShuffledTexts(own, seed=0)
+    batch = shuffled.__getitems__(range(40))["context"]
+    assert not torch.equal(batch["age"], ages)
+    for index in (0, 7, 39):
+        assert torch.equal(shuffled[index]["context"]["age"], batch["age"][index])
+        assert torch.equal(shuffled[index]["context"]["brands"], batch["brands"][index])
+    assert torch.equal(shuffled[-1]["context"]["age"], batch["age"][39])
+    assert "context" not in ShuffledTexts(TextDataset(torch.arange(80), offsets, context={}), seed=0)[0]

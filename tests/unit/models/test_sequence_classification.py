@@ -9,7 +9,7 @@ from transformers import BertForSequenceClassification
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models import ContextualBertForSequenceClassification
-from contextual_bert.models.sequence_classification import OrdinalClassifier
+from contextual_bert.models.sequence_classification import OrdinalClassifier, mean_of_text
 from contextual_bert.testing import miniature_batch, miniature_config
 from contextual_bert.testing.miniature import drawn_anew, plain_bert_config
 
@@ -88,6 +88,15 @@ def test_the_mean_is_that_of_the_text_alone(method_name: str, batch: dict[str, A
     torch.testing.assert_close(model(**alone, context=context).logits, found[:1])
 
 
+@pytest.mark.parametrize("length", [3, 7, 13])
+def test_the_mean_of_equal_tokens_is_the_token_in_bfloat16_too(length: int) -> None:
+    hidden, mask = torch.full((1, length + 2, 4), 2.0), torch.ones(1, length + 2, dtype=torch.long)
+    mask[0, length:] = 0
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = mean_of_text(hidden, mask)
+    assert torch.equal(found, torch.full((1, 4), 2.0)) and found.dtype == hidden.dtype
+
+
 @pytest.mark.parametrize("is_ordinal", [False, True])
 def test_labels_may_come_in_a_column(is_ordinal: bool, batch: dict[str, Any]) -> None:
     model, labels = model_of(num_labels=4, is_ordinal=is_ordinal), torch.tensor([0, 1, 2, 3])
@@ -113,6 +122,16 @@ def test_grades_are_probabilities_in_order() -> None:
     thresholds = torch.tensor([-1.5, -0.5, 0.5, 1.5])
     above = torch.sigmoid(scores[:, None] - thresholds)
     torch.testing.assert_close(logits.exp().flip(-1).cumsum(-1).flip(-1)[:, 1:], above, rtol=1e-4, atol=1e-5)
+
+
+def test_a_grade_that_nobody_gives_keeps_the_loss_finite() -> None:
+    head = OrdinalClassifier(8, 5)
+    with torch.no_grad():
+        head.thresholds[1] = -120.0  # softplus of it is 0
+    scores = head(torch.ones(2, 8))
+    functional.nll_loss(scores, torch.tensor([1, 3])).backward()
+    assert bool(scores.isfinite().all()) and bool(head.thresholds.grad.isfinite().all())
+    torch.testing.assert_close(scores.exp().sum(dim=-1), torch.ones(2))
 
 
 def test_grades_train_and_come_back(batch: dict[str, Any], tmp_path: Any) -> None:

@@ -249,6 +249,22 @@ def test_bfloat16_trains_with_the_loss_in_float32(tiny_data: Preparation, tmp_pa
     assert any(float(torch.tensor(loss).bfloat16()) != pytest.approx(loss, abs=1e-4) for loss in rounded)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_training_that_diverges_ends_at_the_next_log(tiny_data: Preparation, tmp_path: Path, dtype: str) -> None:
+    model = model_for(tiny_data)
+    with torch.no_grad():
+        next(model.parameters()).fill_(float("nan"))
+    arguments = training_arguments(
+        tmp_path, device="cpu", dtype=dtype, disable_tqdm=True, logging_steps=2, num_train_epochs=3, **NO_SAVING
+    )
+    trainer = ContextualBertTrainer(
+        model, arguments, train_dataset=tiny_data.datasets["train"], processor=tiny_data.processor
+    )
+    advice = "smaller learning_rate, or in float32" if dtype == "bfloat16" else r"smaller learning_rate\."
+    with pytest.raises(ConfigurationError, match=f"The training diverged: its loss is nan at step 2.*{advice}"):
+        trainer.train()
+
+
 def test_evaluation_is_in_float32_after_a_training_in_bfloat16(tiny_data: Preparation, tmp_path: Path) -> None:
     for conditioning in ("none", "bag"):
         model: Any = model_for(tiny_data, conditioning=conditioning, hidden_dropout_prob=0.1)
