@@ -14,7 +14,7 @@ from contextual_bert_cli.conditions import condition_of
 from contextual_bert_cli.output import calm_transformers, remark, show_text, working
 from contextual_bert_cli.pipelines import load_pipeline
 from contextual_bert_cli.recipes import listed
-from contextual_bert_cli.records import at_lines, read_context, read_queries
+from contextual_bert_cli.records import at_lines, at_options, check_context, read_context, read_queries
 
 EXAMPLE = """\b
 Example:
@@ -29,6 +29,9 @@ CONSTRAINT_OPTIONS = {  # option -> key of a query
     "allow": "allow", "deny": "deny", "owned": "owned", "in-stock": "in_stock", "where": "where",
     "max-price": "max_price", "budget": "budget", "budget-includes-visible": "budget_includes_visible",
     "one-per": "at_most_one_per",
+}  # fmt: skip
+QUERY_OPTIONS = {  # key of a query -> option
+    **{key: f"--{option}" for option, key in CONSTRAINT_OPTIONS.items()}, "items": "--set", "guidance": "--guidance",
 }  # fmt: skip
 
 
@@ -235,7 +238,10 @@ def command(
     with working(f"loading {directory}"):
         pipeline = load_pipeline(directory, device=device, catalogue=catalogue)
     remark(*(pipeline.catalogue.findings() if pipeline.catalogue is not None else ()))
-    with working(f"completing {len(asked):,} sets"), at_lines(queries, lines):
+    if queries is None:
+        check_context(asked[0]["context"], pipeline.processor)
+    placed = at_lines(queries, lines) if queries is not None else at_options(QUERY_OPTIONS)
+    with working(f"completing {len(asked):,} sets"), placed:
         answers: Any
         if joint:
             answers = pipeline.complete_jointly(asked, num_completions=top, batch_size=batch_size, **search)

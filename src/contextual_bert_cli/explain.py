@@ -1,13 +1,14 @@
 """``contextual-bert explain``: which fields of the context, and which items, made a proposal what it is."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.choices import checked_format
-from contextual_bert_cli.complete import items_of, read_context
+from contextual_bert_cli.complete import QUERY_OPTIONS, items_of
 from contextual_bert_cli.output import calm_transformers, next_commands, show, show_text, working
+from contextual_bert_cli.records import at_options, check_context, read_context
 
 EXAMPLE = """\b
 Example:
@@ -45,11 +46,12 @@ def command(
 
     calm_transformers()
     checked_format(output_format)
-    query = {"items": items_of(items, separator), "context": read_context(context), "repeats": repeats}
+    query: dict[str, Any] = {"items": items_of(items, separator), "context": read_context(context), "repeats": repeats}
     load_recipe(directory)
     with working(f"loading {directory}"):
         pipeline = CompletionPipeline.from_pretrained(directory, device=chosen_device(device))
-    with working("asking with fewer fields"):
+    check_context(query["context"], pipeline.processor)
+    with working("asking with fewer fields"), at_options(QUERY_OPTIONS):
         found = explain(pipeline, query, item=item, slot=slot - 1, num_pairs=pairs, seed=seed, batch_size=batch_size)
     if output_format == "json":
         show_text(found.to_json())

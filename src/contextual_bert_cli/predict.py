@@ -1,7 +1,7 @@
 """``contextual-bert predict``: texts and contexts in, labels, tags or answers out, with probabilities."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
@@ -12,9 +12,9 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.choices import checked, checked_format
 from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, show_text, working
-from contextual_bert_cli.questions import answer_query, check_question
+from contextual_bert_cli.questions import QUERY_OPTIONS, answer_query, check_question
 from contextual_bert_cli.recipes import text_task_of_run
-from contextual_bert_cli.records import read_context
+from contextual_bert_cli.records import at_options, check_context, read_context
 
 if TYPE_CHECKING:
     from pyarrow import Schema
@@ -102,6 +102,9 @@ def command(
         raise ConfigurationError("--data needs --output FILE, where the table is written with its labels.")
     if output is not None and output.exists() and not overwrite:
         raise ConfigurationError(f"{output} exists already. Give --overwrite to replace it, or another --output.")
+    for option, value in {"--text": text, "--question": question}.items():
+        if value is not None and not value.strip():
+            raise ConfigurationError(f"{option} is {value!r}, in which there is nothing to read. Give words.")
     own, place = read_context(context), chosen_device(device)
     if is_asking:
         with working(f"loading {directory}"):
@@ -111,7 +114,8 @@ def command(
             return
         learned = (task.text, task.question) if task is not None else ("text", None)
         columns = {"text": text_column or learned[0], "question": question_column or learned[1] or "question"}
-        write_predictions(data, output, asked.columns, partial(asked.answer_table, **columns, batch_size=batch_size))
+        answer = partial(asked.answer_table, batch_size=batch_size)
+        write_predictions(data, output, asked.columns, answer, read=columns)
         return
     query = {"text": text, "pair": pair, "context": own}
     with working(f"loading {directory}"):
@@ -119,10 +123,11 @@ def command(
     if data is not None and output is not None:
         trained = (task.text, task.pair) if task is not None else ("text", None)
         columns = {"text": text_column or trained[0], "pair": pair_column or trained[1]}
-        predict = partial(pipeline.label_table, **columns, batch_size=batch_size)
-        write_predictions(data, output, pipeline.columns, predict)
+        predict = partial(pipeline.label_table, batch_size=batch_size)
+        write_predictions(data, output, pipeline.columns, predict, read=columns)
         return
-    with working("predicting"):
+    check_context(own, pipeline.processor)
+    with working("predicting"), at_options(QUERY_OPTIONS):
         answer = cast("TextAnswer", pipeline(query))
     if output_format == "json":
         show_text(json.dumps(answer, ensure_ascii=False, indent=1))
@@ -146,26 +151,48 @@ def check_pair(task: "TextTask | None", text: str | None, pair: str | None, pair
         raise ConfigurationError("The run was trained on pairs of texts. Give the second one with --pair.")
 
 
-def write_predictions(data: Path, output: Path, columns: "Schema", predict: Callable[..., Any]) -> None:
-    """The table of one file, with what ``predict`` makes of it in these columns, in another."""
-    import numpy as np
+def write_predictions(
+    data: Path, output: Path, added: "Schema", predict: Callable[..., Any], *, read: Mapping[str, str | None]
+) -> None:
+    """The table of one file, with what ``predict`` makes of it in further columns, in another.
 
-    from contextual_bert.data import check_writable, read_table, write_table
-    from contextual_bert.errors import DataError
-    from contextual_bert.inference import placed
+    Args:
+        data, output: the files.
+        added: the columns that are added.
+        predict: what adds them.
+        read: what ``predict`` is to read, text for one, -> its column; None where there is none.
+    """
+    from contextual_bert.data import read_table, write_table
+    from contextual_bert.data.columns import checked_column
+    from contextual_bert.errors import UnknownNameError
+    from contextual_bert.inference.encode import naming
     from contextual_bert.training import counting
 
     with working(f"reading {data}"):
-        table = read_table(data)
-    for schema in (table.schema, columns):
-        check_writable(output, schema)
-    try:
-        with counting("predicting") as progress:
-            found = predict(table, progress=progress)
-    except DataError as error:
-        raise placed(error, np.arange(table.num_rows), file=str(data)) from error
+        table = read_table(data, text_columns=tuple(read.values()))
+    for role, name in read.items():
+        try:
+            if name is not None:
+                checked_column(table, name, file=str(data))
+        except UnknownNameError as error:
+            raise UnknownNameError(f"{error} Name the right one with --{role}-column.") from error
+    for schema in (table.schema, added):
+        check_output(output, schema)
+    with counting("predicting") as progress, naming(str(data)):
+        found = predict(table, **read, progress=progress)
     write_table(found.table, output)
-    remark(*found.report.lines(), f"wrote {output}, with the columns {', '.join(columns.names)}")
+    remark(*found.report.lines(), f"wrote {output}, with the columns {', '.join(added.names)}")
+
+
+def check_output(output: Path, schema: "Schema") -> None:
+    """Raise DataError unless the file of --output can hold such columns."""
+    from contextual_bert.data import check_writable
+    from contextual_bert.errors import DataError
+
+    try:
+        check_writable(output, schema)
+    except DataError as error:
+        raise DataError(error.problem, file=f"--output {output}", column=error.column, fix=error.fix) from error
 
 
 def show_answer(answer: "TextAnswer", text: str) -> None:

@@ -5,12 +5,15 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any, cast
 
 from contextual_bert_cli.output import remark, remark_unknown, show, show_text, working
+from contextual_bert_cli.records import at_options, check_context
 
 if TYPE_CHECKING:
     from contextual_bert import QuestionAnsweringPipeline
     from contextual_bert.inference import TextSpan
     from contextual_bert.training import TextTask
 
+# Key of a query about a text -> the option that gives it.
+QUERY_OPTIONS = {"text": "--text", "pair": "--pair", "question": "--question", "context": "--context"}
 SHOWN_BESIDE = 60  # characters of the text on both sides of an answer
 
 
@@ -43,7 +46,8 @@ def check_question(task: "TextTask | None", given: dict[str, Any]) -> bool:
 
 def answer_query(pipeline: "QuestionAnsweringPipeline", query: dict[str, Any], *, output_format: str) -> None:
     """Answer one question and print it."""
-    with working("answering"):
+    check_context(query["context"], pipeline.processor)
+    with working("answering"), at_options(QUERY_OPTIONS):
         span = cast("TextSpan", pipeline(query))
     if output_format == "json":
         show_text(json.dumps(span, ensure_ascii=False, indent=1))

@@ -32,6 +32,7 @@ _TEXT_OPTIONS = {
     "max_mask_rate": "max_mask_rate",
     "from_scratch": "is_from_scratch",
 }
+_HIDING_OPTIONS = ("masking", "mask_rate", "max_mask_rate")
 # Option that takes NAME=VALUE -> an example.
 _ASSIGNMENTS = {"--set": "weight_decay=0.1", "--model": "hidden_size=256", "--lora": "rank=4"}
 # Option for sets alone -> what it is where nobody gave it.
@@ -108,7 +109,7 @@ def text_task_of(options: Mapping[str, Any]) -> "TextTask | None":
     from contextual_bert.training import TextTask
 
     given = {option: options.get(option) for option in ("checkpoint", *_TEXT_OPTIONS)}
-    given = {option: value for option, value in given.items() if value not in (None, False)}
+    given = {option: value for option, value in given.items() if value is not None and value is not False}
     if options.get("text") is None:
         if given:
             option = next(iter(given)).replace("_", "-")
@@ -122,6 +123,14 @@ def text_task_of(options: Mapping[str, Any]) -> "TextTask | None":
     if "checkpoint" not in given:
         raise ConfigurationError(
             "--text needs --checkpoint: the folder of a BERT, its name on the Hub, or a run on texts to go on from."
+        )
+    learned = next((option for option in ("label", "answer") if option in given), None)
+    hiding = [f"--{option.replace('_', '-')}" for option in _HIDING_OPTIONS if option in given]
+    if learned is not None and hiding:
+        verb = "are" if hiding[1:] else "is"
+        raise ConfigurationError(
+            f"{', '.join(hiding)} {verb} for hidden words, which are learned where nothing else is, and --{learned} "
+            "names something. Leave one of the two out."
         )
     fields = {_TEXT_OPTIONS.get(option, option): value for option, value in given.items()}
     return TextTask(text=options["text"], **fields)
@@ -173,6 +182,7 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
     Raises:
         ConfigurationError, SchemaError: an option that cannot work.
     """
+    from contextual_bert.benchmark.prepared import check_unlearned
     from contextual_bert.benchmark.text_starts import method_of
     from contextual_bert.context import ContextSchema
     from contextual_bert.errors import ConfigurationError
@@ -202,12 +212,13 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
             f"--exclude says what of the table is no context, and {brings} brings the features. Leave one of them out; "
             "inspect writes a schema without these columns: contextual-bert inspect ... --exclude COLUMN."
         )
-    return Recipe(
+    features = ContextSchema.load(schema) if schema is not None else None
+    recipe = Recipe(
         data=str(options["data"]),
         texts=texts,
         split=str(split) if split is not None else None,
         policy=policy_of(options),
-        schema=ContextSchema.load(schema).to_dict() if schema is not None else None,
+        schema=features.to_dict() if features is not None else None,
         exclude=listed(options.get("exclude")),
         model=assigned(options.get("model"), option="--model"),
         training=training,
@@ -216,3 +227,5 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
         lora=assigned(options.get("lora"), option="--lora"),
         **{name: options[name] for name in _PLAIN_OPTIONS if name in options},
     )
+    check_unlearned(features, recipe, file=str(schema))
+    return recipe

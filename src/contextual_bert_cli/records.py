@@ -1,11 +1,15 @@
 """JSON objects that a person types: the context of a query, or many queries, one a line of a file."""
 
 import json
+import re
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from contextual_bert import ContextualBertProcessor
 
 
 def read_context(text: str | None) -> dict[str, Any]:
@@ -79,9 +83,51 @@ def read_queries(path: Path) -> tuple[list[int], list[dict[str, Any]]]:
     return numbers, [record_of(lines[number - 1], place=f"{path}, line {number}") for number in numbers]
 
 
+def check_context(record: Mapping[str, Any], processor: "ContextualBertProcessor") -> None:
+    """Raise where a record of --context does not fit the features of a model; no row is named, for there is none.
+
+    Raises:
+        ConfigurationError, UnknownNameError: a value, or a feature, by its name.
+    """
+    from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
+    from contextual_bert.inference.queries import placed_row
+
+    try:
+        processor.encode_context([record], num_rows=1)
+    except DataError as error:
+        raise ConfigurationError(f"--context, feature {error.column!r}: {error.problem}. {error.fix}") from error
+    except UnknownNameError as error:
+        raise UnknownNameError(f"--context: {placed_row(error)[1]}") from error
+
+
 @contextmanager
-def at_lines(path: Path | None, numbers: Sequence[int]) -> Generator[None]:
-    """Where a query is at fault, its line of the file is named; without a file nothing is changed.
+def at_options(options: Mapping[str, str]) -> Generator[None]:
+    """Where the one query of the options is at fault, the option is named and no row.
+
+    Args:
+        options: key of a query -> the option that gave it.
+
+    Raises:
+        ConfigurationError, UnknownNameError, SchemaError: what came, with its option.
+    """
+    from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
+    from contextual_bert.inference.queries import placed_row
+
+    try:
+        yield
+    except DataError as error:
+        option = options.get(re.split(r"[.\[]", error.column or "")[0])
+        if option is None:
+            raise
+        path = f", {error.column!r}" if error.column not in options else ""
+        raise ConfigurationError(f"{option}{path}: {error.problem}. {error.fix}") from error
+    except (UnknownNameError, SchemaError) as error:
+        raise type(error)(placed_row(error)[1]) from error
+
+
+@contextmanager
+def at_lines(path: Path, numbers: Sequence[int]) -> Generator[None]:
+    """Where a query is at fault, its line of the file is named.
 
     Raises:
         DataError, UnknownNameError, SchemaError: what came, with its place.
@@ -93,7 +139,7 @@ def at_lines(path: Path | None, numbers: Sequence[int]) -> Generator[None]:
         yield
     except (DataError, UnknownNameError, SchemaError) as error:
         row, text = placed_row(error)
-        if path is None or row is None:
+        if row is None:
             raise
         place = f"{path}, line {numbers[row]}"
         if isinstance(error, DataError):

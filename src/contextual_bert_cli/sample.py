@@ -8,7 +8,7 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.choices import checked_format
 from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show_text, working
-from contextual_bert_cli.records import read_context
+from contextual_bert_cli.records import check_context, read_context
 
 EXAMPLE = """\b
 Example:
@@ -69,6 +69,8 @@ def command(
     with working(f"loading {directory}"):
         model, processor = load_text_model(directory, ContextualBertForMaskedLM)
     cast(Any, model).to(chosen_device(device))
+    for record in records:
+        check_context(record, processor)
     strangers = [processor.unknown_values(record) for record in records]
     found: list[list[str]] = []
     for record in records:

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
-from contextual_bert.context import ContextSchema, Numerical
+from contextual_bert.benchmark.run_directories import remember_recipe
+from contextual_bert.context import Categorical, ContextSchema, Numerical
 from contextual_bert.training import Recipe
 
 
@@ -138,13 +139,20 @@ def test_faulty_options(
     assert not (tmp_path / "run" / "metrics.json").exists()
 
 
-def test_a_schema_that_does_not_fit_the_table(command: Any, table: Path, tmp_path: Path) -> None:
+def test_a_schema_that_does_not_fit_the_table(command: Any, table: Path, finished: Path, tmp_path: Path) -> None:
     ContextSchema(features=(Numerical(name="agee", edges=(30.0,)),)).save(tmp_path / "schema.json")
     result = command("train", table, *command.small, "--schema", tmp_path / "schema.json", "--output", tmp_path / "run")
     refused(result, "'agee'", "Did you mean 'age'")
     ContextSchema(features=(Numerical(name="country", edges=(30.0,)),)).save(tmp_path / "other.json")
     result = command("train", table, *command.small, "--schema", tmp_path / "other.json", "--output", tmp_path / "run")
     refused(result, "outfits.parquet", "row ", "'country'")
+    own = (Numerical(name="age", edges=(30.0,)), Categorical(name="worn", source="items", values=("a",)))
+    ContextSchema(features=own).save(tmp_path / "leak.json")
+    result = command("train", table, *command.small, "--schema", tmp_path / "leak.json", "--output", tmp_path / "run")
+    refused(result, "leak.json reads 'items' (feature 'worn') as context, and here it is learned", "inspect")
+    options = ("--items", "preferred_colours", "--init-from", finished, "--output", tmp_path / "run")
+    said = "reads 'preferred_colours' as context, and here it is learned or learned from"
+    refused(command("train", table, *options), f"{finished} {said}", "--exclude preferred_colours")
     (tmp_path / "broken.json").write_text('{"features": [{"kind": "categoricl", "name": "x"}]}', encoding="utf-8")
     result = command("train", table, *command.small, "--schema", tmp_path / "broken.json", "--output", tmp_path / "run")
     refused(result, "broken.json", "'categoricl'", "Did you mean 'categorical'")
@@ -192,8 +200,11 @@ def test_no_file_is_overwritten_unasked(command: Any, table: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        (("--set", "coat-0", "--context", '{"agee": 3}'), ("'agee'", "Did you mean 'age'")),
-        (("--set", "coat-0", "--context", '{"age": "old"}'), ("'age'", "'old'", "number")),
+        (
+            ("--set", "coat-0", "--context", '{"agee": 3}'),
+            (": --context: the context has no feature 'agee'", "Did you mean 'age'"),
+        ),
+        (("--set", "coat-0", "--context", '{"age": "old"}'), (": --context, feature 'age': 'old'", "number")),
         (("--set", "coat-0", "--context", '{"age": NaN}'), ("NaN", "Leave the feature out")),
         (("--set", "coat-0", "--context", '{"age": 1e999}'), ("'age'", "inf")),
         (("--set", "coat-0", "--context", '{"country": ["x"]}'), ("'country'", "['x']")),
@@ -204,7 +215,8 @@ def test_no_file_is_overwritten_unasked(command: Any, table: Path, tmp_path: Pat
         (("--set", "coat-0", "--format", "jsn"), ("'jsn'", "Did you mean 'json'")),
         (("--set", "coat-0", "--where", "category"), ("'category' is no condition", "price<=80")),
         (("--set", "coat-0", "--where", "price<=cheap"), ("'cheap' is no number",)),
-        (("--set", "coat-0", "--max-price", "3"), ("'max_price'", "needs a catalogue", "--catalogue")),
+        (("--set", "coat-0", "--max-price", "3"), (": --max-price: it needs a catalogue", "--catalogue")),
+        (("--set", "coat-0", "--guidance", "101"), (": --guidance: 101.0 is no number",)),
         (("--set", "coat-0", "--catalogue", "nowhere.csv"), ("nowhere.csv", "no such file")),
         (("--input", "queries.jsonl", "--one-per", "category"), ("--one-per belongs to --set", "at_most_one_per")),
         ((), ("--set", "--input")),
@@ -277,9 +289,21 @@ def test_faulty_run_directories(
 
 def test_what_is_no_run_directory(command: Any, finished: Path, tmp_path: Path) -> None:
     refused(command("complete", tmp_path / "nowhere", "--set", "a"), "nowhere", "no run directory", "--output")
-    (tmp_path / "half" / "checkpoints").mkdir(parents=True)
-    refused(command("evaluate", tmp_path / "half"), "interrupted run", "--resume")
+    (tmp_path / "file.csv").touch()
+    refused(command("evaluate", tmp_path / "file.csv"), "file.csv is a file", "--output of train")
     recipe = Recipe(data="x.parquet", items="items", conditioning="bag")
+    remember_recipe(tmp_path / "half", recipe, digests={}, num_devices=1)
+    for verb in (
+        "evaluate",
+        "export",
+        "complete --set a",
+        "predict --text word1",
+        "sample",
+        "explain --set a --context {}",
+    ):
+        name, *options = verb.split()
+        result = command(name, tmp_path / "half", *options)
+        refused(result, "holds an interrupted run", f"--output {tmp_path / 'half'} --resume")
     (tmp_path / "recipe.json").write_text(json.dumps(recipe.to_dict()), encoding="utf-8")
     refused(command("evaluate", tmp_path), "'bag'", "no weights")
 
@@ -396,7 +420,10 @@ def test_a_context_that_nothing_reads_is_said(command: Any, table: Path, tmp_pat
 def test_a_method_with_context_on_a_table_without(command: Any, tmp_path: Path) -> None:
     path = write(tmp_path / "days.parquet", items=SETS)
     result = command("train", path, "--items", "items", "--output", tmp_path / "run")
-    refused(result, "needs a context", "'none'", "days.parquet")
+    refused(result, "needs a context", "--conditioning none", "no column of", "days.parquet", "inspect")
+    path = write(tmp_path / "days.parquet", items=SETS, planet=["earth"] * 60)
+    result = command("train", path, "--items", "items", "--output", tmp_path / "run")
+    refused(result, "needs a context", "--conditioning none", "no column of", "days.parquet", "inspect")
 
 
 @pytest.mark.parametrize(
@@ -411,23 +438,42 @@ def test_a_method_with_context_on_a_table_without(command: Any, tmp_path: Path) 
         (("--data", "reviews.parquet", "--output", "o.csv", "--format", "json"), ("--format belongs to --text",)),
         (("--text", "word1", "--context", "[1]"), ("JSON object", "[1]")),
         (("--text", "word1", "--context", '{"sex": '), ("--context", "not valid JSON")),
-        (("--text", "word1", "--context", '{"sexx": "f"}'), ("'sexx'", "Did you mean 'sex'")),
+        (
+            ("--text", "word1", "--context", '{"sexx": "f"}'),
+            (": --context: the context has no feature 'sexx'", "Did you mean 'sex'"),
+        ),
+        (("--text", "word1", "--context", '{"sex": [1]}'), (": --context, feature 'sex': [1] is a list",)),
         (("--text", "word1", "--format", "jsn"), ("'jsn'", "Did you mean 'json'")),
         (("--text", "word1", "--truncation", "tail"), ("'tail'", "head_tail")),
-        (("--text", ""), ("'' is no text",)),
+        (("--text", ""), ("--text is '', in which there is nothing to read",)),
+        (("--text", " "), ("--text is ' ', in which there is nothing to read",)),
+        (("--text", "word1", "--pair", "\udcff"), (": --pair: ", "half of a character")),
         (("--data", "no.csv", "--output", "o.csv"), ("no.csv", "no such file")),
         (("--data", "reviews.parquet", "--output", "o.xlsx"), ("'.xlsx' are not written", ".jsonl")),
         (("--data", "reviews.parquet", "--output", "reviews.parquet"), ("exists already", "--overwrite")),
         (
             ("--data", "reviews.parquet", "--output", "o.jsonl", "--text-column", "txt"),
-            ("'txt'", "Did you mean 'text'"),
+            ("'txt' in reviews.parquet", "Did you mean 'text'", "--text-column"),
         ),
-        (("--data", "reviews.parquet", "--output", "o.jsonl", "--pair-column", "par"), ("no column 'par'",)),
-        (("--data", "reviews.parquet", "--output", "o.jsonl", "--text-column", "price"), ("'price'", "column of text")),
+        (
+            ("--data", "reviews.parquet", "--output", "o.jsonl", "--pair-column", "par"),
+            ("no column 'par' in reviews.parquet", "--pair-column"),
+        ),
+        (
+            ("--data", "reviews.parquet", "--output", "o.jsonl", "--text-column", "price"),
+            ("reviews.parquet, column 'price'", "column of text"),
+        ),
         (("--data", "reviews.parquet", "--output", "o.jsonl", "--text-column", "words"), ("'words'", "of text")),
-        (("--data", "reviews.parquet", "--output", "o.csv"), ("'words'", "CSV holds no list", ".parquet")),
-        (("--data", "labelled.parquet", "--output", "o.csv"), ("'predicted_label'", "Rename it")),
-        (("--data", "strangers.parquet", "--output", "o.csv"), ("lacks the context column 'sex'",)),
+        (
+            ("--data", "reviews.parquet", "--output", "o.csv"),
+            ("--output o.csv, column 'words'", "CSV holds no list", ".parquet or .jsonl"),
+        ),
+        (("--data", "labelled.parquet", "--output", "o.csv"), ("labelled.parquet, column 'predicted_label'", "Rename")),
+        (
+            ("--data", "strangers.parquet", "--output", "o.csv"),
+            ("strangers.parquet: the table lacks the context column 'sex'",),
+        ),
+        (("--data", "listed.parquet", "--output", "o.jsonl"), ("listed.parquet", "'sex'", "list")),
     ],
 )
 def test_faulty_predictions(
@@ -442,6 +488,7 @@ def test_faulty_predictions(
     write(Path("reviews.parquet"), text=["word1"], sex=["f"], price=[0.5], words=[["a"]])
     write(Path("labelled.parquet"), text=["word1"], sex=["f"], predicted_label=["good"])
     write(Path("strangers.parquet"), text=["word1"])
+    write(Path("listed.parquet"), text=["word1"], sex=[["f"]])
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     refused(command("predict", text_runs / "labels", *options), *expected)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -455,7 +502,10 @@ def test_faulty_predictions(
         (("--tokens", "7"), ("9 tokens", "reads 8: ask for fewer")),
         (("--tokens", "0"), ("--tokens",)),
         (("--temperature", "0"), ("temperature=0.0", "above 0")),
-        (("--context", "{}", "--context", '{"sexx": "f"}'), ("'sexx'", "Did you mean 'sex'")),
+        (
+            ("--context", "{}", "--context", '{"sexx": "f"}'),
+            (": --context: the context has no feature 'sexx'", "Did you mean 'sex'"),
+        ),
         (("--context", "3"), ("JSON object",)),
         (("--format", "table"), ("'table'", "json, text")),
     ],
@@ -468,6 +518,9 @@ def test_a_folder_for_something_else_names_its_command(
     command: Any, finished: Path, text_runs: Path, tmp_path: Path
 ) -> None:
     predict, sample = ("--text", "word1"), ("--tokens", 2)
+    (tmp_path / "reviews.csv").touch()
+    for name, options in (("predict", predict), ("sample", sample), ("complete", ("--set", "a"))):
+        refused(command(name, tmp_path / "reviews.csv", *options), "reviews.csv is a file")
     refused(command("predict", text_runs / "masked", *predict), "ForMaskedLM", "contextual-bert sample")
     refused(command("predict", finished, *predict), "for sets of items", "contextual-bert complete")
     refused(command("sample", text_runs / "tags", *sample), "ForTokenClassification", "contextual-bert predict")

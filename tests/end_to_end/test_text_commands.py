@@ -16,6 +16,7 @@ from contextual_bert import (
     TextSampling,
     sample_texts,
 )
+from contextual_bert.context import Categorical
 from contextual_bert.data import Split, read_table, write_table
 from contextual_bert.evaluation import FeatureImportances
 from contextual_bert.testing.heads import miniature_checkpoint
@@ -437,9 +438,10 @@ NONE, CNN, MA_BERT, WORD = (("--conditioning", name) for name in ("none", "cnn",
         (("--items", "review", "--label", "verdict"), "--label is for texts"),
         (("--items", "review", "--text", "review", "--checkpoint", "bert"), "either the column of items"),
         ((), "either the column of items"),
-        (("--text", "review", "--checkpoint", "bert", "--label", "verdict", "--masking", "word"), "Leave one of the"),
+        (("--text", "review", "--checkpoint", "bert", "--label", "verdict", "--masking", "word"), ": --masking is for"),
         (("--text", "review", "--checkpoint", "bert", "--max-mask-rate", "0.1"), "between mask_rate=0.15 and 1"),
-        ((*LABELLED, "--max-mask-rate", "1"), "Leave one of the two out"),
+        ((*LABELLED, "--mask-rate", "0", "--max-mask-rate", "1"), "--mask-rate, --max-mask-rate are for hidden words"),
+        ((*LABELLED, "--exclude", "sex"), "needs a context, and no column of"),
         (("--items", "review", "--max-mask-rate", "1"), "--max-mask-rate is for texts"),
         (("--text", "review", "--checkpoint", "bert", "--ordinal"), "is_ordinal=True is for labels"),
         (
@@ -492,6 +494,35 @@ def test_inspect_names_what_train_would_stop_at(command: Any, tmp_path: Path) ->
     stopped = command("train", table, *columns, "--checkpoint", "bert", "--output", tmp_path / "run")
     assert stopped.exit_code == 2
     assert "row 1, column 'text': the cell is missing (20 such rows)" in " ".join(stopped.stderr.split())
+
+
+def test_inspect_names_the_words_and_tags_that_are_missing(command: Any, own_texts: Path, tmp_path: Path) -> None:
+    table, columns = tmp_path / "t.parquet", ("--text", "words", "--label", "tags")
+    words, tags = [["a", "b"]] * 60, [["x", "y"]] * 60
+    faulty = {"words": [*words[:7], ["a", None], *words[8:]], "tags": [*tags[:9], [None, "y"], *tags[10:]]}
+    checkpoint = ("--checkpoint", own_texts / "bert")
+    write_table(pa.table(faulty), table)
+    result = ok(command("inspect", table, *columns, *checkpoint, "--output", tmp_path / "schema.json"))
+    found = " ".join(result.stdout.split())
+    assert "error: 1 rows of 'words' lack a word (the first in row 7)" in found
+    assert "error: 1 rows of 'tags' lack a tag (the first in row 9)" in found
+    write_table(pa.table({**faulty, "words": words}), table)
+    settings = (*columns, *checkpoint, "--conditioning", "none", "--output", tmp_path / "run")
+    stopped = command("train", table, *settings)
+    assert stopped.exit_code == 2
+    assert "row 9, column 'tags': tag 0 of 2 is missing, counted from 0. Fill it in" in " ".join(stopped.stderr.split())
+
+
+@pytest.mark.parametrize("column", ["verdict", "review"])
+def test_a_schema_has_nothing_that_is_learned(command: Any, own_texts: Path, tmp_path: Path, column: str) -> None:
+    schema = ContextSchema(features=(Categorical(name=column, values=("bad", "good")),))
+    schema.save(tmp_path / "schema.json")
+    columns = ("--text", "review", "--label", "verdict", "--checkpoint", own_texts / "bert")
+    settings = ("--schema", tmp_path / "schema.json", "--output", tmp_path / "run")
+    result = command("train", own_texts / "reviews.csv", *columns, *settings)
+    assert result.exit_code == 2
+    said = f"{tmp_path / 'schema.json'} reads {column!r} as context, and here it is learned or learned from"
+    assert said in " ".join(result.stderr.split())
 
 
 def test_texts_that_are_categories_are_texts(command: Any, own_texts: Path, tmp_path: Path) -> None:

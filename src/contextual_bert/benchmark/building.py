@@ -16,6 +16,7 @@ from contextual_bert.benchmark.checks import BASELINES, SET_BASELINES, check_kin
 from contextual_bert.benchmark.preparation import Preparation
 from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.conditioning import get_method
+from contextual_bert.context import ContextSchema
 from contextual_bert.data import cooccurrence_vectors
 from contextual_bert.errors import ConfigurationError, ContextualBertError
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, count_parameters
@@ -76,10 +77,15 @@ def build_model(recipe: Recipe, ready: Preparation) -> nn.Module:
 def check_possible(recipe: Recipe, ready: Preparation) -> None:
     """Raise ConfigurationError where a method or baseline cannot be had on these sets."""
     check_kind(recipe)
-    if has_context(recipe) and ready.processor.schema is None:
+    check_context(recipe, ready.processor.schema)
+
+
+def check_context(recipe: Recipe, schema: ContextSchema | None) -> None:
+    """Raise ConfigurationError where a method or baseline needs a context and the schema has no feature for one."""
+    if has_context(recipe) and (schema is None or not schema.features):
         raise ConfigurationError(
-            f"conditioning={recipe.conditioning!r} needs a context, and {recipe.data} has no column for one. Take "
-            "'none' or 'bag'."
+            f"conditioning={recipe.conditioning!r} needs a context, and no column of {recipe.data} became a feature of "
+            "one: contextual-bert inspect says why. Take 'none' (--conditioning none) or a baseline without context."
         )
 
 

@@ -16,16 +16,21 @@ NUM_SHOWN = 12  # labels that a sentence names
 
 
 def label_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The labels of all texts, or the tags of all words, one after the other; truth values in words."""
-    return with_truth_in_words(pc.list_flatten(column) if is_list(column.type) else column)
+    """The labels of all texts, or the tags of all words, one after the other; truth values in words, NaN missing."""
+    values = with_truth_in_words(pc.list_flatten(column) if is_list(column.type) else column)
+    if not pa.types.is_floating(values.type):
+        return values
+    return pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
 
 
 def label_names(column: pa.ChunkedArray, file: str, name: str, *, is_ordinal: bool = False) -> tuple[str, ...]:
     """The labels or tags of a column, sorted; grades of one scale from the lowest to the highest.
 
+    Whole numbers may be floats, as pandas has them where one is missing: 1.0 is the label "1".
+
     Raises:
-        DataError: numbers instead of classes, or less than two of them; grades that are tags or have no order;
-            neither labels nor lists of them.
+        DataError: numbers with a fraction instead of classes, or less than two classes; grades that are tags or have no
+            order; neither labels nor lists of them.
     """
     if pa.types.is_nested(column.type) and not is_list(column.type):
         raise DataError(
@@ -42,14 +47,18 @@ def label_names(column: pa.ChunkedArray, file: str, name: str, *, is_ordinal: bo
             fix="Leave is_ordinal (--ordinal) out.",
         )
     values = label_values(column)
-    if pa.types.is_floating(values.type):
-        raise DataError(
-            f"the column is of type {values.type}, numbers and no classes",
-            file=file,
-            column=name,
-            fix="Give names or whole numbers of classes; to predict numbers, train with transformers' Trainer.",
-        )
     names = sorted(pc.unique(values.drop_null()).to_pylist())
+    fraction = next((each for each in names if isinstance(each, float) and not each.is_integer()), None)
+    if fraction is not None:
+        row = pc.index(values, pa.scalar(fraction, values.type)).as_py()
+        raise DataError(
+            f"the label {fraction} is no whole number: these are numbers and no classes",
+            file=file,
+            row=row if not is_list(column.type) else None,
+            column=name,
+            fix="Give whole numbers or names, such as bins of the numbers; numbers themselves are learned in Python "
+            "alone, with encode_texts and transformers' Trainer.",
+        )
     if len(names) < 2:
         raise DataError(f"only the label {names} occurs", file=file, column=name, fix="Give two labels or more.")
     names = [canonical(each) for each in names]

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split, schema_of
+from contextual_bert.benchmark.prepared import Prepared, check_unlearned, column_as_text, make_split, schema_of
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import (
     Audit,
@@ -113,6 +113,7 @@ def prepare(recipe: Recipe, *, source: pa.Table | None = None) -> Preparation:
             raise ConfigurationError(
                 f"{recipe.init_from} was trained with another schema. Leave --schema out: the run brings its own."
             )
+        check_unlearned(known.schema, recipe, run=recipe.init_from)
         processor, schema = known.with_items(training.distinct_items()), known.schema
     else:
         schema = schema_of(recipe, training.table, training.rows)

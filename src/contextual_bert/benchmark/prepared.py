@@ -183,6 +183,30 @@ def num_trained_by(run: Split, split: Split, part: str) -> int:
     return int(np.isin(split.rows(part), run.rows("train")).sum())
 
 
+def check_unlearned(schema: ContextSchema | None, recipe: Recipe, *, run: str | None = None, file: str = "") -> None:
+    """Raise ConfigurationError where a schema has as context what a recipe learns or learns from.
+
+    Args:
+        schema: of the run that is gone on from, or of the recipe.
+        recipe: whose columns they are.
+        run: that brings the schema; None where the recipe has it.
+        file: of the schema, for the message, where it is from one.
+    """
+    learned = (recipe.items,) if recipe.texts is None else recipe.texts.columns
+    for feature in schema.features if schema is not None else ():
+        if feature.column in learned:
+            named = f" (feature {feature.name!r})" if feature.name != feature.column else ""
+            fix = (
+                f"Train that run without it: --exclude {feature.column}."
+                if run is not None
+                else "Leave it out of the schema: contextual-bert inspect, given the same columns, writes one without."
+            )
+            raise ConfigurationError(
+                f"{run or file or 'The schema'} reads {feature.column!r}{named} as context, and here it is learned or "
+                f"learned from. {fix}"
+            )
+
+
 def schema_of(recipe: Recipe, training: pa.Table, rows: NDArray[np.int64]) -> ContextSchema | None:
     """The schema of the recipe, or one inferred from the training part; None where no column is left for it.
 
@@ -192,7 +216,9 @@ def schema_of(recipe: Recipe, training: pa.Table, rows: NDArray[np.int64]) -> Co
         rows: where its rows are in the file, for errors.
     """
     if recipe.schema is not None:
-        return ContextSchema.from_dict(dict(recipe.schema))
+        schema = ContextSchema.from_dict(dict(recipe.schema))
+        check_unlearned(schema, recipe)
+        return schema
     exclude = recipe.columns_beside_context
     if set(training.column_names) <= set(exclude):
         return None

@@ -21,6 +21,7 @@ from contextual_bert.benchmark.run_files import (
 )
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.inference.exported.export import RECORD_FILE
+from contextual_bert.inference.saved import check_run
 from contextual_bert.inference.text_baseline import holds_baseline
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 from contextual_bert.whole_files import replacing_file
@@ -105,10 +106,7 @@ def load_recipe(directory: Path) -> Recipe:
     Raises:
         RunDirectoryError: no run directory, an interrupted run, an export, or one of which no weights are kept.
     """
-    if not is_complete(directory) and (directory / CHECKPOINTS).is_dir():
-        raise RunDirectoryError(
-            f"{directory} holds an interrupted run: go on with contextual-bert train ... --output {directory} --resume."
-        )
+    check_run(directory)
     if (directory / RECORD_FILE).is_file():
         raise RunDirectoryError(f"{directory} is an export. Name the run that it was made from.")
     recipe = Recipe.load(directory)

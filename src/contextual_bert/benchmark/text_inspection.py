@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from contextual_bert.arrow_types import decoded, is_list, is_text
 from contextual_bert.benchmark.inspection import Inspection, check_columns, fault_lines, split_of
 from contextual_bert.benchmark.label_names import NUM_SHOWN, label_names, label_values, unlearnable_labels
+from contextual_bert.benchmark.text_preparation import read_texts
 from contextual_bert.benchmark.text_starts import reader_of
 from contextual_bert.context import canonical, infer_schema
-from contextual_bert.data import Split, audit_texts, read_table
+from contextual_bert.data import Split, audit_texts
 from contextual_bert.data.text_audit import joined_words
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation.labels import has_grades
@@ -61,7 +62,7 @@ def inspect_texts(
     task = recipe.texts
     if task is None:
         raise ConfigurationError("This is a recipe for sets of items: look at it with inspect_table.")
-    table = read_table(recipe.data if source is None else source)
+    table = read_texts(recipe, source)
     overrides = dict(overrides or {})
     exclude = recipe.columns_beside_context
     check_columns((*exclude, *overrides), table, file=recipe.data)
@@ -130,7 +131,9 @@ def _texts(table: pa.Table, recipe: Recipe, task: TextTask, *, has_tokens: bool)
         missing, empty = sizes < 0, sizes == 0
         faults += _counted(missing, f"cells of {name!r} are missing", f"error: {{}}: {_STOP}")
         faults += _counted(empty, f"cells of {name!r} are empty", "warning: {}: there is nothing to read")
-        readable &= ~missing
+        has_gap = _has_gap(column)
+        faults += _counted(has_gap, f"rows of {name!r} lack a word", f"error: {{}}: {_STOP}")
+        readable &= ~missing & ~has_gap
         distinct = pc.count_distinct(joined_words(column), mode="only_valid").as_py()
         lines[0] += f", {distinct:,} different texts in {name!r}"
         if (sizes > 0).any():
@@ -207,6 +210,7 @@ def _labels(table: pa.Table, recipe: Recipe, task: TextTask, split: Split | None
         faults += _counted(
             differing & ~missing, "rows have another number of tags than words", "error: {}: train stops there"
         )
+        faults += _counted(_has_gap(column), f"rows of {name!r} lack a tag", f"error: {{}}: {_STOP}")
     try:
         names = label_names(column, recipe.data, name, is_ordinal=task.is_ordinal)
     except DataError as error:
@@ -242,6 +246,15 @@ def _num_words(column: pa.ChunkedArray) -> NDArray[np.int64]:
     """Words of each cell, -1 where it is missing."""
     counts = pc.list_value_length(column) if is_list(column.type) else pc.count_substring_regex(column, r"\S+")
     return pc.fill_null(counts, -1).to_numpy().astype(np.int64)
+
+
+def _has_gap(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Which rows have a list in which a word, or a tag, is missing."""
+    found = np.zeros(len(column), dtype=np.bool_)
+    if is_list(column.type):
+        lists = column.combine_chunks()
+        found[pc.list_parent_indices(lists).filter(pc.is_null(pc.list_flatten(lists))).to_numpy()] = True
+    return found
 
 
 def _sizes_line(sizes: NDArray[np.int64], what: str) -> str:

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list
+from contextual_bert.benchmark.building import check_context
 from contextual_bert.benchmark.checks import BERTLESS_BASELINES
 from contextual_bert.benchmark.label_names import label_names, some_labels, unlearnable_labels
 from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split, schema_of
@@ -238,6 +239,13 @@ class TextPreparation(Prepared):
         )
 
 
+def read_texts(recipe: Recipe, source: pa.Table | None) -> pa.Table:
+    """The table of a recipe for texts, or ``source``; what is read as text is spelt as in the file: "2019" is one."""
+    task = cast(TextTask, recipe.texts)
+    text_columns = (task.text, task.second, task.answer)
+    return read_table(recipe.data if source is None else source, text_columns=text_columns)
+
+
 def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPreparation:
     """Read and encode the texts of a recipe.
 
@@ -252,7 +260,7 @@ def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPrep
     task = recipe.texts
     if task is None:
         raise ConfigurationError("This is a recipe for sets of items: prepare it with prepare.")
-    table = read_table(recipe.data if source is None else source)
+    table = read_texts(recipe, source)
     for name in task.columns:
         checked_column(table, name, file=recipe.data, complete=name not in (task.answer, task.answer_start))
     if recipe.customer is not None:
@@ -272,6 +280,7 @@ def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPrep
     processor = reader_of(recipe)
     if processor is None:
         schema = schema_of(recipe, table.take(pa.array(training)), training)
+        check_context(recipe, schema)
         processor = ContextualBertProcessor.from_bert(task.checkpoint, schema)
     schema = processor.schema
     processor.truncation = cast(Any, task.truncation)  # saved with the run, so that it cuts as it was trained

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import cast
 
 from contextual_bert.benchmark.checks import CONTEXT_AS_TEXT
-from contextual_bert.benchmark.prepared import num_trained_by
+from contextual_bert.benchmark.prepared import check_unlearned, num_trained_by
 from contextual_bert.benchmark.run_directories import is_run, load_recipe
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import Split
@@ -67,12 +67,7 @@ def reader_of(recipe: Recipe) -> ContextualBertProcessor | None:
         raise ConfigurationError(
             f"{task.checkpoint} was trained with another schema. Leave --schema out: the run brings its own."
         )
-    for name in task.columns:
-        if schema is not None and name in schema.columns:
-            raise ConfigurationError(
-                f"{task.checkpoint} reads {name!r} as context, and here it is learned or learned from. Train that run "
-                f"without it: --exclude {name}."
-            )
+    check_unlearned(schema, recipe, run=task.checkpoint)
     processor.tokenizer.model_max_length = config.max_position_embeddings  # not what that run was cut to
     return processor
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback
 
 from contextual_bert.baselines.text import LabelModel
-from contextual_bert.benchmark.building import attention_for, has_context, model_settings_in_words
+from contextual_bert.benchmark.building import attention_for, check_context, model_settings_in_words
 from contextual_bert.benchmark.checks import (
     BERTLESS_BASELINES,
     CONTEXT_AS_TEXT,
@@ -87,11 +87,7 @@ class TextWork:
     def check(self, recipe: Recipe) -> None:
         """See ``Work``."""
         check_kind(recipe)
-        if has_context(recipe) and self.ready.processor.schema is None:
-            raise ConfigurationError(
-                f"conditioning={recipe.conditioning!r} needs a context, and {recipe.data} has no column for one. "
-                "Take 'none' or a baseline without."
-            )
+        check_context(recipe, self.ready.processor.schema)
         method = self.ready.method
         if method is not None and recipe.conditioning not in (method, *BERTLESS_BASELINES):
             raise ConfigurationError(

@@ -117,7 +117,7 @@ def num_with(cells: pa.Array | pa.ChunkedArray, text: str) -> int:
 
 def _encode_categorical(feature: Categorical, array: pa.Array, file: str | None) -> EncodedColumn:
     strings = canonical_array(array, file=file, column=feature.column)
-    ids = feature.vocabulary.lookup(strings)
+    ids = feature.vocabulary.find(strings)
     return EncodedColumn(*_missing_and_unknown(strings, ids, missing=MISSING, unknown=CATEGORICAL_UNKNOWN))
 
 
@@ -130,7 +130,7 @@ def _encode_multi(feature: MultiCategorical, array: pa.Array, file: str | None) 
         raise DataError(
             error.problem, file=file, row=int(rows[error.row or 0]), column=feature.column, fix=error.fix
         ) from None
-    ids = feature.vocabulary.lookup(strings)
+    ids = feature.vocabulary.find(strings)
     ids, unknown = _missing_and_unknown(strings, ids, missing=MULTI_MISSING, unknown=MULTI_UNKNOWN)
     is_given = ids != MULTI_MISSING
     if not is_given.all():

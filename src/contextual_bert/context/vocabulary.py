@@ -7,19 +7,24 @@ Paper: section 4 (items and the features of the customer as ids).
 
 import datetime
 import math
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from contextual_bert.arrow_types import is_single, is_text
+from contextual_bert.context.cells import BOOLEAN, FLOAT, INTEGER, TIME
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError
 
 UNKNOWN = -1
 NULL = -2
+_INTEGER, _FLOAT, _TIME, _BOOLEAN = map(re.compile, (INTEGER, FLOAT, TIME, BOOLEAN))
 
 
 @dataclass(frozen=True, init=False)
@@ -92,15 +97,40 @@ class Vocabulary:
 
     def lookup(self, strings: pa.Array | pa.ChunkedArray) -> np.ndarray:
         """Ids of a whole column of strings as int64: -1 where the value is unknown, -2 where it is null."""
-        array = _as_one_array(strings)
-        if not pa.types.is_string(array.type):
-            array = canonical_array(array)
+        array = canonical_array(strings)
         index = pc.index_in(array, value_set=self.array)
         ids = pc.fill_null(index, UNKNOWN - len(self.reserved)).to_numpy(zero_copy_only=False).astype(np.int64)
         ids += len(self.reserved)
         if array.null_count:
             ids[array.is_null().to_numpy(zero_copy_only=False)] = NULL
         return ids
+
+    def find(self, strings: pa.Array | pa.ChunkedArray) -> np.ndarray:
+        """As `lookup`; a value that is not there is looked for once more, by its `normal_form`.
+
+        It is found where exactly one of the values has that form: what a cell of CSV is depends on the other rows of
+        its file, and "TRUE" in one file is `True` in another.
+
+        Example:
+            >>> Vocabulary(["TRUE", "FALSE", "n/a"]).find(pa.array([True, False, None])).tolist()
+            [0, 1, -2]
+        """
+        array = canonical_array(strings)
+        ids = self.lookup(array)
+        is_unknown = ids == UNKNOWN
+        if is_unknown.any():
+            encoded = array.filter(pa.array(is_unknown)).dictionary_encode()
+            forms = [normal_form(value) for value in encoded.dictionary.to_pylist()]
+            found = np.array([self._ids_by_form.get(form, UNKNOWN) for form in forms], np.int64)
+            ids[is_unknown] = found[encoded.indices.to_numpy()]
+        return ids
+
+    @cached_property
+    def _ids_by_form(self) -> dict[str, int]:
+        """Normal form -> the id of the one value that has it; forms of several values are left out."""
+        forms = [normal_form(value) for value in self.values]
+        counts = Counter(forms)
+        return {form: index for index, form in enumerate(forms, start=len(self.reserved)) if counts[form] == 1}
 
 
 def canonical(value: object) -> str:
@@ -144,6 +174,30 @@ def canonical(value: object) -> str:
         f"{value!r} is a {type(value).__name__}, not a single value",
         fix="Allowed: text, a finite number, a truth value, a date.",
     )
+
+
+def normal_form(value: str) -> str:
+    """The canonical spelling of the truth value, number or time that the reader of CSV would take a text for.
+
+    Text that it would leave as it is, such as a code with leading zeros, is its own form.
+
+    Example:
+        >>> [normal_form(text) for text in ("TRUE", "1.50", "2.0", "2016-03-05 10:00", "007", "beta")]
+        ['true', '1.5', '2', '2016-03-05T10:00:00', '007', 'beta']
+    """
+    if _BOOLEAN.fullmatch(value):
+        return value.lower()
+    if _INTEGER.fullmatch(value):
+        return "0" if value == "-0" else value  # exact, however many digits it has
+    if _FLOAT.fullmatch(value):
+        number = float(value)
+        return canonical(number) if math.isfinite(number) else value
+    if _TIME.fullmatch(value):
+        try:
+            return canonical(datetime.datetime.fromisoformat(value))
+        except ValueError:  # the 30th of February
+            return value
+    return value
 
 
 def canonical_array(

@@ -4,38 +4,25 @@ A faulty row is named with its file, row and column; none is dropped or repaired
 zero, without the header. It does not know which column holds the items, nor what a context is.
 """
 
-import csv
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as arrow_csv
 import pyarrow.json as arrow_json
 import pyarrow.parquet as parquet
 
 from contextual_bert.arrow_types import is_list, without_views
-from contextual_bert.context.columns import MISSING_MARKS
+from contextual_bert.data.csv_tables import check_names, read_csv
 from contextual_bert.data.reviews import REVIEW_SUFFIX, read_reviews
 from contextual_bert.errors import DataError, did_you_mean
 
 __all__ = ["read_table"]
 
-_INTEGER = r"^-?(0|[1-9][0-9]*)$"
-_FLOAT = r"^-?((0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]+)?|[iI]nf(inity)?)$"
-_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
-_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?$"
-_BOOLEAN = r"^([tT]rue|TRUE|[fF]alse|FALSE)$"
-_CSV_TYPES = (
-    (_INTEGER, pa.int64()),
-    (_FLOAT, pa.float64()),
-    (_DATE, pa.date32()),
-    (_TIME, pa.timestamp("us")),
-    (_BOOLEAN, pa.bool_()),
-)
 _JSON_BLOCK_BYTES = 16 << 20
 # As what to read again what pyarrow made a time, which it does with every text like one.
 _JSON_TEXTS = {pa.timestamp("s"): pa.string(), pa.list_(pa.timestamp("s")): pa.list_(pa.string())}
@@ -49,7 +36,9 @@ class _HuggingFaceDataset(Protocol):
     def with_format(self, type: str) -> Any: ...  # noqa: A002  (the name is theirs)
 
 
-def read_table(source: str | PathLike[str] | pa.Table | _HuggingFaceDataset) -> pa.Table:
+def read_table(
+    source: str | PathLike[str] | pa.Table | _HuggingFaceDataset, *, text_columns: Collection[str | None] = ()
+) -> pa.Table:
     """Read a table with at least one row.
 
     In CSV every column is read whole and becomes a number, a date or a truth value only if every cell is one and
@@ -58,6 +47,9 @@ def read_table(source: str | PathLike[str] | pa.Table | _HuggingFaceDataset) -> 
     Args:
         source: a path that ends in .parquet, .csv, .jsonl, .ndjson or .ss (reviews, see ``read_reviews``); a
             `pyarrow.Table`; or a `datasets.Dataset`.
+        text_columns: columns that are wanted as text. In CSV and JSON Lines they keep the spelling of the file where
+            all of it looks like numbers, truth values or dates; elsewhere columns have types of their own. Names that
+            the file lacks, and None, change nothing.
 
     Raises:
         DataError: the file is missing, empty, of another kind, or a row of it is broken.
@@ -69,7 +61,7 @@ def read_table(source: str | PathLike[str] | pa.Table | _HuggingFaceDataset) -> 
     if isinstance(source, pa.Table):
         return _checked(source, None)
     if isinstance(source, (str, PathLike)):
-        return _read_file(Path(source))
+        return _read_file(Path(source), text_columns)
     if isinstance(source, dict):
         raise DataError(
             f"a dictionary of data sets ({', '.join(map(str, cast(dict[object, object], source)))}) is not a table",
@@ -85,14 +77,14 @@ def read_table(source: str | PathLike[str] | pa.Table | _HuggingFaceDataset) -> 
     )
 
 
-def _read_file(path: Path) -> pa.Table:
+def _read_file(path: Path, text_columns: Collection[str | None]) -> pa.Table:
     file = str(path)
-    readers = {
+    readers: dict[str, Callable[[Path], pa.Table]] = {
         ".parquet": _read_parquet,
-        ".csv": _read_csv,
-        ".jsonl": _read_json,
-        ".ndjson": _read_json,
-        REVIEW_SUFFIX: lambda path, file: read_reviews(path),
+        ".csv": partial(read_csv, text_columns=text_columns),
+        ".jsonl": partial(_read_json, text_columns=text_columns),
+        ".ndjson": partial(_read_json, text_columns=text_columns),
+        REVIEW_SUFFIX: read_reviews,
     }
     if not path.exists():
         siblings = [found.name for found in path.parent.iterdir()] if path.parent.is_dir() else []
@@ -105,7 +97,7 @@ def _read_file(path: Path) -> pa.Table:
     try:
         if path.stat().st_size == 0:
             raise DataError("the file is empty (0 bytes)", file=file, fix="Write it again: it needs at least one row.")
-        return _checked(readers[path.suffix.lower()](path, file), file)
+        return _checked(readers[path.suffix.lower()](path), file)
     except OSError as error:
         raise DataError(
             f"the file cannot be read: {error}", file=file, fix="Check its permissions and content."
@@ -113,121 +105,27 @@ def _read_file(path: Path) -> pa.Table:
 
 
 def _checked(table: pa.Table, file: str | None) -> pa.Table:
-    _check_names(table.column_names, file)
+    check_names(table.column_names, file)
     if table.num_rows == 0:
         raise DataError("the table has no rows", file=file, fix="It needs at least one row besides the column names.")
     return without_views(table)
 
 
-def _check_names(names: Sequence[str], file: str | None) -> None:
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise DataError("the column occurs more than once", file=file, column=repeated[0], fix="Rename one of them.")
-
-
-def _read_parquet(path: Path, file: str) -> pa.Table:
+def _read_parquet(path: Path) -> pa.Table:
+    file = str(path)
     try:
-        _check_names(parquet.read_schema(path).names, file)
+        check_names(parquet.read_schema(path).names, file)
         return parquet.read_table(path)
     except pa.ArrowInvalid as error:
         raise DataError(f"this is not a whole Parquet file: {error}", file=file, fix="Write the file again.") from error
 
 
-def _read_csv(path: Path, file: str) -> pa.Table:
-    broken: list[Any] = []
-
-    def remember(row: Any) -> str:
-        broken.append(row)
-        return "skip"
-
-    # Without threads the handler is told the number of the row.
-    read = arrow_csv.ReadOptions(use_threads=False)
-    parse = arrow_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=remember)
-    try:
-        with arrow_csv.open_csv(path, read_options=read, parse_options=parse) as stream:
-            names: list[str] = stream.schema.names
-        broken.clear()
-        _checked_header(names, file)
-        convert = arrow_csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
-        )
-        table = arrow_csv.read_csv(path, read_options=read, parse_options=parse, convert_options=convert)
-    except pa.ArrowInvalid as error:
-        raise DataError(
-            f"this is not a CSV file: {error}", file=file, fix="Save it as CSV in UTF-8, separated by commas."
-        ) from error
-    if broken:
-        first = broken[0]
-        row = first.number - 2 if first.number is not None else None  # theirs counts from one, with the header
-        if first.text.count('"') % 2:
-            raise _open_quote(file, row)
-        raise DataError(
-            f"{first.actual_columns} cells where the header has {first.expected_columns}: {first.text[:80]!r}",
-            file=file,
-            row=row,
-            fix="Put cells that hold a comma in double quotes.",
-        )
-    _check_quotes(path, file, table.num_rows - 1)
-    return pa.table({name: _typed(table.column(name)) for name in names})
-
-
-def _checked_header(names: list[str], file: str) -> None:
-    repeated = [name for name in names if names.count(name) > 1]
-    if repeated:
-        raise DataError("the column occurs more than once", file=file, column=repeated[0], fix="Rename one of them.")
-    other = [separator for separator in (";", "\t", "|") if len(names) == 1 and separator in names[0]]
-    if other:
-        raise DataError(
-            f"there is one column, {names[0]!r}: the cells seem to be separated by {other[0]!r}",
-            file=file,
-            fix="Save the file with commas between the cells.",
-        )
-
-
-def _check_quotes(path: Path, file: str, last_row: int) -> None:
-    # A quotation mark that is never closed makes the rest of the file one cell, and pyarrow does not mind.
-    with path.open("rb") as stream:
-        quotes = sum(block.count(b'"') for block in iter(lambda: stream.read(1 << 20), b""))
-    if quotes % 2 == 0:
-        return
-    with path.open(newline="", encoding="utf-8-sig") as lines:
-        try:
-            for _ in csv.reader(lines, strict=True):
-                pass
-        except csv.Error as error:
-            raise _open_quote(file, last_row) from error
-
-
-def _open_quote(file: str, row: int | None) -> DataError:
-    return DataError(
-        "a double quote is opened and never closed",
-        file=file,
-        row=row,
-        fix="Close it; a double quote within a cell is written twice.",
-    )
-
-
-def _typed(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column as numbers, dates or truth values if each cell is one; else unchanged."""
-    # Where one cell is no number these marks stay text: "NA" is a country.
-    values = pc.if_else(pc.is_in(column, value_set=pa.array(MISSING_MARKS)), pa.scalar(None, pa.string()), column)
-    if values.null_count == len(values):
-        return column
-    for pattern, kind in _CSV_TYPES:
-        if pc.all(pc.match_substring_regex(values, pattern)).as_py():
-            try:
-                return values.cast(kind)
-            except pa.ArrowInvalid:  # digits beyond 64 bits, the 30th of February: text
-                return column
-    return column
-
-
-def _read_json(path: Path, file: str) -> pa.Table:
+def _read_json(path: Path, *, text_columns: Collection[str | None]) -> pa.Table:
     read = arrow_json.ReadOptions(block_size=_JSON_BLOCK_BYTES)
     try:
         table = arrow_json.read_json(path, read_options=read)
     except pa.ArrowInvalid as error:
-        raise _broken_line(path, file, str(error)) from error
+        raise _broken_line(path, str(error)) from error
     texts = [(field.name, _JSON_TEXTS[field.type]) for field in table.schema if field.type in _JSON_TEXTS]
     if not texts:
         return table
@@ -236,7 +134,7 @@ def _read_json(path: Path, file: str) -> pa.Table:
     for name, kind in texts:
         column = table[name]
         # Times are in UTC by now; with a zone they stay text, as in CSV, so that the day is the day as written.
-        if is_list(kind) or pc.any(pc.match_substring_regex(written[name], _OFFSET)).as_py():
+        if is_list(kind) or name in text_columns or pc.any(pc.match_substring_regex(written[name], _OFFSET)).as_py():
             column = written[name]
         elif pc.all(pc.equal(pc.floor_temporal(column, unit="day"), column)).as_py():
             column = column.cast(pa.date32())
@@ -249,9 +147,9 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
         yield from ((number, line) for number, line in enumerate(stream, start=1) if line.strip())
 
 
-def _broken_line(path: Path, file: str, problem: str) -> DataError:
+def _broken_line(path: Path, problem: str) -> DataError:
     """Which line it was: pyarrow counts within a block. One line at a time, for this happens once."""
-    fix = 'Each line is one JSON object such as {"items": ["a", "b"], "age": 34}.'
+    file, fix = str(path), 'Each line is one JSON object such as {"items": ["a", "b"], "age": 34}.'
     kinds: dict[str, str] = {}
     for row, (number, line) in enumerate(_lines(path)):
         try:

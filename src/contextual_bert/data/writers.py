@@ -69,7 +69,7 @@ def _write_json(table: pa.Table, path: Path) -> None:
             stream.writelines(f"{line}\n" for line in lines)
 
 
-_FIX = "Give a file that ends in .parquet."
+_FIX = "Give a file that ends in .parquet or .jsonl."
 _WRITERS: Mapping[str, Callable[[pa.Table, Path], None]] = {
     ".parquet": parquet.write_table,
     ".csv": arrow_csv.write_csv,

@@ -3,6 +3,8 @@
 Knows no model; the processor says what the names mean.
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +13,8 @@ from torch import Tensor
 
 from contextual_bert.context import Categorical, Feature, MultiCategorical, Numerical
 from contextual_bert.data import SetDataset, SetTable
-from contextual_bert.errors import DataError
+from contextual_bert.errors import DataError, SchemaError, UnknownNameError
+from contextual_bert.inference.queries import placed_row
 from contextual_bert.models import RESERVED_ITEMS, ContextualBertProcessor
 
 UNKNOWN_ID = RESERVED_ITEMS.index("[UNK]")
@@ -36,6 +39,32 @@ def placed(error: DataError, rows: NDArray[np.int64], *, file: str | None) -> Da
     """The same error with the row of the file, where it names one of these rows by its place among them."""
     row = int(rows[error.row]) if error.row is not None else None
     return DataError(error.problem, file=file, row=row, column=error.column, fix=error.fix)
+
+
+@contextmanager
+def naming(file: str | None) -> Generator[None]:
+    """What the block finds wrong with a table says in which file, where it does not say so yet.
+
+    Raises:
+        DataError, UnknownNameError, SchemaError: what came, with the file.
+
+    Example:
+        >>> with naming("days.csv"):
+        ...     raise UnknownNameError("There is no column 'sex'.")
+        Traceback (most recent call last):
+        contextual_bert.errors.UnknownNameError: days.csv: There is no column 'sex'.
+    """
+    try:
+        yield
+    except DataError as error:
+        if file is None or error.file is not None:
+            raise
+        raise DataError(error.problem, file=file, row=error.row, column=error.column, fix=error.fix) from error
+    except (UnknownNameError, SchemaError) as error:
+        row, text = placed_row(error)
+        if file is None or file in text:
+            raise
+        raise type(error)(f"{file}{f', row {row}' if row is not None else ''}: {text}") from error
 
 
 def set_index(dataset: SetDataset, example_ids: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -27,7 +27,7 @@ from contextual_bert.inference.guidance import guidance_notes, guided_logits
 from contextual_bert.inference.joint import JointAnswer, JointSearch, Method
 from contextual_bert.inference.permission import Asked, Permitted, permitted_items
 from contextual_bert.inference.queries import MASK, Request, check_length, check_queries, read_request
-from contextual_bert.inference.saved import load_item_model
+from contextual_bert.inference.saved import check_run, load_item_model
 from contextual_bert.inference.text_baseline import holds_baseline
 from contextual_bert.models import ContextState, ContextualBertForMaskedLM, ContextualBertProcessor, check_processor
 
@@ -101,10 +101,11 @@ class CompletionPipeline:
         """The pipeline of a run directory, and a catalogue if there is one: a file or a table.
 
         Raises:
-            RunDirectoryError: no such directory, or a file of it is missing.
+            RunDirectoryError: no such directory, an interrupted run, or a file of it is missing.
             SchemaError, UnknownNameError, DataError: a faulty catalogue.
         """
         directory = Path(directory)
+        check_run(directory)
         missing = [name for name in RUN_FILES if not (directory / name).is_file()]
         if missing and not holds_baseline(directory):
             raise RunDirectoryError(

@@ -36,6 +36,21 @@ USED_BY = {
 }
 
 
+def check_run(directory: str | Path) -> None:
+    """Raise RunDirectoryError where a run was interrupted, or where a file stands in the place of a folder.
+
+    Example:
+        >>> check_run("runs/verdict")
+    """
+    folder = Path(directory)
+    if folder.is_file():
+        raise RunDirectoryError(f"{directory} is a file. Name the folder of a run, the --output of train.")
+    if not (folder / "metrics.json").is_file() and (folder / "checkpoints" / "recipe.json").is_file():
+        raise RunDirectoryError(
+            f"{directory} holds an interrupted run: go on with contextual-bert train ... --output {directory} --resume."
+        )
+
+
 def load_item_model(directory: str | Path) -> tuple[ContextualBertForMaskedLM, ContextualBertProcessor]:
     """The model of sets of items of a folder, and its processor.
 
@@ -118,11 +133,13 @@ def load_text_model(directory: str | Path, *allowed: type[LabelsTexts]) -> tuple
 
 def _other_model(directory: str | Path, found: str, *, wanted: str) -> RunDirectoryError:
     advice = f"Use it with {USED_BY[found]}." if found in USED_BY else "Name another folder."
-    return RunDirectoryError(f"{directory} holds {found}; what is needed is {wanted}. {advice}")
+    kind = " for texts" if found in USED_BY and found != ITEMS else ""
+    return RunDirectoryError(f"{directory} holds {found}{kind}; what is needed is {wanted}. {advice}")
 
 
 def _content(directory: str | Path) -> tuple[str, ContextualBertProcessor | None]:
     """The name of the model's class, or ITEMS; and the processor, where only that tells the two apart."""
+    check_run(directory)
     if not Path(directory).is_dir():
         raise RunDirectoryError(
             f"{directory} cannot be loaded: there is no such folder. Name the one that model and processor were saved "

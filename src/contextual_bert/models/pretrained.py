@@ -206,8 +206,14 @@ def bert_config(
 
     Raises:
         CheckpointError: no config there, one of another architecture, no tokenizer.
-        ConfigurationError: a field with a value that no config takes.
+        ConfigurationError: a schema that is none; a field with a value that no config takes.
     """
+    given = cast(object, schema)
+    if given is not None and not isinstance(given, ContextSchema):
+        raise ConfigurationError(
+            f"schema={given!r:.60} is a {type(given).__name__}. Give a ContextSchema: "
+            'ContextSchema.load("schema.json"), ContextSchema.from_dict({...}) or infer_schema(table).schema.'
+        )
     found = found_config(checkpoint, hub)
     fields |= label_fields(fields)
     has_labels = not fields.keys() & {"num_labels", "id2label", "label2id"}

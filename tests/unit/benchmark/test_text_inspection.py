@@ -101,7 +101,8 @@ def test_tokens_are_counted_as_train_cuts_them(checkpoint: str, tmp_path: Path) 
         ({"text": [None, "a", " "] + ["b"] * 197}, "error: 1 cells of 'text' are missing (the first in row 0): train"),
         ({"text": ["a", "a", " "] + ["b"] * 197}, "warning: 1 cells of 'text' are empty (the first in row 2): there"),
         ({"verdict": ["x", None, None] + ["y"] * 197}, "error: 2 cells of 'verdict' are missing (the first in row 1)"),
-        ({"verdict": [0.5] * ROWS}, "error: reviews.parquet, column 'verdict': the column is of type double"),
+        ({"verdict": [0.5] * ROWS}, "error: reviews.parquet, row 0, column 'verdict': the label 0.5 is no"),
+        ({"verdict": [float("nan"), None] + [1.0, 2.0] * 99}, "error: 2 cells of 'verdict' are missing (the first in"),
         ({"verdict": ["x"] * ROWS}, "error: reviews.parquet, column 'verdict': only the label ['x'] occurs"),
         (
             {"verdict": ["", "x"] * 100},

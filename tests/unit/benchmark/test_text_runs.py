@@ -594,7 +594,8 @@ def test_a_label_on_a_frozen_bert_is_read_where_the_methods_read_it(
 def test_grades_written_as_text_are_ordered_as_numbers(checkpoint: Path) -> None:
     table = pa.table({"text": ["so it goes"] * 40, "stars": ["10", "9", "8", "10"] * 10})
     texts = TextTask(checkpoint=str(checkpoint), label="stars", is_ordinal=True)
-    assert prepare_texts(Recipe(data="t.csv", texts=texts), source=table).labels == ("8", "9", "10")
+    recipe = Recipe(data="t.csv", texts=texts, conditioning="none")
+    assert prepare_texts(recipe, source=table).labels == ("8", "9", "10")
 
 
 @pytest.mark.parametrize(
@@ -618,7 +619,7 @@ def test_a_faulty_table_is_named(
 
 def test_decimals_are_labels(checkpoint: Path) -> None:
     table = pa.table({"text": ["word1", "word2"] * 20, "price": [Decimal("1.00"), Decimal("2.50")] * 20})
-    recipe = Recipe(data="t.csv", texts=TextTask(checkpoint=str(checkpoint), label="price"))
+    recipe = Recipe(data="t.csv", texts=TextTask(checkpoint=str(checkpoint), label="price"), conditioning="none")
     assert prepare_texts(recipe, source=table).labels == ("1", "2.5")
 
 

@@ -328,6 +328,28 @@ def test_unknown_values_of_a_record(schema):
     assert unknown_values(schema, {"state": "CA"}) == {}
 
 
+@pytest.mark.parametrize(
+    ("values", "column", "ids", "unknown"),
+    [
+        (("TRUE", "FALSE", "n/a"), [True, None, False], [2, 0, 3], {}),
+        ((True, False), ["TRUE", "n/a", "False"], [2, 1, 3], {"n/a": 1}),
+        (("1.50", "beta"), [1.5, 2.5, 2.5], [2, 1, 1], {"2.5": 2}),
+        ((1.5, 2.0), ["1.50", "2.0", "beta"], [2, 3, 1], {"beta": 1}),
+        (("1", "1.0", "beta"), ["1", "1.00", "1.0"], [2, 1, 3], {"1.00": 1}),
+        (("007", "beta"), [7, 7], [1, 1], {"7": 2}),
+    ],
+)
+def test_a_category_is_the_same_whatever_else_its_file_has(values, column, ids, unknown):
+    schema = of(Categorical(name="c", values=values), MultiCategorical(name="several", values=values))
+    table = pa.table({"c": column, "several": [[value] for value in column]})
+    of_table, of_records = encode_table(schema, table), encode_records(schema, table.to_pylist())
+    for encoded in (of_table, of_records):
+        assert encoded.tensors["c"].tolist() == ids
+        assert encoded.tensors["several"].tolist() == [[{0: 1, 1: 2}.get(each, each + 2)] for each in ids]
+        assert encoded.unknown == ({"c": unknown, "several": unknown} if unknown else {})
+    assert [bool(unknown_values(schema, record)) for record in table.to_pylist()] == [each == 1 for each in ids]
+
+
 def test_string_views_encode_as_strings() -> None:
     plain = pa.table(
         {

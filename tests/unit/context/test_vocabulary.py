@@ -7,6 +7,8 @@ import pyarrow as pa
 import pytest
 
 from contextual_bert.context import Vocabulary, canonical, canonical_array
+from contextual_bert.context.vocabulary import normal_form
+from contextual_bert.data import read_table
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError
 
 
@@ -106,6 +108,71 @@ def test_canonical_array_agrees_with_canonical(array, spellings):
     result = canonical_array(array)
     assert result.type == pa.string()
     assert result.to_pylist() == spellings
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("TRUE", "true"),
+        ("False", "false"),
+        ("tRUE", "tRUE"),
+        ("1.50", "1.5"),
+        ("2.0", "2"),
+        ("-0", "0"),
+        ("-0.0", "0"),
+        (".5", "0.5"),
+        ("2.", "2"),
+        ("1e3", "1000"),
+        ("9007199254740993", "9007199254740993"),
+        ("007", "007"),
+        ("00.5", "00.5"),
+        ("+1", "+1"),
+        ("1,5", "1,5"),
+        (" 1.0", " 1.0"),
+        ("1.0\n", "1.0\n"),
+        ("-", "-"),
+        (".", "."),
+        ("e5", "e5"),
+        ("inf", "inf"),
+        ("1e999", "1e999"),
+        ("NaN", "NaN"),
+        ("", ""),
+        ("2016-03-05", "2016-03-05"),
+        ("2016-03-05 10:00", "2016-03-05T10:00:00"),
+        ("2016-03-05T00:00", "2016-03-05"),
+        ("2016-02-30 10:00", "2016-02-30 10:00"),
+        ("beta", "beta"),
+    ],
+)
+def test_the_normal_form_is_that_of_the_type_that_a_csv_file_would_have(text, form, tmp_path):
+    assert normal_form(text) == form
+    assert normal_form(form) == form
+    (tmp_path / "a.csv").write_text(f'cell\n"{text}"\n', newline="")
+    if text not in ("NaN", "inf", "1e999", ""):  # missing, and no category
+        assert canonical_array(read_table(tmp_path / "a.csv")["cell"]).to_pylist() == [form]
+
+
+def test_what_is_not_there_is_found_by_its_normal_form_if_that_is_of_one_value():
+    vocabulary = Vocabulary(["TRUE", "1.50", "2", "2.0", "3.00", "beta", "007"], reserved=["[missing]"])
+    sought = ["true", "True", "1.5", "2", "2.0", "2.00", "3", "beta", "7", None, "true", "[missing]"]
+    found = vocabulary.find(pa.chunked_array([sought[:5], sought[5:]]))
+    assert found.dtype == np.int64
+    assert found.tolist() == [1, 1, 2, 3, 4, -1, 5, 6, -1, -2, 1, -1]
+    assert vocabulary.lookup(pa.array(sought)).tolist() == [-1, -1, -1, 3, 4, -1, -1, 6, -1, -2, -1, -1]
+    assert vocabulary.find(pa.array([True, None])).tolist() == [1, -2]
+    assert vocabulary.find(pa.array([1.5, 3.0])).tolist() == [2, 5]
+    assert Vocabulary([]).find(pa.array(["1.0"])).tolist() == [-1]
+
+
+def test_normal_forms_are_made_only_of_distinct_values_that_are_not_there(monkeypatch):
+    made = []
+    monkeypatch.setattr("contextual_bert.context.vocabulary.normal_form", lambda text: made.append(text) or text)
+    vocabulary = Vocabulary(["a", "b"])
+    assert vocabulary.find(pa.array(["a", "b", None] * 10)).tolist() == [0, 1, -2] * 10
+    assert made == []
+    vocabulary.find(pa.array(["a", "c", "d"] * 10))
+    vocabulary.find(pa.array(["c"]))
+    assert sorted(made) == ["a", "b", "c", "c", "d"]
 
 
 def test_an_infinity_in_a_column_names_file_row_and_column():

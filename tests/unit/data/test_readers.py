@@ -1,14 +1,17 @@
 """Files to tables: what is read, what is refused, and that each message names its place."""
 
+import codecs
 import datetime
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from contextual_bert.context import encode_records, encode_table, infer_schema
+from contextual_bert.context import EncodedContext, encode_records, encode_table, infer_schema
 from contextual_bert.data import SetPolicy, SetTable, read_sets, read_table
 from contextual_bert.errors import DataError
 
@@ -127,6 +130,39 @@ def test_json_lists_of_dates_are_lists_of_text(tmp_path: Path) -> None:
     assert table["age"].to_pylist() == [3, 4, 5]
 
 
+@pytest.mark.parametrize("cells", [("2019", "7"), ("1.50", ".5"), ("TRUE", "NA"), ("2016-03-05", "2016-03-06")])
+def test_a_column_wanted_as_text_is_spelt_as_in_a_csv_file(tmp_path: Path, cells: tuple[str, str]) -> None:
+    path = write(tmp_path / "a.csv", "text,stars,other\n" + "".join(f"{cell},5,{cell}\n" for cell in cells) + ",4,\n")
+    table = read_table(path, text_columns=("text", None, "absent"))
+    assert table.to_pydict() == {**read_table(path).to_pydict(), "text": [*cells, None]}
+    assert table.schema.types == [pa.string(), pa.int64(), read_table(path).schema.field("other").type]
+    assert not pa.types.is_string(table.schema.field("other").type)
+
+
+def test_a_column_wanted_as_text_is_spelt_as_in_a_file_of_json_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", '{"text": "2016-03-05", "day": "2016-03-05", "stars": 5}\n')
+    table = read_table(path, text_columns=["text", "stars"])
+    assert table.to_pydict() == {"text": ["2016-03-05"], "day": [datetime.date(2016, 3, 5)], "stars": [5]}
+
+
+def test_a_category_of_one_csv_file_is_that_of_another(tmp_path: Path) -> None:
+    mixed = "member,size\n" + "TRUE,1.50\nFALSE,beta\nn/a,2.0\n" * 20
+    typed = "member,size\n" + "TRUE,1.5\nFALSE,2.00\n" * 30
+    tables = {name: read_table(write(tmp_path / f"{name}.csv", text)) for name, text in (("a", mixed), ("b", typed))}
+    assert tables["b"].schema.types == [pa.bool_(), pa.float64()]
+    for taught, other, member in (("a", "b", "TRUE"), ("b", "a", "true")):
+        schema = infer_schema(tables[taught], overrides={"size": "categorical"}).schema
+        assert schema.feature("member").vocabulary.id_of(member) is not None
+        encoded, records = (encode(schema, rows) for encode, rows in _both(tables[other]))
+        for found in (encoded, records):
+            assert found.unknown == ({} if taught == "a" else {"member": {"n/a": 20}, "size": {"beta": 20}})
+            assert found.tensors["member"][0] == schema.feature("member").vocabulary.id_of(member)
+
+
+def _both(table: pa.Table) -> tuple[tuple[Callable[..., EncodedContext], Any], ...]:
+    return (encode_table, table), (encode_records, table.to_pylist())
+
+
 # --- broken files
 
 
@@ -141,7 +177,26 @@ def test_json_lists_of_dates_are_lists_of_text(tmp_path: Path) -> None:
         ("swallow.csv", 'a,b\n1,2\n3,"4\n5,6\n7,8\n', 1, None, "a double quote is opened and never closed"),
         ("twice.csv", "a,a\n1,2\n", None, "a", "occurs more than once"),
         ("semicolon.csv", "a;b\n1;2\n", None, None, "separated by ';'"),
-        ("latin.csv", b"a,b\n1,\xff\n", None, None, "invalid UTF8"),
+        (
+            "latin.csv",
+            b"a,b\n1,x\n\n1,caf\xe9\n",
+            1,
+            "b",
+            "the cell is not in UTF-8: 'caf\ufffd'. Save it as",
+        ),
+        ("wide.csv", b"a,b\n1,x\n1,\xff,3\n", 1, "b", "the cell is not in UTF-8"),
+        (
+            "name.csv",
+            "a,caf\xe9\n1,2\n".encode("latin-1"),
+            None,
+            None,
+            "a column is not in UTF-8: 'caf\ufffd'. Save it as",
+        ),
+        ("utf16.csv", "a,b\n1,2\n".encode("utf-16"), None, None, "the file is in UTF-16, and not in UTF-8. Save it as"),
+        ("big.csv", codecs.BOM_UTF16_BE + "a\n1\n".encode("utf-16-be"), None, None, "the file is in UTF-16"),
+        ("unmarked.csv", "a,b\n1,2\n".encode("utf-16-le"), None, None, "the file is in UTF-16"),
+        ("end.csv", b"a,b\n1,\xc3", 0, "b", "the cell is not in UTF-8"),
+        ("long.csv", b"a,b\n" + b"x" * 200_000 + b",\xff\n", None, None, "the file is not in UTF-8. Save it as"),
         ("broken.jsonl", '{"a": 1}\n\n{"a": 2\n', 1, None, "line 3 is not valid JSON"),
         ("list.jsonl", '{"a": 1}\n[1]\n', 1, None, "line 2 is a list, not an object"),
         (

@@ -1,5 +1,6 @@
 """Bulk completion: the answers of the pipeline, as shards that survive an interruption."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -171,9 +172,22 @@ def test_a_table_that_another_model_was_trained_on(
 def test_faulty_columns_are_named(
     pipeline: CompletionPipeline, table: pa.Table, tmp_path: Path, settings: Any, error: Any, words: str
 ) -> None:
-    with pytest.raises(error, match=words):
-        complete_table(pipeline, table, tmp_path / "out", settings=BulkSettings(**settings))
+    write_table(table, tmp_path / "sets.parquet")
+    for source, place in ((table, ""), (tmp_path / "sets.parquet", "sets.parquet.*")):
+        with pytest.raises(error, match=f"{place}{words}"):
+            complete_table(pipeline, source, tmp_path / "out", settings=BulkSettings(**settings))
     assert not (tmp_path / "out").exists()
+
+
+def test_a_context_that_the_file_lacks_is_named_with_it(
+    pipeline: CompletionPipeline, table: pa.Table, tmp_path: Path
+) -> None:
+    path, schema = tmp_path / "sets.parquet", pipeline.processor.schema
+    assert schema is not None
+    column = schema.columns[0]
+    write_table(table.drop_columns([column]), path)
+    with pytest.raises(SchemaError, match=rf"^{re.escape(str(path))}: the table lacks the context column '{column}'"):
+        complete_table(pipeline, path, tmp_path / "out", settings=BulkSettings())
 
 
 def test_other_faults_are_named(pipeline: CompletionPipeline, table: pa.Table, tmp_path: Path) -> None:

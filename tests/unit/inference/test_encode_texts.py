@@ -110,6 +110,32 @@ def test_the_first_piece_of_a_word_has_its_tag(minilm: Path) -> None:
     assert batch["labels"][1].tolist() == [-100, 1, -100] + [-100] * (len(ids) - 3)
 
 
+@pytest.mark.parametrize(
+    ("labels", "column", "ids"),
+    [
+        (["1.0", "2.0", "beta"], [1.0, 2.0, 1.0], [0, 1, 0]),
+        (["1", "2"], ["1.0", "2.00", "2"], [0, 1, 1]),
+        (["FALSE", "TRUE", "n/a"], [True, False, True], [1, 0, 1]),
+        (["false", "true"], ["TRUE", "False", "true"], [1, 0, 1]),
+    ],
+)
+def test_a_label_is_the_same_whatever_else_its_file_has(
+    processor: ContextualBertProcessor, labels: list[str], column: list[Any], ids: list[int]
+) -> None:
+    table = pa.table({"text": TEXTS[:3], "words": [["word1"]] * 3, "tags": [[label] for label in column]})
+    table = table.append_column("label", pa.array(column)).append_column("sex", pa.array(["f"] * 3))
+    encoded = encode_texts(table, processor, text="text", label="label", labels=labels)
+    assert encoded.dataset.labels is not None and encoded.dataset.labels.tolist() == ids
+    tagged = encode_texts(table, processor, text="words", label="tags", labels=labels).dataset.labels
+    assert tagged is not None and tagged[tagged >= 0].tolist() == ids
+
+
+def test_a_label_of_two_readings_is_not_guessed(processor: ContextualBertProcessor) -> None:
+    table = pa.table({"text": TEXTS[:2], "label": ["1", "1.00"], "sex": ["f", "m"]})
+    with pytest.raises(DataError, match=r"row 1, column 'label': the label '1\.00' is not among '1', '1\.0'"):
+        encode_texts(table, processor, text="text", label="label", labels=["1", "1.0"])
+
+
 def test_numbers_are_numbers(processor: ContextualBertProcessor) -> None:
     encoded = encode_texts(TABLE, processor, text="text", label="price")
     assert encoded.labels == () and encoded.dataset[3]["labels"].item() == 3.0
@@ -146,6 +172,7 @@ def test_rows_one_by_one_make_the_same_batch(processor: ContextualBertProcessor)
         ({"text": "words", "label": "stars"}, "column 'stars': the column is of type int64. Give lists"),
         ({"text": "words", "label": "short"}, "row 1, column 'short': 1 tags for 2 words. Give one tag a word"),
         ({"text": "hole"}, "row 2, column 'hole': the cell is missing"),
+        ({"text": "words", "label": "torn"}, "row 1, column 'torn': tag 1 of 2 is missing, counted from 0. Fill it in"),
         ({"text": "gap", "label": "tags"}, "row 2, column 'gap': word 1 of 3 is missing, counted from 0. Fill it in"),
         ({"text": "numbers", "label": "tags"}, "column 'numbers': the column is of type list<.*int64>. Give a column"),
         ({"text": "text", "label": "sex", "labels": ()}, "column 'sex': .* missing"),
@@ -158,6 +185,7 @@ def test_faults_are_named(columns: dict[str, Any], message: str, processor: Cont
     more = {
         "words": [["a"], ["b", "c"], ["d"], ["e"]],
         "short": [["O"], ["O"], ["O"], ["O"]],
+        "torn": [["O"], ["O", None], ["O"], ["O"]],
         "hole": ["a", "b", None, "d"],
         "lost": ["a", None, "b", "c"],
         "gap": [["a"], [], ["d", None, "e"], ["f", None]],

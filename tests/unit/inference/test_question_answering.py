@@ -143,7 +143,7 @@ def test_who_asks_decides_what_the_answer_is(tmp_path: Path) -> None:
     found = cast(Any, pipeline(queries))
     is_right = [answer["start"] == row["answer_start"] for answer, row in zip(found, tested, strict=True)]
     assert np.mean(is_right) > 0.95
-    with pytest.raises(RunDirectoryError, match=r"holds ContextualBertForQuestionAnswering; .*QuestionAnswering"):
+    with pytest.raises(RunDirectoryError, match=r"holds ContextualBertForQuestionAnswering for texts; .*QuestionAns"):
         CompletionPipeline.from_pretrained(tmp_path / "run")
 
 

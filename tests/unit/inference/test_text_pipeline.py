@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, SchemaError, UnknownNameError
-from contextual_bert.inference import TextPipeline
+from contextual_bert.inference import CompletionPipeline, TextPipeline
 from contextual_bert.models import (
     ContextualBertConfig,
     ContextualBertForMaskedLM,
@@ -308,8 +308,14 @@ def test_folders_that_will_not_do(tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError, match=r"cannot be loaded.*Save model and processor there"):
         TextPipeline.from_pretrained(tmp_path)
     PROCESSOR.save_pretrained(tmp_path)
-    with pytest.raises(RunDirectoryError, match=r"holds ContextualBertForMaskedLM; .*contextual-bert sample"):
+    with pytest.raises(RunDirectoryError, match=r"holds ContextualBertForMaskedLM for texts; .*contextual-bert sample"):
         TextPipeline.from_pretrained(tmp_path)
+    said = r"holds ContextualBertForMaskedLM for texts; what is needed is \S+ for sets of items.*contextual-bert sample"
+    with pytest.raises(RunDirectoryError, match=said):
+        CompletionPipeline.from_pretrained(tmp_path)
+    (tmp_path / "reviews.csv").touch()
+    with pytest.raises(RunDirectoryError, match=r"reviews\.csv is a file\. Name the folder of a run"):
+        TextPipeline.from_pretrained(tmp_path / "reviews.csv")
     miniature_processor().save_pretrained(tmp_path)
     with pytest.raises(RunDirectoryError, match=r"for sets of items; .*contextual-bert complete"):
         TextPipeline.from_pretrained(tmp_path)

@@ -281,6 +281,8 @@ def test_weights_that_are_missing_or_do_not_fit(checkpoint: Path) -> None:
         ({"num_lables": 3}, r"from_bert does not take \['num_lables'\]. Did you mean 'num_labels'"),
         ({"attn_implementation": "eager", "colour": 3}, r"from_bert does not take \['colour'\]. Known: "),
         ({"schema": None}, "needs a context, and context_features is empty"),
+        ({"schema": "schema.json"}, r"schema='schema.json' is a str. Give a ContextSchema: ContextSchema.load\("),
+        ({"schema": {"features": []}}, "is a dict. Give a ContextSchema"),
         ({"num_hidden_layers": 9}, "num_hidden_layers=9: .* has 3. Give no more; new blocks .* num_extra_layers"),
         ({"is_ordinal": True, "num_labels": 3}, "ContextualBertModel does not read is_ordinal"),
         ({"attribute_start": "paper"}, "attribute_start is for conditioning='multi_attribute', and it is"),

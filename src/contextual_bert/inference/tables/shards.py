@@ -7,8 +7,7 @@ which machine that happens.
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +22,7 @@ from contextual_bert.context import unknown_in_words
 from contextual_bert.data import read_table, table_digest, write_table
 from contextual_bert.data.columns import check_separator, checked_column
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
+from contextual_bert.inference.encode import naming
 from contextual_bert.inference.permission import constraint_keys
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.tables.bulk import (
@@ -219,16 +219,6 @@ def is_whole(path: Path) -> bool:
     except (OSError, pa.ArrowInvalid):
         return False
     return True
-
-
-@contextmanager
-def naming(file: str | None) -> Generator[None]:
-    """A DataError of the block says in which file."""
-    try:
-        yield
-    except DataError as error:
-        file = error.file or file
-        raise DataError(error.problem, file=file, row=error.row, column=error.column, fix=error.fix) from error
 
 
 def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSettings) -> list[str]:

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list, with_truth_in_words
-from contextual_bert.context import canonical, canonical_array, unknown_in_words
+from contextual_bert.context import Vocabulary, canonical, canonical_array, unknown_in_words
 from contextual_bert.data import TextDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError
@@ -22,6 +22,7 @@ from contextual_bert.inference.queries import check_count
 from contextual_bert.inference.texts.text_layout import (
     NO_START,
     Layout,
+    check_whole,
     num_special,
     token_limit,
     tokenized_texts,
@@ -121,7 +122,7 @@ def encode_texts(
     """
     kept = processor.truncation if truncation is None else truncation
     check_truncation(kept)
-    table = table if isinstance(table, pa.Table) else read_table(table)
+    table = table if isinstance(table, pa.Table) else read_table(table, text_columns=(text, pair))
     tokenizer: Any = processor.tokenizer
     if max_length is not None and not isinstance(max_length, np.ndarray):
         check_count("max_length", max_length)
@@ -197,8 +198,10 @@ def _tags(
         raise DataError(
             f"{lengths[1][row]} tags for {lengths[0][row]} words", row=row, column=name, fix="Give one tag a word."
         )
+    values = pc.list_flatten(tags)
+    check_whole(values, lengths[1], what="tag", column=name)
     rows = np.repeat(np.arange(len(lengths[1])), lengths[1])
-    return _classes(pc.list_flatten(tags), name, labels, rows)
+    return _classes(values, name, labels, rows)
 
 
 def _targets(column: pa.ChunkedArray, name: str, labels: Sequence[str] | None) -> tuple[NDArray[Any], tuple[str, ...]]:
@@ -241,13 +244,14 @@ def _classes(
     if labels is None:
         labels = sorted(pc.unique(column.drop_null()).to_pylist())
     labels = [canonical(value) for value in labels]  # 1, 1.0 and "1" are one label
-    ids = pc.index_in(canonical_array(column, column=name), value_set=pa.array(labels, type=pa.string()))
-    unknown = pc.index(pc.is_null(ids), True).as_py()
-    if unknown >= 0:
+    ids = Vocabulary(labels).find(canonical_array(column, column=name))
+    is_unknown = ids < 0
+    if is_unknown.any():
+        unknown = int(is_unknown.argmax())
         raise DataError(
             f"the label {column[unknown].as_py()!r} is not among {', '.join(map(repr, labels))}",
             row=int(rows[unknown]),
             column=name,
             fix="Correct the cell, or leave the row out; to learn this label, train with rows that have it.",
         )
-    return ids.to_numpy().astype(np.int64), tuple(labels)
+    return ids, tuple(labels)

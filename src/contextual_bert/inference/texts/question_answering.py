@@ -193,7 +193,7 @@ class QuestionAnsweringPipeline:
             DataError: a cell that is missing or no text; a column that is called as one of ``COLUMNS``.
         """
         check_count("batch_size", batch_size)
-        table = table if isinstance(table, pa.Table) else read_table(table)
+        table = table if isinstance(table, pa.Table) else read_table(table, text_columns=(question, text))
         check_free(table, COLUMNS.names)
         context = self.processor.encode_columns(table) if self.model.config.reads_context else None
         encoded = self._encoded(table, context, question=question, text=text)

@@ -175,6 +175,27 @@ def tokenized_texts(column: pa.ChunkedArray, tokenizer: Any, name: str) -> Token
     return Tokens(np.concatenate(values), offsets_of(np.concatenate(sizes)))
 
 
+def check_whole(values: pa.ChunkedArray, sizes: NDArray[np.int64], *, what: str, column: str) -> None:
+    """Raise DataError where a word, or its tag, is missing.
+
+    Args:
+        values: of all rows, one after the other.
+        sizes: how many of them each row has.
+        what: they are.
+        column: where they stand.
+    """
+    lost = pc.index(pc.is_null(values), True).as_py()
+    if lost >= 0:
+        row = int(np.searchsorted(sizes.cumsum(), lost, side="right"))
+        place = lost - int(sizes[:row].sum())
+        raise DataError(
+            f"{what} {place} of {sizes[row]} is missing, counted from 0",
+            row=row,
+            column=column,
+            fix="Fill it in, or leave the word and its tag out.",
+        )
+
+
 def tokenized_words(column: pa.ChunkedArray, tokenizer: Any, name: str) -> Tokens:
     """The tokens of a column of lists of words.
 
@@ -184,16 +205,7 @@ def tokenized_words(column: pa.ChunkedArray, tokenizer: Any, name: str) -> Token
     words, num_words = pc.list_flatten(column), pc.list_value_length(column).to_numpy().astype(np.int64)
     if not is_text(words.type):
         raise DataError(f"the column is of type {column.type}", column=name, fix="Give a column of lists of words.")
-    lost = pc.index(pc.is_null(words), True).as_py()
-    if lost >= 0:
-        row = int(np.searchsorted(num_words.cumsum(), lost, side="right"))
-        place = lost - int(num_words[:row].sum())
-        raise DataError(
-            f"word {place} of {num_words[row]} is missing, counted from 0",
-            row=row,
-            column=name,
-            fix="Fill it in, or leave the word and its tag out.",
-        )
+    check_whole(words, num_words, what="word", column=name)
     pieces = tokenized_texts(words, tokenizer, name)
     is_lost = pieces.sizes == 0  # a word of which the tokenizer leaves nothing keeps its place
     values = np.insert(pieces.values, pieces.offsets[:-1][is_lost], tokenizer.unk_token_id)

@@ -182,7 +182,7 @@ class TextPipeline:
             DataError: a cell that is missing or no text; a column that is called as one of ``columns``.
         """
         check_count("batch_size", batch_size)
-        table = table if isinstance(table, pa.Table) else read_table(table)
+        table = table if isinstance(table, pa.Table) else read_table(table, text_columns=(text, pair))
         check_free(table, self.columns.names)
         source = self._with_words(table, text)
         context = self.processor.encode_columns(source) if self.model.config.reads_context else None

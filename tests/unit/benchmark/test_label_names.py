@@ -1,0 +1,46 @@
+"""The names of labels: whole numbers of any type are classes, fractions are not."""
+
+import pyarrow as pa
+import pytest
+
+from contextual_bert.benchmark.label_names import label_names, label_values
+from contextual_bert.data import read_table
+from contextual_bert.errors import DataError
+
+
+def column(values: list[object], kind: pa.DataType | None = None) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.array(values, kind)])
+
+
+@pytest.mark.parametrize("is_ordinal", [False, True])
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.int64()], ids=str)
+def test_whole_numbers_are_labels_whatever_their_type(kind: pa.DataType, is_ordinal: bool) -> None:
+    values = column([3, 1, None, 2, 10], kind)
+    names = label_names(values, "t.csv", "stars", is_ordinal=is_ordinal)
+    assert names == ("1", "2", "3", "10")
+    assert label_values(values).to_pylist() == values.to_pylist()
+
+
+def test_whole_numbers_of_a_csv_file_with_a_gap_are_labels(tmp_path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("text,stars\na,1.0\nb,\nc,2.0\nd,nan\n")
+    table = read_table(path)
+    assert label_names(table["stars"], str(path), "stars") == ("1", "2")
+
+
+def test_what_is_no_number_is_missing() -> None:
+    values = column([1.0, float("nan"), 2.0, None])
+    assert label_values(values).to_pylist() == [1.0, None, 2.0, None]
+    assert label_names(values, "t.csv", "stars") == ("1", "2")
+    assert label_names(column([[1.0, float("nan")], [2.0]]), "t.csv", "tags") == ("1", "2")
+
+
+@pytest.mark.parametrize(("value", "kind"), [(2.5, pa.float64()), (2.5, pa.float32()), (float("inf"), pa.float64())])
+def test_a_number_with_a_fraction_is_no_label(value: float, kind: pa.DataType) -> None:
+    words = f"row 2, column 'price': the label {value} is no whole number.*Give whole numbers or names, .*Trainer"
+    with pytest.raises(DataError, match=words) as caught:
+        label_names(column([1.0, None, value, 3.0], kind), "t.csv", "price")
+    assert (caught.value.file, caught.value.row) == ("t.csv", 2)
+    with pytest.raises(DataError, match="no whole number") as caught:
+        label_names(column([[1.0, 3.0], [value]], pa.list_(kind)), "t.csv", "price")
+    assert caught.value.row is None
