@@ -167,9 +167,9 @@ def unknown_in_words(unknown: Mapping[str, Mapping[str, int]], *, has_taught: bo
 
     Example:
         >>> unknown_in_words({"sex": {"x": 2}})
-        ["context 'sex': 2 rows have values never seen in training"]
+        ["context 'sex': 2 rows have values never seen in training, or too rarely"]
     """
-    what = "values too rare to be kept" if has_taught else "values never seen in training"
+    what = "values too rare to be kept" if has_taught else "values never seen in training, or too rarely"
     return [f"context {name!r}: {sum(values.values()):,} rows have {what}" for name, values in unknown.items()]
 
 
