@@ -59,9 +59,9 @@ def label_names(column: pa.ChunkedArray, file: str, name: str, *, is_ordinal: bo
             fix="Give whole numbers or names, such as bins of the numbers; numbers themselves are learned in Python "
             "alone, with encode_texts and transformers' Trainer.",
         )
+    names = list(dict.fromkeys(canonical(each) for each in names))  # -0.0 is 0
     if len(names) < 2:
         raise DataError(f"only the label {names} occurs", file=file, column=name, fix="Give two labels or more.")
-    names = [canonical(each) for each in names]
     if not is_ordinal:
         return tuple(names)
     if not has_grades(names):

@@ -240,9 +240,12 @@ class TextPreparation(Prepared):
 
 
 def read_texts(recipe: Recipe, source: pa.Table | None) -> pa.Table:
-    """The table of a recipe for texts, or ``source``; what is read as text is spelt as in the file: "2019" is one."""
+    """The table of a recipe for texts, or ``source``; what is read as text is spelt as in the file: "2019" is one.
+
+    Answers are read whatever they look like, and keep the type, and with it the table its hash, that they always had.
+    """
     task = cast(TextTask, recipe.texts)
-    text_columns = (task.text, task.second, task.answer)
+    text_columns = (task.text, task.second)
     return read_table(recipe.data if source is None else source, text_columns=text_columns)
 
 

@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from contextual_bert.arrow_types import is_single, is_text
-from contextual_bert.context.cells import BOOLEAN, FLOAT, INTEGER, TIME
+from contextual_bert.context.cells import BOOLEAN, DATE, FLOAT, INTEGER, TIME
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError
 
 UNKNOWN = -1
 NULL = -2
-_INTEGER, _FLOAT, _TIME, _BOOLEAN = map(re.compile, (INTEGER, FLOAT, TIME, BOOLEAN))
+_INTEGER, _FLOAT, _DATE, _TIME, _BOOLEAN = map(re.compile, (INTEGER, FLOAT, DATE, TIME, BOOLEAN))
 
 
 @dataclass(frozen=True, init=False)
@@ -109,7 +109,8 @@ class Vocabulary:
         """As `lookup`; a value that is not there is looked for once more, by its `normal_form`.
 
         It is found where exactly one of the values has that form: what a cell of CSV is depends on the other rows of
-        its file, and "TRUE" in one file is `True` in another.
+        its file, and "TRUE" in one file is `True` in another. Text that is no normal form itself, such as "1.10", is
+        looked for only where all values are of columns with a type: beside "beta" it is another value than "1.1".
 
         Example:
             >>> Vocabulary(["TRUE", "FALSE", "n/a"]).find(pa.array([True, False, None])).tolist()
@@ -120,8 +121,14 @@ class Vocabulary:
         is_unknown = ids == UNKNOWN
         if is_unknown.any():
             encoded = array.filter(pa.array(is_unknown)).dictionary_encode()
-            forms = [normal_form(value) for value in encoded.dictionary.to_pylist()]
-            found = np.array([self._ids_by_form.get(form, UNKNOWN) for form in forms], np.int64)
+            sought = {value: normal_form(value) for value in encoded.dictionary.to_pylist()}
+            found = np.array(
+                [
+                    self._ids_by_form.get(form, UNKNOWN) if form == value or self._is_typed else UNKNOWN
+                    for value, form in sought.items()
+                ],
+                np.int64,
+            )
             ids[is_unknown] = found[encoded.indices.to_numpy()]
         return ids
 
@@ -131,6 +138,15 @@ class Vocabulary:
         forms = [normal_form(value) for value in self.values]
         counts = Counter(forms)
         return {form: index for index, form in enumerate(forms, start=len(self.reserved)) if counts[form] == 1}
+
+    @cached_property
+    def _is_typed(self) -> bool:
+        """Whether the values are those of a column of truth values, of numbers or of times."""
+        kinds = ((_BOOLEAN,), (_INTEGER, _FLOAT), (_DATE, _TIME))
+        return any(
+            all(any(each.fullmatch(value) for each in kind) and normal_form(value) == value for value in self.values)
+            for kind in kinds
+        )
 
 
 def canonical(value: object) -> str:
@@ -179,7 +195,8 @@ def canonical(value: object) -> str:
 def normal_form(value: str) -> str:
     """The canonical spelling of the truth value, number or time that the reader of CSV would take a text for.
 
-    Text that it would leave as it is, such as a code with leading zeros, is its own form.
+    Text that it would leave as it is, such as a code with leading zeros, is its own form, and so is what may be a code
+    with an E, though it would take "1E5" for a number.
 
     Example:
         >>> [normal_form(text) for text in ("TRUE", "1.50", "2.0", "2016-03-05 10:00", "007", "beta")]
@@ -189,7 +206,7 @@ def normal_form(value: str) -> str:
         return value.lower()
     if _INTEGER.fullmatch(value):
         return "0" if value == "-0" else value  # exact, however many digits it has
-    if _FLOAT.fullmatch(value):
+    if _FLOAT.fullmatch(value) and "e" not in value.lower():
         number = float(value)
         return canonical(number) if math.isfinite(number) else value
     if _TIME.fullmatch(value):

@@ -186,7 +186,7 @@ class OrdinalClassifier(nn.Module):
             nn.init.constant_(self.thresholds[:1], -(len(self.thresholds) - 1) / 2)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        steps = torch.cat([self.thresholds[:1], functional.softplus(self.thresholds[1:]).clamp(min=SMALLEST_STEP)])
+        steps = torch.cat([self.thresholds[:1], functional.softplus(self.thresholds[1:]) + SMALLEST_STEP])
         # Not cumsum, which on CUDA is not deterministic.
         ends = (steps * torch.ones_like(steps).expand(len(steps), -1).tril()).sum(dim=1)
         distances = ends - self.score(hidden)

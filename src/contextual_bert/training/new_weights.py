@@ -48,10 +48,11 @@ class NewWeightsTrainer(Trainer):
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         super().log(logs, *args, **kwargs)
         loss = float(logs.get("loss", 0.0))
-        if not math.isfinite(loss):
+        # With float16 the gradients are scaled, and a step that overflows is left out.
+        if not math.isfinite(loss) and not self.args.fp16:
             raise ConfigurationError(
                 f"The training diverged: its loss is {loss} at step {self.state.global_step}. Train again with a "
-                f"smaller learning_rate{', or in float32' if self.args.bf16 or self.args.fp16 else ''}."
+                f"smaller learning_rate{', or in float32' if self.args.bf16 else ''}."
             )
 
     def _get_train_sampler(self, train_dataset: Dataset[Any] | None = None) -> Sampler[int] | None:

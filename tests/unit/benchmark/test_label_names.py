@@ -44,3 +44,7 @@ def test_a_number_with_a_fraction_is_no_label(value: float, kind: pa.DataType) -
     with pytest.raises(DataError, match="no whole number") as caught:
         label_names(column([[1.0, 3.0], [value]], pa.list_(kind)), "t.csv", "price")
     assert caught.value.row is None
+
+
+def test_zero_has_one_sign() -> None:
+    assert label_names(pa.chunked_array([[0.0, -0.0, 1.0]]), "a.parquet", "label") == ("0", "1")

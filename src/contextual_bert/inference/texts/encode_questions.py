@@ -120,7 +120,7 @@ def encode_questions(
         >>> dataset[0]["input_ids"].tolist(), dataset[0]["start_positions"].item()
         ([3, 6, 4, 7, 8, 9, 4], 4)
     """
-    table = table if isinstance(table, pa.Table) else read_table(table, text_columns=(question, text, answer))
+    table = table if isinstance(table, pa.Table) else read_table(table, text_columns=(question, text))
     tokenizer: Any = processor.tokenizer
     if max_length is not None and not isinstance(max_length, np.ndarray):
         check_count("max_length", max_length)
