@@ -25,8 +25,8 @@ from torch import Tensor
 
 from contextual_bert.benchmark import is_complete, run
 from contextual_bert.benchmark.run_directories import load_recipe
-from contextual_bert.benchmark.runner import run_directory
 from contextual_bert.benchmark.set_evaluation import EvaluatedSets, load_sets
+from contextual_bert.benchmark.study_runs import run_directory
 from contextual_bert.benchmark.tasks.outfit_completion import SIZES, StudyData, prepare_study
 from contextual_bert.context import missing_like, unknown_like
 from contextual_bert.data import SetDataset

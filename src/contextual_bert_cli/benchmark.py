@@ -56,6 +56,7 @@ def outfit_completion(
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Train nothing; report on the runs that are complete.")
     ] = False,
+    jobs: options.Jobs = 1,
     device: options.Device = "auto",
     dtype: options.Dtype = "bfloat16",
 ) -> None:
@@ -76,6 +77,7 @@ def outfit_completion(
             num_seeds=seeds,
             reference=reference,
             is_report_only=report_only,
+            num_jobs=jobs,
             say=remark,
         )
     finish_study(found, output, runs=output / "runs")
@@ -113,6 +115,7 @@ def text(
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Train nothing; report on the runs that are complete.")
     ] = False,
+    jobs: options.Jobs = 1,
     device: options.Device = "auto",
     dtype: options.Dtype = "bfloat16",
 ) -> None:
@@ -143,6 +146,7 @@ def text(
             num_seeds=seeds,
             reference=reference,
             is_report_only=report_only,
+            num_jobs=jobs,
             say=remark,
         )
     finish_study(found, output, runs=output / "runs")

@@ -73,6 +73,7 @@ def command(
     item_vectors: options.ItemVectors = None,
     patience: options.Patience = None,
     seed: options.Seed = 0,
+    jobs: options.Jobs = 1,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
     settings: options.Settings = None,
@@ -102,7 +103,7 @@ def command(
     from contextual_bert.benchmark import Peers, as_row, prepare_for, study
     from contextual_bert.benchmark.checks import PAPER_METHODS, check_read, check_study
     from contextual_bert.benchmark.run_directories import clear_run
-    from contextual_bert.benchmark.runner import run_directory
+    from contextual_bert.benchmark.study_runs import run_directory
     from contextual_bert.benchmark.text_starts import method_of
     from contextual_bert.benchmark.work import work_of
 
@@ -132,6 +133,7 @@ def command(
             output,
             preparation=ready,
             peers=Peers(reference=reference),
+            num_jobs=jobs,
             say=remark,
         )
     finish_study(found, output, runs=output / "METHOD" / "seed-N")

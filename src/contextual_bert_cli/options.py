@@ -167,6 +167,14 @@ Validation = Annotated[
 Test = Annotated[float, typer.Option(min=0.0, help="Share, 0 to below 1, that the final numbers come from.")]
 SplitSeed = Annotated[int, typer.Option(min=0, help="Seed of the split, beside which nothing random decides it.")]
 
+Jobs = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        help="Runs trained beside each other, each with its share of the cores, all on one accelerator. Small models "
+        "are done sooner so: 2 on two cores, 8 or more on a GPU.",
+    ),
+]
 Epochs = Annotated[float | None, typer.Option(help="Passes over the training part, above 0 (default 10, for texts 4).")]
 BatchSize = Annotated[int | None, typer.Option(help="Sets a training step and process (default 256, for texts 32).")]
 LearningRate = Annotated[

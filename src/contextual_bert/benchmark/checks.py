@@ -3,6 +3,7 @@
 A mistake must cost seconds and not the reading of a large table. Trains nothing, and knows no directory.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -164,6 +165,21 @@ def checked_epochs(epochs: int) -> int:
     if epochs < 1:
         raise ConfigurationError(f"epochs={epochs}: give 1 or more.")
     return epochs
+
+
+def check_jobs(num_jobs: int) -> None:
+    """Raise unless so many runs can be trained beside each other.
+
+    Example:
+        >>> check_jobs(2)
+    """
+    if num_jobs < 1:
+        raise ConfigurationError(f"num_jobs={num_jobs}: give 1 or more.")
+    if num_jobs > 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigurationError(
+            f"torchrun trains each run in several processes, so {num_jobs} runs beside each other are too many. Leave "
+            "out one of the two."
+        )
 
 
 def check_study(recipes: Sequence[Recipe], *, reference: str, others: Sequence[str] = ()) -> None:

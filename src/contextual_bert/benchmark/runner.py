@@ -1,9 +1,9 @@
-"""Recipes -> run directories: one, or those of a study that are missing. What they show is ``study_report``.
+"""A recipe -> its run directory: train, evaluate, write. Those of a study are ``study_runs``.
 
-A run that is complete is not run again, an interrupted one goes on at its last checkpoint. PROTOCOL, points 7, 10, 13.
+An interrupted run goes on at its last checkpoint. PROTOCOL, points 7, 10, 13.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from transformers.integrations.integration_utils import TensorBoardCallback
 
 from contextual_bert.benchmark.building import arguments_of
 from contextual_bert.benchmark.card import write_card
-from contextual_bert.benchmark.checks import BASELINES, check_conditioning, check_kind, keeps_weights
+from contextual_bert.benchmark.checks import check_conditioning, check_kind, keeps_weights
 from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.reporting import cluster_numbers, report_on
 from contextual_bert.benchmark.resources import PeakMemory, TrainingClock
@@ -36,9 +36,7 @@ from contextual_bert.benchmark.run_files import (
     TENSORBOARD,
     WEIGHTS_FILE,
     best_weights,
-    is_complete,
     is_trained,
-    load_run,
     save_labels,
     save_scores,
     trainer_state,
@@ -48,19 +46,18 @@ from contextual_bert.benchmark.run_files import (
 )
 from contextual_bert.benchmark.text_baselines import processor_of
 from contextual_bert.benchmark.work import Work, prepare_for, work_of
-from contextual_bert.evaluation import Cost, Report, Role, Run
+from contextual_bert.evaluation import Cost, Report
 from contextual_bert.inference import ScoredSet
 from contextual_bert.training import (
+    Bars,
     ContextualTrainingArguments,
+    TrainingBars,
     TrainingProgress,
     counting,
-    emulation_lines,
 )
 from contextual_bert.training.arguments import refusals_in_words
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.whole_files import replacing_directory
-
-Say = Callable[[str], None]
 
 
 def run(
@@ -71,6 +68,7 @@ def run(
     is_resumed: bool = False,
     is_overwritten: bool = False,
     is_quiet: bool = False,
+    bars: Bars | None = None,
 ) -> Report:
     """Train one model, evaluate its best checkpoint, and write the run directory.
 
@@ -80,7 +78,8 @@ def run(
         preparation: the data, where they were prepared already.
         is_resumed: go on at the last whole checkpoint of an interrupted run.
         is_overwritten: replace a run that is there, as soon as the new model could be made.
-        is_quiet: no progress bar.
+        is_quiet: no progress bar on the console.
+        bars: where the training's steps are shown; None: on the console, unless that is quiet.
 
     Returns:
         The report on the test part (on the validation part where there is no test).
@@ -108,8 +107,11 @@ def run(
     if is_overwritten:
         (clear_run if arguments.process_index == 0 else await_clearing)(output)
     clock, memory = TrainingClock(trainer_state(checkpoint) if checkpoint is not None else None), PeakMemory()
-    is_quiet = is_quiet or bool(recipe.training.get("disable_tqdm"))
-    trainer = make_trainer(work, recipe, model, arguments, clock, is_quiet=is_quiet)
+    if recipe.training.get("disable_tqdm"):
+        is_quiet, bars = True, None
+    elif bars is None and not is_quiet:
+        bars = TrainingBars()
+    trainer = make_trainer(work, recipe, model, arguments, clock, bars=bars)
     if trainer.is_world_process_zero():
         remember_recipe(output, recipe, digests=ready.digests, num_devices=num_devices)
     try:
@@ -122,9 +124,8 @@ def run(
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
             history = trainer.state.log_history
     finally:
-        for callback in trainer.callback_handler.callbacks:
-            if isinstance(callback, TrainingProgress):
-                callback.close()
+        if bars is not None:
+            bars.close()
     lose_mixed_precision(cast(nn.Module, trainer.model))
     model = work.finished(recipe, model)
     cost = Cost(work.count(model), clock.seconds, memory.bytes())
@@ -166,12 +167,12 @@ def make_trainer(
     arguments: ContextualTrainingArguments,
     clock: TrainingClock,
     *,
-    is_quiet: bool,
+    bars: Bars | None,
 ) -> Trainer:
-    """The trainer of a run: its data, TensorBoard in ``<checkpoints>/../tensorboard``, one progress bar."""
+    """The trainer of a run: its data, TensorBoard in ``<checkpoints>/../tensorboard``, where its steps are shown."""
     callbacks: list[TrainerCallback] = [clock]
-    if not is_quiet:
-        callbacks.append(TrainingProgress(f"{recipe.label}, seed {recipe.seed}"))
+    if bars is not None:
+        callbacks.append(TrainingProgress(f"{recipe.label}, seed {recipe.seed}", bars))
     with refusals_in_words(recipe.training):
         trainer = work.make_trainer(recipe, model, arguments, callbacks=callbacks)
     if arguments.should_log:  # a folder that is there before a setting is refused would stay
@@ -216,35 +217,3 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
         write_card(folder, recipe, reports, ready.lines())
         unknown = {name: result.num_unknown_targets for name, result in results["scored"].items()}
         write_metrics(folder, reports, results["cost"], {"unknown_targets": unknown, "evaluated_part": part})
-
-
-def train_missing(recipes: Sequence[Recipe], output: Path, ready: Prepared, *, say: Say = print) -> list[Run]:
-    """The runs of these recipes in ``<output>/<label>/seed-<n>``: trained where they are missing, else read."""
-    runs: list[Run] = []
-    missing = [recipe for recipe in recipes if not is_complete(run_directory(output, recipe))]
-    work = work_of(ready)
-    for recipe in missing:
-        work.check(ready.resolve(recipe))  # a mistake in the last row is found before hours are spent on the first
-    for line in dict.fromkeys(line for each in missing for line in emulation_lines(each.device, each.dtype)):
-        say(line)
-    for recipe in recipes:
-        folder = run_directory(output, recipe)
-        if is_complete(folder):
-            check_same_recipe(ready.resolve(recipe), folder, digests=ready.digests, model_fields=ready.model_fields)
-            say(f"{folder}: complete, not run again")
-        else:
-            run(recipe, folder, preparation=ready, is_resumed=True)
-        runs.append(load_run(folder, name=recipe.label, role=role_of(recipe)))
-    return runs
-
-
-def run_directory(output: Path, recipe: Recipe) -> Path:
-    """Where a run of a study lies."""
-    return output / recipe.label / f"seed-{recipe.seed}"
-
-
-def role_of(recipe: Recipe) -> Role:
-    """What the row is in a comparison."""
-    if recipe.is_control or recipe.is_context_shuffled:
-        return "control"
-    return "baseline" if recipe.conditioning in BASELINES else "method"

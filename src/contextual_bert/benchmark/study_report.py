@@ -15,7 +15,7 @@ from contextual_bert.benchmark.findings import findings, label_findings
 from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.reporting import cluster_numbers, label_groups, label_settings, provenance_of_runs
 from contextual_bert.benchmark.run_files import METRICS_FILE, is_complete, load_history
-from contextual_bert.benchmark.runner import run_directory, train_missing
+from contextual_bert.benchmark.study_runs import run_directory, train_missing
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import (
     Comparison,
@@ -64,6 +64,7 @@ def study(
     preparation: Prepared,
     peers: Peers | None = None,
     is_report_only: bool = False,
+    num_jobs: int = 1,
     say: Callable[[str], None] = print,
 ) -> Study:
     """Train what is missing, compare all rows on the same masked positions, and say what was found.
@@ -75,6 +76,7 @@ def study(
         preparation: the data.
         peers: what they are set against.
         is_report_only: train nothing and compare the runs that are complete; rows may then differ in their seeds.
+        num_jobs: how many runs are trained beside each other, see ``train_missing``.
         say: where sentences about the progress go.
 
     Raises:
@@ -89,7 +91,8 @@ def study(
     peers = peers or Peers()
     reference = peers.reference or (DEFAULT_REFERENCE if DEFAULT_REFERENCE in labels else labels[0])
     check_study(recipes, reference=reference, others=[each.name for each in peers.extra])
-    runs = [*train_missing(recipes, output, preparation, say=say), *peers.extra]
+    planned = [(recipe, preparation) for recipe in recipes]
+    runs = [*train_missing(planned, output, num_jobs=num_jobs, say=say), *peers.extra]
     num_items = preparation.num_choices
     directories = [run_directory(output, recipe) for recipe in recipes]
     origin = provenance_of_runs(preparation, directories, seeds=sorted({recipe.seed for recipe in recipes}))

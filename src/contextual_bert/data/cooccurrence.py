@@ -150,7 +150,8 @@ def _columns_of(tensor: Tensor) -> tuple[Any, Floats, Floats]:
 
 def _indicators(ids: Integers, offsets: Integers, num_ids: int) -> Any:
     """Sparse (rows, ids) of ones: row i has the ids from offsets[i] to offsets[i + 1]."""
-    matrix = sparse.csr_array((np.ones(len(ids)), ids, offsets), shape=(len(offsets) - 1, num_ids))
+    # A copy: what follows sorts and shortens the arrays in place, and they are those of the data set.
+    matrix = sparse.csr_array((np.ones(len(ids)), ids, offsets), shape=(len(offsets) - 1, num_ids), copy=True)
     matrix.sum_duplicates()
     matrix.data[:] = 1.0
     return matrix

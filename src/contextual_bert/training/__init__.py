@@ -7,19 +7,21 @@ from contextual_bert.training.arguments import (
     training_arguments,
 )
 from contextual_bert.training.devices import chosen_device, chosen_dtype, emulation_lines
-from contextual_bert.training.progress import TrainingProgress, counting
+from contextual_bert.training.progress import Bars, TrainingBars, TrainingProgress, counting
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.text_task import TextTask
 from contextual_bert.training.text_trainer import TextTrainer
 from contextual_bert.training.trainer import ContextualBertTrainer, MaskEpoch
 
 __all__ = [
+    "Bars",
     "ContextualBertTrainer",
     "ContextualTrainingArguments",
     "MaskEpoch",
     "Recipe",
     "TextTask",
     "TextTrainer",
+    "TrainingBars",
     "TrainingProgress",
     "add_lora",
     "check_settings",

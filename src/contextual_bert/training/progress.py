@@ -5,47 +5,84 @@ Knows the trainer's events, nothing of the model.
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 
-class TrainingProgress(TrainerCallback):
-    """Shows steps, loss and the latest validation cross-entropy on the console; only the first process writes.
+class Bars(Protocol):
+    """Where the progress of trainings is shown, or told to who shows it."""
+
+    def show(self, label: str, done: int, total: int, note: str = "") -> None:
+        """So many of so many steps are done; a label that is new gets a bar of its own."""
+        ...
+
+    def close(self) -> None:
+        """Nothing more will be shown."""
+        ...
+
+
+class TrainingBars:
+    """Bars of trainings on the console, one below the other.
 
     Args:
-        label: what stands before the bar.
         console: where to draw; standard error by default.
     """
 
-    def __init__(self, label: str = "training", console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=console or Console(stderr=True),
+        )
+        self._tasks: dict[str, TaskID] = {}
+
+    def show(self, label: str, done: int, total: int, note: str = "") -> None:
+        """Draw the bar of a training."""
+        if label not in self._tasks:
+            self._progress.start()
+            self._tasks[label] = self._progress.add_task(label, total=total, completed=done, note=note)
+        self._progress.update(self._tasks[label], completed=done, note=note)
+
+    def remove(self, label: str) -> None:
+        """Draw the bar of a training no more."""
+        if (task := self._tasks.pop(label, None)) is not None:
+            self._progress.remove_task(task)
+
+    def close(self) -> None:
+        """Stop drawing, also after an interruption."""
+        self._progress.stop()
+
+
+class TrainingProgress(TrainerCallback):
+    """Shows steps, loss and the latest validation cross-entropy; only the first process shows anything.
+
+    Args:
+        label: what stands before the bar.
+        bars: where it is shown; a bar of its own on the console by default.
+    """
+
+    def __init__(self, label: str = "training", bars: Bars | None = None) -> None:
         self.label = label
-        self.console = console or Console(stderr=True)
-        self.progress: Progress | None = None
+        self.bars = bars or TrainingBars()
         self.loss = self.validation = ""
+
+    def _show(self, state: TrainerState) -> None:
+        if state.is_world_process_zero:
+            self.bars.show(self.label, state.global_step, state.max_steps, self.loss + self.validation)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        if state.is_world_process_zero:
-            self.progress = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeRemainingColumn(),
-                TextColumn("{task.fields[loss]}{task.fields[validation]}"),
-                console=self.console,
-            )
-            self.task = self.progress.add_task(
-                self.label, total=state.max_steps, completed=state.global_step, loss="", validation=""
-            )
-            self.progress.start()
+        self._show(state)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        if self.progress is not None:
-            self.progress.update(self.task, completed=state.global_step, loss=self.loss, validation=self.validation)
+        self._show(state)
 
     def on_log(
         self,
@@ -70,7 +107,7 @@ class TrainingProgress(TrainerCallback):
             self.validation = (
                 f"  validation {metrics['eval_cross_entropy_nats']:.3f} nats (epoch {state.epoch or 0:.0f})"
             )
-            self.on_step_end(args, state, control)
+            self._show(state)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -79,9 +116,7 @@ class TrainingProgress(TrainerCallback):
 
     def close(self) -> None:
         """Stop drawing, also after an interruption."""
-        if self.progress is not None:
-            self.progress.stop()
-            self.progress = None
+        self.bars.close()
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from contextual_bert.benchmark import runner
+from contextual_bert.benchmark import load_run, runner, study_runs
 from contextual_bert.benchmark.building import build_model, count_counted
 from contextual_bert.benchmark.tasks import outfit_completion
 from contextual_bert.benchmark.tasks.outfit_completion import SIZES, Size, StudyData, prepare_study, run_study
@@ -61,7 +61,7 @@ def test_a_study_goes_on_and_has_the_oracle_last(
         trained.append(recipe.label)
         return run(recipe, *arguments, **settings)
 
-    monkeypatch.setattr(runner, "run", counted)
+    monkeypatch.setattr(study_runs, "run", counted)
     second = run_study(data, tmp_path, rows=rows, num_seeds=1, say=said.append)
     assert trained == ["popularity"]
     assert [(row.name, row.role) for row in second.comparison.rows] == [
@@ -111,8 +111,8 @@ def test_a_row_from_its_recipe_gives_the_same_digits(data: StudyData, tmp_path: 
     run_study(data, tmp_path, rows=[data.row("none"), data.row("film")], num_seeds=1, say=lambda _: None)
     recipe = runner.Recipe.load(tmp_path / "film" / "seed-0")
     again = runner.run(recipe, tmp_path / "again", is_quiet=True)
-    first = runner.load_run(tmp_path / "film" / "seed-0", name="film").scores
-    second = runner.load_run(tmp_path / "again", name="film").scores
+    first = load_run(tmp_path / "film" / "seed-0", name="film").scores
+    second = load_run(tmp_path / "again", name="film").scores
     assert again.num_rows == len(first)
     assert (first.log_probability == second.log_probability).all()
 

@@ -17,17 +17,16 @@ import torch
 from safetensors.torch import load_file
 from transformers import TrainerCallback, TrainerControl
 
-from contextual_bert.benchmark import Preparation, as_row, load_run, prepare, run, runner, set_work, study
+from contextual_bert.benchmark import Preparation, as_row, load_run, prepare, run, runner, set_work, study, study_runs
 from contextual_bert.benchmark.evaluation import evaluate_run
 from contextual_bert.benchmark.run_files import load_history
-from contextual_bert.benchmark.runner import train_missing
 from contextual_bert.benchmark.set_work import FREQUENCY_FEATURE
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import SetPolicy, Split
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError
 from contextual_bert.evaluation import Report, summarise
 from contextual_bert.inference import CompletionPipeline, score
-from contextual_bert.training import ContextualBertTrainer, Recipe, TrainingProgress
+from contextual_bert.training import Bars, ContextualBertTrainer, Recipe, TrainingProgress
 
 FILES = {
     "README.md",
@@ -274,14 +273,14 @@ def test_a_comparison_is_resumable(tiny_data: Preparation, tmp_path: Path, monke
     said: list[str] = []
     first = study("Methods", recipes, tmp_path, preparation=tiny_data, say=said.append)
     assert said == []
-    monkeypatch.setattr(runner, "emulation_lines", lambda device, dtype: [f"{dtype} is slow"])
+    monkeypatch.setattr(study_runs, "emulation_lines", lambda device, dtype: [f"{dtype} is slow"])
     with monkeypatch.context() as context:
-        context.setattr(runner, "run", lambda recipe, *_, **__: said.append(f"trained {recipe.seed}"))
+        context.setattr(study_runs, "run", lambda recipe, *_, **__: said.append(f"trained {recipe.seed}"))
         with pytest.raises(RunDirectoryError):
-            train_missing([recipe.with_seed(2) for recipe in recipes[:1]], tmp_path, tiny_data, say=said.append)
+            study_runs.train_missing([(recipes[0].with_seed(2), tiny_data)], tmp_path, say=said.append)
     assert said == ["float32 is slow", "trained 2"]
     said.clear()
-    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("trained again"))
+    monkeypatch.setattr(study_runs, "run", lambda *_, **__: pytest.fail("trained again"))
     second = study("Methods", recipes, tmp_path, preparation=tiny_data, say=said.append)
     assert len(said) == 4
     assert all("complete, not run again" in sentence for sentence in said)
@@ -559,9 +558,9 @@ def test_no_progress_bar_where_none_is_wanted(
     shown: list[str] = []
 
     class Watched(TrainingProgress):
-        def __init__(self, title: str) -> None:
+        def __init__(self, title: str, bars: Bars) -> None:
             shown.append(title)
-            super().__init__(title)
+            super().__init__(title, bars)
 
     monkeypatch.setattr(runner, "TrainingProgress", Watched)
     recipe = replace(tiny_data.recipe, training={**tiny_data.recipe.training, "disable_tqdm": is_disabled})

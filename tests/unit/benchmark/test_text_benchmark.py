@@ -224,7 +224,7 @@ def test_a_study_has_the_bar_and_resumes(
     }
     assert found.labels is not None
     assert "root_mean_squared_error" in found.labels.rows[0].metrics
-    monkeypatch.setattr("contextual_bert.benchmark.runner.run", lambda *_, **__: pytest.fail("trained again"))
+    monkeypatch.setattr("contextual_bert.benchmark.study_runs.run", lambda *_, **__: pytest.fail("trained again"))
     again = run_text_study(data, tmp_path / "runs", num_seeds=2, say=said.append)
     unmeasured = Cost()
     for before, after in ((found.comparison, again.comparison), (found.labels, again.labels)):

@@ -138,3 +138,11 @@ def test_items_that_replace_each_other_push_each_other_away() -> None:
     is_same = (category[:, None] == category) & ~np.eye(60, dtype=bool)
     product = outputs @ inputs.T
     assert product[is_same].mean() < -0.01 < 0 < product[~is_same].mean()
+
+
+def test_the_sets_stay_as_they_are() -> None:
+    """Items that come twice, and in which order, are for whoever trains on the sets."""
+    sets = SetDataset([9, 3, 9, 7, 4, 4], [0, 3, 6], context={}, example_ids=[0, 1])
+    vectors_of(sets)
+    assert sets.item_ids.tolist() == [9, 3, 9, 7, 4, 4]
+    assert sets.offsets.tolist() == [0, 3, 6]

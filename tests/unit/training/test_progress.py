@@ -5,12 +5,12 @@ import io
 from rich.console import Console
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
-from contextual_bert.training import TrainingProgress, counting
+from contextual_bert.training import TrainingBars, TrainingProgress, counting
 
 
 def shown(*, is_first: bool) -> str:
     console = Console(file=io.StringIO(), force_terminal=True, width=120)
-    progress = TrainingProgress("training", console)
+    progress = TrainingProgress("training", TrainingBars(console))
     arguments, control = TrainingArguments("unused", use_cpu=True), TrainerControl()
     state = TrainerState(max_steps=10, global_step=2, epoch=1.0, is_world_process_zero=is_first)
     progress.on_train_begin(arguments, state, control)
@@ -18,8 +18,6 @@ def shown(*, is_first: bool) -> str:
     progress.on_step_end(arguments, state, control)
     progress.on_evaluate(arguments, state, control, metrics={"eval_cross_entropy_nats": 3.5})
     progress.on_train_end(arguments, state, control)
-    assert progress.progress is None
-    progress.close()
     return console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
 
 

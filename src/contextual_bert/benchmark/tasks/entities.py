@@ -4,6 +4,7 @@ The files come split; all domains are trained together. Beside the same model wi
 of one domain alone. Liu et al. (2021).
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from contextual_bert.benchmark.checks import CONTEXT_AS_TEXT, TAG_BASELINES, training_of
+from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.reporting import cluster_numbers
-from contextual_bert.benchmark.run_files import is_complete, load_run
-from contextual_bert.benchmark.runner import run_directory, train_missing
+from contextual_bert.benchmark.run_files import is_complete
+from contextual_bert.benchmark.study_runs import run_directory, train_missing
 from contextual_bert.benchmark.task import TaskCard
 from contextual_bert.benchmark.tasks.text_benchmark import (
     SPLIT_FILE,
@@ -122,22 +124,22 @@ def single_domain_runs(data: TextStudyData, output: Path, rows: ExtraRows) -> li
     """
     ready = data.preparation
     domains = np.array(ready.table.column("domain").to_pylist())
-    found: list[Run] = []
+    alone = {name: replace(ready, split=ready.split.restricted(domains == name)) for name in DOMAINS}
+    planned: list[tuple[Recipe, Prepared]] = []
     for seed in range(min(rows.num_seeds, data.size.seeds.get(SINGLE, 0)) if SINGLE in rows.names else 0):
-        runs: list[Run] = []
-        recipes = {domain: _of(domain, data).with_seed(seed) for domain in DOMAINS}
-        if rows.is_report_only and not all(is_complete(run_directory(output, recipe)) for recipe in recipes.values()):
-            continue
-        for domain, recipe in recipes.items():
-            alone = replace(ready, split=ready.split.restricted(domains == domain))
-            train_missing([recipe], output, alone, say=rows.say)
-            runs.append(load_run(run_directory(output, recipe), name=SINGLE))
-        scores = Scores.concatenate([run.scores for run in runs])
-        labelled = LabelledRows.concatenate([run.labelled for run in runs if isinstance(run.labelled, LabelledRows)])
-        clusters = cluster_numbers(ready, "test", scores.example_id)
-        cost = total_cost([run.cost for run in runs])
-        found.append(Run(SINGLE, seed, scores, clusters, cost, "control", labelled))
-    return found
+        of_seed = [(_of(name, data).with_seed(seed), alone[name]) for name in DOMAINS]
+        if not rows.is_report_only or all(is_complete(run_directory(output, recipe)) for recipe, _ in of_seed):
+            planned += of_seed
+    runs = train_missing(planned, output, num_jobs=rows.num_jobs, say=rows.say)
+    return [_joined(runs[first : first + len(DOMAINS)], ready) for first in range(0, len(runs), len(DOMAINS))]
+
+
+def _joined(runs: Sequence[Run], ready: Prepared) -> Run:
+    """One run of what the models of all domains found."""
+    scores = Scores.concatenate([run.scores for run in runs])
+    labelled = LabelledRows.concatenate([run.labelled for run in runs if isinstance(run.labelled, LabelledRows)])
+    clusters = cluster_numbers(ready, "test", scores.example_id)
+    return Run(SINGLE, runs[0].seed, scores, clusters, total_cost([run.cost for run in runs]), "control", labelled)
 
 
 def _of(domain: str, data: TextStudyData) -> Recipe:

@@ -220,6 +220,7 @@ def run_study(
     num_seeds: int = 3,
     reference: str | None = None,
     is_report_only: bool = False,
+    num_jobs: int = 1,
     say: Callable[[str], None] = print,
 ) -> Study:
     """Train what is missing of the rows and compare all of them, the oracle last, on the same masked positions.
@@ -231,6 +232,7 @@ def run_study(
         num_seeds: seeds of each row.
         reference: the row that the others are compared with; None: ``none``, or the first row where that is not there.
         is_report_only: train nothing and compare the runs that are complete; rows may then differ in their seeds.
+        num_jobs: how many runs are trained beside each other, see ``train_missing``.
         say: where sentences about the progress go.
 
     Raises:
@@ -249,6 +251,7 @@ def run_study(
         preparation=data.preparation,
         peers=Peers(reference=reference, extra=[oracle_run(data.world, data.preparation)], paper=PAPER_TABLE_1),
         is_report_only=is_report_only,
+        num_jobs=num_jobs,
         say=say,
     )
     return replace(found, about=(*CARD.lines()[1:], CHOICES))

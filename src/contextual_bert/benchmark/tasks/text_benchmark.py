@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from contextual_bert.benchmark.checks import TEXT_BASELINES, checked_epochs
+from contextual_bert.benchmark.checks import TEXT_BASELINES, check_jobs, checked_epochs
 from contextual_bert.benchmark.run_directories import START
 from contextual_bert.benchmark.run_files import WEIGHTS_FILE, is_complete
-from contextual_bert.benchmark.runner import run_directory, train_missing
 from contextual_bert.benchmark.study_report import Peers, study
+from contextual_bert.benchmark.study_runs import run_directory, train_missing
 from contextual_bert.benchmark.table_rows import named_rows
 from contextual_bert.benchmark.task import TaskCard
 from contextual_bert.benchmark.tasks.text_rows import RowSettings, text_rows
@@ -39,6 +39,7 @@ class ExtraRows:
     names: Sequence[str]
     num_seeds: int
     is_report_only: bool
+    num_jobs: int
     say: Callable[[str], None]
 
 
@@ -213,6 +214,7 @@ def run_text_study(
     num_seeds: int = 3,
     reference: str | None = None,
     is_report_only: bool = False,
+    num_jobs: int = 1,
     say: Callable[[str], None] = print,
 ) -> Study:
     """Train what is missing of the rows and compare all of them on the same labels or hidden tokens.
@@ -224,6 +226,7 @@ def run_text_study(
         num_seeds: seeds of each row, but no more than the size gives it.
         reference: the row that the others are compared with; None: ``none``, or the first row where that is not there.
         is_report_only: train nothing and compare the runs that are complete.
+        num_jobs: how many runs are trained beside each other, see ``train_missing``.
         say: where sentences about the progress go.
 
     Raises:
@@ -232,13 +235,14 @@ def run_text_study(
     """
     if num_seeds < 1:
         raise ConfigurationError(f"num_seeds={num_seeds}: give 1 or more.")
+    check_jobs(num_jobs)
     about = data.task.card.lines()[1:]
     data.chosen(rows)  # a misspelt row is found before the start is trained
     start = data.start
     folder = run_directory(output, start) if start is not None else None
     if start is not None and folder is not None:
         if not is_report_only or is_complete(folder):
-            train_missing([start], output, data.preparation, say=say)
+            train_missing([(start, data.preparation)], output, say=say)
         data = data.starting_from(folder)
         epochs = start.training["num_train_epochs"]
         about.append(
@@ -246,7 +250,7 @@ def run_text_study(
             "epochs on the same training part; its seconds are in none of theirs"
         )
     chosen, extra_names = data.chosen(rows)
-    extra = ExtraRows(names=extra_names, num_seeds=num_seeds, is_report_only=is_report_only, say=say)
+    extra = ExtraRows(names=extra_names, num_seeds=num_seeds, is_report_only=is_report_only, num_jobs=num_jobs, say=say)
     most = data.size.seeds
     recipes = [
         recipe.with_seed(seed)
@@ -268,6 +272,7 @@ def run_text_study(
         preparation=data.preparation,
         peers=Peers(reference=reference, extra=data.task.extra(data, output, extra)),
         is_report_only=is_report_only,
+        num_jobs=num_jobs,
         say=say,
     )
     return replace(found, about=tuple(about))

@@ -1,0 +1,173 @@
+"""The runs of a study: which are missing, and training them one after the other or beside each other.
+
+A run that is complete is not run again, an interrupted one goes on at its last checkpoint. What a run is, ``runner``
+knows. PROTOCOL, points 7, 10, 13.
+"""
+
+import multiprocessing
+import signal
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing import connection
+from multiprocessing.process import BaseProcess
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+
+import torch
+from transformers.utils import logging
+
+from contextual_bert.benchmark.checks import BASELINES, check_jobs
+from contextual_bert.benchmark.prepared import Prepared
+from contextual_bert.benchmark.run_directories import check_same_recipe
+from contextual_bert.benchmark.run_files import is_complete, load_run
+from contextual_bert.benchmark.runner import run
+from contextual_bert.benchmark.work import work_of
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.evaluation import Role, Run
+from contextual_bert.training import TrainingBars, emulation_lines
+from contextual_bert.training.recipe import Recipe
+
+Say = Callable[[str], None]
+Planned = tuple[Recipe, Prepared]
+SECONDS_BETWEEN_NOTES = 0.5
+
+
+def train_missing(planned: Sequence[Planned], output: Path, *, num_jobs: int = 1, say: Say = print) -> list[Run]:
+    """The runs of these recipes in ``<output>/<label>/seed-<n>``: trained where they are missing, then read.
+
+    Args:
+        planned: recipes, each with its data.
+        output: folder of the runs.
+        num_jobs: how many are trained beside each other, each in a process of its own with its share of the processor's
+            threads, and all on the same accelerator. A script that asks for more than 1 needs ``if __name__ ==
+            "__main__":``, as these processes import it.
+        say: where sentences about the progress go.
+
+    Raises:
+        ConfigurationError: a run in the folder has other settings; several jobs in a process of torchrun.
+    """
+    check_jobs(num_jobs)
+    missing = [(recipe, ready) for recipe, ready in planned if not is_complete(run_directory(output, recipe))]
+    for recipe, ready in missing:
+        # A mistake in the last row is found before hours are spent on the first.
+        work_of(ready).check(ready.resolve(recipe))
+    for recipe, ready in planned:
+        if is_complete(folder := run_directory(output, recipe)):
+            check_same_recipe(ready.resolve(recipe), folder, digests=ready.digests, model_fields=ready.model_fields)
+            say(f"{folder}: complete, not run again")
+    for line in dict.fromkeys(line for each, _ in missing for line in emulation_lines(each.device, each.dtype)):
+        say(line)
+    if min(num_jobs, len(missing)) > 1:
+        _train_beside_each_other(missing, output, num_jobs=min(num_jobs, len(missing)), say=say)
+    else:
+        for recipe, ready in missing:
+            run(recipe, run_directory(output, recipe), preparation=ready, is_resumed=True)
+    return [load_run(run_directory(output, each), name=each.label, role=role_of(each)) for each, _ in planned]
+
+
+def run_directory(output: Path, recipe: Recipe) -> Path:
+    """Where a run of a study lies."""
+    return output / recipe.label / f"seed-{recipe.seed}"
+
+
+def role_of(recipe: Recipe) -> Role:
+    """What the row is in a comparison."""
+    if recipe.is_control or recipe.is_context_shuffled:
+        return "control"
+    return "baseline" if recipe.conditioning in BASELINES else "method"
+
+
+@dataclass(frozen=True)
+class _Job:
+    folder: Path
+    label: str
+    process: BaseProcess
+
+
+def _train_beside_each_other(missing: Sequence[Planned], output: Path, *, num_jobs: int, say: Say) -> None:
+    # Neither torch nor CUDA survive a fork.
+    context = multiprocessing.get_context("spawn")
+    num_threads = max(1, torch.get_num_threads() // num_jobs)
+    waiting, running = list(reversed(missing)), dict[connection.Connection, _Job]()
+    bars = TrainingBars()
+    try:
+        while waiting or running:
+            while waiting and len(running) < num_jobs:
+                recipe, ready = waiting.pop()
+                folder = run_directory(output, recipe)
+                ours, theirs = context.Pipe(duplex=False)
+                arguments = (recipe, folder, ready, theirs, num_threads, logging.get_verbosity())
+                process = context.Process(target=_train, args=arguments)
+                process.start()
+                theirs.close()  # so that the end of the process is the end of what it tells
+                running[ours] = _Job(folder, f"{recipe.label}, seed {recipe.seed}", process)
+            telling = connection.wait([*running])
+            for ours in [each for each in running if each in telling]:
+                _hear(running, ours, bars, say)
+    finally:
+        bars.close()
+        for job in running.values():
+            job.process.terminate()
+        for job in running.values():
+            job.process.join()
+
+
+def _hear(running: dict[connection.Connection, _Job], ours: connection.Connection, bars: TrainingBars, say: Say):
+    job = running[ours]
+    try:
+        told = ours.recv()
+    except EOFError:
+        job.process.join()
+        del running[ours]
+        bars.remove(job.label)
+        if not is_complete(job.folder):
+            raise ConfigurationError(
+                f"The process of {job.label} ended with code {job.process.exitcode} and wrote no run. Mostly that is "
+                "for want of memory: give fewer jobs."
+            ) from None
+        say(f"{job.folder}: trained")
+    else:
+        if isinstance(told, Exception):
+            say(f"{job.label} failed; what runs beside it stops and goes on at its last checkpoint")
+            raise told
+        bars.show(job.label, *told)
+
+
+class _Told:
+    """The bars of a process that draws none: tells the one that does."""
+
+    def __init__(self, listener: connection.Connection) -> None:
+        self._listener, self._last = listener, -float("inf")
+
+    def show(self, label: str, done: int, total: int, note: str = "") -> None:
+        if (now := time.monotonic()) - self._last > SECONDS_BETWEEN_NOTES:
+            self._last = now
+            self._listener.send((done, total, note))
+
+    def close(self) -> None:
+        pass
+
+
+def _train(
+    recipe: Recipe,
+    folder: Path,
+    ready: Prepared,
+    listener: connection.Connection,
+    num_threads: int,
+    verbosity: int,
+) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one
+    torch.set_num_threads(num_threads)
+    logging.set_verbosity(verbosity)
+    logging.disable_progress_bar()
+    try:
+        run(recipe, folder, preparation=ready, is_resumed=True, is_quiet=True, bars=_Told(listener))
+    except Exception as error:
+        error.add_note(traceback.format_exc())
+        try:
+            ForkingPickler.loads(ForkingPickler.dumps(error))  # pyright: ignore[reportAttributeAccessIssue]
+            listener.send(error)
+        except Exception:
+            listener.send(RuntimeError(traceback.format_exc()))
