@@ -9,6 +9,7 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import connection
 from multiprocessing.process import BaseProcess
@@ -87,22 +88,20 @@ class _Job:
 
 
 def _train_beside_each_other(missing: Sequence[Planned], output: Path, *, num_jobs: int, say: Say) -> None:
-    # Neither torch nor CUDA survive a fork.
-    context = multiprocessing.get_context("spawn")
     num_threads = max(1, torch.get_num_threads() // num_jobs)
     waiting, running = list(reversed(missing)), dict[connection.Connection, _Job]()
     bars = TrainingBars()
     try:
         while waiting or running:
+            started: list[tuple[connection.Connection, Planned]] = []
             while waiting and len(running) < num_jobs:
                 recipe, ready = waiting.pop()
-                folder = run_directory(output, recipe)
-                ours, theirs = context.Pipe(duplex=False)
-                arguments = (recipe, folder, ready, theirs, num_threads, logging.get_verbosity())
-                process = context.Process(target=_train, args=arguments)
-                process.start()
-                theirs.close()  # so that the end of the process is the end of what it tells
-                running[ours] = _Job(folder, f"{recipe.label}, seed {recipe.seed}", process)
+                ours, process = _started()
+                running[ours] = _Job(run_directory(output, recipe), f"{recipe.label}, seed {recipe.seed}", process)
+                started.append((ours, (recipe, ready)))
+            for ours, (recipe, ready) in started:
+                with suppress(ConnectionError):  # it has ended: that is heard below
+                    ours.send((recipe, running[ours].folder, ready, num_threads, logging.get_verbosity()))
             telling = connection.wait([*running])
             for ours in [each for each in running if each in telling]:
                 _hear(running, ours, bars, say)
@@ -114,18 +113,36 @@ def _train_beside_each_other(missing: Sequence[Planned], output: Path, *, num_jo
             job.process.join()
 
 
-def _hear(running: dict[connection.Connection, _Job], ours: connection.Connection, bars: TrainingBars, say: Say):
+def _started() -> tuple[connection.Connection, BaseProcess]:
+    """A process that waits for what to train, and the way to it."""
+    context = multiprocessing.get_context("spawn")  # neither torch's threads nor CUDA survive a fork
+    ours, theirs = context.Pipe()
+    # What to train is sent, not given: a process that ends before it has read its arguments is waited for without end.
+    process = context.Process(target=train_as_told, args=(theirs,))
+    process.start()
+    theirs.close()  # so that the end of the process is the end of what it tells
+    return ours, process
+
+
+def _hear(
+    running: dict[connection.Connection, _Job], ours: connection.Connection, bars: TrainingBars, say: Say
+) -> None:
     job = running[ours]
     try:
         told = ours.recv()
-    except EOFError:
+    except (EOFError, ConnectionError):
         job.process.join()
         del running[ours]
         bars.remove(job.label)
         if not is_complete(job.folder):
+            code = job.process.exitcode or 0
+            advice = (
+                "Mostly that is for want of memory: give fewer jobs"
+                if code < 0
+                else 'What it said stands above; a script that asks for several jobs needs if __name__ == "__main__":'
+            )
             raise ConfigurationError(
-                f"The process of {job.label} ended with code {job.process.exitcode} and wrote no run. Mostly that is "
-                "for want of memory: give fewer jobs."
+                f"The process of {job.label} ended with code {code} and wrote no run. {advice}."
             ) from None
         say(f"{job.folder}: trained")
     else:
@@ -150,15 +167,14 @@ class _Told:
         pass
 
 
-def _train(
-    recipe: Recipe,
-    folder: Path,
-    ready: Prepared,
-    listener: connection.Connection,
-    num_threads: int,
-    verbosity: int,
-) -> None:
+def train_as_told(listener: connection.Connection) -> None:
+    """What a process does that trains one of several runs: hear what, and tell how far it is and what went wrong.
+
+    Args:
+        listener: first says (recipe, run directory, its data, number of threads, transformers' verbosity).
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one
+    recipe, folder, ready, num_threads, verbosity = listener.recv()
     torch.set_num_threads(num_threads)
     logging.set_verbosity(verbosity)
     logging.disable_progress_bar()

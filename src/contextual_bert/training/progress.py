@@ -41,11 +41,14 @@ class TrainingBars:
             console=console or Console(stderr=True),
         )
         self._tasks: dict[str, TaskID] = {}
+        self._is_drawing = False
 
     def show(self, label: str, done: int, total: int, note: str = "") -> None:
         """Draw the bar of a training."""
-        if label not in self._tasks:
+        if not self._is_drawing:
             self._progress.start()
+            self._is_drawing = True
+        if label not in self._tasks:
             self._tasks[label] = self._progress.add_task(label, total=total, completed=done, note=note)
         self._progress.update(self._tasks[label], completed=done, note=note)
 
@@ -56,7 +59,9 @@ class TrainingBars:
 
     def close(self) -> None:
         """Stop drawing, also after an interruption."""
-        self._progress.stop()
+        if self._is_drawing:  # rich ends each stop with a line of its own
+            self._progress.stop()
+            self._is_drawing = False
 
 
 class TrainingProgress(TrainerCallback):

@@ -3,6 +3,8 @@
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Generator
@@ -56,7 +58,7 @@ def test_the_first_failure_ends_the_others(tiny_data: Preparation, tmp_path: Pat
     with pytest.raises(DataError, match="training that diverged") as caught:
         train_missing([(diverging, tiny_data), (second, tiny_data)], tmp_path, num_jobs=2, say=said.append)
     assert said == ["none, seed 0 failed; what runs beside it stops and goes on at its last checkpoint"]
-    assert "in _train" in caught.value.__notes__[0]  # where it happened, for whoever looks for a bug
+    assert "in train_as_told" in caught.value.__notes__[0]  # where it happened, for whoever looks for a bug
     assert not multiprocessing.active_children()
     assert not is_complete(run_directory(tmp_path, second))
 
@@ -71,10 +73,26 @@ def test_a_process_that_is_killed_is_spoken_of(tiny_data: Preparation, tmp_path:
 
     killer = threading.Thread(target=kill)
     killer.start()
-    with pytest.raises(ConfigurationError, match=r"of none, seed 0 ended with code -9 and wrote no run"):
+    with pytest.raises(
+        ConfigurationError, match=r"of none, seed 0 ended with code -9 and wrote no run\. Mostly .* memory"
+    ):
         train_missing(planned, tmp_path, num_jobs=2, say=lambda _: None)
     killer.join()
     assert not multiprocessing.active_children()
+
+
+def test_a_script_that_is_imported_again_is_told_so(tmp_path: Path, outfits: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from pathlib import Path\n"
+        "from contextual_bert.benchmark import prepare, study\n"
+        "from contextual_bert.training import Recipe\n"
+        f"recipe = Recipe(data={str(outfits)!r}, items='items', customer='customer_id', conditioning='popularity')\n"
+        "rows = [recipe, recipe.with_seed(1)]\n"
+        "study('Two', rows, Path('runs'), preparation=prepare(recipe), num_jobs=2)\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert "ended with code 1 and wrote no run. What it said stands above; a script that asks" in done.stderr
 
 
 def test_what_cannot_be_is_found_before_anything_is_trained(
@@ -108,10 +126,11 @@ def test_a_process_takes_its_share_of_the_threads_and_tells_what_went_wrong(
         raise UnpicklableError(1, 2)
 
     monkeypatch.setattr(study_runs, "run", failing)
-    ours, theirs = multiprocessing.Pipe(duplex=False)
+    ours, theirs = multiprocessing.Pipe()
+    ours.send((recipes_of(tiny_data)[0], tmp_path, None, 1, logging.get_verbosity()))
     try:
         torch.set_num_threads(2)
-        study_runs._train(recipes_of(tiny_data)[0], tmp_path, tiny_data, theirs, 1, logging.get_verbosity())
+        study_runs.train_as_told(theirs)
     finally:
         torch.set_num_threads(before)
         signal.signal(signal.SIGINT, handler)

@@ -32,6 +32,23 @@ def test_only_the_first_process_draws() -> None:
     assert shown(is_first=False) == ""
 
 
+def test_bars_below_each_other_and_none_that_was_never_shown() -> None:
+    console = Console(file=io.StringIO(), width=120)  # no terminal: drawn once, at the end
+    bars = TrainingBars(console)
+    bars.close()
+    assert console.file.getvalue() == ""  # pyright: ignore[reportAttributeAccessIssue]
+    for label, done in (("first", 3), ("second", 4), ("third", 5), ("first", 6)):
+        bars.show(label, done, 9, "loss 1.250")
+    bars.remove("second")
+    bars.remove("nobody")
+    bars.close()
+    text = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+    assert [line.split()[0] for line in text.splitlines()] == ["first", "third"]
+    assert "6/9" in text
+    bars.close()
+    assert console.file.getvalue() == text  # pyright: ignore[reportAttributeAccessIssue]
+
+
 def test_counting() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=120)
     with counting("scoring", console=console) as progress:
