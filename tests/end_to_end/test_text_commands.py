@@ -329,8 +329,9 @@ def test_a_run_is_gone_on_from_with_its_method_and_its_features(command: Any, ow
 def test_methods_are_compared_on_texts(command: Any, own_texts: Path) -> None:
     texts = ("--text", "review", "--label", "verdict", "--checkpoint", own_texts / "bert", "--epochs", 1)
     methods = ("--conditioning", "none,global_state_update", "--baselines", "context_popularity", "--seeds", 1)
-    output = own_texts / "compared"
-    result = ok(command("compare", own_texts / "reviews.csv", *texts, *methods, "--device", "cpu", "--output", output))
+    output, settings = own_texts / "compared", ("--device", "cpu", "--jobs", 2)
+    result = ok(command("compare", own_texts / "reviews.csv", *texts, *methods, *settings, "--output", output))
+    assert result.stderr.count("seed-0: trained") == 3
     assert "context_popularity" in result.stdout
     assert "accuracy (%)" in result.stdout
     assert "## Labels" in (output / "report.md").read_text(encoding="utf-8")
