@@ -83,14 +83,32 @@ def label_names(column: pa.ChunkedArray, file: str, name: str, *, is_ordinal: bo
     return tuple(grades)
 
 
-def unlearnable_labels(table: pa.Table, names: Sequence[str], label: str, split: Split) -> list[str]:
-    """A sentence on the labels that no row of the training part has."""
+def label_warnings(table: pa.Table, names: Sequence[str], label: str, split: Split | None) -> list[str]:
+    """Sentences on labels that are one to a person who reads them, and on those that no training row has.
+
+    Args:
+        table: the texts.
+        names: of ``label_names``.
+        label: the column of the labels.
+        split: which rows are for training, None where that is not known.
+    """
+    spellings: dict[str, list[str]] = {}
+    for name in names:
+        spellings.setdefault(" ".join(name.split()).casefold(), []).append(name)
+    found = [
+        f"warning: the labels {' and '.join(map(repr, alike))} differ in blanks or capitals alone, and each is a class "
+        "of its own"
+        for alike in spellings.values()
+        if len(alike) > 1
+    ]
+    if split is None:
+        return found
     column = table.column(label).take(pa.array(split.rows("train")))
     known = {canonical(value) for value in pc.unique(label_values(column).drop_null()).to_pylist()}
     lacking = [name for name in names if name not in known]
-    if not lacking:
-        return []
-    return [f"warning: no row of the training part has the label {some_labels(lacking)}: it cannot be learned"]
+    if lacking:
+        found.append(f"warning: no row of the training part has the label {some_labels(lacking)}: it cannot be learned")
+    return found
 
 
 def some_labels(names: Sequence[str]) -> str:

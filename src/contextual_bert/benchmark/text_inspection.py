@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import decoded, is_list, is_text
 from contextual_bert.benchmark.inspection import Inspection, check_columns, fault_lines, split_of
-from contextual_bert.benchmark.label_names import NUM_SHOWN, label_names, label_values, unlearnable_labels
+from contextual_bert.benchmark.label_names import NUM_SHOWN, label_names, label_values, label_warnings
 from contextual_bert.benchmark.text_preparation import read_texts
 from contextual_bert.benchmark.text_starts import reader_of
 from contextual_bert.context import canonical, infer_schema
@@ -222,7 +222,7 @@ def _labels(table: pa.Table, recipe: Recipe, task: TextTask, split: Split | None
     if not has_tags and len(names) > 2 and len(names) * 2 > sum(counts.values()):
         faults.append("warning: hardly a label occurs twice: is this the column of labels? CSV holds no lists of tags")
     lines = _label_lines(names, counts, task, has_tags=has_tags)
-    return _Look(lines, [*faults, *(unlearnable_labels(table, names, name, split) if split is not None else [])])
+    return _Look(lines, [*faults, *label_warnings(table, names, name, split)])
 
 
 def _label_lines(names: tuple[str, ...], counts: Mapping[str, int], task: TextTask, *, has_tags: bool) -> list[str]:

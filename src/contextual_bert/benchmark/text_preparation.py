@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from contextual_bert.arrow_types import is_list
 from contextual_bert.benchmark.building import check_context
 from contextual_bert.benchmark.checks import BERTLESS_BASELINES
-from contextual_bert.benchmark.label_names import label_names, some_labels, unlearnable_labels
+from contextual_bert.benchmark.label_names import label_names, label_warnings, some_labels
 from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split, schema_of
 from contextual_bert.benchmark.run_directories import CHECKPOINT_DIGEST
 from contextual_bert.benchmark.run_files import SCORES_FILE
@@ -161,7 +161,7 @@ class TextPreparation(Prepared):
         ]
         if self.labels:
             found.append(f"{len(self.labels)} labels: {some_labels(self.labels)}")
-            found += unlearnable_labels(self.table, self.labels, str(self.task.label), self.split)
+            found += label_warnings(self.table, self.labels, str(self.task.label), self.split)
         reads_vector = self.head == "classification" and self.recipe.conditioning not in BERTLESS_BASELINES
         if reads_vector and self.pooling == "mean":
             found.append("labels are read from the mean over their texts (classifier_pooling='mean')")

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from contextual_bert.benchmark.label_names import label_names, label_values
+from contextual_bert.benchmark.label_names import label_names, label_values, label_warnings
 from contextual_bert.data import read_table
 from contextual_bert.errors import DataError
 
@@ -48,3 +48,13 @@ def test_a_number_with_a_fraction_is_no_label(value: float, kind: pa.DataType) -
 
 def test_zero_has_one_sign() -> None:
     assert label_names(pa.chunked_array([[0.0, -0.0, 1.0]]), "a.parquet", "label") == ("0", "1")
+
+
+def test_labels_that_a_person_would_read_as_one() -> None:
+    table = pa.table({"verdict": ["Good", "bad", "good ", "so so", "So  so", "fine"]})
+    names = label_names(table["verdict"], "t.csv", "verdict")
+    assert label_warnings(table, names, "verdict", None) == [
+        "warning: the labels 'Good' and 'good ' differ in blanks or capitals alone, and each is a class of its own",
+        "warning: the labels 'So  so' and 'so so' differ in blanks or capitals alone, and each is a class of its own",
+    ]
+    assert label_warnings(table, ["B-Person", "I-Person", "O"], "verdict", None) == []
