@@ -69,7 +69,7 @@ def test_a_process_that_is_killed_is_spoken_of(tiny_data: Preparation, tmp_path:
     def kill() -> None:
         while not (started := multiprocessing.active_children()):
             time.sleep(0.05)
-        os.kill(next(each.pid for each in started if each.pid), signal.SIGKILL)
+        os.kill(min(each.pid for each in started if each.pid), signal.SIGKILL)  # the first
 
     killer = threading.Thread(target=kill)
     killer.start()
