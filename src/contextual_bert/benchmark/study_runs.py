@@ -50,14 +50,17 @@ def train_missing(planned: Sequence[Planned], output: Path, *, num_jobs: int = 1
         ConfigurationError: a run in the folder has other settings; several jobs in a process of torchrun.
     """
     check_jobs(num_jobs)
-    missing = [(recipe, ready) for recipe, ready in planned if not is_complete(run_directory(output, recipe))]
-    for recipe, ready in missing:
-        # A mistake in the last row is found before hours are spent on the first.
-        work_of(ready).check(ready.resolve(recipe))
+    works = {ready: work_of(ready) for _, ready in planned}
+    missing: list[Planned] = []
     for recipe, ready in planned:
-        if is_complete(folder := run_directory(output, recipe)):
+        folder = run_directory(output, recipe)
+        if is_complete(folder):
             check_same_recipe(ready.resolve(recipe), folder, digests=ready.digests, model_fields=ready.model_fields)
             say(f"{folder}: complete, not run again")
+        else:
+            # A mistake in the last row is found before hours are spent on the first.
+            works[ready].check(ready.resolve(recipe))
+            missing.append((recipe, ready))
     for line in dict.fromkeys(line for each, _ in missing for line in emulation_lines(each.device, each.dtype)):
         say(line)
     if min(num_jobs, len(missing)) > 1:

@@ -41,13 +41,10 @@ class TrainingBars:
             console=console or Console(stderr=True),
         )
         self._tasks: dict[str, TaskID] = {}
-        self._is_drawing = False
 
     def show(self, label: str, done: int, total: int, note: str = "") -> None:
         """Draw the bar of a training."""
-        if not self._is_drawing:
-            self._progress.start()
-            self._is_drawing = True
+        self._progress.start()  # unless it draws already
         if label not in self._tasks:
             self._tasks[label] = self._progress.add_task(label, total=total, completed=done, note=note)
         self._progress.update(self._tasks[label], completed=done, note=note)
@@ -59,9 +56,8 @@ class TrainingBars:
 
     def close(self) -> None:
         """Stop drawing, also after an interruption."""
-        if self._is_drawing:  # rich ends each stop with a line of its own
+        if self._progress.live.is_started:  # rich ends each stop with a line of its own
             self._progress.stop()
-            self._is_drawing = False
 
 
 class TrainingProgress(TrainerCallback):
@@ -76,14 +72,16 @@ class TrainingProgress(TrainerCallback):
         self.label = label
         self.bars = bars or TrainingBars()
         self.loss = self.validation = ""
+        self.is_training = False
 
     def _show(self, state: TrainerState) -> None:
-        if state.is_world_process_zero:
+        if self.is_training and state.is_world_process_zero:
             self.bars.show(self.label, state.global_step, state.max_steps, self.loss + self.validation)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
+        self.is_training = True
         self._show(state)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
@@ -120,7 +118,8 @@ class TrainingProgress(TrainerCallback):
         self.close()
 
     def close(self) -> None:
-        """Stop drawing, also after an interruption."""
+        """Stop drawing, also after an interruption; an evaluation that follows draws nothing."""
+        self.is_training = False
         self.bars.close()
 
 

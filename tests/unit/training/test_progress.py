@@ -18,6 +18,7 @@ def shown(*, is_first: bool) -> str:
     progress.on_step_end(arguments, state, control)
     progress.on_evaluate(arguments, state, control, metrics={"eval_cross_entropy_nats": 3.5})
     progress.on_train_end(arguments, state, control)
+    progress.close()
     return console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -30,6 +31,20 @@ def test_it_shows_steps_loss_and_validation() -> None:
 
 def test_only_the_first_process_draws() -> None:
     assert shown(is_first=False) == ""
+
+
+def test_an_evaluation_outside_of_training_draws_nothing() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    progress = TrainingProgress("training", TrainingBars(console))
+    arguments, control = TrainingArguments("unused", use_cpu=True), TrainerControl()
+    state = TrainerState(max_steps=10, global_step=10, epoch=1.0)
+    progress.on_evaluate(arguments, state, control, metrics={"eval_cross_entropy_nats": 3.5})
+    assert console.file.getvalue() == ""  # pyright: ignore[reportAttributeAccessIssue]
+    progress.on_train_begin(arguments, state, control)
+    progress.on_train_end(arguments, state, control)
+    drawn = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+    progress.on_evaluate(arguments, state, control, metrics={"eval_cross_entropy_nats": 3.5})
+    assert console.file.getvalue() == drawn  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_bars_below_each_other_and_none_that_was_never_shown() -> None:
