@@ -1,5 +1,8 @@
-"""A tiny stylist world, prepared once: data for everything that trains."""
+"""A tiny stylist world, prepared once: data for everything that trains; and an empty folder for every test to run in."""
 
+import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -11,6 +14,26 @@ from contextual_bert.training import Recipe
 
 TINY_MODEL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
 TINY_TRAINING = {"num_train_epochs": 2, "per_device_train_batch_size": 32, "per_device_eval_batch_size": 64}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def working_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Run all tests in an empty folder. Files of the checkout, such as a user's schema.json, must not answer them."""
+    before = Path.cwd()
+    folder = tmp_path_factory.mktemp("working")
+    os.chdir(folder)
+    yield folder
+    os.chdir(before)
+
+
+@pytest.fixture(autouse=True)
+def empty_working_folder(working_folder: Path) -> Iterator[None]:
+    """Start each test in the working folder, and remove what the test leaves there."""
+    os.chdir(working_folder)
+    yield
+    os.chdir(working_folder)
+    for path in working_folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 import ast
 import re
-import statistics
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -18,9 +17,7 @@ IMPORT_NAMES = {"scikit_learn": "sklearn"}  # where they differ from the names o
 OWN_PACKAGES = {"contextual_bert", "contextual_bert_cli"}
 EXTRA_OF = {"server": "serve"}  # what needs its extra as a whole, and is imported by nobody else but in a function
 
-MEDIAN_LINES = 150
-MAX_LINES = 300
-LONGER_FILES = {"modeling_contextual_bert.py": 500}  # the path of a batch stays on one page
+MAX_LINES = 600  # a longer file is rarely one concept
 MAX_PARAMETERS = 8
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -88,14 +85,13 @@ def unsafe(node: ast.AST) -> str | None:
     return None
 
 
-def test_median_length() -> None:
-    lengths = [len(path.read_text("utf-8").splitlines()) for path in FILES]
-    assert statistics.median(lengths) <= MEDIAN_LINES
+def test_the_tests_run_in_an_empty_folder() -> None:
+    assert list(Path.cwd().iterdir()) == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=place)
 def test_length(path: Path) -> None:
-    assert len(path.read_text("utf-8").splitlines()) <= LONGER_FILES.get(path.name, MAX_LINES)
+    assert len(path.read_text("utf-8").splitlines()) <= MAX_LINES
 
 
 @pytest.mark.parametrize("path", FILES, ids=place)
