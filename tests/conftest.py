@@ -1,4 +1,4 @@
-"""A tiny stylist world, prepared once: data for everything that trains; and an empty folder for every test to run in."""
+"""A tiny stylist world, prepared once: data for everything that trains; and an empty folder that each test runs in."""
 
 import os
 import shutil
