@@ -24,8 +24,9 @@ from contextual_bert.server.page import add_page
 from contextual_bert.server.parameters import check_parameters
 from contextual_bert.server.problems import KINDS, MEDIA_TYPE, Fault, ProblemError, shown
 from contextual_bert.server.protocol import body_schemas
+from contextual_bert.server.reloading import Reloader
 from contextual_bert.server.settings import ServerSettings
-from contextual_bert.server.state import Pipeline, Serving
+from contextual_bert.server.state import Pipeline, ProcessState, Serving
 from contextual_bert.server.studies import EXPLAIN, JOINTLY, Studies, study_routes
 
 _HTTP_KINDS = {404: "not-found", 405: "method-not-allowed"}
@@ -78,7 +79,8 @@ def create_app(
     if pipeline.max_top_k is not None:
         settings = replace(settings, max_top_k=min(settings.max_top_k, pipeline.max_top_k))
     metrics = Metrics()
-    serving = Serving(pipeline, load=load, metrics=metrics)
+    serving, process = Serving(pipeline, load=load, metrics=metrics), ProcessState()
+    reloader = Reloader(serving)
     batcher, studies = Batcher(settings, metrics), Studies(settings, metrics)
     queues = (batcher.queue, studies.queue)
 
@@ -86,8 +88,10 @@ def create_app(
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         for queue in queues:
             queue.start()
+        reloader.start()
         EVENTS.info("started", extra={"details": {"version": serving.current.number}})
         yield
+        reloader.close()
         await asyncio.gather(*(asyncio.to_thread(queue.close) for queue in queues))
         EVENTS.info("stopped")
 
@@ -95,7 +99,7 @@ def create_app(
     app = _App(
         title="contextual-bert", version="1", lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False
     )
-    app.serving, app.settings = serving, settings
+    app.serving, app.settings, app.metrics, app.process, app.reload = serving, settings, metrics, process, reloader.ask
     app.add_middleware(cast(Any, RequestGuard), settings=settings, metrics=metrics)
     app.add_exception_handler(HTTPException, _http_problem)
     app.add_exception_handler(cast(Any, HTTPException.__mro__[1]), _http_problem)
@@ -105,8 +109,8 @@ def create_app(
     app.include_router(completion_routes(serving, batcher, settings), dependencies=guarded)
     app.include_router(study_routes(serving, studies, settings), dependencies=guarded)
     app.include_router(description_routes(serving, settings), dependencies=guarded)
-    app.include_router(health_routes(queues, metrics))
-    app.include_router(admin_routes(serving, settings), dependencies=[Depends(check_parameters)])
+    app.include_router(health_routes(queues, metrics, process))
+    app.include_router(admin_routes(serving, reloader, settings), dependencies=[Depends(check_parameters)])
     add_page(app)
     return app
 
@@ -116,6 +120,9 @@ class _App(FastAPI):
 
     serving: Serving
     settings: ServerSettings
+    metrics: Metrics
+    process: ProcessState
+    reload: Callable[[], object]
     _documented: tuple[int, dict[str, Any]] | None = None
 
     def openapi(self) -> dict[str, Any]:

@@ -30,6 +30,8 @@ class Metrics:
         self.reloads = self._counter("reloads", "Attempts to load a new version.", "outcome")
         self.version = self._gauge("model_version", "Number of the version that answers, from 1.")
         self.queue = self._gauge("queue_queries", "Queries that wait.")
+        self.connections = self._gauge("connections", "Connections that are open.")
+        self.closed_connections = self._counter("closed_connections", "Connections that the server ended.", "reason")
         self.study_queue = self._gauge("queue_studies", "Studies that wait: whole sets and explanations.")
 
     def text(self) -> bytes:

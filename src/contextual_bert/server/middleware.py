@@ -18,8 +18,19 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 RECORD = "contextual_bert.record"
 UNMATCHED, GONE = "unmatched", 499
+# No answer is kept by a cache or taken for another type by a browser. The page's files say something else.
+SAFE_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.:-]{1,64}")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+def new_request_id() -> str:
+    """Return an id for a request that has none."""
+    return f"{random.getrandbits(128):032x}"
 
 
 class DisconnectedError(Exception):
@@ -45,7 +56,7 @@ class RequestGuard:
             return
         headers = dict(scope["headers"])
         given = headers.get(b"x-request-id", b"")
-        record = RequestRecord(given.decode() if _REQUEST_ID.fullmatch(given) else f"{random.getrandbits(128):032x}")
+        record = RequestRecord(given.decode() if _REQUEST_ID.fullmatch(given) else new_request_id())
         scope[RECORD] = record
         status: list[int] = []
 
@@ -54,7 +65,9 @@ class RequestGuard:
                 status.append(message["status"])
                 about = {b"x-request-id": record.request_id, b"x-model-version": record.details.get("version")}
                 added = [(name, str(value).encode()) for name, value in about.items() if value is not None]
-                message["headers"] = [*message.get("headers", []), *added]
+                own = message.get("headers", [])
+                present = {name for name, _ in own}
+                message["headers"] = [*own, *(each for each in SAFE_HEADERS if each[0] not in present), *added]
             await send(message)
 
         try:

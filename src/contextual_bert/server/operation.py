@@ -14,12 +14,12 @@ from contextual_bert.inference.fields import names_of
 from contextual_bert.server.bodies import read_json
 from contextual_bert.server.description import VersionAnswer
 from contextual_bert.server.keys import key_check
-from contextual_bert.server.logs import EVENTS
 from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.problems import ProblemError, invalid, problem_of
 from contextual_bert.server.queueing import WorkQueue
+from contextual_bert.server.reloading import Reloader
 from contextual_bert.server.settings import ServerSettings
-from contextual_bert.server.state import ReloadingError, Serving
+from contextual_bert.server.state import ProcessState, Serving
 
 STOCK_KEYS = ("in_stock", "out_of_stock")
 STOCK_BODY = {
@@ -42,7 +42,7 @@ class StockAnswer(BaseModel):
     unknown_items: list[str]
 
 
-def health_routes(queues: Sequence[WorkQueue[Any]], metrics: Metrics) -> APIRouter:
+def health_routes(queues: Sequence[WorkQueue[Any]], metrics: Metrics, process: ProcessState) -> APIRouter:
     """The routes for whoever starts, stops and watches the server."""
     router = APIRouter(tags=["operation"])
 
@@ -58,7 +58,7 @@ def health_routes(queues: Sequence[WorkQueue[Any]], metrics: Metrics) -> APIRout
     @router.get("/readyz", response_model=StatusAnswer, summary="Does it take queries")
     async def readyz() -> StatusAnswer:
         """Fails while the server starts and while it stops."""
-        if not all(queue.is_taking for queue in queues):
+        if process.is_stopping or not all(queue.is_taking for queue in queues):
             raise ProblemError("not-ready", "The server is starting or stopping.")
         return StatusAnswer(status="ready")
 
@@ -70,7 +70,7 @@ def health_routes(queues: Sequence[WorkQueue[Any]], metrics: Metrics) -> APIRout
     return router
 
 
-def admin_routes(serving: Serving, settings: ServerSettings) -> APIRouter:
+def admin_routes(serving: Serving, reloader: Reloader, settings: ServerSettings) -> APIRouter:
     """The routes that change what is served; only with the key."""
     router = APIRouter(prefix="/v1/admin", tags=["operation"], dependencies=[Depends(key_check(settings))])
 
@@ -78,9 +78,16 @@ def admin_routes(serving: Serving, settings: ServerSettings) -> APIRouter:
     async def reload() -> VersionAnswer:
         """Read the run and the catalogue anew; queries that came in before are answered by the version before.
 
-        If they cannot be loaded, the present version goes on. Stock that was posted stays as it was posted.
+        If they cannot be loaded, the present version goes on. Stock that was posted stays as it was posted. A reload
+        that runs already is waited for, and a new one follows it: files may have changed since it read them.
         """
-        return await asyncio.to_thread(reload_now, serving)
+        if not serving.can_reload:
+            raise ProblemError("conflict", "This server was made from a pipeline and has nothing to reload from.")
+        try:
+            version = await asyncio.wrap_future(reloader.ask())
+        except Exception as error:
+            raise ProblemError("reload-failed", "The version before goes on. The server's log says why.") from error
+        return VersionAnswer(number=version.number, loaded_at=version.loaded_at)
 
     body = {"requestBody": {"required": True, "content": {"application/json": {"schema": STOCK_BODY}}}}
 
@@ -95,25 +102,6 @@ def admin_routes(serving: Serving, settings: ServerSettings) -> APIRouter:
         return StockAnswer(changed=len(changes) - len(unknown), unknown_items=list(unknown))
 
     return router
-
-
-def reload_now(serving: Serving) -> VersionAnswer:
-    """Replace the version that answers.
-
-    Raises:
-        ProblemError: there is none to replace it with, it is being replaced, or the new one does not load.
-    """
-    if not serving.can_reload:
-        raise ProblemError("conflict", "This server was made from a pipeline and has nothing to reload from.")
-    try:
-        version = serving.reload()
-    except ReloadingError:
-        raise ProblemError("conflict", "Another reload has not ended yet. Try again then.") from None
-    except Exception as error:
-        EVENTS.exception("reload failed")
-        raise ProblemError("reload-failed", "The version before goes on. The server's log says why.") from error
-    EVENTS.info("reloaded", extra={"details": {"version": version.number}})
-    return VersionAnswer(number=version.number, loaded_at=version.loaded_at)
 
 
 def _changes(content: Any) -> dict[str, bool]:

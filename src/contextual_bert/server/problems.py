@@ -20,6 +20,7 @@ LONGEST_VALUE, LONGEST_TEXT = 80, 1000  # characters
 KINDS: dict[str, tuple[int, str]] = {
     "malformed-request": (400, "The request is not readable"),
     "key-needed": (401, "The API key is missing or wrong"),
+    "cross-origin": (403, "Pages of other websites may not ask this server"),
     "not-administered": (403, "This server was started without an API key and cannot be administered"),
     "not-found": (404, "There is nothing here"),
     "method-not-allowed": (405, "This address does not take that method"),
@@ -27,8 +28,10 @@ KINDS: dict[str, tuple[int, str]] = {
     "conflict": (409, "The server cannot do this now"),
     "body-too-large": (413, "The request is too large"),
     "not-json": (415, "The request is not JSON"),
+    "wrong-host": (421, "This server does not answer for that host"),
     "invalid-query": (422, "A value is not allowed"),
     "queue-full": (429, "Too many queries are waiting"),
+    "head-too-large": (431, "The address or the headers are too large"),
     "internal-error": (500, "The server made a mistake"),
     "reload-failed": (500, "The new version could not be loaded"),
     "deadline-exceeded": (503, "The query waited too long and was not computed"),

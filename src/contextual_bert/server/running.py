@@ -3,25 +3,27 @@
 SIGTERM and Ctrl-C stop taking connections, answer what was taken, and end; SIGHUP loads the run again.
 """
 
+import asyncio
 import gc
 import math
 import signal
 import socket
-import threading
 from collections.abc import Callable
-from contextlib import suppress
+from functools import partial
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 
 from contextual_bert.errors import ConfigurationError
+from contextual_bert.server.accepting import BACKLOG, Acceptor, room_for_connections
+from contextual_bert.server.connections import Connection, ConnectionLimit
 from contextual_bert.server.logs import EVENTS, configure_logging
-from contextual_bert.server.operation import reload_now
-from contextual_bert.server.problems import ProblemError
+from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.settings import ServerSettings
+from contextual_bert.server.state import ProcessState
 
 _SECONDS_TO_FINISH = 30
-_BACKLOG = 2048
 
 
 def serve(app: FastAPI, *, host: str, port: int) -> None:
@@ -33,22 +35,14 @@ def serve(app: FastAPI, *, host: str, port: int) -> None:
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, OverflowError) as error:
         raise ConfigurationError(f"{host}:{port} cannot be listened on: {error}. Give another host or port.") from error
     # asyncio does this for sockets that say they are TCP, which create_server's do not. Without it the end of an answer
     # waits for the client's delayed acknowledgement of its beginning: 40 ms on a connection that is kept.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     configure_logging()
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=_seconds_to_finish(getattr(app, "settings", None)),
-        )
-    )
+    server = LimitedServer(app, listener, host=host)
     # What is loaded by now stays. A full collection that looked through half a million objects of the libraries each
     # time would stop every request for a quarter of a second.
     gc.collect()
@@ -56,28 +50,85 @@ def serve(app: FastAPI, *, host: str, port: int) -> None:
     address = listener.getsockname()
     shown = f"[{address[0]}]" if family == socket.AF_INET6 else address[0]
     EVENTS.info("listening", extra={"details": {"url": f"http://{shown}:{address[1]}"}})
-    with _handling(signal.SIGHUP, _reloader(app)), _handling(signal.SIGTERM, lambda: None), listener:
-        server.run(sockets=[listener])
+    reload = app.reload if hasattr(app, "reload") else lambda: None  # pyright: ignore[reportAttributeAccessIssue]
+    with _handling(signal.SIGHUP, reload), _handling(signal.SIGTERM, lambda: None), listener:
+        server.run()
 
 
-def _seconds_to_finish(settings: ServerSettings | None) -> int:
+class LimitedServer(uvicorn.Server):
+    """uvicorn's server with limited connections, and a stop that loses no request.
+
+    Args:
+        app: of ``create_app``.
+        listener: the socket that listens.
+        host: the name or address that it was bound to.
+    """
+
+    def __init__(self, app: FastAPI, listener: socket.socket, *, host: str) -> None:
+        settings = getattr(app, "settings", None) or ServerSettings()
+        process = getattr(app, "process", None) or ProcessState()
+        process.bound_host, process.is_stopping = host, False
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                ws="none",
+                timeout_graceful_shutdown=_seconds_to_finish(settings),
+            )
+        )
+        room = room_for_connections(settings.max_connections)
+        if room < settings.max_connections:
+            about = {"max_connections": room, "asked_for": settings.max_connections}
+            EVENTS.warning("the limit of file descriptors allows fewer connections", extra={"details": about})
+        metrics = getattr(app, "metrics", None) or Metrics()
+        self._listener = listener
+        self._acceptor: Acceptor | None = None
+        self._limit = ConnectionLimit(settings, metrics, process, max_connections=room)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start the app, then accept connections."""
+        await super().startup(sockets=[])
+        make_connection = partial(
+            Connection,
+            limit=self._limit,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        self._acceptor = Acceptor(self._listener, make_connection, self._limit)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer what comes on open connections for a while, each time for the last time; then close the idle ones.
+
+        A client learns from ``Connection: close`` that it needs a new connection. Closing an idle connection at once
+        would reset a request that is underway.
+        """
+        self._limit.process.is_stopping = True
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._limit.settings.stop_grace_seconds
+        acceptor = self._acceptor
+        if acceptor is not None:
+            acceptor.close()
+        details = {"connections": self._limit.size}
+        EVENTS.info("stopping", extra={"details": details})
+        while (self._limit.size or (acceptor is not None and acceptor.num_coming)) and not self.force_exit:
+            if loop.time() >= end:
+                break
+            await asyncio.sleep(0.02)
+        await super().shutdown(sockets)
+
+
+def _seconds_to_finish(settings: ServerSettings) -> int:
     """What was taken just before the signal has its whole deadline."""
-    longest = max(settings.deadline_seconds, settings.study_deadline_seconds) if settings is not None else 0
-    return max(_SECONDS_TO_FINISH, math.ceil(longest))
-
-
-def _reloader(app: FastAPI) -> Callable[[], None]:
-    def reload() -> None:
-        with suppress(ProblemError):  # the log has it
-            reload_now(app.serving)  # pyright: ignore[reportAttributeAccessIssue]
-
-    return lambda: threading.Thread(target=reload, name="contextual-bert-reload", daemon=True).start()
+    return max(_SECONDS_TO_FINISH, math.ceil(max(settings.deadline_seconds, settings.study_deadline_seconds)))
 
 
 class _handling:  # noqa: N801  (a context manager, used as a function)
     """A signal's handler inside a block; uvicorn has its own for SIGTERM and repeats the signal when it is done."""
 
-    def __init__(self, number: int, handler: Callable[[], None]) -> None:
+    def __init__(self, number: int, handler: Callable[[], Any]) -> None:
         self._number, self._handler = number, handler
 
     def __enter__(self) -> None:

@@ -33,6 +33,11 @@ class ServerSettings:
             a sample of them.
         max_studies: whole sets and explanations that wait to be computed, one by one; more are refused with 429.
         study_deadline_seconds: as ``deadline_seconds``, for these.
+        max_connections: open at a time; beyond it those that wait are closed, the oldest and least advanced first.
+        header_seconds: from the opening of a connection, or the first byte of a request on a kept one, to the end of
+            its head.
+        idle_seconds: how long a kept connection waits for the next request.
+        stop_grace_seconds: how long kept connections may send one more request after the server was told to stop.
         api_key: what the header X-API-Key has to say, printable ASCII; None: everybody may ask, nobody may administer.
         has_contexts_in_logs: whether contexts are written to the log; they may be personal.
 
@@ -63,6 +68,10 @@ class ServerSettings:
     max_exact_fields: int = 10
     max_studies: int = 16
     study_deadline_seconds: float = 30.0
+    max_connections: int = 1000
+    header_seconds: float = 10.0
+    idle_seconds: float = 75.0
+    stop_grace_seconds: float = 2.0
     api_key: str | None = field(default=None, repr=False)
     has_contexts_in_logs: bool = False
 
@@ -71,7 +80,11 @@ class ServerSettings:
             lowest = 0 if name == "max_wait_milliseconds" else 1
             if getattr(self, name) < lowest:
                 raise ConfigurationError(f"{name}={getattr(self, name)}: give {lowest} or more.")
-        for name in ("deadline_seconds", "study_deadline_seconds"):
+        if not 0 <= self.stop_grace_seconds < float("inf"):
+            raise ConfigurationError(
+                f"stop_grace_seconds={self.stop_grace_seconds}: give a number of seconds, 0 or more."
+            )
+        for name in ("deadline_seconds", "study_deadline_seconds", "header_seconds", "idle_seconds"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ConfigurationError(f"{name}={getattr(self, name)}: give a number of seconds above 0.")
         if self.max_queue < self.max_queries:

@@ -23,6 +23,18 @@ from contextual_bert.server.metrics import Metrics
 Queries = Sequence[Mapping[str, Any]]
 
 
+@dataclass
+class ProcessState:
+    """State of the process around an app.
+
+    ``is_stopping``: a signal has come, and each answer is the last one of its connection. ``bound_host``: the name or
+    address that the server listens on.
+    """
+
+    is_stopping: bool = False
+    bound_host: str | None = None
+
+
 class Pipeline(Protocol):
     """What a server needs of a CompletionPipeline, so that another one can stand in its place.
 
@@ -99,10 +111,6 @@ def tried(pipeline: Pipeline) -> Pipeline:
     return pipeline
 
 
-class ReloadingError(RuntimeError):
-    """Another reload has not ended yet."""
-
-
 class Serving:
     """The version that answers, and how it is replaced.
 
@@ -134,28 +142,28 @@ class Serving:
     def reload(self) -> Version:
         """Load the next version, try it, and let it answer; if that fails, the present one goes on.
 
+        A reload that runs is waited for: it may have read the files before they were changed.
+
         Raises:
-            ReloadingError: another reload has not ended yet.
             ConfigurationError: there is no way to load one.
             Exception: whatever loading raises.
         """
-        if self._load is None:
-            raise ConfigurationError("This server was made without load=..., so there is nothing to reload from.")
-        if not self._reload_lock.acquire(blocking=False):
-            raise ReloadingError
-        try:
-            pipeline = tried(self._load())
-            with self._stock_lock:
-                self._post(pipeline.catalogue, self._posted_stock)
-                self.current = Version(pipeline, self.current.number + 1)
-        except BaseException:
-            self._metrics.reloads.labels("failed").inc()
-            raise
-        finally:
-            self._reload_lock.release()
-        self._metrics.reloads.labels("succeeded").inc()
-        self._metrics.version.set(self.current.number)
-        return self.current
+        with self._reload_lock:
+            try:
+                if self._load is None:
+                    raise ConfigurationError(
+                        "This server was made without load=..., so there is nothing to reload from."
+                    )
+                pipeline = tried(self._load())
+                with self._stock_lock:
+                    self._post(pipeline.catalogue, self._posted_stock)
+                    version = self.current = Version(pipeline, self.current.number + 1)
+            except BaseException:
+                self._metrics.reloads.labels("failed").inc()
+                raise
+            self._metrics.reloads.labels("succeeded").inc()
+            self._metrics.version.set(version.number)
+            return version
 
     def set_stock(self, changes: Mapping[str, bool]) -> tuple[str, ...]:
         """Say what is in stock from now on; it outlives a reload.

@@ -1,0 +1,358 @@
+"""Connections of clients: deadlines, a limit on how many there are, and an end that loses no answer.
+
+uvicorn reads and answers the requests. What it leaves to a proxy is here, because a server may stand without one.
+"""
+
+import asyncio
+import logging
+import select
+import time
+from enum import IntEnum
+from http import HTTPStatus
+from typing import Any, cast
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from contextual_bert.server.logs import EVENTS, REQUESTS, RequestRecord
+from contextual_bert.server.metrics import Metrics
+from contextual_bert.server.middleware import SAFE_HEADERS, UNMATCHED, new_request_id
+from contextual_bert.server.problems import ProblemError
+from contextual_bert.server.settings import ServerSettings
+from contextual_bert.server.state import ProcessState
+from contextual_bert.server.strict_http import StrictConnection
+
+CLOSE_HEADER = (b"connection", b"close")
+# A client that has its answer closes its side. Until then what it still sends is read and dropped: closing with unread
+# data would reset the connection, and the answer would be lost with it.
+SECONDS_TO_LINGER = 2.0
+SECONDS_TO_TAKE_AN_ANSWER = 30.0
+SECONDS_BETWEEN_LINES = 60.0
+_PROTOCOL_LOG = logging.getLogger("contextual_bert.server.protocol")
+_PROTOCOL_LOG.setLevel(logging.ERROR)  # uvicorn's line for each faulty request says less than ours
+
+
+class Stage(IntEnum):
+    """Progress of a connection. Where room is needed, the oldest connection of the lowest stage is closed."""
+
+    LINGERING = 0  # answered for the last time
+    SILENT = 1  # has never sent anything
+    HEAD = 2  # amid the head of a request
+    IDLE = 3  # answered, and kept for the next request
+    BODY = 4  # amid the body of a request
+    BUSY = 5  # its request was read: it is answered, never closed
+
+
+class SeldomLog:
+    """A warning at most once a minute, with the number of events since the last one."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._written_at: dict[str, float] = {}
+
+    def warn(self, event: str, **details: object) -> None:
+        """Count an event; write it if the last line about it is a minute old."""
+        now = time.monotonic()
+        self._counts[event] = self._counts.get(event, 0) + 1
+        if now - self._written_at.get(event, -SECONDS_BETWEEN_LINES) >= SECONDS_BETWEEN_LINES:
+            self._written_at[event] = now
+            EVENTS.warning(event, extra={"details": {"times": self._counts.pop(event), **details}})
+
+
+class ConnectionLimit:
+    """All connections of a server by their stage, oldest first.
+
+    Args:
+        settings: deadlines.
+        metrics: told how many connections there are, and why some were closed.
+        process: says whether the server stops.
+        max_connections: more are never open.
+    """
+
+    def __init__(
+        self, settings: ServerSettings, metrics: Metrics, process: ProcessState, *, max_connections: int
+    ) -> None:
+        self.settings, self.metrics, self.process, self.max_connections = settings, metrics, process, max_connections
+        self.log = SeldomLog()
+        self._by_stage: dict[Stage, dict[Connection, None]] = {stage: {} for stage in Stage}
+        metrics.connections.set_function(lambda: self.size)
+
+    @property
+    def size(self) -> int:
+        """Number of open connections."""
+        return sum(map(len, self._by_stage.values()))
+
+    def enter(self, connection: "Connection", stage: Stage) -> None:
+        """Note the stage of a connection as its newest."""
+        self.leave(connection)
+        connection.stage = stage
+        self._by_stage[stage][connection] = None
+
+    def leave(self, connection: "Connection") -> None:
+        """Forget a connection."""
+        self._by_stage[connection.stage].pop(connection, None)
+
+    def has_room(self, *, num_coming: int = 0) -> bool:
+        """Return whether one more connection may be open beside these and ``num_coming`` that were just accepted."""
+        return self.size + num_coming < self.max_connections
+
+    def make_room(self) -> bool:
+        """Return whether one more connection may be open, after closing one that waits if need be."""
+        return self.has_room() or self.close_waiting("limit")
+
+    def close_waiting(self, reason: str) -> bool:
+        """Close the connection that is missed least; False where each one has a request that was read."""
+        for stage in (each for each in Stage if each is not Stage.BUSY):
+            for connection in self._by_stage[stage]:
+                connection.drop(reason)
+                return True
+        return False
+
+    def note_closed(self, reason: str) -> None:
+        """Count a connection that the server closed."""
+        self.metrics.closed_connections.labels(reason).inc()
+        if reason in ("limit", "descriptors", "refused"):
+            self.log.warn("too many connections", reason=reason, max_connections=self.max_connections)
+
+
+class LingeringTransport:
+    """A transport whose ``close`` sends what is left and then waits for the client to close."""
+
+    def __init__(self, inner: asyncio.Transport, connection: "Connection") -> None:
+        self._inner, self._connection, self._is_closed = inner, connection, False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def is_closing(self) -> bool:
+        """Return whether nothing more is sent."""
+        return self._is_closed or self._inner.is_closing()
+
+    def write(self, data: bytes) -> None:
+        """Send, unless the connection is closed."""
+        if not self.is_closing():
+            self._inner.write(data)
+
+    def close(self) -> None:
+        """Send the end of the stream, and close once the client has done so or a deadline passes."""
+        if self.is_closing():
+            return
+        self._is_closed = True
+        try:
+            self._inner.write_eof()
+        except OSError:  # the client is gone
+            self._inner.abort()
+            return
+        self._inner.resume_reading()
+        self._connection.linger()
+
+
+class Connection(H11Protocol):
+    """uvicorn's connection with strict parsing, deadlines and a place in the ``ConnectionLimit``.
+
+    Args:
+        limit: shared by all connections of the server.
+        given: what uvicorn gives its connections.
+
+    Relation to its siblings:
+        ``middleware.py`` sees requests, this class sees what comes before one and between two.
+    """
+
+    def __init__(self, *, limit: ConnectionLimit, **given: Any) -> None:
+        super().__init__(**given)
+        self.stage = Stage.SILENT
+        self.logger = _PROTOCOL_LOG
+        self.access_log = False
+        self.conn: StrictConnection = StrictConnection()  # pyright: ignore[reportIncompatibleVariableOverride]
+        self.timeout_keep_alive = limit.settings.idle_seconds  # pyright: ignore[reportAttributeAccessIssue]
+        self._limit = limit
+        self._inner: asyncio.Transport | None = None
+        self._inner_app = self.app
+        self.app = self._answered  # pyright: ignore[reportAttributeAccessIssue]
+        self._deadline: asyncio.TimerHandle | None = None
+        self._write_deadline: asyncio.TimerHandle | None = None
+        self._linger_until = 0.0
+
+    # What asyncio calls
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait for the first request."""
+        self._inner = transport
+        super().connection_made(cast(Any, LingeringTransport(transport, self)))
+        self._enter(Stage.SILENT)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._limit.leave(self)
+        self._clear_deadlines()
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+
+    def data_received(self, data: bytes) -> None:
+        """Read a piece of a request; drop it if the last answer was given."""
+        if self.stage is not Stage.LINGERING:
+            super().data_received(data)
+
+    def pause_writing(self) -> None:
+        """Give a client that takes nothing of its answer a deadline."""
+        super().pause_writing()
+        self._write_deadline = self.loop.call_later(SECONDS_TO_TAKE_AN_ANSWER, self.drop, "answer not taken")
+
+    def resume_writing(self) -> None:
+        """Go on: the client takes its answer."""
+        if self._write_deadline is not None:
+            self._write_deadline.cancel()
+            self._write_deadline = None
+        super().resume_writing()
+
+    # What uvicorn calls
+
+    def handle_events(self) -> None:
+        """Take apart what was received, then see how far the connection has come."""
+        super().handle_events()
+        self._enter(self._stage_now())
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, or take apart what came of it already."""
+        super().on_response_complete()
+        if self.stage is not Stage.LINGERING:
+            self._enter(self._stage_now())
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close a connection that has been idle for too long."""
+        if self.stage is Stage.IDLE and not self._has_unread_data():
+            self._limit.note_closed("idle")
+            self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no request, and close."""
+        self.refuse(self.conn.fault)
+
+    def shutdown(self) -> None:
+        """Close at the end of a server's grace, unless a request is read or is about to be."""
+        if self.stage in (Stage.BODY, Stage.BUSY):
+            self.cycle.keep_alive = False
+        elif not self._has_unread_data():
+            self.transport.close()
+
+    # What the limit and the transport call
+
+    def drop(self, reason: str) -> None:
+        """Close at once, whatever is underway."""
+        self._limit.note_closed(reason)
+        self._limit.leave(self)
+        if self._inner is not None:
+            self._inner.abort()
+
+    def refuse(self, problem: ProblemError) -> None:
+        """Answer with a problem from outside of the app, and close."""
+        if self.transport.is_closing():
+            return
+        if (cycle := self.cycle) is not None and not cycle.response_complete:
+            has_begun = cycle.response_started
+            cycle.disconnected = True
+            cycle.message_event.set()
+            if has_begun:
+                self.drop(problem.kind)
+                return
+        record = RequestRecord(new_request_id())
+        self.transport.write(raw_response(problem, record.request_id))
+        self._limit.metrics.requests.labels(UNMATCHED, "other", str(problem.status)).inc()
+        details = {"request_id": record.request_id, "method": "other", "route": UNMATCHED, "status": problem.status}
+        REQUESTS.info("request", extra={"details": {**details, "problem": problem.kind}})
+        self.transport.close()
+
+    def linger(self) -> None:
+        """Wait for the client to close."""
+        self._linger_until = self.loop.time() + SECONDS_TO_TAKE_AN_ANSWER
+        self._enter(Stage.LINGERING)
+
+    # Inside
+
+    async def _answered(self, scope: Any, receive: Any, send: Any) -> None:
+        """Run the app; its answer says ``Connection: close`` where the connection ends with it."""
+        cycle = self.cycle
+
+        async def closing(message: Any) -> None:
+            # After an answer to half a request, what follows on the connection is no request.
+            if message["type"] == "http.response.start" and (self._limit.process.is_stopping or cycle.more_body):
+                message["headers"] = [*message.get("headers", []), CLOSE_HEADER]
+            await send(message)
+
+        await self._inner_app(scope, receive, closing)
+
+    def _stage_now(self) -> Stage:
+        if self.transport.is_closing():
+            return Stage.LINGERING
+        if self.cycle is not None and not self.cycle.response_complete:
+            return Stage.BODY if self.cycle.more_body else Stage.BUSY
+        if self.conn.trailing_data[0]:
+            return Stage.HEAD
+        return Stage.SILENT if self.cycle is None else Stage.IDLE
+
+    def _enter(self, stage: Stage) -> None:
+        """Note the stage; each one but IDLE and BUSY, which have their own, has a deadline from its beginning."""
+        if self._inner is None or self._inner.is_closing() or (stage is self.stage and self._deadline is not None):
+            return
+        # The deadline of a head runs from the opening of the connection, or from its own first byte.
+        goes_on = stage is Stage.HEAD and self.stage is Stage.SILENT and self._deadline is not None
+        self._limit.enter(self, stage)
+        if goes_on:
+            return
+        self._clear_deadline()
+        settings = self._limit.settings
+        if stage in (Stage.SILENT, Stage.HEAD):
+            self._deadline = self.loop.call_later(settings.header_seconds, self._head_is_late)
+        elif stage is Stage.BODY:
+            # The route answers 408 before; this is for a body that no route reads.
+            self._deadline = self.loop.call_later(settings.deadline_seconds + 1, self.drop, "body deadline")
+        elif stage is Stage.LINGERING:
+            self._deadline = self.loop.call_later(SECONDS_TO_LINGER, self._end_lingering)
+
+    def _head_is_late(self) -> None:
+        if self.stage is Stage.SILENT and self._has_unread_data():  # to be read now, and late soon
+            self._deadline = self.loop.call_later(1, self._head_is_late)
+            return
+        self._limit.note_closed("header deadline")
+        if self.stage is Stage.SILENT:
+            self.transport.close()
+        else:
+            detail = f"The head of the request was not there after {self._limit.settings.header_seconds:g} seconds."
+            self.refuse(ProblemError("slow-body", f"{detail} Try again."))
+
+    def _end_lingering(self) -> None:
+        assert self._inner is not None
+        if self._inner.get_write_buffer_size() and self.loop.time() < self._linger_until:
+            self._deadline = self.loop.call_later(SECONDS_TO_LINGER, self._end_lingering)
+        else:
+            self._inner.abort()
+
+    def _has_unread_data(self) -> bool:
+        """Return whether the system has received bytes, or the end of the stream, that were not read yet."""
+        assert self._inner is not None
+        if self._inner.is_closing():
+            return False
+        descriptor = self._inner.get_extra_info("socket").fileno()
+        if descriptor < 0:
+            return False
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def _clear_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _clear_deadlines(self) -> None:
+        self._clear_deadline()
+        if self._write_deadline is not None:
+            self._write_deadline.cancel()
+            self._write_deadline = None
+
+
+def raw_response(problem: ProblemError, request_id: str) -> bytes:
+    """Return a whole HTTP/1.1 answer that closes its connection."""
+    response = problem.response(request_id)
+    headers = [*response.raw_headers, *SAFE_HEADERS, (b"x-request-id", request_id.encode()), CLOSE_HEADER]
+    lines = [f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}".encode(), *map(b": ".join, headers)]
+    return b"\r\n".join([*lines, b"", bytes(response.body)])
