@@ -1,12 +1,13 @@
 """``contextual-bert attribute``: which feature of the context a run's gain comes from."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, show_text
+from contextual_bert_cli.recipes import listed
 
 EXAMPLE = """\b
 Example:
@@ -22,6 +23,7 @@ def command(
     split: options.SplitFile = None,
     part: options.RunPart = None,
     items: options.RunItems = None,
+    group_by: options.RunGroupBy = None,
     customer: options.RunCustomer = None,
     permutations: Annotated[
         int, typer.Option(min=1, help="Permutations of each feature, whose mean is taken: more is less chance.")
@@ -49,7 +51,8 @@ def command(
     checked_format(output_format)
     checked_part(part)
     given = {"data": data, "split": split, "items": items, "customer": customer}
-    overrides = {name: str(value) for name, value in given.items() if value is not None}
+    overrides: dict[str, Any] = {name: str(value) for name, value in given.items() if value is not None}
+    overrides |= {"group_by": listed(group_by)} if group_by is not None else {}
     with counting("scoring with each feature permuted") as progress:
         found = attribute_run(
             directory,

@@ -37,6 +37,7 @@ def command(
             help="Folder of the study: runs, report and plots; complete runs are kept.",
         ),
     ],
+    group_by: options.GroupBy = None,
     customer: options.Customer = None,
     time: options.Time = None,
     schema: options.Schema = None,

@@ -132,6 +132,7 @@ def command(
         str | None,
         typer.Option("--items", metavar="COLUMN", help="Column of sets of --data; left out, as the run was trained."),
     ] = None,
+    group_by: options.RunGroupBy = None,
     keep: Annotated[
         list[str] | None, typer.Option(metavar="A,B", help="Columns of --data to write beside the proposals.")
     ] = None,
@@ -171,7 +172,7 @@ def command(
         )
     if (data is None) != (output is None):
         raise ConfigurationError("--data and --output belong together: a table, and the folder of its completions.")
-    of_a_table = {"--items": item_column, "--keep": keep, "--shard-size": shard_size}
+    of_a_table = {"--items": item_column, "--group-by": group_by, "--keep": keep, "--shard-size": shard_size}
     lost = [option for option, value in of_a_table.items() if value is not None]
     if data is None and lost:
         raise ConfigurationError(f"{lost[0]} is for --data: give that, or leave it out.")
@@ -217,7 +218,10 @@ def command(
         settings |= {"guidance": guidance} if guidance is not None else {}
         own = load_recipe(directory)
         columns = {"items": item_column or own.item_column, "separator": separator or own.policy.separator}
-        bulk = BulkSettings(**columns, keep=listed(keep), constraints=settings, top_k=top, batch_size=batch_size)
+        keys = own.group_by if group_by is None else listed(group_by)
+        bulk = BulkSettings(
+            **columns, group_by=keys, keep=listed(keep), constraints=settings, top_k=top, batch_size=batch_size
+        )
         complete_rows(
             directory, data, output, settings=bulk, catalogue=catalogue, shard_size=shard_size or 20_000,
             device=device, cluster=cluster,

@@ -1,13 +1,13 @@
 """``contextual-bert evaluate``: the numbers of a run on a table, with intervals and by segment."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, show_text
-from contextual_bert_cli.recipes import use_of
+from contextual_bert_cli.recipes import listed, use_of
 
 EXAMPLE = """\b
 Example:
@@ -23,6 +23,7 @@ def command(
     split: options.SplitFile = None,
     part: options.RunPart = None,
     items: options.RunItems = None,
+    group_by: options.RunGroupBy = None,
     customer: options.RunCustomer = None,
     segments: Annotated[int, typer.Option(min=0, help="Segments to show, the worst first; 0 shows none.")] = 10,
     output_format: options.FormatChoice = "table",
@@ -46,7 +47,8 @@ def command(
     checked_format(output_format)
     checked_part(part)
     given = {"data": data, "split": split, "items": items, "customer": customer}
-    overrides = {name: str(value) for name, value in given.items() if value is not None}
+    overrides: dict[str, Any] = {name: str(value) for name, value in given.items() if value is not None}
+    overrides |= {"group_by": listed(group_by)} if group_by is not None else {}
     with counting("scoring") as progress:
         found = evaluate_run(
             directory,

@@ -30,6 +30,7 @@ def command(
     checkpoint: options.Checkpoint = None,
     max_length: options.MaxLength = None,
     ordinal: options.Ordinal = False,
+    group_by: options.GroupBy = None,
     customer: options.Customer = None,
     time: options.Time = None,
     exclude: options.Exclude = None,
@@ -124,7 +125,7 @@ def _same_options(choices: dict[str, object]) -> list[str]:
         "ordinal",
     )
     chosen: list[str] = []
-    for name in (*texts, "customer", "time", "exclude", *SET_OPTIONS, "split", "split_by"):
+    for name in (*texts, "group_by", "customer", "time", "exclude", *SET_OPTIONS, "split", "split_by"):
         value, flag = choices[name], f"--{name.replace('_', '-')}"
         if value is True:
             chosen.append(flag)

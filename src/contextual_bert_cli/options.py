@@ -7,7 +7,12 @@ import typer
 
 DATA_FORMATS = ".parquet, .csv, .jsonl or .ndjson"
 
-Data = Annotated[Path, typer.Argument(metavar="DATA", help=f"Table with one row a set, or text: {DATA_FORMATS}.")]
+Data = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA", help=f"Table with one row a set, or text: {DATA_FORMATS}; of one item a row with --group-by."
+    ),
+]
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory, the --output of train.")]
 RunOrExport = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory, the --output of train, or of export.")]
 TextRun = Annotated[
@@ -31,6 +36,15 @@ RunItems = Annotated[
 RunCustomer = Annotated[
     str | None,
     typer.Option("--customer", metavar="COLUMN", help="Column of customers; left out, as the run was trained."),
+]
+RunGroupBy = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--group-by",
+        metavar="A,B",
+        help="Columns that name a set, where the table has one item a row, or '' where it has one set a row; left out, "
+        "as the run was trained.",
+    ),
 ]
 RunBatchSize = Annotated[
     int | None, typer.Option("--batch-size", min=1, help="Masked sets, or texts, a forward pass; default: the run's.")
@@ -131,6 +145,14 @@ Time = Annotated[
 ]
 Exclude = Annotated[
     list[str] | None, typer.Option(metavar="A,B", help="Columns that are no context; repeatable or with commas.")
+]
+GroupBy = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="A,B",
+        help="Where the table has one item a row: the columns that name a set, such as order; repeatable or with "
+        "commas. A cell is then one item, unless --separator is given.",
+    ),
 ]
 
 DropItems = Annotated[

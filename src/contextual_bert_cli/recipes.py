@@ -219,6 +219,7 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
         split=str(split) if split is not None else None,
         policy=policy_of(options),
         schema=features.to_dict() if features is not None else None,
+        group_by=listed(options.get("group_by")),
         exclude=listed(options.get("exclude")),
         model=assigned(options.get("model"), option="--model"),
         training=training,

@@ -1,5 +1,6 @@
 """``contextual-bert split``: training, validation and test as a file with a hash, and a look for leaks."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -7,7 +8,7 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.output import next_commands, remark, show_text, working
-from contextual_bert_cli.recipes import CHECKPOINT
+from contextual_bert_cli.recipes import CHECKPOINT, listed
 
 EXAMPLE = """\b
 Example:
@@ -38,22 +39,26 @@ def command(
     text: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column of texts, in place of --items: look for equal ones.")
     ] = None,
+    group_by: options.GroupBy = None,
     customer: options.Customer = None,
     separator: options.Separator = ",",
     output: Annotated[Path, typer.Option(metavar="FILE", help="Where the split is written.")] = Path("split.json"),
     overwrite: options.Overwrite = False,
 ) -> None:
     """Split a table by customer, by time or by row into a file with a hash, and look for leaks."""
+    from contextual_bert.benchmark.grouping import audit_of_file, grouping_lines, placing
     from contextual_bert.data import (
         SetPolicy,
         audit,
         audit_texts,
+        group_rows,
         read_sets,
         read_table,
         split_by_customer,
         split_by_row,
         split_by_time,
     )
+    from contextual_bert.data.groups import separator_of_cells
     from contextual_bert.errors import ConfigurationError
 
     if [by is not None, by_time is not None, by_row].count(True) != 1:
@@ -63,6 +68,9 @@ def command(
         )
     if items is not None and text is not None:
         raise ConfigurationError("--items names a column of sets and --text one of texts. Give one of them.")
+    keys = listed(group_by)
+    if keys and items is None:
+        raise ConfigurationError("--group-by puts the items of a set together. Name their column, too, with --items.")
     if items is None and separator != ",":
         raise ConfigurationError("--separator is for the look for leaks: name the column of items, too, with --items.")
     if items is None and text is None and customer is not None:
@@ -75,25 +83,35 @@ def command(
     if output.exists() and not overwrite:
         raise ConfigurationError(f"{output} exists already. Give --overwrite to replace it, or another --output.")
     with working(f"reading {data}"):
-        table = read_table(data, text_columns=(text,))
-        if by is not None:
-            made = split_by_customer(table, by, validation=validation, test=test, seed=seed, file=str(data))
-        elif by_time is not None:
-            made = split_by_time(table, by_time, validation=validation, test=test, file=str(data))
-        else:
-            made = split_by_row(table, validation=validation, test=test, seed=seed, file=str(data))
-        found = None
-        if items is not None:
-            policy = SetPolicy(duplicates="keep", separator=separator)
-            sets = read_sets(table, items=items, policy=policy, file=str(data), customer=customer or by)
-            found = audit(made, sets)
-        if text is not None:
-            found = audit_texts(made, table, text=text, customer=customer or by)
+        table = read_table(data, text_columns=(text, *keys))
+        groups = None
+        if keys:
+            needed = [name for name in (by, by_time, customer) if name is not None]
+            inside = separator_of_cells(separator)
+            groups = group_rows(table, keys, items=str(items), separator=inside, needed=needed, file=str(data))
+            table = groups.table
+        with placing(groups):
+            if by is not None:
+                made = split_by_customer(table, by, validation=validation, test=test, seed=seed, file=str(data))
+            elif by_time is not None:
+                made = split_by_time(table, by_time, validation=validation, test=test, file=str(data))
+            else:
+                made = split_by_row(table, validation=validation, test=test, seed=seed, file=str(data))
+            made = replace(made, group_by=keys)
+            found, read = None, list[str]()
+            if items is not None:
+                policy = SetPolicy(duplicates="keep", separator=separator)
+                sets = read_sets(table, items=items, policy=policy, file=str(data), customer=customer or by)
+                read = [*grouping_lines(groups), *sets.report.remarks]
+                found = audit_of_file(audit(made, sets), groups)
+            if text is not None:
+                found = audit_texts(made, table, text=text, customer=customer or by)
     made.save(output)
-    show_text("\n".join([*made.lines(), *(found.lines() if found is not None else ())]))
+    show_text("\n".join([*read, *made.lines(), *(found.lines() if found is not None else ())]))
     if found is None:
         remark("no look for leaks: name the column of items with --items, or of texts with --text")
     remark(f"wrote {output}")
     named = ["--customer", customer or by] if customer or by else []
-    read = ["--items", items or "items"] if text is None else ["--text", text, "--checkpoint", CHECKPOINT]
-    next_commands(["train", str(data), *read, *named, "--split", str(output), "--output", "runs/gsu"])
+    columns = ["--items", items or "items"] if text is None else ["--text", text, "--checkpoint", CHECKPOINT]
+    grouped = ["--group-by", ",".join(keys)] if keys else []
+    next_commands(["train", str(data), *columns, *grouped, *named, "--split", str(output), "--output", "runs/gsu"])

@@ -33,6 +33,7 @@ def command(
     answer_start: options.AnswerStart = None,
     checkpoint: options.Checkpoint = None,
     output: Annotated[Path, typer.Option(metavar="DIRECTORY", file_okay=False, help="Run directory to write.")],
+    group_by: options.GroupBy = None,
     customer: options.Customer = None,
     time: options.Time = None,
     schema: options.Schema = None,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rich.console import Group
 
 from contextual_bert.benchmark.environment import commit, hardware
-from contextual_bert.benchmark.prepared import num_trained_by
+from contextual_bert.benchmark.prepared import check_grouping, num_trained_by
 from contextual_bert.data import Split, table_digest
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import EvaluationSettings, LabelReport, Provenance, Report, Scores
@@ -131,6 +131,7 @@ def split_for(recipe: Recipe, directory: Path, table: pa.Table, part: str | None
     own = Split.load(directory / "split.json")
     if recipe.split is not None:
         split = Split.load(recipe.split)
+        check_grouping(split, recipe)
         split.check(table, file=recipe.data)
         num_rows, learned = len(split.rows(part or "test")), num_trained_by(own, split, part or "test")
         warned = f"; warning: the run was trained on {learned:,} of these {num_rows:,} rows" if learned else ""

@@ -14,10 +14,11 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from contextual_bert.benchmark.grouping import audit_of_file, grouping_lines, placing, read_rows
 from contextual_bert.benchmark.prepared import make_split
 from contextual_bert.context import ContextSchema, infer_schema
 from contextual_bert.context.infer import ColumnNote
-from contextual_bert.data import Audit, SetTable, Split, audit, read_sets, read_table
+from contextual_bert.data import Audit, Groups, SetTable, Split, audit, read_sets
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
 from contextual_bert.inference import placed
 from contextual_bert.training.recipe import Recipe
@@ -86,9 +87,21 @@ def inspect_table(
     Raises:
         DataError, UnknownNameError: a fault of the table that ``train`` would stop at too.
     """
-    table = read_table(recipe.data if source is None else source)
     overrides = dict(overrides or {})
-    exclude = recipe.columns_beside_context
+    # A column that an override makes a feature must have one value in each group.
+    needed = [name for name, kind in overrides.items() if kind != "ignore"]
+    table, groups = read_rows(recipe, source=source, needed=needed)
+    with placing(groups):
+        return _inspection(recipe, table, overrides, groups)
+
+
+def _inspection(
+    recipe: Recipe, table: pa.Table, overrides: Mapping[str, str], groups: Groups | None = None
+) -> Inspection:
+    """What is found in a table with one row a set."""
+    left_out = groups.left_out if groups is not None else {}
+    exclude = [name for name in recipe.columns_beside_context if name not in left_out]
+    overrides = {name: kind for name, kind in overrides.items() if name not in left_out}
     check_columns((*exclude, *overrides), table, file=recipe.data)
     split, sentence = split_of(recipe, table)
     sets = read_sets(
@@ -107,12 +120,14 @@ def inspect_table(
         raise placed(error, training.rows, file=recipe.data) from error
     faults: list[str] = []
     if split is not None:
-        faults = fault_lines(audit(split, sets, customer=recipe.customer, context=found.schema.columns))
+        leaks = audit(split, sets, customer=recipe.customer, context=found.schema.columns)
+        faults = fault_lines(audit_of_file(leaks, groups))
+    varying = tuple(ColumnNote(name, None, reason, 0, 0) for name, reason in left_out.items())
     return Inspection(
         schema=found.schema if found.schema.features else None,
-        notes=found.notes,
+        notes=(*found.notes, *varying),
         num_rows=len(training),
-        reading=tuple(sets.report.lines()),
+        reading=(*grouping_lines(groups), *sets.report.lines()),
         basis=(sentence, _frequent_line(training)),
         faults=(*faults, *_common_items(training)),
     )

@@ -3,7 +3,7 @@
 It reads nothing: that is what its two kinds do.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -35,6 +35,7 @@ DATA_FIELDS = (
     "test",
     "split_seed",
     "policy",
+    "group_by",
     "exclude",
     "init_from",
 )
@@ -161,14 +162,28 @@ def make_split(recipe: Recipe, table: pa.Table) -> Split:
     """The split file that the recipe names, checked against the table, or a new split."""
     if recipe.split is not None:
         split = Split.load(recipe.split)
+        check_grouping(split, recipe)
         split.check(table, file=recipe.data)
         return split
     shares: dict[str, Any] = {"validation": recipe.validation, "test": recipe.test, "file": recipe.data}
     if recipe.split_by == "time" and recipe.time is not None:
-        return split_by_time(table, recipe.time, **shares)
-    if recipe.customer is not None and recipe.split_by != "row":
-        return split_by_customer(table, recipe.customer, seed=recipe.split_seed, **shares)
-    return split_by_row(table, seed=recipe.split_seed, **shares)
+        made = split_by_time(table, recipe.time, **shares)
+    elif recipe.customer is not None and recipe.split_by != "row":
+        made = split_by_customer(table, recipe.customer, seed=recipe.split_seed, **shares)
+    else:
+        made = split_by_row(table, seed=recipe.split_seed, **shares)
+    return replace(made, group_by=recipe.group_by) if recipe.group_by else made
+
+
+def check_grouping(split: Split, recipe: Recipe) -> None:
+    """Raise ConfigurationError where a split file is of rows that were grouped in another way than the recipe's."""
+    if split.group_by != recipe.group_by:
+        made = f"grouped by {', '.join(split.group_by)}" if split.group_by else "not grouped"
+        fix = f"Give --group-by {','.join(split.group_by)}" if split.group_by else "Leave --group-by out"
+        raise ConfigurationError(
+            f"The rows of {recipe.split} are {made}, and those of {recipe.data} "
+            f"{'grouped by ' + ', '.join(recipe.group_by) if recipe.group_by else 'not'}. {fix}, or make a new split."
+        )
 
 
 def column_as_text(table: pa.Table, name: str) -> NDArray[np.str_]:
@@ -207,19 +222,22 @@ def check_unlearned(schema: ContextSchema | None, recipe: Recipe, *, run: str | 
             )
 
 
-def schema_of(recipe: Recipe, training: pa.Table, rows: NDArray[np.int64]) -> ContextSchema | None:
+def schema_of(
+    recipe: Recipe, training: pa.Table, rows: NDArray[np.int64], *, left_out: Collection[str] = ()
+) -> ContextSchema | None:
     """The schema of the recipe, or one inferred from the training part; None where no column is left for it.
 
     Args:
         recipe: says which columns are no context.
         training: the table of the training part.
         rows: where its rows are in the file, for errors.
+        left_out: columns of the file that the table does not have, for its rows were grouped.
     """
     if recipe.schema is not None:
         schema = ContextSchema.from_dict(dict(recipe.schema))
         check_unlearned(schema, recipe)
         return schema
-    exclude = recipe.columns_beside_context
+    exclude = [name for name in recipe.columns_beside_context if name not in left_out]
     if set(training.column_names) <= set(exclude):
         return None
     try:

@@ -22,10 +22,11 @@ from contextual_bert.benchmark.evaluated import (
     shuffled_lines,
     split_for,
 )
+from contextual_bert.benchmark.grouping import grouping_lines, placing, read_rows
 from contextual_bert.benchmark.preparation import customers_of
 from contextual_bert.benchmark.reporting import cold_rows, segments_of
 from contextual_bert.benchmark.set_work import FREQUENCY_FEATURE, item_frequencies
-from contextual_bert.data import SetDataset, SetTable, Split, read_sets, read_table
+from contextual_bert.data import SetDataset, SetTable, Split, read_sets
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import EvaluationSettings, Provenance, Scores, evaluate_scores
 from contextual_bert.inference import CompletionPipeline, ScoredSet, encode_sets, score, set_index
@@ -158,30 +159,35 @@ def load_sets(
     recipe = evaluated_recipe(own, overrides or {})
     device, dtype = chosen_device(recipe.device), chosen_dtype(recipe.dtype)
     pipeline = CompletionPipeline.from_pretrained(directory, device=device)
-    table = read_table(recipe.data if source is None else source)
+    schema = pipeline.processor.schema
+    table, groups = read_rows(recipe, source=source, needed=schema.columns if schema is not None else ())
     split, sentence = split_for(recipe, directory, table, part)
     is_own = split is not None and split.digest == Split.load(directory / "split.json").digest
-    sets = read_sets(
-        table,
-        items=recipe.item_column,
-        policy=recipe.policy if is_own else replace(recipe.policy, min_count=1),
-        file=recipe.data,
-        customer=recipe.customer,
-        count_rows=split.rows("train") if is_own and split is not None else None,
-    )
-    chosen = split.select(sets, part or "test") if split is not None else sets
-    if len(chosen) == 0:
-        raise DataError(f"no set of the part {part or 'test'!r} is left", file=recipe.data, fix="Name another --part.")
+    with placing(groups):
+        sets = read_sets(
+            table,
+            items=recipe.item_column,
+            policy=recipe.policy if is_own else replace(recipe.policy, min_count=1),
+            file=recipe.data,
+            customer=recipe.customer,
+            count_rows=split.rows("train") if is_own and split is not None else None,
+        )
+        chosen = split.select(sets, part or "test") if split is not None else sets
+        if len(chosen) == 0:
+            raise DataError(
+                f"no set of the part {part or 'test'!r} is left", file=recipe.data, fix="Name another --part."
+            )
+        dataset = encode_sets(chosen, pipeline.processor, file=recipe.data)
     return EvaluatedSets(
         directory=directory,
         recipe=recipe,
         pipeline=pipeline,
         table=table,
         sets=chosen,
-        dataset=encode_sets(chosen, pipeline.processor, file=recipe.data),
+        dataset=dataset,
         batch_size=batch_size or own.training.get(BATCH_SIZE, DEFAULT_BATCH_SIZE),
         dtype=dtype,
-        reading=(*sets.report.lines(), sentence, *shuffled_lines(own)),
+        reading=(*grouping_lines(groups), *sets.report.lines(), sentence, *shuffled_lines(own)),
         training=split.select(sets, "train") if is_own and split is not None else None,
     )
 

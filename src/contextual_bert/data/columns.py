@@ -14,15 +14,28 @@ from numpy.typing import NDArray
 from contextual_bert.arrow_types import decoded, is_list, is_text, value_type
 from contextual_bert.context.columns import num_with, separator_of_most
 from contextual_bert.context.vocabulary import canonical_array
+from contextual_bert.data.column_codes import codes_of
 from contextual_bert.data.ragged import offsets_of, places_of
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
 
-__all__ = ["Flat", "check_free", "check_separator", "checked_column", "flatten_items"]
+__all__ = [
+    "Flat",
+    "check_free",
+    "check_separator",
+    "checked_column",
+    "flatten_items",
+    "guessed_group",
+    "missed_separators",
+]
 
 _ALLOWED = "Items are a list of strings or whole numbers a row, or one string a row with a separator between the items."
 # What a list looks like after a tool printed it into a cell.
 _PRINTED_LIST = r"^\s*\[\s*(['\"0-9-]|\])"
-_SEPARATORS = (",", ";", "|", " ")
+_SEPARATORS = (",", ";", "|", "\t", " ")
+# What hardly ever stands in the name of an item, and so is a separator wherever some cells have it.
+_MISSED_SEPARATORS = (";", "|", "\t")
+_SOME_CELLS = 0.05
+_MOST_GROUPS = 0.9  # of the rows: above that, a column hardly groups anything
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +77,8 @@ def checked_column(table: pa.Table, name: str, *, file: str | None = None, compl
     return column
 
 
-def flatten_items(column: pa.ChunkedArray, *, items: str, separator: str, file: str | None) -> Flat:
-    """The items of a column of lists, or of strings with a separator between the items.
+def flatten_items(column: pa.ChunkedArray, *, items: str, separator: str | None, file: str | None) -> Flat:
+    """The items of a column of lists, or of strings with a separator between the items; None: a string is one item.
 
     Whole numbers and dates are such strings too: a CSV file whose sets all have one item comes with them.
     """
@@ -102,7 +115,7 @@ def flatten_items(column: pa.ChunkedArray, *, items: str, separator: str, file: 
             "Leave it out of the list, or give it a name.",
         )
     codes, names = _encode(values)
-    between = f" between two separators {separator!r}" if has_text else ""
+    between = f" between two separators {separator!r}" if has_text and separator is not None else ""
     empty = pc.index(pc.equal(pc.utf8_trim_whitespace(names), ""), True).as_py()
     if empty >= 0:
         check(
@@ -124,7 +137,7 @@ def _encode(values: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
     return again[raw.indices.to_numpy()], names.dictionary.cast(pa.string())
 
 
-def _split(column: pa.ChunkedArray, *, items: str, separator: str, file: str | None) -> pa.ChunkedArray:
+def _split(column: pa.ChunkedArray, *, items: str, separator: str | None, file: str | None) -> pa.ChunkedArray:
     column = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
     printed = pc.index(pc.fill_null(pc.match_substring_regex(column, _PRINTED_LIST), False), True).as_py()
     if printed >= 0:
@@ -133,11 +146,15 @@ def _split(column: pa.ChunkedArray, *, items: str, separator: str, file: str | N
             file=file,
             row=printed,
             column=items,
-            fix=f"Write the items with {separator!r} between them and nothing around them, or save the table as "
+            fix=f"Write the items with {separator or ','!r} between them and nothing around them, or save the table as "
             "Parquet or JSON Lines.",
         )
     empty = pc.equal(column, "")
     column = pc.if_else(empty, pa.scalar(None, pa.large_string()), column)
+    if separator is None:
+        whole = column.combine_chunks()
+        sizes = pc.fill_null(pc.is_valid(whole).cast(pa.int64()), 0).to_numpy()
+        return pa.chunked_array([pa.LargeListArray.from_arrays(pa.array(offsets_of(sizes)), whole.drop_null())])
     return pc.utf8_split_whitespace(column) if separator == " " else pc.split_pattern(column, separator)
 
 
@@ -149,25 +166,85 @@ def check_free(table: pa.Table, names: Sequence[str]) -> None:
         raise DataError(what, column=taken[0], fix="Rename it, or leave it out.")
 
 
-def check_separator(column: pa.ChunkedArray, *, items: str, separator: str, file: str | None) -> None:
-    """Raise where no cell has the separator and most have another one: each set would be one item with a long name.
+def check_separator(
+    column: pa.ChunkedArray, *, items: str, separator: str, file: str | None, table: pa.Table | None = None
+) -> None:
+    """Raise where no cell has the separator and another one was missed: a set would be one item with a long name.
 
-    That is to be asked of a whole column: a few of its rows may be sets of one item.
+    That is another one of most cells, or of some cells if it hardly ever stands in a name. It is to be asked of a whole
+    column: a few of its rows may be sets of one item. The table tells which column may name the sets.
     """
     column = decoded(column)
     if not is_text(column.type) or num_with(column, separator):
         return
-    trimmed = pc.utf8_trim_whitespace(column)
-    cells = trimmed.filter(pc.not_equal(trimmed, ""))
-    if (most := separator_of_most(cells, _SEPARATORS)) is not None:
-        other, found = most
+    cells = _filled(column)
+    missed = {other: found for other in _MISSED_SEPARATORS if (found := _num_of_some(cells, other))}
+    other, found = separator_of_most(cells, _SEPARATORS) or next(iter(missed.items()), (None, 0))
+    if other is not None:
+        group = guessed_group(table, items=items) if table is not None else None
+        named = (
+            f"give --group-by {group}" if group is not None else "give --group-by with the column that names the set"
+        )
         raise DataError(
             f"no cell has {separator!r} between its items, and {found:,} of {len(cells):,} have {other!r}",
             file=file,
             column=items,
-            fix=f"Give --separator {other!r} (in Python SetPolicy(separator={other!r})); where a set has one item "
-            "and names have such characters, give the sets as lists, in Parquet or JSON Lines.",
+            fix=f"Give --separator {other!r} (in Python SetPolicy(separator={other!r})). Where each row has one item, "
+            f"{named}. Where names have such characters, give the sets as "
+            "lists, in Parquet or JSON Lines.",
         )
+
+
+def guessed_group(table: pa.Table, *, items: str) -> str | None:
+    """The column that names sets in a table of one item a row, as far as its values show; None where none does.
+
+    Such a column holds text or whole numbers without a gap, each of them in a few rows. Rows of one value mostly
+    stand together; of several such columns that with the most values is taken.
+
+    Example:
+        >>> guessed_group(pa.table({"order": [1, 1, 2, 2, 2, 3], "item": list("abcabd")}), items="item")
+        'order'
+    """
+    found: list[tuple[int, str]] = []
+    for name in table.column_names:
+        column = decoded(table.column(name))
+        if name == items or not (is_text(column.type) or pa.types.is_integer(column.type)) or column.null_count:
+            continue
+        codes = codes_of(column)
+        num_values, num_runs = len(np.unique(codes)), 1 + int((np.diff(codes) != 0).sum())
+        if 1 < num_values <= _MOST_GROUPS * len(codes) and num_runs < 2 * num_values:
+            found.append((num_values, name))
+    return max(found)[1] if found else None
+
+
+def missed_separators(column: pa.ChunkedArray, *, separator: str | None = None) -> list[str]:
+    """Warnings about another separator in some cells of a column of text, which there is taken for a part of a name.
+
+    Example:
+        >>> missed_separators(pa.chunked_array([["a,b", "c;d"]]), separator=",")
+        ["warning: 1 of 2 cells have ';', which is read as a part of an item's name: a second separator?"]
+    """
+    column = decoded(column)
+    if not is_text(column.type):
+        return []
+    cells = _filled(column)
+    return [
+        f"warning: {found:,} of {len(cells):,} cells have {other!r}, which is read as a part of an item's name: a "
+        "second separator?"
+        for other in _MISSED_SEPARATORS
+        if other != separator and (found := _num_of_some(cells, other))
+    ]
+
+
+def _filled(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    trimmed = pc.utf8_trim_whitespace(column)
+    return trimmed.filter(pc.not_equal(trimmed, ""))
+
+
+def _num_of_some(cells: pa.ChunkedArray, separator: str) -> int:
+    """How many cells have this separator, 0 where only a few of them do."""
+    found = num_with(cells, separator)
+    return found if found >= _SOME_CELLS * len(cells) else 0
 
 
 def _is_one_item_a_row(column: pa.ChunkedArray) -> bool:

@@ -12,7 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
-from contextual_bert.data.columns import Flat, check_separator, checked_column, flatten_items
+from contextual_bert.data.columns import (
+    Flat,
+    check_separator,
+    checked_column,
+    flatten_items,
+    guessed_group,
+    missed_separators,
+)
 from contextual_bert.data.hashing import hash_counters
 from contextual_bert.data.policies import ReadReport, SetPolicy
 from contextual_bert.data.ragged import flat_index, offsets_of
@@ -113,7 +120,7 @@ def read_sets(
         if name is not None:
             checked_column(table, name, file=file, complete=True)
     column = checked_column(table, items, file=file)
-    check_separator(column, items=items, separator=policy.separator, file=file)
+    check_separator(column, items=items, separator=policy.separator, file=file, table=table)
     flat = flatten_items(column, items=items, separator=policy.separator, file=file)
     num_rows = table.num_rows
     sizes_in = np.bincount(flat.rows, minlength=num_rows)
@@ -162,14 +169,21 @@ def read_sets(
         sets_with_repeats=len(np.unique(repeated)),
         sets_sampled=int(longer.sum()) if policy.longer == "sample" else 0,
         unused=_unused(flat.names, policy),
+        remarks=tuple(missed_separators(column, separator=policy.separator)),
     )
+    has_single_items = num_rows > 1 and int(sizes_in.max(initial=0)) == 1
     if len(rows) == 0:
         raise DataError(
             "; ".join(report.lines()),
             file=file,
             column=items,
-            fix="Loosen the item filters or the limits of the set size.",
+            fix=_grouping_advice(table, items)
+            if has_single_items
+            else "Loosen the item filters or the limits of the set size.",
         )
+    if has_single_items:
+        single = f"warning: every set has one item, so no set says what goes together. {_grouping_advice(table, items)}"
+        report = replace(report, remarks=(*report.remarks, single))
     return SetTable(
         values=flat.names.take(pa.array(kept.codes)),
         offsets=offsets_of(sizes),
@@ -179,6 +193,16 @@ def read_sets(
         items=items,
         customer=customer,
         time=time,
+    )
+
+
+def _grouping_advice(table: pa.Table, items: str) -> str:
+    """What to do where each row has one item."""
+    guess = guessed_group(table, items=items)
+    column = guess if guess is not None else "COLUMN"
+    return (
+        f"Where each row is one item of a longer set, give --group-by {column}, the column that names the set (in "
+        f"Python Recipe(group_by={column!r})); where a cell holds several items, give --separator."
     )
 
 

@@ -34,6 +34,7 @@ __all__ = ["PARTS", "Split", "split_by_customer", "split_by_row", "split_by_time
 PARTS = ("train", "validation", "test")
 _FORMAT = "contextual-bert split 1"
 _FIELDS = ("by", "column", "fractions", "seed", "data_digest", "num_rows", "assignment")
+_LATER_FIELDS = ("group_by",)  # that not every file has
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +48,7 @@ class Split:
         fractions: the shares asked for, of validation and test.
         seed: seed of the hash; a split by time has none.
         data_digest: hash of the table.
+        group_by: the columns that its rows were grouped by, where the file has one item a row.
 
     Example:
         >>> table = pa.table({"who": [str(i) for i in range(100)]})
@@ -61,6 +63,7 @@ class Split:
     fractions: tuple[float, float]
     seed: int | None
     data_digest: str
+    group_by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         assignment = np.array(self.assignment, dtype=np.uint8)
@@ -119,10 +122,13 @@ class Split:
     def lines(self) -> list[str]:
         """The split for people, a line a part."""
         of = f" of {self.column}" if self.column else ""
-        text = [f"split by {self.by}{of}, {len(self.assignment):,} rows, hash {self.digest[:16]}"]
+        rows = f"sets grouped by {', '.join(self.group_by)}" if self.group_by else "rows"
+        text = [f"split by {self.by}{of}, {len(self.assignment):,} {rows}, hash {self.digest[:16]}"]
         for part in PARTS:
             count = len(self.rows(part))
-            text.append(f"{part}: {count:,} rows ({count / max(1, len(self.assignment)):.1%})")
+            text.append(
+                f"{part}: {count:,} {'sets' if self.group_by else 'rows'} ({count / max(1, len(self.assignment)):.1%})"
+            )
         return text
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -156,7 +162,7 @@ class Split:
         missing = sorted({"digest", *_FIELDS} - set(record))
         if missing:
             raise DataError(f"the split lacks {', '.join(missing)}", file=file, fix=fix)
-        content = {name: record[name] for name in _FIELDS}
+        content = {name: record[name] for name in (*_FIELDS, *_LATER_FIELDS) if name in record}
         claimed, found = record["digest"], _digest(content)
         if claimed != found:
             raise DataError(
@@ -166,7 +172,8 @@ class Split:
             )
         assignment = np.frombuffer(zlib.decompress(base64.b64decode(record["assignment"])), dtype=np.uint8)
         by, column, (validation, test), seed, data_digest = (record[name] for name in _FIELDS[:5])
-        split = cls(assignment, by, column, (validation, test), seed, data_digest)
+        group_by = tuple(record.get("group_by", ()))
+        split = cls(assignment, by, column, (validation, test), seed, data_digest, group_by)
         object.__setattr__(split, "_content", content)  # as it stands in the file, whatever packed it
         return split
 
@@ -175,7 +182,9 @@ class Split:
         # Slow, a second and a half for a million rows, and kept: the digests of all runs are those of level 9.
         packed = base64.b64encode(zlib.compress(self.assignment.tobytes(), level=9)).decode()
         values = (self.by, self.column, list(self.fractions), self.seed, self.data_digest, len(self.assignment), packed)
-        return dict(zip(_FIELDS, values, strict=True))
+        # Left out where it says nothing, so that the digest stays that of a split without it.
+        grouped = {"group_by": list(self.group_by)} if self.group_by else {}
+        return {**dict(zip(_FIELDS, values, strict=True)), **grouped}
 
 
 def split_by_customer(

@@ -46,6 +46,9 @@ class Recipe:
         split_seed: seed of the split.
         policy: which items and sets are kept.
         schema: ``ContextSchema.to_dict()``; None infers one from the training part.
+        group_by: columns that name a set, where the table has one item a row: the rows of an order become its set. A
+            column that varies within a set is no context. Several columns name a set together, such as the customer
+            and the day. A cell is then one item, unless the policy's separator is another one than ``","``.
         exclude: columns that are no context when the schema is inferred.
         conditioning: name of the method, or of a baseline.
         name: the row's name in tables and folders, where it is not the method's: for a control, or another setting.
@@ -87,6 +90,7 @@ class Recipe:
     split_seed: int = 0
     policy: SetPolicy = field(default_factory=SetPolicy)
     schema: Mapping[str, Any] | None = None
+    group_by: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     conditioning: str = "global_state_update"
     name: str | None = None
@@ -112,6 +116,7 @@ class Recipe:
             raise ConfigurationError(
                 "Name either the column of items, items=..., or a column of texts, texts=TextTask()."
             )
+        self._check_group_by()
         if self.texts is not None:
             self._check_texts()
         lost = [name for name, default in SPLIT_FIELDS.items() if getattr(self, name) != default]
@@ -162,6 +167,22 @@ class Recipe:
                 "masks_per_set is for sets of items. For texts, mask_rate says what share of the tokens is hidden."
             )
 
+    def _check_group_by(self) -> None:
+        # A single name is as good as a tuple of it.
+        names = (self.group_by,) if isinstance(cast(object, self.group_by), str) else tuple(self.group_by)
+        object.__setattr__(self, "group_by", names)
+        if names and self.texts is not None:
+            raise ConfigurationError(
+                f"group_by={names} (--group-by) is for sets of items, and this is a table of texts. Leave it out."
+            )
+        if self.items in names:
+            raise ConfigurationError(
+                f"group_by={names} (--group-by) names the column of items. Name the column that says which set a row "
+                "belongs to."
+            )
+        if len({*names}) < len(names):
+            raise ConfigurationError(f"group_by={names} (--group-by) names a column twice. Name it once.")
+
     def _check_trained_weights(self) -> None:
         allowed = get_args(TrainedWeights)
         if self.trained_weights not in allowed:
@@ -195,7 +216,10 @@ class Recipe:
         """Columns that are no feature of the context: what is learned from or learned, whose it is, and ``exclude``."""
         task = self.texts
         learned = (self.items,) if task is None else task.columns
-        return (*(name for name in (*learned, self.customer) if name is not None), *self.exclude)
+        # One column that names each set is its id; of several, such as customer and day, each may say something.
+        names = self.group_by if len(self.group_by) == 1 else ()
+        columns = (*(name for name in (*learned, self.customer) if name is not None), *names, *self.exclude)
+        return tuple(dict.fromkeys(columns)) if names else columns
 
     @property
     def item_column(self) -> str:

@@ -39,6 +39,7 @@ class BulkSettings:
     Args:
         items: column of sets: lists, or text with a separator; a set without [MASK] gets one more item.
         separator: what stands between the items of a text.
+        group_by: columns that name a set, where the table has one item a row; they are kept in the output.
         keep: columns that go into the output beside the proposals: the customer, for instance.
         constraints: for all rows, as a query has them; a column with the name of a constraint holds that of its row,
             which comes before it, or to it where it says what is never proposed (``deny``, ``owned``).
@@ -57,6 +58,7 @@ class BulkSettings:
 
     items: str = "items"
     separator: str = ","
+    group_by: Sequence[str] = ()
     keep: Sequence[str] = ()
     constraints: Mapping[str, Any] = field(default_factory=dict[str, Any])
     top_k: int = 10
@@ -71,10 +73,10 @@ class BulkSettings:
             if name not in known:
                 raise UnknownNameError(f"constraints: unknown key {name!r}. {did_you_mean(name, known)}")
         read_request({"items": [], **self.constraints}, row=0)
-        clashing = [name for name in self.keep if name in COLUMNS.names]
+        clashing = [name for name in (*self.group_by, *self.keep) if name in COLUMNS.names]
         if clashing:
             raise SchemaError(f"keep={clashing[0]!r} is a column of the output, too. Rename the table's.")
-        object.__setattr__(self, "keep", tuple(dict.fromkeys(self.keep)))
+        object.__setattr__(self, "keep", tuple(dict.fromkeys((*self.group_by, *self.keep))))
 
 
 class TableCompleter:

@@ -8,6 +8,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -19,8 +20,9 @@ import pyarrow.parquet as parquet
 import torch
 
 from contextual_bert.context import unknown_in_words
-from contextual_bert.data import read_table, table_digest, write_table
+from contextual_bert.data import Groups, group_rows, read_table, table_digest, write_table
 from contextual_bert.data.columns import check_separator, checked_column
+from contextual_bert.data.groups import separator_of_cells
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
 from contextual_bert.inference.encode import naming
 from contextual_bert.inference.permission import constraint_keys
@@ -105,24 +107,33 @@ class ShardPlan:
     ) -> None:
         if shard_size < 1:
             raise ConfigurationError(f"shard_size={shard_size}: give 1 or more.")
-        table = read_table(source)
+        table = read_table(source, text_columns=settings.group_by)
         self.file = str(source) if isinstance(source, str | Path) else None
         for name in settings.keep:
             checked_column(table, name, file=self.file)
+        self.groups = grouped(table, pipeline, settings, file=self.file) if settings.group_by else None
+        table = self.groups.table if self.groups is not None else table
         if ROW in (settings.items, *context_columns(pipeline)):
             raise SchemaError(
                 f"the column {ROW!r} is read here, and {ROW!r} numbers the rows of the output. Rename it."
             )
-        with naming(self.file):
-            self.unknown = tuple(unknown_lines(table, pipeline, settings))
+        with naming(self.file), self._placing():
+            self.unknown = (
+                *(self.groups.lines() if self.groups is not None else ()),
+                *unknown_lines(table, pipeline, settings),
+            )
         self.manifest = manifest_text(table, pipeline, settings, shard_size)
         check_manifest(output, self.manifest)
         self.output, self.shard_size = output, shard_size
         numbered = table.drop_columns([ROW]) if ROW in table.column_names else table
-        self.table = numbered.append_column(ROW, [pa.array(np.arange(table.num_rows))])
+        rows = self.groups.first_rows if self.groups is not None else np.arange(table.num_rows)
+        self.table = numbered.append_column(ROW, [pa.array(rows)])
         self.num_shards = -(-table.num_rows // shard_size)
         self.kept = [number for number in range(self.num_shards) if is_whole(shard_path(output, number))]
         self.missing = sorted({*range(self.num_shards)} - {*self.kept})
+
+    def _placing(self) -> AbstractContextManager[None]:
+        return self.groups.placed() if self.groups is not None else nullcontext()
 
     def rows(self, number: int) -> pa.Table:
         """The rows of one file, with their numbers in the column ``row``."""
@@ -221,6 +232,19 @@ def is_whole(path: Path) -> bool:
     return True
 
 
+def grouped(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSettings, *, file: str | None) -> Groups:
+    """The rows of each set put together, where the table has one item a row.
+
+    Raises:
+        DataError, UnknownNameError: as ``group_rows``.
+    """
+    read = (*settings.keep, *context_columns(pipeline), *constraint_keys())
+    needed = [name for name in read if name in table.column_names]
+    separator = separator_of_cells(settings.separator)
+    with naming(file):
+        return group_rows(table, settings.group_by, items=settings.items, separator=separator, needed=needed, file=file)
+
+
 def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSettings) -> list[str]:
     """What of the items and contexts the model never saw, whole columns at once."""
     column = checked_column(table, settings.items)
@@ -251,6 +275,8 @@ def manifest_text(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
     stock = hashlib.sha256(shop.in_stock.tobytes()).hexdigest() if shop is not None else None
     content = {"table": table_digest(table), "model": model_digest(pipeline), "catalogue": catalogue, "stock": stock}
     chosen = {name: value for name, value in asdict(settings).items() if name != "batch_size"}
+    if not settings.group_by:  # so that folders of before go on
+        del chosen["group_by"]
     manifest = {"format": FORMAT, **content, "settings": chosen, "shard_size": shard_size}
     return json.dumps(manifest, indent=1, default=list) + "\n"
 

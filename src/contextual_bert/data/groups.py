@@ -1,0 +1,210 @@
+"""Long tables, with one item a row, to tables with one set a row: the rows of an order become its set.
+
+Groups stand in the order of their first rows. It decides neither which items are kept nor what is a context.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from contextual_bert.arrow_types import decoded, is_text
+from contextual_bert.context.vocabulary import canonical_array
+from contextual_bert.data.column_codes import codes_of
+from contextual_bert.data.columns import checked_column, flatten_items, missed_separators
+from contextual_bert.data.ragged import offsets_of
+from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
+
+__all__ = ["Groups", "group_rows", "separator_of_cells"]
+
+_DEFAULT_SEPARATOR = ","  # of a recipe that names none: where rows are grouped, a cell is one item
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """A long table as one row a group.
+
+    Args:
+        table: one row a group: the items as lists, and the columns that have one value in each group.
+        by: the columns that name a group.
+        first_rows: the row of the long table in which each group begins.
+        left_out: column -> why it is not in ``table``.
+        num_rows: rows of the long table.
+        num_without_item: rows whose cell of items is empty.
+        remarks: what should be looked at, as sentences.
+
+    Relation to its siblings: `group_rows` makes it; `read_sets` reads its table.
+
+    Example:
+        >>> long = pa.table({"order": [1, 2, 1], "item": ["coat", "hat", "bag"], "age": [30, 41, 30]})
+        >>> group_rows(long, ["order"], items="item").table.to_pylist()
+        [{'order': 1, 'item': ['coat', 'bag'], 'age': 30}, {'order': 2, 'item': ['hat'], 'age': 41}]
+    """
+
+    table: pa.Table
+    by: tuple[str, ...]
+    first_rows: NDArray[np.int64]
+    left_out: Mapping[str, str]
+    num_rows: int
+    num_without_item: int = 0
+    remarks: tuple[str, ...] = ()
+
+    def name(self, group: int) -> str:
+        """The group in words, such as "order '17'"."""
+        cells = [f"{column} {str(self.table[column][group].as_py())!r}" for column in self.by]
+        return ", ".join(cells)
+
+    def lines(self) -> list[str]:
+        """What was grouped and what was left out, for people."""
+        keys = " and ".join(map(repr, self.by))
+        found = [f"{self.num_rows:,} rows grouped by {keys} into {self.table.num_rows:,} sets"]
+        if self.num_without_item:
+            found.append(f"rows without an item: {self.num_without_item:,}")
+        found += [f"column {column!r} left out: {reason}" for column, reason in self.left_out.items()]
+        return [*found, *self.remarks]
+
+    @contextmanager
+    def placed(self) -> Generator[None]:
+        """Let errors about a row of ``table`` name the group, and the row of the long table in which it begins.
+
+        Raises:
+            DataError, SchemaError, UnknownNameError: what came, with its place or the reason why a column is missing.
+        """
+        try:
+            yield
+        except DataError as error:
+            if error.row is None or not 0 <= error.row < len(self.first_rows):
+                raise
+            problem = f"{self.name(error.row)}: {error.problem}"
+            row = int(self.first_rows[error.row])
+            raise DataError(problem, file=error.file, row=row, column=error.column, fix=error.fix) from error
+        except (SchemaError, UnknownNameError) as error:
+            reasons = [
+                f" The column {name!r} was left out: {reason}."
+                for name, reason in self.left_out.items()
+                if repr(name) in str(error)
+            ]
+            if not reasons:
+                raise
+            raise type(error)(f"{error}{''.join(reasons)}") from error
+
+
+def group_rows(
+    table: pa.Table,
+    by: Sequence[str],
+    *,
+    items: str,
+    separator: str | None = None,
+    needed: Sequence[str] = (),
+    file: str | None = None,
+) -> Groups:
+    """Put the rows of each group together: their items become one set.
+
+    Other columns must have one value in each group, an empty cell being a value of its own. A column that varies
+    describes the item and not the group: it is left out with its reason, or is an error where it is needed.
+
+    Args:
+        table: one item a row.
+        by: columns that name a group; no cell of them may be missing. Their values may stand apart.
+        items: column of items. An empty cell holds none.
+        separator: what stands between several items of a cell; None: a cell is one item.
+        needed: columns that may not vary, such as the customer and the time.
+        file: path of the table, for messages.
+
+    Raises:
+        ConfigurationError: no column, or the column of items, to group by.
+        UnknownNameError: a column that the table does not have.
+        DataError: a missing cell in ``by``, a column of ``needed`` that varies, or a faulty item, with its row.
+
+    Example:
+        >>> found = group_rows(pa.table({"o": ["x", "x"], "item": ["a", "b"], "price": [1, 2]}), ["o"], items="item")
+        >>> found.left_out["price"]
+        "it varies within 1 of 1 groups, such as 1 and 2 in o 'x', and describes the item"
+    """
+    if not by or items in by:
+        raise ConfigurationError(
+            f"The rows are to be grouped by {', '.join(map(repr, by)) or 'no column'}. "
+            f"Name a column that says which set a row belongs to, and not the column of items ({items!r})."
+        )
+    group_of = _group_of(table, by, file=file)
+    num_groups = int(group_of.max()) + 1
+    # Groups are numbered by their first rows, so that a group begins where the largest number so far rises.
+    first_rows = np.flatnonzero(np.diff(np.maximum.accumulate(group_of), prepend=-1))
+
+    column = checked_column(table, items, file=file)
+    flat = flatten_items(column, items=items, separator=separator, file=file)
+    own = group_of[flat.rows]
+    order = np.argsort(own, kind="stable")
+    offsets = offsets_of(np.bincount(own, minlength=num_groups))
+    lists = pa.LargeListArray.from_arrays(pa.array(offsets), flat.names.take(pa.array(flat.codes[order])))
+
+    kept, left_out = dict[str, pa.ChunkedArray](), dict[str, str]()
+    for name in table.column_names:
+        if name == items:
+            kept[name] = pa.chunked_array([lists])
+            continue
+        cells = checked_column(table, name, file=file)
+        if name not in by:
+            codes = codes_of(_comparable(cells))
+            varying = np.flatnonzero(codes != codes[first_rows[group_of]])
+            if len(varying):
+                row = int(varying[0])
+                values = [cells[index].as_py() for index in (int(first_rows[group_of[row]]), row)]
+                num_varying = len(np.unique(group_of[varying]))
+                group = ", ".join(f"{each} {str(table[each][row].as_py())!r}" for each in by)
+                shown = " and ".join(f"{value!r:.40}" for value in values)
+                if name in needed:
+                    raise DataError(
+                        f"{group} has several values, such as {shown} ({num_varying:,} of {num_groups:,} groups do)",
+                        file=file,
+                        row=row,
+                        column=name,
+                        fix="A column that is read for a whole group needs one value in all of its rows. Correct "
+                        "the cells, or leave the column out.",
+                    )
+                left_out[name] = (
+                    f"it varies within {num_varying:,} of {num_groups:,} groups, such as {shown} in {group}, and "
+                    "describes the item"
+                )
+                continue
+        kept[name] = cells.take(pa.array(first_rows))
+    num_without_item = table.num_rows - len(np.unique(flat.rows))
+    remarks = missed_separators(column) if separator is None else []
+    return Groups(pa.table(kept), tuple(by), first_rows, left_out, table.num_rows, num_without_item, tuple(remarks))
+
+
+def separator_of_cells(separator: str) -> str | None:
+    """What stands between the items of a cell where rows are grouped; None: a cell is one item.
+
+    Example:
+        >>> separator_of_cells(","), separator_of_cells(";")
+        (None, ';')
+    """
+    return None if separator == _DEFAULT_SEPARATOR else separator
+
+
+def _group_of(table: pa.Table, by: Sequence[str], *, file: str | None) -> NDArray[np.int64]:
+    """The number of each row's group, counted by first rows."""
+    combined = np.zeros(0, dtype=np.int64)
+    for name in by:
+        cells = checked_column(table, name, file=file, complete=True)
+        names = canonical_array(cells, file=file, column=name)
+        empty = pc.index(pc.equal(pc.utf8_trim_whitespace(names), ""), True).as_py()
+        if empty >= 0:
+            raise DataError(
+                "the cell is empty", file=file, row=empty, column=name, fix="Each row needs the name of its group."
+            )
+        codes = names.dictionary_encode().indices.to_numpy().astype(np.int64)
+        combined = combined * (int(codes.max()) + 1) + codes if len(combined) else codes
+        # Numbers without a gap, so that the next product stays small.
+        combined = pa.array(combined).dictionary_encode().indices.to_numpy().astype(np.int64)
+    return combined
+
+
+def _comparable(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Text in its one spelling; other types as they are."""
+    return pa.chunked_array([canonical_array(cells)]) if is_text(decoded(cells).type) else cells
