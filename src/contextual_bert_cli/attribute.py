@@ -71,4 +71,10 @@ def command(
         show(found.importances.to_rich())
     if output is not None:
         remark(f"wrote {', '.join(str(path) for path in write_attribution(found.importances, output))}")
-    next_commands(["evaluate", str(directory), "--output", f"{directory}/evaluation"])
+    asked = [
+        part
+        for name, value in {**given, "part": part}.items()
+        if value is not None
+        for part in (f"--{name}", str(value))
+    ]
+    next_commands(["evaluate", str(directory), *asked, "--output", f"{directory}/evaluation"])

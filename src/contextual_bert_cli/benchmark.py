@@ -62,6 +62,7 @@ def outfit_completion(
 ) -> None:
     """Table 1 on open data: methods and controls in the stylist world, beside the best possible score."""
     from contextual_bert.benchmark.building import has_context
+    from contextual_bert.benchmark.checks import keeps_weights
     from contextual_bert.benchmark.tasks.outfit_completion import CARD, prepare_study, run_study
 
     calm_transformers()
@@ -82,7 +83,8 @@ def outfit_completion(
         )
     finish_study(found, output, runs=output / "runs")
     best = found.best_method() or found.comparison.rows[0].name
-    if has_context(next(recipe for recipe in chosen if recipe.label == best)):
+    row = next(recipe for recipe in chosen if recipe.label == best)
+    if has_context(row) and keeps_weights(row):
         next_commands(["attribute", str(output / "runs" / best / "seed-0")])
 
 
@@ -120,8 +122,10 @@ def text(
     dtype: options.Dtype = "bfloat16",
 ) -> None:
     """The contextual NLP benchmark: texts that depend on who reads, writes or speaks, with methods and controls."""
+    from contextual_bert.benchmark.checks import keeps_weights
     from contextual_bert.benchmark.tasks import TEXT_TASKS
     from contextual_bert.benchmark.tasks.text_benchmark import DATA_FOLDER, prepare_text_study, run_text_study
+    from contextual_bert.training import Recipe
     from contextual_bert_cli.choices import checked
 
     calm_transformers()
@@ -151,4 +155,5 @@ def text(
         )
     finish_study(found, output, runs=output / "runs")
     best = output / "runs" / (found.best_method() or found.comparison.rows[0].name) / "seed-0"
-    next_commands(["evaluate", str(best)])
+    if keeps_weights(Recipe.load(best)):
+        next_commands(["evaluate", str(best)])

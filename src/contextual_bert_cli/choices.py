@@ -22,3 +22,18 @@ def checked_format(value: str, allowed: tuple[str, ...] = ("table", "markdown", 
 def checked_part(value: str | None) -> str | None:
     """The part of a split, or "all" rows."""
     return value if value is None else checked(value, ("train", "validation", "test", "all"), option="--part")
+
+
+def number_or_all(value: str | None, *, option: str) -> int | str | None:
+    """Return the number that an option gives, or "all".
+
+    Raises:
+        ConfigurationError: something else.
+    """
+    from contextual_bert.errors import ConfigurationError
+
+    if value is None or value == "all":
+        return value
+    if not value.isascii() or not value.isdigit() or len(value) > 15 or int(value) < 1:
+        raise ConfigurationError(f"{option} {value!r}: give a whole number of at least 1, or all.")
+    return int(value)

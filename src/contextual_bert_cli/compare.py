@@ -94,6 +94,7 @@ def command(
     masking: options.Masking = None,
     mask_rate: options.MaskRate = None,
     max_mask_rate: options.MaxMaskRate = None,
+    scored_tokens: options.ScoredTokens = None,
     from_scratch: options.FromScratch = False,
     trained_weights: options.TrainedWeights = None,
     lora: options.Lora = None,
@@ -102,7 +103,7 @@ def command(
     """Train several methods with several seeds on the same split and compare them on the same masked positions."""
     choices = dict(locals())
     from contextual_bert.benchmark import Peers, as_row, prepare_for, study
-    from contextual_bert.benchmark.checks import PAPER_METHODS, check_read, check_study
+    from contextual_bert.benchmark.checks import PAPER_METHODS, check_read, check_study, keeps_weights
     from contextual_bert.benchmark.run_directories import clear_run
     from contextual_bert.benchmark.study_runs import run_directory
     from contextual_bert.benchmark.text_starts import method_of
@@ -138,5 +139,7 @@ def command(
             say=remark,
         )
     finish_study(found, output, runs=output / "METHOD" / "seed-N")
-    last = run_directory(output, recipes[0])
-    next_commands(["evaluate", str(last), "--part", ready.evaluated_part, "--output", f"{last}/evaluation"])
+    usable = next((recipe for recipe in recipes if keeps_weights(recipe)), None)
+    if usable is not None:
+        folder = run_directory(output, usable)
+        next_commands(["evaluate", str(folder), "--part", ready.evaluated_part, "--output", f"{folder}/evaluation"])

@@ -25,6 +25,7 @@ def command(
     items: options.RunItems = None,
     group_by: options.RunGroupBy = None,
     customer: options.RunCustomer = None,
+    scored_tokens: options.ScoredTokens = None,
     segments: Annotated[int, typer.Option(min=0, help="Segments to show, the worst first; 0 shows none.")] = 10,
     output_format: options.FormatChoice = "table",
     output: Annotated[
@@ -41,7 +42,7 @@ def command(
     from contextual_bert.benchmark.evaluation import evaluate_run
     from contextual_bert.benchmark.report_files import write_report
     from contextual_bert.training import Recipe, counting
-    from contextual_bert_cli.choices import checked_format, checked_part
+    from contextual_bert_cli.choices import checked_format, checked_part, number_or_all
 
     calm_transformers()
     checked_format(output_format)
@@ -49,6 +50,8 @@ def command(
     given = {"data": data, "split": split, "items": items, "customer": customer}
     overrides: dict[str, Any] = {name: str(value) for name, value in given.items() if value is not None}
     overrides |= {"group_by": listed(group_by)} if group_by is not None else {}
+    if scored_tokens is not None:
+        overrides["scored_tokens"] = number_or_all(scored_tokens, option="--scored-tokens")
     with counting("scoring") as progress:
         found = evaluate_run(
             directory,
@@ -66,4 +69,4 @@ def command(
         show(found.to_rich(num_segments=segments))
     if output is not None:
         remark(f"wrote {', '.join(str(path) for path in write_report(found, output))}")
-    next_commands(use_of(Recipe.load(directory), directory, item="ITEM"))
+    next_commands(use_of(Recipe.load(directory), directory))

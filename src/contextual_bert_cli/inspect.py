@@ -7,7 +7,13 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, working
-from contextual_bert_cli.recipes import CHECKPOINT, SET_OPTIONS, listed, recipe_of
+from contextual_bert_cli.recipes import (
+    CHECKPOINT,
+    free_folder,
+    hidden_words_lines,
+    recipe_of,
+    same_options,
+)
 
 EXAMPLE = """\b
 Example:
@@ -81,7 +87,7 @@ def command(
     if found.schema is not None and method is None:
         found.schema.save(output)
         choices["exclude"] = None  # the schema is without these columns
-    train = ["train", str(data), *_same_options(choices)]
+    train = ["train", str(data), *same_options(choices)]
     name, folder = "none", None
     show(found.to_rich())
     if method is not None:
@@ -97,7 +103,8 @@ def command(
         )
     if any(fault.startswith("error:") for fault in found.faults):
         remark("", "mend what is marked as an error first: train stops there")
-    next_commands([*train, "--conditioning", name, "--output", folder or f"runs/{name}"])
+    remark(*hidden_words_lines(choices, command="inspect"))
+    next_commands([*train, "--conditioning", name, "--output", free_folder(folder or f"runs/{name}")])
 
 
 def kind_of(text: str) -> tuple[str, str]:
@@ -108,27 +115,3 @@ def kind_of(text: str) -> tuple[str, str]:
     if not sign or not column or not kind:
         raise ConfigurationError(f"--override {text!r}: give COLUMN=KIND, for instance --override state=categorical.")
     return column.strip(), kind.strip()
-
-
-def _same_options(choices: dict[str, object]) -> list[str]:
-    """The options that ``train`` must be given too, so that it reads the same sets or texts."""
-    texts = (
-        "items",
-        "text",
-        "label",
-        "pair",
-        "question",
-        "answer",
-        "answer_start",
-        "checkpoint",
-        "max_length",
-        "ordinal",
-    )
-    chosen: list[str] = []
-    for name in (*texts, "group_by", "customer", "time", "exclude", *SET_OPTIONS, "split", "split_by"):
-        value, flag = choices[name], f"--{name.replace('_', '-')}"
-        if value is True:
-            chosen.append(flag)
-        elif value not in (None, False) and value != SET_OPTIONS.get(name):
-            chosen += [flag, ",".join(listed(value)) if isinstance(value, list) else str(value)]
-    return chosen

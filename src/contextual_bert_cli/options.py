@@ -119,6 +119,13 @@ MaxMaskRate = Annotated[
         help="Each text hides a share of its own, between --mask-rate and this: 1 for a run that sample draws from.",
     ),
 ]
+ScoredTokens = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBER|all",
+        help="With --text and no --label: hidden tokens scored of each part, drawn by a hash (default 2000).",
+    ),
+]
 FromScratch = Annotated[
     bool,
     typer.Option("--from-scratch", help="With --text: take the checkpoint's sizes and tokenizer, not its weights."),

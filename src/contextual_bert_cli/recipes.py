@@ -6,6 +6,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contextual_bert_cli.choices import number_or_all
+
 if TYPE_CHECKING:
     from contextual_bert.data import SetPolicy
     from contextual_bert.training import Recipe, TextTask
@@ -30,9 +32,10 @@ _TEXT_OPTIONS = {
     "masking": "masking",
     "mask_rate": "mask_rate",
     "max_mask_rate": "max_mask_rate",
+    "scored_tokens": "scored_tokens",
     "from_scratch": "is_from_scratch",
 }
-_HIDING_OPTIONS = ("masking", "mask_rate", "max_mask_rate")
+_HIDING_OPTIONS = ("masking", "mask_rate", "max_mask_rate", "scored_tokens")
 # Option that takes NAME=VALUE -> an example.
 _ASSIGNMENTS = {"--set": "weight_decay=0.1", "--model": "hidden_size=256", "--lora": "rank=4"}
 # Option for sets alone -> what it is where nobody gave it.
@@ -133,19 +136,76 @@ def text_task_of(options: Mapping[str, Any]) -> "TextTask | None":
             "names something. Leave one of the two out."
         )
     fields = {_TEXT_OPTIONS.get(option, option): value for option, value in given.items()}
+    if "scored_tokens" in fields:
+        fields["scored_tokens"] = number_or_all(fields["scored_tokens"], option="--scored-tokens")
     return TextTask(text=options["text"], **fields)
 
 
-def use_of(recipe: "Recipe", directory: Path, *, item: str) -> list[str]:
-    """The command that uses such a run."""
+# Options by which commands read the same rows in the same way.
+_READING_OPTIONS = (
+    *("items", "text", "label", "pair", "question", "answer", "answer_start", "checkpoint", "max_length", "ordinal"),
+    *("group_by", "customer", "time", "schema", "exclude", *SET_OPTIONS, "split", "split_by"),
+)
+
+
+def same_options(choices: Mapping[str, Any]) -> list[str]:
+    """Return the options of a command that ``train`` must be given too, so that it reads the same sets or texts."""
+    chosen: list[str] = []
+    for name in _READING_OPTIONS:
+        value, flag = choices.get(name), f"--{name.replace('_', '-')}"
+        if value is True:
+            chosen.append(flag)
+        elif value not in (None, False) and value != SET_OPTIONS.get(name):
+            chosen += [flag, ",".join(listed(value)) if isinstance(value, list) else str(value)]
+    return chosen
+
+
+def free_folder(wanted: str) -> str:
+    """Return the name of a folder that is not there yet: the wanted one, or it with a number.
+
+    Example:
+        >>> free_folder("runs/no-such-run")
+        'runs/no-such-run'
+    """
+    number, found = 1, wanted
+    while Path(found).exists():
+        number += 1
+        found = f"{wanted}-{number}"
+    return found
+
+
+def hidden_words_lines(choices: Mapping[str, Any], *, command: str) -> list[str]:
+    """Return the remark that a command on texts without a label leads to training on hidden words."""
+    if choices.get("text") is None or choices.get("label") is not None or choices.get("answer") is not None:
+        return []
+    return [
+        "",
+        "No label and no answer is named. So the command below learns hidden words, and each other column is context, "
+        f"a label too. To learn a label, give {command} --label COLUMN; for answers, --question and --answer.",
+    ]
+
+
+def use_of(recipe: "Recipe", directory: Path) -> list[str]:
+    """Return the command that uses a finished run, with an item of its vocabulary and its own separator."""
     if recipe.texts is None:
-        return ["complete", str(directory), "--set", f"{item},[MASK]", "--context", "{}", "--top", "5"]
+        separator = recipe.policy.separator
+        given = ["--separator", separator] if separator != "," else []
+        query = f"{known_item(directory, separator)}{separator}[MASK]"
+        return ["complete", str(directory), "--set", query, *given, "--context", "{}", "--top", "5"]
     if recipe.texts.answer is not None:
         return ["predict", str(directory), "--question", "...", "--text", "...", "--context", "{}"]
     if recipe.texts.label is None:
         return ["sample", str(directory), "--context", "{}"]
     pair = ["--pair", "..."] if recipe.texts.pair is not None else []
     return ["predict", str(directory), "--text", "...", *pair, "--context", "{}"]
+
+
+def known_item(directory: Path, separator: str) -> str:
+    """Return an item of a run on sets that can be written between separators."""
+    from contextual_bert.models import ContextualBertProcessor
+
+    items = ContextualBertProcessor.from_pretrained(directory).items.values
+    return next((item for item in items if separator not in item and item == item.strip()), items[0])
 
 
 def text_task_of_run(directory: Path) -> "TextTask | None":

@@ -8,13 +8,25 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.output import next_commands, remark, show_text, working
-from contextual_bert_cli.recipes import CHECKPOINT, listed
+from contextual_bert_cli.recipes import (
+    CHECKPOINT,
+    free_folder,
+    hidden_words_lines,
+    listed,
+    same_options,
+    text_task_of,
+)
 
 EXAMPLE = """\b
 Example:
   contextual-bert split days.parquet --by person_id --validation 0.1 --test 0.1 --items items --output split.json
   contextual-bert split days.parquet --by-time date --items items
 """
+# Options that say what is read and learned, beside --items and --text.
+_LEARNED_OPTIONS = (
+    *("label", "pair", "question", "answer", "answer_start", "checkpoint", "ordinal"),
+    *("group_by", "customer", "schema", "exclude"),
+)
 
 
 def command(
@@ -32,21 +44,31 @@ def command(
     validation: options.Validation = 0.1,
     test: options.Test = 0.1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split by customer or by row.")] = 0,
-    items: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Column of items: look for leaks between the parts and from the columns."),
-    ] = None,
-    text: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of texts, in place of --items: look for equal ones.")
-    ] = None,
+    items: options.ItemsOrText = None,
+    text: options.Text = None,
+    label: options.Label = None,
+    pair: options.Pair = None,
+    question: options.Question = None,
+    answer: options.AnswerColumn = None,
+    answer_start: options.AnswerStart = None,
+    checkpoint: options.Checkpoint = None,
+    ordinal: options.Ordinal = False,
     group_by: options.GroupBy = None,
     customer: options.Customer = None,
+    schema: options.Schema = None,
+    exclude: options.Exclude = None,
     separator: options.Separator = ",",
     output: Annotated[Path, typer.Option(metavar="FILE", help="Where the split is written.")] = Path("split.json"),
     overwrite: options.Overwrite = False,
 ) -> None:
-    """Split a table by customer, by time or by row into a file with a hash, and look for leaks."""
+    """Split a table by customer, by time or by row into a file with a hash, and look for leaks.
+
+    Name what train will read and learn, too: leaks are looked for there, and the command to go on with is whole.
+    """
+    choices = dict(locals())
     from contextual_bert.benchmark.grouping import audit_of_file, grouping_lines, placing
+    from contextual_bert.benchmark.text_starts import method_of
+    from contextual_bert.context import ContextSchema
     from contextual_bert.data import (
         SetPolicy,
         audit,
@@ -58,6 +80,7 @@ def command(
         split_by_row,
         split_by_time,
     )
+    from contextual_bert.data.columns import checked_column
     from contextual_bert.data.groups import separator_of_cells
     from contextual_bert.errors import ConfigurationError
 
@@ -71,25 +94,34 @@ def command(
     keys = listed(group_by)
     if keys and items is None:
         raise ConfigurationError("--group-by puts the items of a set together. Name their column, too, with --items.")
+    astray = next((name for name in _LEARNED_OPTIONS if choices[name] and items is None and text is None), None)
     if items is None and separator != ",":
-        raise ConfigurationError("--separator is for the look for leaks: name the column of items, too, with --items.")
-    if items is None and text is None and customer is not None:
+        astray = "separator"
+    if astray is not None:
         raise ConfigurationError(
-            "--customer is for the look for leaks: name the column of items, too, with --items, or that of texts with "
-            "--text."
+            f"--{astray.replace('_', '-')} is for the look for leaks and the command to go on with: name the column of "
+            "items, too, with --items, or that of texts with --text."
         )
+    if text is not None and checkpoint is None:
+        choices["checkpoint"] = CHECKPOINT
+    task = text_task_of(choices)
+    features = ContextSchema.load(schema) if schema is not None else None
+    if features is not None and listed(exclude):
+        raise ConfigurationError("--schema names the features, and --exclude leaves columns out. Give one of them.")
     if by_time is not None and seed:
         raise ConfigurationError("--by-time draws nothing, the latest rows are the test. Leave --seed out.")
     if output.exists() and not overwrite:
         raise ConfigurationError(f"{output} exists already. Give --overwrite to replace it, or another --output.")
     with working(f"reading {data}"):
-        table = read_table(data, text_columns=(text, *keys))
+        table = read_table(data, text_columns=(text, task.second if task is not None else None, *keys))
         groups = None
         if keys:
             needed = [name for name in (by, by_time, customer) if name is not None]
             inside = separator_of_cells(separator)
             groups = group_rows(table, keys, items=str(items), separator=inside, needed=needed, file=str(data))
             table = groups.table
+        used = {*(task.columns if task is not None else (items,)), customer or by, *listed(exclude)}
+        context = features.columns if features is not None else [c for c in table.column_names if c not in used]
         with placing(groups):
             if by is not None:
                 made = split_by_customer(table, by, validation=validation, test=test, seed=seed, file=str(data))
@@ -98,20 +130,45 @@ def command(
             else:
                 made = split_by_row(table, validation=validation, test=test, seed=seed, file=str(data))
             made = replace(made, group_by=keys)
-            found, read = None, list[str]()
+            found, repeated, remarks = None, 0, list[str]()
             if items is not None:
                 policy = SetPolicy(duplicates="keep", separator=separator)
                 sets = read_sets(table, items=items, policy=policy, file=str(data), customer=customer or by)
-                read = [*grouping_lines(groups), *sets.report.remarks]
-                found = audit_of_file(audit(made, sets), groups)
-            if text is not None:
-                found = audit_texts(made, table, text=text, customer=customer or by)
+                remarks = [*grouping_lines(groups), *sets.report.remarks]
+                found, repeated = audit_of_file(audit(made, sets), groups), sets.report.repeated_items
+            if task is not None:
+                for name in task.columns:
+                    checked_column(table, name, file=str(data))
+                found = audit_texts(
+                    made,
+                    table,
+                    text=task.text,
+                    pair=task.second,
+                    label=task.label,
+                    customer=customer or by,
+                    columns=[name for name in context if name in table.column_names],
+                )
     made.save(output)
-    show_text("\n".join([*read, *made.lines(), *(found.lines() if found is not None else ())]))
+    show_text("\n".join([*remarks, *made.lines(), *(found.lines() if found is not None else ())]))
     if found is None:
         remark("no look for leaks: name the column of items with --items, or of texts with --text")
     remark(f"wrote {output}")
-    named = ["--customer", customer or by] if customer or by else []
-    columns = ["--items", items or "items"] if text is None else ["--text", text, "--checkpoint", CHECKPOINT]
-    grouped = ["--group-by", ",".join(keys)] if keys else []
-    next_commands(["train", str(data), *columns, *grouped, *named, "--split", str(output), "--output", "runs/gsu"])
+    if items is None and text is None:
+        remark(
+            "",
+            "To get the command that trains on this split, name what it reads: --items COLUMN of sets, or "
+            f"--text COLUMN and --label COLUMN. The columns are {', '.join(table.column_names)}.",
+        )
+        return
+    method = method_of(checkpoint) if checkpoint is not None else None
+    name = method or ("global_state_update" if context else "none")
+    given = [] if method is not None else ["--conditioning", name]
+    folder = free_folder(f"{checkpoint}-on" if method is not None else f"runs/{name}")
+    remark(*hidden_words_lines(choices, command="split"))
+    if choices["checkpoint"] != checkpoint:
+        remark("", f"the command below names {CHECKPOINT}: put your checkpoint there")
+    if repeated:
+        remark("", f"{repeated:,} items stand twice in their set: the command below drops the second one")
+        choices["duplicates"] = "drop"
+    read = same_options({**choices, "customer": customer or by})
+    next_commands(["train", str(data), *read, "--split", str(output), *given, "--output", folder])

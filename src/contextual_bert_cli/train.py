@@ -83,6 +83,7 @@ def command(
     masking: options.Masking = None,
     mask_rate: options.MaskRate = None,
     max_mask_rate: options.MaxMaskRate = None,
+    scored_tokens: options.ScoredTokens = None,
     from_scratch: options.FromScratch = False,
     trained_weights: options.TrainedWeights = None,
     lora: options.Lora = None,
@@ -144,8 +145,7 @@ def command(
         f"wrote {output}: model, processor, schema, split, recipe, metrics, README.md; curves in {output}/tensorboard",
     )
     remark(f"its checkpoints ({output / CHECKPOINTS}) are no longer needed")
-    item = ready.processor.items.values[0] if recipe.texts is None else ""
     next_commands(
         ["evaluate", str(output), "--part", ready.evaluated_part, "--output", f"{output}/evaluation"],
-        use_of(recipe, output, item=item),
+        use_of(recipe, output),
     )

@@ -63,8 +63,10 @@ def generate(
         f"{', '.join(table.column_names)}"
     )
     columns = ["--items", "items", "--customer", "customer_id"]
+    schema = output / "schema.json"
+    replacing = ["--overwrite"] if schema.exists() else []
     next_commands(
-        ["inspect", str(output / OUTFITS_FILE), *columns, "--output", str(output / "schema.json")],
+        ["inspect", str(output / OUTFITS_FILE), *columns, "--output", str(schema), *replacing],
         ["world", "oracle", str(output), "--limit", "2000"],
     )
 

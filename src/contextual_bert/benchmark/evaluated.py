@@ -121,7 +121,15 @@ def evaluated_recipe(own: Recipe, overrides: Mapping[str, Any]) -> Recipe:
         ('split.json', 0.1, 'float32')
     """
     made = SPLIT_FIELDS if overrides.get("split") is not None else {}
-    return replace(own, **{"split": None, "dtype": "float32", **made, **overrides})
+    changes = dict(overrides)
+    scored_tokens = changes.pop("scored_tokens", None)
+    if scored_tokens is not None and own.texts is None:
+        raise ConfigurationError(
+            f"scored_tokens={scored_tokens!r} is for hidden tokens of texts, and this run is on sets. Leave it out."
+        )
+    if scored_tokens is not None and own.texts is not None:
+        changes["texts"] = replace(own.texts, scored_tokens=scored_tokens)
+    return replace(own, **{"split": None, "dtype": "float32", **made, **changes})
 
 
 def split_for(recipe: Recipe, directory: Path, table: pa.Table, part: str | None) -> tuple[Split | None, str]:

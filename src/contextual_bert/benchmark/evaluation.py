@@ -27,7 +27,7 @@ def load_evaluation(
     Args:
         directory: the run directory.
         overrides: fields of the recipe that are others here: ``data``, ``items``, ``customer``, ``split``, ``device``,
-            ``dtype``.
+            ``dtype``; and ``scored_tokens`` of its ``texts``.
         part: train, validation or test of the split, or "all" rows; None: the test part where the table is the run's,
             else all rows.
         source: the table, where it was read already.

@@ -4,6 +4,7 @@ It trains nothing and writes no file. PROTOCOL, points 10, 11 and 13.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def report_on(
     """
     dataset, customers = ready.datasets[part], ready.customers(part)
     index = set_index(dataset, scored.scores.example_id)
-    return evaluate_scores(
+    report = evaluate_scores(
         scored.scores,
         clusters=customers[index] if customers is not None else None,
         cold_customers=cold_rows(customers, known_customers, index),
@@ -55,6 +56,7 @@ def report_on(
         settings=ready.settings,
         provenance=provenance(ready, seed=seed),
     )
+    return replace(report, num_possible_rows=scored.num_possible)
 
 
 def cold_rows(

@@ -127,7 +127,8 @@ class EvaluatedTexts:
         unknown = (
             (f"{num_unknown:,} {self.settings.row_name}s cannot be ranked and are left out",) if num_unknown else ()
         )
-        return (self.reading, *self.ready.texts[self.part].report.lines(), *unknown)
+        sampled = self.ready.scored_lines(self.part)
+        return (self.reading, *self.ready.texts[self.part].report.lines(), *sampled, *unknown)
 
     def provenance(self) -> Provenance:
         """Where the numbers come from."""

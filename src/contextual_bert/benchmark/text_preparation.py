@@ -23,7 +23,7 @@ from contextual_bert.benchmark.label_names import label_names, label_warnings, s
 from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split, schema_of
 from contextual_bert.benchmark.run_directories import CHECKPOINT_DIGEST
 from contextual_bert.benchmark.run_files import SCORES_FILE
-from contextual_bert.benchmark.text_starts import method_of, reader_of, seen_lines
+from contextual_bert.benchmark.text_starts import head_lines, method_of, reader_of, seen_lines
 from contextual_bert.data import Audit, SetDataset, TextDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.text_audit import audit_texts
@@ -165,8 +165,37 @@ class TextPreparation(Prepared):
         reads_vector = self.head == "classification" and self.recipe.conditioning not in BERTLESS_BASELINES
         if reads_vector and self.pooling == "mean":
             found.append("labels are read from the mean over their texts (classifier_pooling='mean')")
+        found += self.head_lines()
+        found += [*self.scored_lines("validation"), *self.scored_lines("test")]
         seen = seen_lines(self.task.checkpoint, self.split, self.evaluated_part)
         return [*self.split.lines(), *found, *self.audit.lines(), *seen, *self.unlearned_lines()]
+
+    def head_lines(self) -> list[str]:
+        """Return a sentence on each weight of the head that starts at random although it may be taken for trained."""
+        if self.task.is_from_scratch or self.recipe.conditioning in BERTLESS_BASELINES:
+            return []
+        reads_pooler = self.head == "classification" and self.pooling == "cls"
+        return head_lines(self.task.checkpoint, head=self.head, labels=self.labels, reads_pooler=reads_pooler)
+
+    def num_scored(self, part: str) -> tuple[int, int]:
+        """Return how many hidden tokens of a part are scored, and how many there are."""
+        ids: Any = self.datasets[part].item_ids
+        special: Any = self.processor.tokenizer
+        num_tokens = int((~torch.isin(ids, torch.tensor(special.all_special_ids))).sum())
+        most = self.task.most_scored
+        return (num_tokens if most is None else min(most, num_tokens)), num_tokens
+
+    def scored_lines(self, part: str) -> list[str]:
+        """Return a sentence where a sample of the hidden tokens of a part is scored, and nothing where all are."""
+        if self.head != "masked_lm" or part not in self.texts:
+            return []
+        scored, num_tokens = self.num_scored(part)
+        if scored == num_tokens:
+            return []
+        return [
+            f"{part}: scores {scored:,} of {num_tokens:,} tokens, each hidden once: a sample, the same for every run "
+            "on these texts. To score all, give scored_tokens='all'."
+        ]
 
     @property
     def num_choices(self) -> int:

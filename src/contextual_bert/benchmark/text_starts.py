@@ -1,9 +1,11 @@
 """What a run on texts starts from: a BERT, or another run, with a context, that it goes on from."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
 from contextual_bert.benchmark.checks import CONTEXT_AS_TEXT
+from contextual_bert.benchmark.label_names import some_labels
 from contextual_bert.benchmark.prepared import check_unlearned, num_trained_by
 from contextual_bert.benchmark.run_directories import is_run, load_recipe
 from contextual_bert.context import ContextSchema
@@ -11,9 +13,19 @@ from contextual_bert.data import Split
 from contextual_bert.errors import CheckpointError, ConfigurationError
 from contextual_bert.inference.text_baseline import holds_baseline
 from contextual_bert.models import ContextualBertProcessor
+from contextual_bert.models.checkpoint_files import has_masked_lm_head, label_names_of, weight_shapes
 from contextual_bert.models.continued import context_config
 from contextual_bert.training import TextTask
 from contextual_bert.training.recipe import Recipe
+
+CLASSIFIER = "classifier.weight"
+NO_MASKED_LM_HEAD = (
+    "warning: {checkpoint} has no head for hidden words: the weights cls.predictions.* are missing, and start at "
+    "random. Only the decoder is known, for it is tied to the token embeddings. Until the head is learned, the "
+    "pseudo-perplexity is that of the head, not of the BERT. Give a checkpoint with such a head, for example "
+    "bert-base-uncased. Or train 10 epochs or more, until the validation cross-entropy no longer falls: --epochs 10 "
+    "--mask-rate 0.4 --set new_weights_learning_rate=0.001."
+)
 
 
 def method_of(checkpoint: str) -> str | None:
@@ -86,3 +98,35 @@ def seen_lines(checkpoint: str, split: Split, part: str) -> list[str]:
         return []
     rows = f"{seen:,} of the {len(split.rows(part)):,} rows of the {part} part"
     return [f"leak: {checkpoint} was trained on {rows}. Give its split: --split {path}"]
+
+
+def head_lines(checkpoint: str, *, head: str, labels: Sequence[str], reads_pooler: bool) -> list[str]:
+    """Return a sentence on each weight that starts at random although a user may take it for trained.
+
+    Args:
+        checkpoint: folder or name on the Hub.
+        head: "classification", "tags", "answers" or "masked_lm".
+        labels: names of the labels in the order of their ids; none where there are none.
+        reads_pooler: True where the label is read through BERT's pooler.
+    """
+    if head == "masked_lm":
+        return [] if has_masked_lm_head(checkpoint) else [NO_MASKED_LM_HEAD.format(checkpoint=checkpoint)]
+    shapes = weight_shapes(checkpoint)
+    if shapes is None:
+        return []
+    lines: list[str] = []
+    if labels and CLASSIFIER in shapes:
+        theirs = label_names_of(checkpoint)
+        is_kept = shapes[CLASSIFIER][0] == len(labels) and context_config(checkpoint) is None
+        if theirs != tuple(labels):
+            start = "It starts from that head, whatever its labels meant" if is_kept else "Its own starts at random"
+            lines.append(
+                f"warning: {checkpoint} has a head for the labels {some_labels(theirs)}. This run learns "
+                f"{some_labels(labels)}. {start}, and it is learned here."
+            )
+    if reads_pooler and not any(name.endswith("pooler.dense.weight") for name in shapes):
+        lines.append(
+            f"warning: {checkpoint} has no pooler, through which the label is read: the weights bert.pooler.* start at "
+            "random. To read the label from the mean over the text, give classifier_pooling='mean'."
+        )
+    return lines

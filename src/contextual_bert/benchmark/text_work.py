@@ -29,7 +29,14 @@ from contextual_bert.benchmark.text_baselines import (
     words_of,
 )
 from contextual_bert.benchmark.text_preparation import TextPreparation
-from contextual_bert.data import SetDataset, ShuffledContext, ShuffledTexts, TextDataset, TextMaskingCollator
+from contextual_bert.data import (
+    EveryPosition,
+    SetDataset,
+    ShuffledContext,
+    ShuffledTexts,
+    TextDataset,
+    TextMaskingCollator,
+)
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference import EncodedQuestions, ScoredSet, score, score_answers, score_labels, set_index
 from contextual_bert.inference.text_baseline import TextBaseline
@@ -200,6 +207,12 @@ class TextWork:
         }
         if self.ready.head != "masked_lm":
             return TextTrainer(model, arguments, **settings)
+        validation = settings["eval_dataset"]
+        if validation is not None:
+            special_ids = cast(Any, self.ready.processor.tokenizer).all_special_ids
+            settings["eval_dataset"] = EveryPosition(
+                validation, leave_out=special_ids, most=self.ready.task.most_scored
+            )
         return ContextualBertTrainer(model, arguments, collator=self._collator(recipe), **settings)
 
     def finished(self, recipe: Recipe, model: nn.Module) -> nn.Module:
@@ -227,7 +240,8 @@ class TextWork:
         of ``score_answers`` for questions, or of ``score`` for hidden tokens.
         """
         if isinstance(dataset, SetDataset):
-            return score(cast(Any, model), dataset, tokenizer=self.ready.processor.tokenizer, **settings)
+            sampled = {"tokenizer": self.ready.processor.tokenizer, "most": self.ready.task.most_scored}
+            return score(cast(Any, model), dataset, **sampled, **settings)
         encoded = self.ready.texts[part]
         if isinstance(encoded, EncodedQuestions):
             return score_answers(model, replace(encoded, dataset=dataset), **settings)

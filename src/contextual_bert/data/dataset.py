@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from contextual_bert.context.features import MULTI_PADDING
+from contextual_bert.data.hashing import Draw, hash_counters
 from contextual_bert.data.ragged import places_of
 from contextual_bert.errors import ConfigurationError, DataError
 
@@ -156,15 +157,19 @@ class EveryPosition(Dataset[dict[str, Any]]):
     Args:
         dataset: the sets.
         leave_out: ids that are not masked: [CLS] and [SEP] of a text.
+        most: how many positions to keep at most, those with the smallest hash of (example id, position). So the sample
+            is the same for every run on these rows; None keeps all.
 
     Example:
         >>> dataset = SetDataset([5, 6, 7], [0, 2, 3], context={}, example_ids=[0, 4])
+        >>> len(EveryPosition(dataset, most=2))
+        2
         >>> every = EveryPosition(dataset)
         >>> list(zip(every.set_index.tolist(), every.positions.tolist()))
         [(1, 0), (0, 0), (0, 1)]
     """
 
-    def __init__(self, dataset: SetDataset, *, leave_out: Sequence[int] = ()) -> None:
+    def __init__(self, dataset: SetDataset, *, leave_out: Sequence[int] = (), most: int | None = None) -> None:
         self.dataset = dataset
         sizes = dataset.sizes
         order = np.argsort(sizes, kind="stable")
@@ -174,6 +179,12 @@ class EveryPosition(Dataset[dict[str, Any]]):
         if leave_out:
             is_asked = ~torch.isin(dataset.item_ids[dataset.offsets[set_index] + positions], _long(leave_out))
         self.set_index, self.positions = set_index[is_asked], positions[is_asked]
+        self.num_possible = len(self.positions)
+        if most is not None and most < self.num_possible:
+            ids = dataset.example_ids[self.set_index].numpy()
+            keys = hash_counters(0, 0, Draw.SCORED_POSITION, ids, self.positions.numpy())
+            kept = torch.from_numpy(np.sort(np.argpartition(keys, most)[:most]))
+            self.set_index, self.positions = self.set_index[kept], self.positions[kept]
 
     def __len__(self) -> int:
         return len(self.positions)

@@ -39,6 +39,7 @@ class Draw(IntEnum):
     CONTEXT_FIELD = 6
     UNKNOWN_FIELD = 7
     MASK_RATE = 8
+    SCORED_POSITION = 9
 
 
 def splitmix64(counter: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -93,6 +93,7 @@ class Report(JsonText):
     Args:
         num_rows, num_sets, num_clusters: masked positions, sets and customers.
         num_items: how many items were ranked, if known.
+        num_possible_rows: masked positions from which the scored ones were drawn; None where all were scored.
         settings: how it was evaluated.
         metrics: key -> Interval, the calibration error included.
         segments: in the order of the features.
@@ -123,6 +124,7 @@ class Report(JsonText):
     calibration: Calibration
     curve: tuple[tuple[int, float], ...]
     provenance: Provenance
+    num_possible_rows: int | None = None
 
     def to_markdown(self, *, num_segments: int | None = None) -> str:
         """Tables and footer; at most `num_segments` segments, the worst first, or all in order."""
@@ -150,6 +152,11 @@ class Report(JsonText):
             f"ECE: calibration error of the best answer over {settings.num_bins} equal bins, 0 to 1. It cannot be "
             f"negative: perfectly calibrated probabilities would show about {self.calibration.chance_error:.4f} here."
         )
+        if self.num_possible_rows is not None:
+            notes.append(
+                f"Scored {self.num_rows:,} of {self.num_possible_rows:,} {settings.row_name}s: a sample by a hash of "
+                "row and place, the same for every run on these rows. The brackets hold its error, too."
+            )
         if self.num_clusters < FEW_CLUSTERS:
             notes.append(f"Few {plural(name)} ({self.num_clusters}): the intervals are too narrow or unknown.")
         if self.segments:

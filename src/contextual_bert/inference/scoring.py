@@ -39,12 +39,14 @@ class ScoredSet(NamedTuple):
     """Scores of a data set, and what goes with them.
 
     ``num_unknown_targets``: positions whose item is unknown to the vocabulary, so cannot be ranked; ``labelled``: of
-    texts and words with labels which label was the best, of questions how well they were answered.
+    texts and words with labels which label was the best, of questions how well they were answered; ``num_possible``:
+    positions from which the scored ones were drawn, None where all were scored.
     """
 
     scores: Scores
     num_unknown_targets: int = 0
     labelled: LabelledRows | AnsweredRows | None = None
+    num_possible: int | None = None
 
 
 def score(
@@ -55,9 +57,10 @@ def score(
     dtype: torch.dtype = torch.float32,
     is_shared: bool = False,
     tokenizer: Any = None,
+    most: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ScoredSet:
-    """Mask every position of every set once and rank the true item among all items.
+    """Mask every position of every set once, or a sample of them, and rank the true item among all items.
 
     Args:
         scorer: the model; put it in ``eval()`` mode before.
@@ -67,6 +70,7 @@ def score(
         is_shared: all processes of the default process group call this and share the batches; each gets all scores. The
             batches are those of one process, and so is every digit.
         tokenizer: of texts: its special tokens are not masked; None for sets.
+        most: positions that are scored at most, the same for every scorer, see ``EveryPosition``; None scores all.
         progress: called with (rows done, rows in all) after each batch.
 
     Returns:
@@ -83,7 +87,7 @@ def score(
     if len(dataset) == 0:
         raise DataError("there is no set to score", fix="Give a part with at least one set.")
     reserved = range(len(RESERVED_ITEMS)) if tokenizer is None else tokenizer.all_special_ids
-    positions = EveryPosition(dataset, leave_out=() if tokenizer is None else reserved)
+    positions = EveryPosition(dataset, leave_out=() if tokenizer is None else reserved, most=most)
     num_processes, process = (dist.get_world_size(), dist.get_rank()) if is_shared else (1, 0)
     mask_id, pad_id = RESERVED_ITEMS.index("[MASK]"), RESERVED_ITEMS.index("[PAD]")
     if tokenizer is not None:
@@ -120,7 +124,8 @@ def score(
         num_tied=results[is_known, 3].astype(np.int64),
         confidence=results[is_known, 4],
     )
-    return ScoredSet(scores.sorted(), num_left_out + int((~is_known).sum()))
+    num_possible = positions.num_possible if len(positions) < positions.num_possible else None
+    return ScoredSet(scores.sorted(), num_left_out + int((~is_known).sum()), num_possible=num_possible)
 
 
 def to_device(inputs: Mapping[str, Tensor | Mapping[str, Tensor]], device: torch.device) -> dict[str, Any]:

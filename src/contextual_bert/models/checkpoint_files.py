@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
+from safetensors import SafetensorError, safe_open
+from transformers import AutoConfig, AutoTokenizer, BertForMaskedLM, PreTrainedConfig, PreTrainedTokenizerBase
 from transformers.utils import logging
 from transformers.utils.hub import cached_file
 
@@ -21,6 +21,7 @@ from contextual_bert.models.configuration_contextual_bert import ContextualBertC
 MODEL_TYPES = ("bert",)
 # Where on the Hub, or in which folder of it, a checkpoint is: it holds for config, weights and tokenizer alike.
 HUB_SETTINGS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
+MASKED_LM_TRANSFORM = "cls.predictions.transform.dense.weight"
 SPECIAL_TOKENS = ("pad_token_id", "mask_token_id", "cls_token_id", "sep_token_id", "unk_token_id")
 
 
@@ -100,6 +101,70 @@ def weights_read(checkpoint: str | Path) -> Generator[None]:
         raise CheckpointError(f"{checkpoint}: its weights cannot be loaded: {error}") from error
     finally:
         logging.set_verbosity(verbosity)
+
+
+def weight_shapes(checkpoint: str | Path) -> dict[str, tuple[int, ...]] | None:
+    """Return the shape of each weight of a checkpoint by its name, or None where they are not stored as safetensors.
+
+    Args:
+        checkpoint: folder or name on the Hub.
+
+    Raises:
+        CheckpointError: a file of weights that is damaged.
+    """
+    index = _file_of(checkpoint, "model.safetensors.index.json")
+    try:
+        shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()) if index is not None else ()
+        files = [_file_of(checkpoint, name) for name in sorted(shards) or ["model.safetensors"]]
+        found: dict[str, tuple[int, ...]] = {}
+        for path in files:
+            if path is None:
+                return None
+            with safe_open(path, framework="np") as weights:
+                found |= {name: tuple(weights.get_slice(name).get_shape()) for name in weights.keys()}  # noqa: SIM118
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+        raise CheckpointError(f"{checkpoint}: its weights cannot be read: {error}") from error
+    return found
+
+
+def has_masked_lm_head(checkpoint: str | Path) -> bool:
+    """Return True where a checkpoint has the weights of a head for hidden tokens, beside the tied decoder.
+
+    Args:
+        checkpoint: folder or name on the Hub.
+
+    Raises:
+        CheckpointError: weights that cannot be read.
+    """
+    shapes = weight_shapes(checkpoint)
+    if shapes is not None:
+        return MASKED_LM_TRANSFORM in shapes
+    with weights_read(checkpoint):  # of another format: transformers knows them all
+        loaded: Any = BertForMaskedLM.from_pretrained(checkpoint, output_loading_info=True)
+    return MASKED_LM_TRANSFORM not in loaded[1]["missing_keys"]
+
+
+def label_names_of(checkpoint: str | Path) -> tuple[str, ...]:
+    """Return the names of the labels of a checkpoint in the order of their ids.
+
+    Args:
+        checkpoint: folder or name on the Hub.
+    """
+    names: Any = AutoConfig.from_pretrained(checkpoint).id2label
+    return tuple(names[number] for number in sorted(names))
+
+
+def _file_of(checkpoint: str | Path, name: str) -> Path | None:
+    try:
+        path = cached_file(
+            str(checkpoint),
+            name,
+            _raise_exceptions_for_missing_entries=False,
+            _raise_exceptions_for_connection_errors=False,
+        )
+    except OSError:
+        return None
+    return Path(path) if path is not None else None
 
 
 def pooling_of(checkpoint: str | Path) -> str:

@@ -258,6 +258,9 @@ class Recipe:
         ]
         if lacking:
             raise RunDirectoryError(f"The recipe lacks {' and '.join(lacking)}: it is incomplete. Train again.")
+        task: Any = values.get("texts")
+        if isinstance(task, dict) and "scored_tokens" not in task and not (task.get("label") or task.get("answer")):
+            values["texts"] = {**task, "scored_tokens": "all"}  # as it was before there was a choice
         for name, kind in (("policy", SetPolicy), ("texts", TextTask)):
             if values.get(name) is not None:
                 values[name] = kind(**_checked(kind, values[name], place=f"{name}."))

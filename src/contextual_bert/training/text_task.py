@@ -4,11 +4,14 @@ Names of columns and settings only. It reads no table and loads no checkpoint.
 """
 
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from contextual_bert.data.text_masking import Unit, check_rates
 from contextual_bert.errors import ConfigurationError, did_you_mean
 from contextual_bert.models.processing_contextual_bert import Truncation
+
+# Each hidden token is a forward pass of its text: of all of them, scoring takes as long as a short training.
+SCORED_TOKENS = 2_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +35,8 @@ class TextTask:
         mask_rate: share of the tokens that is hidden.
         max_mask_rate: the largest share, where each text has one of its own between the two; for a model that is to
             draw texts from nothing.
+        scored_tokens: tokens of each part that are hidden to choose the epoch and for the final numbers, where there is
+            no label: a number, or "all". None: ``SCORED_TOKENS``.
 
     Raises:
         ConfigurationError: settings that do not go together.
@@ -58,6 +63,7 @@ class TextTask:
     masking: str = "token"
     mask_rate: float = 0.15
     max_mask_rate: float | None = None
+    scored_tokens: int | Literal["all"] | None = None
 
     def __post_init__(self) -> None:
         for name, known in (("truncation", get_args(Truncation)), ("masking", get_args(Unit))):
@@ -78,6 +84,7 @@ class TextTask:
                 "is_ordinal=True is for labels, and none is named. Name the column with label=... (--label)."
             )
         self._check_question()
+        self._check_scored_tokens()
         if self.label is None and self.pair is not None:
             raise ConfigurationError(
                 f"pair={self.pair!r} needs a label to learn. Name the column with label=... (--label)."
@@ -100,6 +107,25 @@ class TextTask:
     def second(self) -> str | None:
         """The column of what is read beside the text: of second texts, or of questions."""
         return self.pair or self.question
+
+    @property
+    def most_scored(self) -> int | None:
+        """How many tokens of a part are scored at most, where hidden ones are learned; None: all."""
+        chosen = SCORED_TOKENS if self.scored_tokens is None else self.scored_tokens
+        return chosen if isinstance(chosen, int) else None
+
+    def _check_scored_tokens(self) -> None:
+        number: Any = self.scored_tokens
+        if number is None or number == "all":
+            pass
+        elif isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise ConfigurationError(f"scored_tokens={number!r}: give a whole number of at least 1, or 'all'.")
+        learned = "label" if self.label is not None else "answer"
+        if number is not None and getattr(self, learned) is not None:
+            raise ConfigurationError(
+                f"scored_tokens={number!r} is for hidden tokens, and {learned}={getattr(self, learned)!r} is learned. "
+                "Leave one of the two out."
+            )
 
     def _check_question(self) -> None:
         """Raise ConfigurationError where what is said of questions does not go together."""

@@ -95,7 +95,7 @@ def read(source: Path, folder: Path) -> pa.Table:
 def by_address(table: Path, checkpoint: str) -> Recipe:
     """No address of the test is in training."""
     split = str(table.parent / SPLIT_FILE)
-    texts = TextTask(checkpoint=checkpoint, mask_rate=MASK_RATE)
+    texts = TextTask(checkpoint=checkpoint, mask_rate=MASK_RATE, scored_tokens="all")
     return Recipe(data=str(table), texts=texts, customer="address", split=split)
 
 
