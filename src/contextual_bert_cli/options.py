@@ -198,7 +198,10 @@ ItemVectors = Annotated[
 ]
 Patience = Annotated[
     int | None,
-    typer.Option(help="Stop after so many epochs without a better validation cross-entropy, of tags accuracy."),
+    typer.Option(
+        help="Stop after so many epochs without a better validation cross-entropy, of tags accuracy, or whatever "
+        "--set metric_for_best_model=NAME says: accuracy, macro_f1, rmse, entity_f1, mrr, recall@5 ..."
+    ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of initialisation, masks, dropout and order.")]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda|mps", help="Where to run; auto takes an accelerator.")]

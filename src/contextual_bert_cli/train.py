@@ -94,7 +94,7 @@ def command(
     from contextual_bert.benchmark import prepare_for, run
     from contextual_bert.benchmark.checks import check_conditioning, check_kind, keeps_weights
     from contextual_bert.benchmark.run_directories import checkpoint_to_resume, load_recipe
-    from contextual_bert.benchmark.run_files import CHECKPOINTS, last_checkpoint
+    from contextual_bert.benchmark.run_files import CHECKPOINTS, last_checkpoint, load_label_report
     from contextual_bert.benchmark.text_starts import method_of
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.training import emulation_lines
@@ -136,6 +136,8 @@ def command(
             "to the same result as without the interruption."
         ) from None
     show(report.to_rich())
+    if (labels := load_label_report(output, ready.evaluated_part)) is not None:
+        show(labels.to_rich())
     if not keeps_weights(recipe):
         remark("", f"wrote {output}: schema, split, recipe, scores, metrics, README.md; its weights are not kept")
         return

@@ -59,8 +59,8 @@ class Recipe:
         lora: ``rank``, ``alpha`` and ``dropout`` of ``add_lora`` that differ from its defaults.
         model: fields of ContextualBertConfig that differ from ``DEFAULT_MODEL``.
         training: fields of ContextualTrainingArguments that differ from its defaults.
-        patience: stop after so many epochs without a better validation cross-entropy, of tags accuracy; None never
-            stops early.
+        patience: stop after so many epochs without a better value of ``metric_for_best_model``, which is the validation
+            cross-entropy unless ``training`` names another; None never stops early.
         init_from: run directory to start from; its vocabulary is kept and new items are appended.
         device: "auto", "cpu", "cuda" or "mps".
         dtype: "float32", "bfloat16" (autocast), or "auto": the faster of the two on this device. Becomes the one that
