@@ -163,6 +163,15 @@ Schema = Annotated[
 SplitFile = Annotated[
     Path | None, typer.Option("--split", metavar="FILE", help="Split file of the command split, made for this table.")
 ]
+SplitColumn = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Column that says the part of each row: train, validation or test."),
+]
+ValidationData = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Table that is the validation part; DATA is the rest."),
+]
+TestData = Annotated[Path | None, typer.Option(metavar="FILE", help="Table that is the test part; DATA is the rest.")]
 SplitBy = Annotated[
     str | None,
     typer.Option(metavar="customer|time|row", help="How to split without a split file; default: customer if named."),

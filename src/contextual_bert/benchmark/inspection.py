@@ -4,7 +4,7 @@ The features are found in the training part of the split that ``train`` would ma
 bin and no category is learned from the test. It trains nothing and writes nothing. ``text_inspection`` looks at texts.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from contextual_bert.benchmark.prepared import make_split
+from contextual_bert.benchmark.ready_parts import PartTables, file_lines, in_its_file, read_parts
 from contextual_bert.context import ContextSchema, infer_schema
 from contextual_bert.context.infer import ColumnNote
 from contextual_bert.data import Audit, SetTable, Split, audit, read_sets, read_table
@@ -86,11 +87,17 @@ def inspect_table(
     Raises:
         DataError, UnknownNameError: a fault of the table that ``train`` would stop at too.
     """
-    table = read_table(recipe.data if source is None else source)
+    files = read_parts(recipe, source, read_table)
+    with in_its_file(files.files, files.sizes):
+        return _inspected(recipe, files, overrides)
+
+
+def _inspected(recipe: Recipe, files: PartTables, overrides: Mapping[str, str] | None) -> Inspection:
+    table = files.table
     overrides = dict(overrides or {})
     exclude = recipe.columns_beside_context
     check_columns((*exclude, *overrides), table, file=recipe.data)
-    split, sentence = split_of(recipe, table)
+    split, sentence = split_of(recipe, table, sizes=files.sizes)
     sets = read_sets(
         table,
         items=recipe.item_column,
@@ -112,7 +119,7 @@ def inspect_table(
         schema=found.schema if found.schema.features else None,
         notes=found.notes,
         num_rows=len(training),
-        reading=tuple(sets.report.lines()),
+        reading=(*sets.report.lines(), *file_lines(files)),
         basis=(sentence, _frequent_line(training)),
         faults=(*faults, *_common_items(training)),
     )
@@ -130,10 +137,10 @@ def fault_lines(found: Audit) -> list[str]:
     return [f"{fault.severity}: {fault.message}" for fault in found.faults]
 
 
-def split_of(recipe: Recipe, table: pa.Table) -> tuple[Split | None, str]:
+def split_of(recipe: Recipe, table: pa.Table, *, sizes: Sequence[int] = ()) -> tuple[Split | None, str]:
     """The split that ``train`` makes, None where the table cannot be split; and where features are found."""
     try:
-        split = make_split(recipe, table)
+        split = make_split(recipe, table, sizes=sizes)
     except DataError as error:
         if error.column is not None and error.row is not None:
             raise

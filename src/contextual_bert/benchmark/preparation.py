@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from contextual_bert.benchmark.prepared import Prepared, check_unlearned, column_as_text, make_split, schema_of
+from contextual_bert.benchmark.ready_parts import PartTables, file_lines, in_its_file, read_parts
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import (
     Audit,
@@ -72,7 +73,8 @@ class Preparation(Prepared):
 
     def lines(self) -> list[str]:
         """What was read, split and found, for people."""
-        return [*self.sets.report.lines(), *self.split.lines(), *self.audit.lines(), *self.unlearned_lines()]
+        files = file_lines(self.files) if self.files is not None else []
+        return [*self.sets.report.lines(), *files, *self.split.lines(), *self.audit.lines(), *self.unlearned_lines()]
 
     @property
     def num_choices(self) -> int:
@@ -91,8 +93,14 @@ def prepare(recipe: Recipe, *, source: pa.Table | None = None) -> Preparation:
         DataError, UnknownNameError, SchemaError, ConfigurationError, RunDirectoryError: a fault of the table, of the
             recipe or of the run to start from, by name and place.
     """
-    table = read_table(recipe.data if source is None else source)
-    split = make_split(recipe, table)
+    files = read_parts(recipe, source, read_table)
+    with in_its_file(files.files, files.sizes):
+        return _prepared(recipe, files)
+
+
+def _prepared(recipe: Recipe, files: PartTables) -> Preparation:
+    table = files.table
+    split = make_split(recipe, table, sizes=files.sizes)
     sets = read_sets(
         table,
         items=recipe.item_column,
@@ -120,7 +128,9 @@ def prepare(recipe: Recipe, *, source: pa.Table | None = None) -> Preparation:
         processor = ContextualBertProcessor.from_items(training.distinct_items(), schema)
     resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
     found = audit(split, sets, customer=recipe.customer, context=schema.columns if schema is not None else ())
-    return Preparation(recipe=resolved, split=split, processor=processor, sets=sets, audit=found)
+    return Preparation(
+        recipe=resolved, split=split, processor=processor, sets=sets, audit=found, files=files.without_rows()
+    )
 
 
 def customers_of(sets: SetTable) -> NDArray[np.str_]:

@@ -21,6 +21,7 @@ from contextual_bert.benchmark.building import check_context
 from contextual_bert.benchmark.checks import BERTLESS_BASELINES
 from contextual_bert.benchmark.label_names import label_names, label_warnings, some_labels
 from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split, schema_of
+from contextual_bert.benchmark.ready_parts import PartTables, file_lines, in_its_file, read_parts
 from contextual_bert.benchmark.run_directories import CHECKPOINT_DIGEST
 from contextual_bert.benchmark.run_files import SCORES_FILE
 from contextual_bert.benchmark.text_starts import head_lines, method_of, reader_of, seen_lines
@@ -168,7 +169,8 @@ class TextPreparation(Prepared):
         found += self.head_lines()
         found += [*self.scored_lines("validation"), *self.scored_lines("test")]
         seen = seen_lines(self.task.checkpoint, self.split, self.evaluated_part)
-        return [*self.split.lines(), *found, *self.audit.lines(), *seen, *self.unlearned_lines()]
+        files = file_lines(self.files) if self.files is not None else []
+        return [*files, *self.split.lines(), *found, *self.audit.lines(), *seen, *self.unlearned_lines()]
 
     def head_lines(self) -> list[str]:
         """Return a sentence on each weight of the head that starts at random although it may be taken for trained."""
@@ -292,7 +294,13 @@ def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPrep
     task = recipe.texts
     if task is None:
         raise ConfigurationError("This is a recipe for sets of items: prepare it with prepare.")
-    table = read_texts(recipe, source)
+    files = read_parts(recipe, source, lambda each: read_texts(recipe, each))
+    with in_its_file(files.files, files.sizes):
+        return _prepared_texts(recipe, task, files)
+
+
+def _prepared_texts(recipe: Recipe, task: TextTask, files: PartTables) -> TextPreparation:
+    table = files.table
     for name in task.columns:
         checked_column(table, name, file=recipe.data, complete=name not in (task.answer, task.answer_start))
     if recipe.customer is not None:
@@ -305,7 +313,7 @@ def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPrep
             column=task.label,
             fix="Tags need a text column of lists of words; several labels a text are learned in Python.",
         )
-    split = make_split(recipe, table)
+    split = make_split(recipe, table, sizes=files.sizes)
     training = split.rows("train")
     if not len(training):
         raise DataError("no row is in the training part", file=recipe.data, fix="Make validation and test smaller.")
@@ -324,6 +332,8 @@ def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPrep
         if task.label is not None
         else ()
     )
-    ready = TextPreparation(recipe=resolved, split=split, processor=processor, table=table, labels=labels)
+    ready = TextPreparation(
+        recipe=resolved, split=split, processor=processor, table=table, labels=labels, files=files.without_rows()
+    )
     ready.texts  # noqa: B018  (a faulty row is found before a model is built)
     return ready
