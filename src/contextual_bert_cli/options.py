@@ -185,6 +185,15 @@ Schema = Annotated[
 SplitFile = Annotated[
     Path | None, typer.Option("--split", metavar="FILE", help="Split file of the command split, made for this table.")
 ]
+SplitColumn = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Column that says the part of each row: train, validation or test."),
+]
+ValidationData = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Table that is the validation part; DATA is the rest."),
+]
+TestData = Annotated[Path | None, typer.Option(metavar="FILE", help="Table that is the test part; DATA is the rest.")]
 SplitBy = Annotated[
     str | None,
     typer.Option(metavar="customer|time|row", help="How to split without a split file; default: customer if named."),
@@ -220,7 +229,10 @@ ItemVectors = Annotated[
 ]
 Patience = Annotated[
     int | None,
-    typer.Option(help="Stop after so many epochs without a better validation cross-entropy, of tags accuracy."),
+    typer.Option(
+        help="Stop after so many epochs without a better validation cross-entropy, of tags accuracy, or whatever "
+        "--set metric_for_best_model=NAME says: accuracy, macro_f1, rmse, entity_f1, mrr, recall@5 ..."
+    ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of initialisation, masks, dropout and order.")]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda|mps", help="Where to run; auto takes an accelerator.")]

@@ -50,7 +50,7 @@ SET_OPTIONS: Mapping[str, Any] = {
     "separator": ",",
 }
 _PLAIN_OPTIONS = (
-    *("items", "customer", "time", "split_by", "validation", "test", "split_seed"),
+    *("items", "customer", "time", "split_column", "split_by", "validation", "test", "split_seed"),
     *("conditioning", "item_vectors", "patience", "device", "dtype", "seed"),
 )
 
@@ -144,7 +144,8 @@ def text_task_of(options: Mapping[str, Any]) -> "TextTask | None":
 # Options by which commands read the same rows in the same way.
 _READING_OPTIONS = (
     *("items", "text", "label", "pair", "question", "answer", "answer_start", "checkpoint", "max_length", "ordinal"),
-    *("group_by", "customer", "time", "schema", "exclude", *SET_OPTIONS, "split", "split_by"),
+    *("group_by", "customer", "time", "schema", "exclude", *SET_OPTIONS),
+    *("split", "split_column", "validation_data", "test_data", "split_by"),
 )
 
 
@@ -286,6 +287,7 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
         init_from=str(init_from) if init_from is not None else None,
         trained_weights=options.get("trained_weights") or "all",
         lora=assigned(options.get("lora"), option="--lora"),
+        **{name: str(options[name]) for name in ("validation_data", "test_data") if options.get(name) is not None},
         **{name: options[name] for name in _PLAIN_OPTIONS if name in options},
     )
     check_unlearned(features, recipe, file=str(schema))

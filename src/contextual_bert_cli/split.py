@@ -40,6 +40,10 @@ def command(
         str | None,
         typer.Option(metavar="COLUMN", help="Split by time: the past trains, the latest rows are the test."),
     ] = None,
+    by_column: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Take the parts that a column names: train, validation or test."),
+    ] = None,
     by_row: Annotated[bool, typer.Option("--by-row", help="Split row by row, for tables without customers.")] = False,
     validation: options.Validation = 0.1,
     test: options.Test = 0.1,
@@ -76,6 +80,7 @@ def command(
         group_rows,
         read_sets,
         read_table,
+        split_by_column,
         split_by_customer,
         split_by_row,
         split_by_time,
@@ -84,11 +89,13 @@ def command(
     from contextual_bert.data.groups import separator_of_cells
     from contextual_bert.errors import ConfigurationError
 
-    if [by is not None, by_time is not None, by_row].count(True) != 1:
+    if [by is not None, by_time is not None, by_column is not None, by_row].count(True) != 1:
         raise ConfigurationError(
             "Give one of --by COLUMN (all rows of a customer in one part), --by-time COLUMN (the latest rows are the "
-            "test) and --by-row."
+            "test), --by-column COLUMN (it names the part) and --by-row."
         )
+    if by_column is not None and (validation, test, seed) != (0.1, 0.1, 0):
+        raise ConfigurationError("--by-column names the part of each row. Leave --validation, --test and --seed out.")
     if items is not None and text is not None:
         raise ConfigurationError("--items names a column of sets and --text one of texts. Give one of them.")
     keys = listed(group_by)
@@ -116,15 +123,17 @@ def command(
         table = read_table(data, text_columns=(text, task.second if task is not None else None, *keys))
         groups = None
         if keys:
-            needed = [name for name in (by, by_time, customer) if name is not None]
+            needed = [name for name in (by, by_time, by_column, customer) if name is not None]
             inside = separator_of_cells(separator)
             groups = group_rows(table, keys, items=str(items), separator=inside, needed=needed, file=str(data))
             table = groups.table
-        used = {*(task.columns if task is not None else (items,)), customer or by, *listed(exclude)}
+        used = {*(task.columns if task is not None else (items,)), customer or by, by_column, *listed(exclude)}
         context = features.columns if features is not None else [c for c in table.column_names if c not in used]
         with placing(groups):
             if by is not None:
                 made = split_by_customer(table, by, validation=validation, test=test, seed=seed, file=str(data))
+            elif by_column is not None:
+                made = split_by_column(table, by_column, file=str(data))
             elif by_time is not None:
                 made = split_by_time(table, by_time, validation=validation, test=test, file=str(data))
             else:
@@ -170,5 +179,7 @@ def command(
     if repeated:
         remark("", f"{repeated:,} items stand twice in their set: the command below drops the second one")
         choices["duplicates"] = "drop"
+    if by_column is not None and schema is None:
+        choices["exclude"] = [*(exclude or ()), by_column]
     read = same_options({**choices, "customer": customer or by})
     next_commands(["train", str(data), *read, "--split", str(output), *given, "--output", folder])

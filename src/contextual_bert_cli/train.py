@@ -49,6 +49,9 @@ def command(
         ),
     ] = None,
     split: options.SplitFile = None,
+    split_column: options.SplitColumn = None,
+    validation_data: options.ValidationData = None,
+    test_data: options.TestData = None,
     split_by: options.SplitBy = None,
     validation: options.Validation = 0.1,
     test: options.Test = 0.1,
@@ -95,7 +98,7 @@ def command(
     from contextual_bert.benchmark import prepare_for, run
     from contextual_bert.benchmark.checks import check_conditioning, check_kind, keeps_weights
     from contextual_bert.benchmark.run_directories import checkpoint_to_resume, load_recipe
-    from contextual_bert.benchmark.run_files import CHECKPOINTS, last_checkpoint
+    from contextual_bert.benchmark.run_files import CHECKPOINTS, last_checkpoint, load_label_report
     from contextual_bert.benchmark.text_starts import method_of
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.training import emulation_lines
@@ -137,6 +140,8 @@ def command(
             "to the same result as without the interruption."
         ) from None
     show(report.to_rich())
+    if (labels := load_label_report(output, ready.evaluated_part)) is not None:
+        show(labels.to_rich())
     if not keeps_weights(recipe):
         remark("", f"wrote {output}: schema, split, recipe, scores, metrics, README.md; its weights are not kept")
         return

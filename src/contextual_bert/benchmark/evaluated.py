@@ -20,7 +20,7 @@ from contextual_bert.data import Split, table_digest
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import EvaluationSettings, LabelReport, Provenance, Report, Scores
 from contextual_bert.inference import ScoredSet
-from contextual_bert.training.recipe import SPLIT_FIELDS, Recipe
+from contextual_bert.training.recipe import READY_PARTS, SPLIT_FIELDS, Recipe
 
 Progress = Callable[[int, int], None]
 BATCH_SIZE = "per_device_eval_batch_size"
@@ -120,7 +120,10 @@ def evaluated_recipe(own: Recipe, overrides: Mapping[str, Any]) -> Recipe:
         >>> found.split, found.test, found.dtype
         ('split.json', 0.1, 'float32')
     """
-    made = SPLIT_FIELDS if overrides.get("split") is not None else {}
+    none = dict.fromkeys(READY_PARTS)
+    made = {**SPLIT_FIELDS, **none} if overrides.get("split") is not None else {}
+    if overrides.get("data") is not None:
+        made = {**made, **none}  # the other table is one file, and has no parts
     changes = dict(overrides)
     scored_tokens = changes.pop("scored_tokens", None)
     if scored_tokens is not None and own.texts is None:

@@ -4,7 +4,7 @@ The features are found in the training part of the split that ``train`` would ma
 bin and no category is learned from the test. It trains nothing and writes nothing. ``text_inspection`` looks at texts.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,11 +14,12 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from contextual_bert.benchmark.grouping import audit_of_file, grouping_lines, placing, read_rows
+from contextual_bert.benchmark.grouping import audit_of_file
 from contextual_bert.benchmark.prepared import make_split
+from contextual_bert.benchmark.run_table import RunTable, read_data
 from contextual_bert.context import ContextSchema, infer_schema
 from contextual_bert.context.infer import ColumnNote
-from contextual_bert.data import Audit, Groups, SetTable, Split, audit, read_sets
+from contextual_bert.data import Audit, SetTable, Split, audit, read_sets
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
 from contextual_bert.inference import placed
 from contextual_bert.training.recipe import Recipe
@@ -90,20 +91,18 @@ def inspect_table(
     overrides = dict(overrides or {})
     # A column that an override makes a feature must have one value in each group.
     needed = [name for name, kind in overrides.items() if kind != "ignore"]
-    table, groups = read_rows(recipe, source=source, needed=needed)
-    with placing(groups):
-        return _inspection(recipe, table, overrides, groups)
+    rows = read_data(recipe, source, needed=needed)
+    with rows.placed():
+        return _inspection(recipe, rows, overrides)
 
 
-def _inspection(
-    recipe: Recipe, table: pa.Table, overrides: Mapping[str, str], groups: Groups | None = None
-) -> Inspection:
-    """What is found in a table with one row a set."""
-    left_out = groups.left_out if groups is not None else {}
+def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) -> Inspection:
+    """Return what is found in a table with one row a set."""
+    table, left_out = rows.table, rows.left_out
     exclude = [name for name in recipe.columns_beside_context if name not in left_out]
     overrides = {name: kind for name, kind in overrides.items() if name not in left_out}
     check_columns((*exclude, *overrides), table, file=recipe.data)
-    split, sentence = split_of(recipe, table)
+    split, sentence = split_of(recipe, table, sizes=rows.sizes)
     sets = read_sets(
         table,
         items=recipe.item_column,
@@ -121,13 +120,13 @@ def _inspection(
     faults: list[str] = []
     if split is not None:
         leaks = audit(split, sets, customer=recipe.customer, context=found.schema.columns)
-        faults = fault_lines(audit_of_file(leaks, groups))
+        faults = fault_lines(audit_of_file(leaks, rows.groups))
     varying = tuple(ColumnNote(name, None, reason, 0, 0) for name, reason in left_out.items())
     return Inspection(
         schema=found.schema if found.schema.features else None,
         notes=(*found.notes, *varying),
         num_rows=len(training),
-        reading=(*grouping_lines(groups), *sets.report.lines()),
+        reading=(*rows.lines(), *sets.report.lines()),
         basis=(sentence, _frequent_line(training)),
         faults=(*faults, *_common_items(training)),
     )
@@ -145,10 +144,10 @@ def fault_lines(found: Audit) -> list[str]:
     return [f"{fault.severity}: {fault.message}" for fault in found.faults]
 
 
-def split_of(recipe: Recipe, table: pa.Table) -> tuple[Split | None, str]:
+def split_of(recipe: Recipe, table: pa.Table, *, sizes: Sequence[int] = ()) -> tuple[Split | None, str]:
     """The split that ``train`` makes, None where the table cannot be split; and where features are found."""
     try:
-        split = make_split(recipe, table)
+        split = make_split(recipe, table, sizes=sizes)
     except DataError as error:
         if error.column is not None and error.row is not None:
             raise

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from contextual_bert.benchmark.grouping import audit_of_file, grouping_lines, placing, read_rows
+from contextual_bert.benchmark.grouping import audit_of_file
 from contextual_bert.benchmark.prepared import Prepared, check_unlearned, column_as_text, make_split, schema_of
+from contextual_bert.benchmark.run_table import RunTable, read_data
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import (
     Audit,
-    Groups,
     SetDataset,
     SetTable,
     audit,
@@ -37,18 +37,15 @@ class Preparation(Prepared):
         processor: vocabulary of the training part, and the schema.
         sets: all sets that were kept.
         audit: what the leak audit found.
-        groups: the rows of each set, where the table has one item a row.
     """
 
     sets: SetTable
     audit: Audit
-    groups: Groups | None = None
 
     def encoded(self, part: str) -> SetDataset | None:
         """The encoded sets of a part, None where it has none."""
         chosen = self.split.select(self.sets, part)
-        with placing(self.groups):
-            return encode_sets(chosen, self.processor, file=self.recipe.data) if len(chosen) else None
+        return encode_sets(chosen, self.processor, file=self.recipe.data) if len(chosen) else None
 
     def with_context_size(self, size: int) -> Self:
         """The same sets, split and vocabulary, the sizes of the features' embeddings scaled to ``size`` in all.
@@ -76,7 +73,7 @@ class Preparation(Prepared):
 
     def lines(self) -> list[str]:
         """What was read, split and found, for people."""
-        read = [*grouping_lines(self.groups), *self.sets.report.lines()]
+        read = [*(self.origin.lines() if self.origin is not None else ()), *self.sets.report.lines()]
         return [*read, *self.split.lines(), *self.audit.lines(), *self.unlearned_lines()]
 
     @property
@@ -96,15 +93,15 @@ def prepare(recipe: Recipe, *, source: pa.Table | None = None) -> Preparation:
         DataError, UnknownNameError, SchemaError, ConfigurationError, RunDirectoryError: a fault of the table, of the
             recipe or of the run to start from, by name and place.
     """
-    table, groups = read_rows(recipe, source=source)
-    with placing(groups):
-        ready = _prepared(recipe, table, left_out=tuple(groups.left_out) if groups is not None else ())
-    return replace(ready, groups=groups, audit=audit_of_file(ready.audit, groups))
+    rows = read_data(recipe, source)
+    with rows.placed():
+        return _prepared(recipe, rows)
 
 
-def _prepared(recipe: Recipe, table: pa.Table, *, left_out: tuple[str, ...]) -> Preparation:
-    """The preparation of a table with one row a set."""
-    split = make_split(recipe, table)
+def _prepared(recipe: Recipe, rows: RunTable) -> Preparation:
+    """Return the preparation of a table with one row a set."""
+    table = rows.table
+    split = make_split(recipe, table, sizes=rows.sizes)
     sets = read_sets(
         table,
         items=recipe.item_column,
@@ -128,11 +125,18 @@ def _prepared(recipe: Recipe, table: pa.Table, *, left_out: tuple[str, ...]) -> 
         check_unlearned(known.schema, recipe, run=recipe.init_from)
         processor, schema = known.with_items(training.distinct_items()), known.schema
     else:
-        schema = schema_of(recipe, training.table, training.rows, left_out=left_out)
+        schema = schema_of(recipe, training.table, training.rows, left_out=tuple(rows.left_out))
         processor = ContextualBertProcessor.from_items(training.distinct_items(), schema)
     resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
     found = audit(split, sets, customer=recipe.customer, context=schema.columns if schema is not None else ())
-    return Preparation(recipe=resolved, split=split, processor=processor, sets=sets, audit=found)
+    return Preparation(
+        recipe=resolved,
+        split=split,
+        processor=processor,
+        sets=sets,
+        audit=audit_of_file(found, rows.groups),
+        origin=rows.without_rows(),
+    )
 
 
 def customers_of(sets: SetTable) -> NDArray[np.str_]:

@@ -3,7 +3,8 @@
 It reads nothing: that is what its two kinds do.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,10 +13,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from contextual_bert.benchmark.ready_parts import file_parts, joined_assignment
 from contextual_bert.benchmark.run_directories import SPLIT_DIGEST
+from contextual_bert.benchmark.run_table import RunTable
 from contextual_bert.context import ContextSchema, infer_schema
-from contextual_bert.data import Split, split_by_customer, split_by_row, split_by_time
-from contextual_bert.data.splits import PARTS
+from contextual_bert.data import Split, split_by_column, split_by_customer, split_by_row, split_by_time
+from contextual_bert.data.splits import PARTS, ready_split
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation import EvaluationSettings
 from contextual_bert.evaluation.tables import plural
@@ -30,6 +33,9 @@ DATA_FIELDS = (
     "customer",
     "time",
     "split",
+    "split_column",
+    "validation_data",
+    "test_data",
     "split_by",
     "validation",
     "test",
@@ -49,16 +55,19 @@ class Prepared:
         recipe: where they came from, the schema filled in.
         split: the part of each row of the table.
         processor: vocabulary and schema.
+        origin: where the rows come from, without the rows; None where that is not known.
     """
 
     recipe: Recipe
     split: Split
     processor: ContextualBertProcessor
+    origin: RunTable | None = None
 
     @cached_property
     def datasets(self) -> dict[str, Any]:
         """Part -> what is trained on or scored; parts without a row are left out."""
-        found = {part: self.encoded(part) for part in PARTS}
+        with self.origin.placed() if self.origin is not None else nullcontext():
+            found = {part: self.encoded(part) for part in PARTS}
         return {part: dataset for part, dataset in found.items() if dataset is not None}
 
     @property
@@ -158,8 +167,28 @@ class Prepared:
         return resolved
 
 
-def make_split(recipe: Recipe, table: pa.Table) -> Split:
-    """The split file that the recipe names, checked against the table, or a new split."""
+def make_split(recipe: Recipe, table: pa.Table, *, sizes: Sequence[int] = ()) -> Split:
+    """Return the split file that the recipe names, checked against the table, or a new split.
+
+    A part that has no file of its own is drawn from the training file, where its share is not 0.
+
+    Args:
+        recipe: says how.
+        table: all rows.
+        sizes: rows of each file of the recipe, where there are several.
+    """
+    if recipe.split_column is not None:
+        return split_by_column(table, recipe.split_column, file=recipe.data)
+    if len(sizes) > 1:
+        shares = {
+            "validation": 0.0 if recipe.validation_data is not None else recipe.validation,
+            "test": 0.0 if recipe.test_data is not None else recipe.test,
+        }
+        own = table.slice(0, sizes[0])
+        train = np.zeros(sizes[0], dtype=np.uint8)
+        if sum(shares.values()):
+            train = make_split(replace(recipe, validation_data=None, test_data=None, **shares), own).assignment
+        return ready_split(table, joined_assignment(train, sizes, file_parts(recipe)), by="file")
     if recipe.split is not None:
         split = Split.load(recipe.split)
         check_grouping(split, recipe)

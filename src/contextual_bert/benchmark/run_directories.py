@@ -44,7 +44,7 @@ RUN_FILES = (
 )
 # What may differ between the two halves of a run, or between a finished run and the recipe that asks for it. Of table
 # and split the content is compared, by its hash, not where they lie.
-_FREE = ("data", "split", "device")
+_FREE = ("data", "split", "validation_data", "test_data", "device")
 SPLIT_DIGEST, CHECKPOINT_DIGEST = "split_digest", "checkpoint_digest"
 _DIGESTS = {
     SPLIT_DIGEST: "another table or another split",

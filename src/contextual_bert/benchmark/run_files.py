@@ -15,11 +15,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
 from contextual_bert.benchmark.environment import environment
-from contextual_bert.errors import RunDirectoryError
+from contextual_bert.errors import DataError, RunDirectoryError
 from contextual_bert.evaluation import (
     AnsweredRows,
     Cost,
     LabelledRows,
+    LabelReport,
     LearningCurve,
     LearningPoint,
     Report,
@@ -37,6 +38,7 @@ LABELS_FILE = "test_labels.safetensors"
 CHECKPOINTS = "checkpoints"
 TENSORBOARD = "tensorboard"
 CLUSTERS = "cluster"
+LABELS = "labels"  # key of the reports on labels in metrics.json
 
 
 def is_complete(directory: Path) -> bool:
@@ -143,6 +145,20 @@ def load_labels(directory: Path) -> LabelledRows | AnsweredRows | None:
             return AnsweredRows(**arrays) if names is None else LabelledRows(**arrays, names=tuple(json.loads(names)))
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
         raise RunDirectoryError(f"{path} holds no labels ({error}). Train again with --overwrite.") from error
+
+
+def load_label_report(directory: Path, part: str) -> LabelReport | None:
+    """Return the report on the labels, or answers, of a part of a finished run, or None where it has none.
+
+    Raises:
+        RunDirectoryError: metrics.json is damaged.
+    """
+    path = directory / METRICS_FILE
+    try:
+        found = json.loads(path.read_text(encoding="utf-8")).get(LABELS, {}).get(part)
+        return LabelReport.from_json(json.dumps(found)) if found is not None else None
+    except (OSError, ValueError, AttributeError, DataError) as error:
+        raise RunDirectoryError(f"{path} is damaged ({error}). Train again with --overwrite.") from error
 
 
 def load_run(directory: Path, *, name: str, role: Any = "method") -> Run:

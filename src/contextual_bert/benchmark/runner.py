@@ -3,7 +3,9 @@
 An interrupted run goes on at its last checkpoint. PROTOCOL, points 7, 10, 13.
 """
 
+import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +19,7 @@ from contextual_bert.benchmark.building import arguments_of
 from contextual_bert.benchmark.card import write_card
 from contextual_bert.benchmark.checks import check_conditioning, check_kind, keeps_weights
 from contextual_bert.benchmark.prepared import Prepared
-from contextual_bert.benchmark.reporting import cluster_numbers, report_on
+from contextual_bert.benchmark.reporting import cluster_numbers, label_report_on, report_on
 from contextual_bert.benchmark.resources import PeakMemory, TrainingClock
 from contextual_bert.benchmark.run_directories import (
     await_clearing,
@@ -30,6 +32,7 @@ from contextual_bert.benchmark.run_directories import (
 )
 from contextual_bert.benchmark.run_files import (
     CHECKPOINTS,
+    LABELS,
     LABELS_FILE,
     METRICS_FILE,
     SCORES_FILE,
@@ -46,14 +49,15 @@ from contextual_bert.benchmark.run_files import (
 )
 from contextual_bert.benchmark.text_baselines import processor_of
 from contextual_bert.benchmark.work import Work, prepare_for, work_of
-from contextual_bert.evaluation import Cost, Report
+from contextual_bert.evaluation import Cost, LabelledRows, LabelReport, Report
+from contextual_bert.evaluation.labels.rows import can_measure
 from contextual_bert.inference import ScoredSet
 from contextual_bert.training import (
     Bars,
     ContextualTrainingArguments,
-    TrainingBars,
     TrainingProgress,
     counting,
+    progress_bars,
 )
 from contextual_bert.training.arguments import refusals_in_words
 from contextual_bert.training.recipe import Recipe
@@ -110,7 +114,7 @@ def run(
     if recipe.training.get("disable_tqdm"):
         is_quiet, bars = True, None
     elif bars is None and not is_quiet:
-        bars = TrainingBars()
+        bars = progress_bars()
     trainer = make_trainer(work, recipe, model, arguments, clock, bars=bars)
     if trainer.is_world_process_zero():
         remember_recipe(output, recipe, digests=ready.digests, num_devices=num_devices)
@@ -134,6 +138,7 @@ def run(
         model.set_attn_implementation("sdpa")  # as it will be loaded, so that others get these digits
     scored: dict[str, ScoredSet] = {}
     reports: dict[str, Report] = {}
+    labels: dict[str, LabelReport] = {}
     for part in (part for part in ("validation", "test") if part in ready.datasets):
         with counting(f"scoring the {part} part", is_quiet=is_quiet) as progress:
             scored[part] = work.score(
@@ -153,8 +158,19 @@ def run(
             seed=recipe.seed,
             known_customers=ready.customers("train"),
         )
+        if isinstance(labelled := scored[part].labelled, LabelledRows) and not can_measure(labelled.names):
+            continue
+        if (found := label_report_on(part, scored[part], ready)) is not None:
+            labels[part] = replace(found, provenance=reports[part].provenance)
     if trainer.is_world_process_zero():
-        results = {"reports": reports, "scored": scored, "cost": cost, "arguments": arguments, "history": history}
+        results: dict[str, Any] = {
+            "reports": reports,
+            "scored": scored,
+            "cost": cost,
+            "arguments": arguments,
+            "history": history,
+        }
+        results["labels"] = labels
         write_run(output, recipe, ready, model, results)
     trainer.accelerator.wait_for_everyone()
     return reports[evaluated_part]
@@ -216,4 +232,7 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
         write_history(folder, recipe, results["history"])
         write_card(folder, recipe, reports, ready.lines())
         unknown = {name: result.num_unknown_targets for name, result in results["scored"].items()}
-        write_metrics(folder, reports, results["cost"], {"unknown_targets": unknown, "evaluated_part": part})
+        extra: dict[str, Any] = {"unknown_targets": unknown, "evaluated_part": part}
+        if results["labels"]:
+            extra[LABELS] = {name: json.loads(found.to_json()) for name, found in results["labels"].items()}
+        write_metrics(folder, reports, results["cost"], extra)

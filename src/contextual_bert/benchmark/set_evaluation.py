@@ -22,9 +22,9 @@ from contextual_bert.benchmark.evaluated import (
     shuffled_lines,
     split_for,
 )
-from contextual_bert.benchmark.grouping import grouping_lines, placing, read_rows
 from contextual_bert.benchmark.preparation import customers_of
 from contextual_bert.benchmark.reporting import cold_rows, segments_of
+from contextual_bert.benchmark.run_table import read_data
 from contextual_bert.benchmark.set_work import FREQUENCY_FEATURE, item_frequencies
 from contextual_bert.data import SetDataset, SetTable, Split, read_sets
 from contextual_bert.errors import DataError
@@ -160,10 +160,11 @@ def load_sets(
     device, dtype = chosen_device(recipe.device), chosen_dtype(recipe.dtype)
     pipeline = CompletionPipeline.from_pretrained(directory, device=device)
     schema = pipeline.processor.schema
-    table, groups = read_rows(recipe, source=source, needed=schema.columns if schema is not None else ())
+    rows = read_data(recipe, source, needed=schema.columns if schema is not None else ())
+    table = rows.table
     split, sentence = split_for(recipe, directory, table, part)
     is_own = split is not None and split.digest == Split.load(directory / "split.json").digest
-    with placing(groups):
+    with rows.placed():
         sets = read_sets(
             table,
             items=recipe.item_column,
@@ -187,7 +188,7 @@ def load_sets(
         dataset=dataset,
         batch_size=batch_size or own.training.get(BATCH_SIZE, DEFAULT_BATCH_SIZE),
         dtype=dtype,
-        reading=(*grouping_lines(groups), *sets.report.lines(), sentence, *shuffled_lines(own)),
+        reading=(*rows.lines(), *sets.report.lines(), sentence, *shuffled_lines(own)),
         training=split.select(sets, "train") if is_own and split is not None else None,
     )
 

@@ -27,7 +27,7 @@ from contextual_bert.benchmark.runner import run
 from contextual_bert.benchmark.work import work_of
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import Role, Run
-from contextual_bert.training import TrainingBars, emulation_lines
+from contextual_bert.training import Bars, emulation_lines, progress_bars
 from contextual_bert.training.recipe import Recipe
 
 Say = Callable[[str], None]
@@ -93,7 +93,7 @@ class _Job:
 def _train_beside_each_other(missing: Sequence[Planned], output: Path, *, num_jobs: int, say: Say) -> None:
     num_threads = max(1, torch.get_num_threads() // num_jobs)
     waiting, running = list(reversed(missing)), dict[connection.Connection, _Job]()
-    bars = TrainingBars()
+    bars = progress_bars()
     try:
         while waiting or running:
             started: list[tuple[connection.Connection, Planned]] = []
@@ -127,9 +127,7 @@ def _started() -> tuple[connection.Connection, BaseProcess]:
     return ours, process
 
 
-def _hear(
-    running: dict[connection.Connection, _Job], ours: connection.Connection, bars: TrainingBars, say: Say
-) -> None:
+def _hear(running: dict[connection.Connection, _Job], ours: connection.Connection, bars: Bars, say: Say) -> None:
     job = running[ours]
     try:
         told = ours.recv()
@@ -152,7 +150,8 @@ def _hear(
         if isinstance(told, Exception):
             say(f"{job.label} failed; what runs beside it stops and goes on at its last checkpoint")
             raise told
-        bars.show(job.label, *told)
+        *counted, is_milestone = told
+        bars.show(job.label, *counted, is_milestone=is_milestone)
 
 
 class _Told:
@@ -161,10 +160,13 @@ class _Told:
     def __init__(self, listener: connection.Connection) -> None:
         self._listener, self._last = listener, -float("inf")
 
-    def show(self, label: str, done: int, total: int, note: str = "") -> None:
-        if (now := time.monotonic()) - self._last > SECONDS_BETWEEN_NOTES:
-            self._last = now
-            self._listener.send((done, total, note))
+    def show(self, label: str, done: int, total: int, note: str = "", *, is_milestone: bool = False) -> None:
+        if is_milestone or time.monotonic() - self._last > SECONDS_BETWEEN_NOTES:
+            self._last = time.monotonic()
+            self._listener.send((done, total, note, is_milestone))
+
+    def remove(self, label: str) -> None:
+        pass
 
     def close(self) -> None:
         pass

@@ -25,7 +25,8 @@ from contextual_bert.benchmark.evaluated import (
     split_for,
 )
 from contextual_bert.benchmark.reporting import label_report_on, report_on
-from contextual_bert.benchmark.text_preparation import TextPreparation, read_texts
+from contextual_bert.benchmark.run_table import read_data
+from contextual_bert.benchmark.text_preparation import TextPreparation
 from contextual_bert.benchmark.text_work import MODELS, TRAINING, TextWork
 from contextual_bert.data import SetDataset, Split, TextDataset, table_digest
 from contextual_bert.data.columns import checked_column
@@ -162,7 +163,7 @@ def load_texts(
             f"items={changes['items']!r} is for runs on sets, and {directory} was trained on texts. Leave it out."
         )
     recipe = evaluated_recipe(own, {**changes, "is_context_shuffled": False})
-    table = read_texts(recipe, source)
+    table = read_data(recipe, source).table
     task = cast(TextTask, recipe.texts)
     for name in (*task.columns, *([recipe.customer] if recipe.customer is not None else [])):
         checked_column(table, name, file=recipe.data)

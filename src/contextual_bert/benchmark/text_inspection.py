@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from contextual_bert.arrow_types import decoded, is_list, is_text
 from contextual_bert.benchmark.inspection import Inspection, check_columns, fault_lines, split_of
 from contextual_bert.benchmark.label_names import NUM_SHOWN, label_names, label_values, label_warnings
-from contextual_bert.benchmark.text_preparation import read_texts
+from contextual_bert.benchmark.run_table import RunTable, read_data
 from contextual_bert.benchmark.text_starts import reader_of
 from contextual_bert.context import canonical, infer_schema
 from contextual_bert.data import Split, audit_texts
@@ -62,11 +62,19 @@ def inspect_texts(
     task = recipe.texts
     if task is None:
         raise ConfigurationError("This is a recipe for sets of items: look at it with inspect_table.")
-    table = read_texts(recipe, source)
+    rows = read_data(recipe, source)
+    with rows.placed():
+        return _inspected(recipe, task, rows, overrides=overrides, has_tokens=has_tokens)
+
+
+def _inspected(
+    recipe: Recipe, task: TextTask, origin: RunTable, *, overrides: Mapping[str, str] | None, has_tokens: bool
+) -> Inspection:
+    table = origin.table
     overrides = dict(overrides or {})
     exclude = recipe.columns_beside_context
     check_columns((*exclude, *overrides), table, file=recipe.data)
-    split, sentence = split_of(recipe, table)
+    split, sentence = split_of(recipe, table, sizes=origin.sizes)
     rows = split.rows("train") if split is not None else np.arange(table.num_rows)
     training = table.take(pa.array(rows))
     try:
@@ -97,7 +105,7 @@ def inspect_texts(
         schema=found.schema if found.schema.features else None,
         notes=found.notes,
         num_rows=len(training),
-        reading=tuple(line for look in looks for line in look.lines),
+        reading=(*(line for look in looks for line in look.lines), *origin.lines()),
         basis=(sentence,),
         faults=(
             *(fault for look in looks for fault in look.faults),

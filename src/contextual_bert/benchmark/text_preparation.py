@@ -23,8 +23,9 @@ from contextual_bert.benchmark.label_names import label_names, label_warnings, s
 from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split, schema_of
 from contextual_bert.benchmark.run_directories import CHECKPOINT_DIGEST
 from contextual_bert.benchmark.run_files import SCORES_FILE
+from contextual_bert.benchmark.run_table import RunTable, read_data
 from contextual_bert.benchmark.text_starts import head_lines, method_of, reader_of, seen_lines
-from contextual_bert.data import Audit, SetDataset, TextDataset, read_table
+from contextual_bert.data import Audit, SetDataset, TextDataset
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.text_audit import audit_texts
 from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
@@ -168,7 +169,8 @@ class TextPreparation(Prepared):
         found += self.head_lines()
         found += [*self.scored_lines("validation"), *self.scored_lines("test")]
         seen = seen_lines(self.task.checkpoint, self.split, self.evaluated_part)
-        return [*self.split.lines(), *found, *self.audit.lines(), *seen, *self.unlearned_lines()]
+        read = self.origin.lines() if self.origin is not None else []
+        return [*read, *self.split.lines(), *found, *self.audit.lines(), *seen, *self.unlearned_lines()]
 
     def head_lines(self) -> list[str]:
         """Return a sentence on each weight of the head that starts at random although it may be taken for trained."""
@@ -268,16 +270,6 @@ class TextPreparation(Prepared):
         )
 
 
-def read_texts(recipe: Recipe, source: pa.Table | None) -> pa.Table:
-    """The table of a recipe for texts, or ``source``; what is read as text is spelt as in the file: "2019" is one.
-
-    Answers are read whatever they look like, and keep the type, and with it the table its hash, that they always had.
-    """
-    task = cast(TextTask, recipe.texts)
-    text_columns = (task.text, task.second)
-    return read_table(recipe.data if source is None else source, text_columns=text_columns)
-
-
 def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPreparation:
     """Read and encode the texts of a recipe.
 
@@ -292,7 +284,13 @@ def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPrep
     task = recipe.texts
     if task is None:
         raise ConfigurationError("This is a recipe for sets of items: prepare it with prepare.")
-    table = read_texts(recipe, source)
+    rows = read_data(recipe, source)
+    with rows.placed():
+        return _prepared_texts(recipe, task, rows)
+
+
+def _prepared_texts(recipe: Recipe, task: TextTask, origin: RunTable) -> TextPreparation:
+    table = origin.table
     for name in task.columns:
         checked_column(table, name, file=recipe.data, complete=name not in (task.answer, task.answer_start))
     if recipe.customer is not None:
@@ -305,7 +303,7 @@ def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPrep
             column=task.label,
             fix="Tags need a text column of lists of words; several labels a text are learned in Python.",
         )
-    split = make_split(recipe, table)
+    split = make_split(recipe, table, sizes=origin.sizes)
     training = split.rows("train")
     if not len(training):
         raise DataError("no row is in the training part", file=recipe.data, fix="Make validation and test smaller.")
@@ -324,6 +322,8 @@ def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPrep
         if task.label is not None
         else ()
     )
-    ready = TextPreparation(recipe=resolved, split=split, processor=processor, table=table, labels=labels)
+    ready = TextPreparation(
+        recipe=resolved, split=split, processor=processor, table=table, labels=labels, origin=origin.without_rows()
+    )
     ready.texts  # noqa: B018  (a faulty row is found before a model is built)
     return ready

@@ -206,7 +206,7 @@ class TextWork:
             "callbacks": [*callbacks],
         }
         if self.ready.head != "masked_lm":
-            return TextTrainer(model, arguments, **settings)
+            return TextTrainer(model, arguments, names=self.ready.labels, **settings)
         validation = settings["eval_dataset"]
         if validation is not None:
             special_ids = cast(Any, self.ready.processor.tokenizer).all_special_ids

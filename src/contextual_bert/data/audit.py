@@ -100,7 +100,7 @@ def audit(
     columns = [
         name
         for name in sets.table.column_names
-        if name not in (sets.items, customer, split.column if split.by == "customer" else None)
+        if name not in (sets.items, customer, split.column if split.by in ("customer", "column") else None)
     ]
     faults = [
         *_duplicate_sets(sets, parts, fingerprints, columns),
@@ -184,9 +184,11 @@ def same_customer(
     shared = present[:, : len(PARTS)].sum(axis=1) > 1
     if not shared.any():
         return []
-    advice = (
-        "expected of a split by time: the score is for known customers" if by == "time" else "split by customer instead"
-    )
+    advice = {
+        "time": "expected of a split by time: the score is for known customers",
+        "column": "if the parts were to be by customer, mend them; else the score is for known customers",
+        "file": "if the parts were to be by customer, mend them; else the score is for known customers",
+    }.get(by, "split by customer instead")
     message = (
         f"{int(shared.sum()):,} of {len(present):,} customers (column {customer!r}) are in more than one part: {advice}"
     )

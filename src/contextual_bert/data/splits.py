@@ -29,9 +29,15 @@ from contextual_bert.data.sets import SetTable
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
 from contextual_bert.whole_files import replacing_file
 
-__all__ = ["PARTS", "Split", "split_by_customer", "split_by_row", "split_by_time"]
+__all__ = ["PARTS", "Split", "split_by_column", "split_by_customer", "split_by_row", "split_by_time"]
 
 PARTS = ("train", "validation", "test")
+# Part -> the words that a column of parts has for it.
+PART_WORDS = {
+    "train": ("train", "training"),
+    "validation": ("validation", "valid", "val", "dev", "development"),
+    "test": ("test", "testing", "held out", "held-out", "heldout", "holdout"),
+}
 _FORMAT = "contextual-bert split 1"
 _FIELDS = ("by", "column", "fractions", "seed", "data_digest", "num_rows", "assignment")
 _LATER_FIELDS = ("group_by",)  # that not every file has
@@ -43,9 +49,9 @@ class Split:
 
     Args:
         assignment: 0 training, 1 validation, 2 test, 3 none of them, for each row of the table.
-        by: "customer", "time" or "row".
+        by: "customer", "time" or "row"; "column" or "file" where the parts came with the data.
         column: the column it was made from, if any.
-        fractions: the shares asked for, of validation and test.
+        fractions: the shares asked for, of validation and test; of parts that came with the data those that they are.
         seed: seed of the hash; a split by time has none.
         data_digest: hash of the table.
         group_by: the columns that its rows were grouped by, where the file has one item a row.
@@ -58,7 +64,7 @@ class Split:
     """
 
     assignment: NDArray[np.uint8]
-    by: Literal["customer", "time", "row"]
+    by: Literal["customer", "time", "row", "column", "file"]
     column: str | None
     fractions: tuple[float, float]
     seed: int | None
@@ -221,6 +227,47 @@ def split_by_time(table: pa.Table, column: str, *, validation: float, test: floa
     time_index = np.arange(len(distinct))
     parts = (time_index >= first_validation).astype(np.uint8) + (time_index >= first_test).astype(np.uint8)
     return _split(table, parts[place], by="time", column=column, fractions=(validation, test), seed=None, file=file)
+
+
+def split_by_column(table: pa.Table, column: str, *, file: str | None = None) -> Split:
+    """Take the part of each row from a column: "train", "validation" or "test", or a word that is used for one.
+
+    Capitals and outer blanks do not matter. Other words for the parts are those of ``PART_WORDS``.
+
+    Example:
+        >>> split_by_column(pa.table({"part": ["train", "dev", "Test"]}), "part").assignment.tolist()
+        [0, 1, 2]
+
+    Raises:
+        DataError: a missing cell, or a word that names no part; or no row is in the training part.
+    """
+    words = canonical_array(checked_column(table, column, file=file, complete=True), file=file, column=column)
+    unique = pc.utf8_lower(pc.utf8_trim_whitespace(words)).dictionary_encode()
+    places = {word: part for part, known in enumerate(PART_WORDS.values()) for word in known}
+    numbers = np.array([places.get(word, len(PARTS)) for word in unique.dictionary.to_pylist()], dtype=np.uint8)
+    assignment = numbers[unique.indices.to_numpy(zero_copy_only=False)]
+    unknown = np.flatnonzero(assignment == len(PARTS))
+    if len(unknown):
+        row = int(unknown[0])
+        raise DataError(
+            f"{words[row].as_py()!r} is no part ({len(unknown):,} such rows)",
+            file=file,
+            row=row,
+            column=column,
+            fix=f"Write {'; '.join(' or '.join(known) for known in PART_WORDS.values())}.",
+        )
+    if not (assignment == 0).any():
+        raise DataError("no row is in the training part", file=file, column=column, fix="Mark some rows as train.")
+    return ready_split(table, assignment, by="column", column=column)
+
+
+def ready_split(
+    table: pa.Table, assignment: NDArray[np.uint8], *, by: Literal["column", "file"], column: str | None = None
+) -> Split:
+    """Return a split whose parts came with the data."""
+    shares = np.bincount(assignment, minlength=3)[1:3] / max(1, len(assignment))
+    fractions = (float(shares[0]), float(shares[1]))
+    return Split(assignment, by=by, column=column, fractions=fractions, seed=None, data_digest=table_digest(table))
 
 
 def _times(values: pa.ChunkedArray, column: str, file: str | None) -> NDArray[Any]:

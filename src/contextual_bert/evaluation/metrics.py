@@ -8,6 +8,7 @@ Paper: section 3 (cross-entropy and recall@k of the masked item). Ties and full 
 """
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Self
@@ -180,6 +181,18 @@ _METRICS = {
 }
 
 
+_SHORT_NAMES = {
+    "accuracy": ACCURACY,
+    "cross_entropy": CROSS_ENTROPY,
+    "entity_f1": ENTITY_F1,
+    "entity_precision": ENTITY_PRECISION,
+    "entity_recall": ENTITY_RECALL,
+    "macro_f1": MACRO_F1,
+    "mrr": RECIPROCAL_RANK,
+    "rmse": ROOT_MEAN_SQUARED_ERROR,
+}
+
+
 def recall_key(k: int) -> str:
     return f"recall_at_{k}_percent"
 
@@ -197,6 +210,20 @@ def metric_of(key: str) -> Metric:
     if not k.isdigit() or key != recall_key(int(k)):
         raise UnknownNameError(f"Unknown metric {key!r}. Known: recall_at_<k>_percent, {', '.join(_METRICS)}.")
     return Metric(key, f"recall@{k}", "%", 2, True)
+
+
+def metric_key(name: str) -> str:
+    """Return the key of a metric by its short name, such as "accuracy", "mrr" or "recall@5"; other names as they are.
+
+    Example:
+        >>> metric_key("accuracy"), metric_key("eval_recall@5"), metric_key("loss")
+        ('accuracy_percent', 'recall_at_5_percent', 'loss')
+    """
+    short = name.removeprefix("eval_")
+    if short in _SHORT_NAMES:
+        return _SHORT_NAMES[short]
+    found = re.fullmatch(r"recall(?:@|_at_)(\d+)", short)
+    return recall_key(int(found[1])) if found else name
 
 
 def usable_ks(ks: Sequence[int], num_items: int | None) -> tuple[tuple[int, ...], tuple[int, ...]]:

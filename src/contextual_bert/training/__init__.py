@@ -7,7 +7,14 @@ from contextual_bert.training.arguments import (
     training_arguments,
 )
 from contextual_bert.training.devices import chosen_device, chosen_dtype, emulation_lines
-from contextual_bert.training.progress import Bars, TrainingBars, TrainingProgress, counting
+from contextual_bert.training.progress import (
+    Bars,
+    ProgressLines,
+    TrainingBars,
+    TrainingProgress,
+    counting,
+    progress_bars,
+)
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.training.text_task import TextTask
 from contextual_bert.training.text_trainer import TextTrainer
@@ -18,6 +25,7 @@ __all__ = [
     "ContextualBertTrainer",
     "ContextualTrainingArguments",
     "MaskEpoch",
+    "ProgressLines",
     "Recipe",
     "TextTask",
     "TextTrainer",
@@ -30,6 +38,7 @@ __all__ = [
     "counting",
     "emulation_lines",
     "freeze_bert",
+    "progress_bars",
     "training_arguments",
     "unfreeze_bert",
 ]

@@ -16,7 +16,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from transformers import TrainingArguments
 
 from contextual_bert.errors import ConfigurationError, ContextualBertError, UnknownNameError, did_you_mean
-from contextual_bert.evaluation.metrics import metric_of
+from contextual_bert.evaluation.metrics import metric_key, metric_of
 from contextual_bert.training.devices import chosen_device, chosen_dtype
 
 SHARES = ("adam_beta1", "adam_beta2", "context_dropout", "field_dropout", "label_smoothing_factor")
@@ -154,6 +154,8 @@ class ContextualTrainingArguments(TrainingArguments):
                 f"one_mask_epochs={self.one_mask_epochs}: they are the last of the epochs. Give a number up to "
                 f"num_train_epochs={self.num_train_epochs}, and no max_steps."
             )
+        if self.metric_for_best_model is not None:
+            self.metric_for_best_model = metric_key(self.metric_for_best_model)
         if self.greater_is_better is None and self.metric_for_best_model is not None:
             with suppress(UnknownNameError):  # a metric of somebody else's trainer; transformers has a rule for these
                 self.greater_is_better = metric_of(self.metric_for_best_model.removeprefix("eval_")).is_higher_better

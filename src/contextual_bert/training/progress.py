@@ -1,8 +1,10 @@
-"""Progress bars on standard error: for training, with loss and validation figures, and for anything that counts.
+"""Progress on standard error: bars on a terminal, lines in a log file, for training and for anything that counts.
 
 Knows the trainer's events, nothing of the model.
 """
 
+import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -11,12 +13,29 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from contextual_bert.errors import UnknownNameError
+from contextual_bert.evaluation.metrics import CROSS_ENTROPY, metric_of
+
+SECONDS_BETWEEN_LINES = 30.0
+
 
 class Bars(Protocol):
     """Where the progress of trainings is shown, or told to who shows it."""
 
-    def show(self, label: str, done: int, total: int, note: str = "") -> None:
-        """So many of so many steps are done; a label that is new gets a bar of its own."""
+    def show(self, label: str, done: int, total: int, note: str = "", *, is_milestone: bool = False) -> None:
+        """So many of so many steps are done; a label that is new gets a bar of its own.
+
+        Args:
+            label: of the training.
+            done: steps done.
+            total: steps in all.
+            note: loss and validation figures.
+            is_milestone: an epoch has ended: a log file gets a line whatever the time.
+        """
+        ...
+
+    def remove(self, label: str) -> None:
+        """Show a training no more."""
         ...
 
     def close(self) -> None:
@@ -42,7 +61,7 @@ class TrainingBars:
         )
         self._tasks: dict[str, TaskID] = {}
 
-    def show(self, label: str, done: int, total: int, note: str = "") -> None:
+    def show(self, label: str, done: int, total: int, note: str = "", *, is_milestone: bool = False) -> None:
         """Draw the bar of a training."""
         self._progress.start()  # unless it draws already
         if label not in self._tasks:
@@ -60,6 +79,78 @@ class TrainingBars:
             self._progress.stop()
 
 
+class ProgressLines:
+    """Progress as lines of a log file: one when something starts, at each milestone, and every so many seconds.
+
+    Args:
+        write: takes a line; standard error by default.
+        seconds_between: the least time between two lines that are no milestones.
+        has_start: False leaves the first line out, for work that mostly ends before anybody looks.
+        unit: what is counted.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[str], object] | None = None,
+        *,
+        seconds_between: float = SECONDS_BETWEEN_LINES,
+        has_start: bool = True,
+        unit: str = "step",
+    ) -> None:
+        self._write = write or _to_standard_error
+        self._seconds_between, self._has_start, self._unit = seconds_between, has_start, unit
+        self._starts: dict[str, tuple[float, int]] = {}  # label -> when it started, and at which step
+        self._last: dict[str, float] = {}
+        self._written: dict[str, str] = {}
+
+    def show(self, label: str, done: int, total: int, note: str = "", *, is_milestone: bool = False) -> None:
+        """Write a line, if it is time for one."""
+        now, is_new = time.monotonic(), label not in self._starts
+        if is_new:
+            self._starts[label], self._last[label] = (now, done), now
+        is_due = is_milestone or (is_new and self._has_start) or now - self._last[label] >= self._seconds_between
+        if not is_due:
+            return
+        started, first = self._starts[label]
+        parts = [f"{self._unit} {done:,} of {total:,}", *([" ".join(note.split())] if note else [])]
+        if first < done < total:
+            parts.append(f"{_in_words((now - started) / (done - first) * (total - done))} left")
+        line = f"{label}: {', '.join(parts)}"
+        self._last[label] = now
+        if self._written.get(label) != line:
+            self._written[label] = line
+            self._write(line)
+
+    def remove(self, label: str) -> None:
+        """Forget a training."""
+        self._starts.pop(label, None)
+
+    def close(self) -> None:
+        """Do nothing: a line is whole when it is written."""
+
+
+def progress_bars(console: Console | None = None) -> Bars:
+    """Return bars where a person looks on, and lines where standard error is a file or a pipe."""
+    drawn = console or Console(stderr=True)
+    return TrainingBars(drawn) if drawn.is_terminal or drawn.is_jupyter else ProgressLines()
+
+
+def _to_standard_error(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _in_words(seconds: float) -> str:
+    """Return a time for people.
+
+    Example:
+        >>> _in_words(42), _in_words(600), _in_words(36_000)
+        ('42 s', '10 min', '10.0 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
 class TrainingProgress(TrainerCallback):
     """Shows steps, loss and the latest validation cross-entropy; only the first process shows anything.
 
@@ -70,13 +161,14 @@ class TrainingProgress(TrainerCallback):
 
     def __init__(self, label: str = "training", bars: Bars | None = None) -> None:
         self.label = label
-        self.bars = bars or TrainingBars()
+        self.bars = bars or progress_bars()
         self.loss = self.validation = ""
         self.is_training = False
 
-    def _show(self, state: TrainerState) -> None:
+    def _show(self, state: TrainerState, *, is_milestone: bool = False) -> None:
         if self.is_training and state.is_world_process_zero:
-            self.bars.show(self.label, state.global_step, state.max_steps, self.loss + self.validation)
+            note = self.loss + self.validation
+            self.bars.show(self.label, state.global_step, state.max_steps, note, is_milestone=is_milestone)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -86,6 +178,12 @@ class TrainingProgress(TrainerCallback):
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         self._show(state)
+
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if not control.should_evaluate:  # else the evaluation that follows is the milestone
+            self._show(state, is_milestone=True)
 
     def on_log(
         self,
@@ -107,10 +205,9 @@ class TrainingProgress(TrainerCallback):
         **kwargs: Any,
     ) -> None:
         if metrics and "eval_cross_entropy_nats" in metrics:
-            self.validation = (
-                f"  validation {metrics['eval_cross_entropy_nats']:.3f} nats (epoch {state.epoch or 0:.0f})"
-            )
-            self._show(state)
+            figures = f"validation {metrics['eval_cross_entropy_nats']:.3f} nats{_chosen_by(args, metrics)}"
+            self.validation = f"  {figures} (epoch {state.epoch or 0:.0f})"
+            self._show(state, is_milestone=True)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -123,11 +220,24 @@ class TrainingProgress(TrainerCallback):
         self.bars.close()
 
 
+def _chosen_by(args: TrainingArguments, metrics: dict[str, Any]) -> str:
+    """Return the figure that the best epoch is chosen by, for people; nothing where it is the cross-entropy."""
+    name = (args.metric_for_best_model or CROSS_ENTROPY).removeprefix("eval_")
+    value = metrics.get(f"eval_{name}")
+    if name in (CROSS_ENTROPY, "loss") or value is None:
+        return ""
+    try:
+        metric = metric_of(name)
+    except UnknownNameError:  # of somebody else's trainer
+        return f", {name} {value:.4g}"
+    return f", {metric.label} {value:.{metric.digits}f}{metric.unit and f' {metric.unit}'}"
+
+
 @contextmanager
 def counting(
     label: str, *, is_quiet: bool = False, console: Console | None = None
 ) -> Generator[Callable[[int, int], None] | None]:
-    """A bar for work that reports (done, in all); None where nothing shall be drawn.
+    """Show work that reports (done, in all), as a bar or as lines of a log; yield None where nothing shall be shown.
 
     Example:
         >>> with counting("scoring", is_quiet=True) as progress: progress is None
@@ -138,6 +248,10 @@ def counting(
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     drawn = console or Console(stderr=True)
-    with Progress(*columns, console=drawn, transient=True, disable=not drawn.is_terminal) as bar:
+    if not drawn.is_terminal:
+        lines = ProgressLines(has_start=False, unit="row")
+        yield lambda done, total: lines.show(label, done, total)
+        return
+    with Progress(*columns, console=drawn, transient=True) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

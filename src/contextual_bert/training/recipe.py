@@ -27,6 +27,8 @@ ItemVectors = Literal["cooccurrence", "random"]
 TrainedWeights = Literal["all", "new", "lora"]
 # How a split is made where no file has it -> what it is where nobody said so.
 SPLIT_FIELDS: Mapping[str, Any] = {"time": None, "split_by": None, "validation": 0.1, "test": 0.1, "split_seed": 0}
+# Settings by which the table comes with its parts.
+READY_PARTS = ("split_column", "validation_data", "test_data")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +41,10 @@ class Recipe:
         texts: what is learned from a table of texts; None where it is one of sets.
         customer: column that says whose set or text it is: the unit of splits and intervals; None: each is its own.
         time: column that says when; with ``split_by='time'`` the latest sets are the test.
-        split: path of a split file; None makes a split from the next four settings.
+        split: path of a split file; None makes a split from the next settings.
+        split_column: column that says the part of each row: "train", "validation" or "test", see ``split_by_column``.
+        validation_data: path of a table that is the validation part; ``data`` is then the rest.
+        test_data: path of a table that is the test part.
         split_by: "customer", "time" or "row"; None takes the customer if one is named, else the row.
         validation: share of the data to choose checkpoints by.
         test: share of the data for the final numbers.
@@ -62,8 +67,8 @@ class Recipe:
         lora: ``rank``, ``alpha`` and ``dropout`` of ``add_lora`` that differ from its defaults.
         model: fields of ContextualBertConfig that differ from ``DEFAULT_MODEL``.
         training: fields of ContextualTrainingArguments that differ from its defaults.
-        patience: stop after so many epochs without a better validation cross-entropy, of tags accuracy; None never
-            stops early.
+        patience: stop after so many epochs without a better value of ``metric_for_best_model``, which is the validation
+            cross-entropy unless ``training`` names another; None never stops early.
         init_from: run directory to start from; its vocabulary is kept and new items are appended.
         device: "auto", "cpu", "cuda" or "mps".
         dtype: "float32", "bfloat16" (autocast), or "auto": the faster of the two on this device. Becomes the one that
@@ -84,6 +89,9 @@ class Recipe:
     customer: str | None = None
     time: str | None = None
     split: str | None = None
+    split_column: str | None = None
+    validation_data: str | None = None
+    test_data: str | None = None
     split_by: SplitBy | None = None
     validation: float = 0.1
     test: float = 0.1
@@ -120,6 +128,7 @@ class Recipe:
         if self.texts is not None:
             self._check_texts()
         lost = [name for name, default in SPLIT_FIELDS.items() if getattr(self, name) != default]
+        self._check_parts(lost)
         if self.split is not None and lost:
             raise ConfigurationError(
                 f"{lost[0]}={getattr(self, lost[0])!r} (--{lost[0].replace('_', '-')}) says how a split is made, and "
@@ -183,6 +192,36 @@ class Recipe:
         if len({*names}) < len(names):
             raise ConfigurationError(f"group_by={names} (--group-by) names a column twice. Name it once.")
 
+    def _check_parts(self, lost: list[str]) -> None:
+        """Raise ConfigurationError where two settings say which rows are which part."""
+        ready = {name: getattr(self, name) for name in READY_PARTS if getattr(self, name) is not None}
+        if self.split is not None and ready:
+            name, value = next(iter(ready.items()))
+            raise ConfigurationError(
+                f"split={self.split!r} and {name}={value!r} both say which rows are which part. Give one of them."
+            )
+        if self.split_column is not None:
+            others = [name for name in (*ready, *lost) if name != "split_column"]
+            if others:
+                raise ConfigurationError(
+                    f"split_column={self.split_column!r} says the part of each row, and {others[0]}="
+                    f"{getattr(self, others[0])!r} says how parts are made. Give one of them."
+                )
+            learned = (self.items,) if self.texts is None else self.texts.columns
+            if self.split_column in (*learned, self.customer):
+                raise ConfigurationError(
+                    f"split_column={self.split_column!r} is a column of something else, too. Give each its own."
+                )
+        for part, name in (("validation", "validation_data"), ("test", "test_data")):
+            if name in ready and part in lost:
+                raise ConfigurationError(
+                    f"{name}={ready[name]!r} is the {part} part, and {part}={getattr(self, part)} would draw another. "
+                    "Give one of them."
+                )
+        paths = [self.data, *(ready[name] for name in ("validation_data", "test_data") if name in ready)]
+        if len(set(paths)) < len(paths):
+            raise ConfigurationError(f"One file is named for two parts: {', '.join(paths)}. Give each part its own.")
+
     def _check_trained_weights(self) -> None:
         allowed = get_args(TrainedWeights)
         if self.trained_weights not in allowed:
@@ -218,8 +257,8 @@ class Recipe:
         learned = (self.items,) if task is None else task.columns
         # One column that names each set is its id; of several, such as customer and day, each may say something.
         names = self.group_by if len(self.group_by) == 1 else ()
-        columns = (*(name for name in (*learned, self.customer) if name is not None), *names, *self.exclude)
-        return tuple(dict.fromkeys(columns)) if names else columns
+        columns = (*learned, self.customer, self.split_column, *names)
+        return tuple(dict.fromkeys((*(name for name in columns if name is not None), *self.exclude)))
 
     @property
     def item_column(self) -> str:

@@ -5,6 +5,8 @@ best epoch is chosen by the cross-entropy over all labels, unless the arguments 
 and no columns.
 """
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,16 @@ from transformers.trainer_utils import PredictionOutput
 
 from contextual_bert.data import TextDataset
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor, label_logits, rank_labels, span_logits
+from contextual_bert.evaluation.labels.measured import exact_metrics
+from contextual_bert.evaluation.labels.rows import LabelledRows, can_measure
+from contextual_bert.models import (
+    IGNORED_LABEL,
+    ContextualBertProcessor,
+    best_labels,
+    label_logits,
+    rank_labels,
+    span_logits,
+)
 from contextual_bert.training.arguments import ContextualTrainingArguments
 from contextual_bert.training.context_dropout import with_context_dropout
 from contextual_bert.training.new_weights import NewWeightsTrainer, rehearse
@@ -35,7 +46,10 @@ class TextTrainer(NewWeightsTrainer):
         train_dataset: texts to learn from, None to evaluate only.
         eval_dataset: texts to choose the best checkpoint by.
         processor: saved with every checkpoint.
-        patience: stop after so many evaluations without a better cross-entropy; None never stops early.
+        patience: stop after so many evaluations without a better value of ``metric_for_best_model``; None never stops
+            early.
+        names: of the labels in the order of their ids: they say which metrics there are beside the ranks, such as
+            accuracy, the RMSE of grades, the F1 of entities. None: those of the model's config.
 
     Raises:
         ConfigurationError: settings that cannot work; labels that are numbers, or several a text.
@@ -59,8 +73,13 @@ class TextTrainer(NewWeightsTrainer):
         processor: ContextualBertProcessor | None = None,
         patience: int | None = None,
         callbacks: list[TrainerCallback] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None:
-        check_arguments(args, has_classes=hasattr(model, "config"), patience=patience, ks=KS)
+        given = train_dataset if train_dataset is not None else eval_dataset
+        names = label_names(model, given) if names is None else tuple(names)
+        check_arguments(
+            args, has_classes=hasattr(model, "config"), patience=patience, ks=KS, of_labels=label_metrics(names)
+        )
         for dataset in (train_dataset, eval_dataset):
             if dataset is None:
                 continue
@@ -79,7 +98,6 @@ class TextTrainer(NewWeightsTrainer):
             rehearse(model, args, training)
         changing = [MaskEpoch(training)] if isinstance(training, ChangesByEpoch) else []
         early = [EarlyStoppingCallback(early_stopping_patience=patience)] if patience is not None else []
-        given = train_dataset if train_dataset is not None else eval_dataset
         super().__init__(
             model=model,
             args=args,
@@ -87,7 +105,7 @@ class TextTrainer(NewWeightsTrainer):
             train_dataset=training,
             eval_dataset=eval_dataset,
             processing_class=processor,
-            compute_metrics=summarise_labels,
+            compute_metrics=partial(summarise_labels, names=names if can_measure(names) else ()),
             callbacks=[*changing, *early, *(callbacks or [])],
         )
 
@@ -117,11 +135,59 @@ class TextTrainer(NewWeightsTrainer):
         with torch.no_grad(), self.compute_loss_context_manager():
             outputs: Any = model(**inputs)
         logits = span_logits(outputs, inputs) if has_spans else label_logits(self.model, outputs["logits"], labels)
-        scores = rank_labels(logits.flatten(0, -2), labels.flatten().clamp(min=0))
+        columns: list[Tensor] = [*rank_labels(logits.flatten(0, -2), labels.flatten().clamp(min=0))]
+        if not has_spans:
+            columns.append(best_labels(self.model, outputs["logits"].float(), labels).flatten())
         # As grids, which transformers pads and gathers; what has no label is left out when they are summed up.
-        return None, tuple(column.view(labels.shape) for column in scores), labels
+        return None, tuple(column.view(labels.shape) for column in columns), labels
 
 
-def summarise_labels(prediction: EvalPrediction) -> dict[str, float]:
-    """Metrics over all labels, or ends of answers, from what ``prediction_step`` gathered."""
-    return summarise_rows(prediction.predictions, np.asarray(prediction.label_ids) != IGNORED_LABEL, ks=KS)
+def summarise_labels(prediction: EvalPrediction, *, names: Sequence[str] = ()) -> dict[str, float]:
+    """Return the metrics over all labels, or ends of answers, from what ``prediction_step`` gathered.
+
+    Args:
+        prediction: a grid a column; the fifth, of labels, has which one was chosen.
+        names: of the labels in the order of their ids; without any there are the metrics of ranks alone.
+    """
+    columns: Any = prediction.predictions
+    labels = np.asarray(prediction.label_ids)
+    is_asked = labels != IGNORED_LABEL
+    found = summarise_rows(columns[:4], is_asked, ks=KS)
+    if not names or len(columns) < 5:
+        return found
+    grid = labels.reshape(len(labels), -1)
+    places = (grid != IGNORED_LABEL).nonzero()
+    rows = LabelledRows(
+        example_id=places[0],
+        position=places[1],
+        predicted=np.asarray(columns[4]).reshape(grid.shape)[places].astype(np.int64),
+        true=grid[places].astype(np.int64),
+        names=tuple(names),
+    )
+    return {**found, **metrics_of(rows)}
+
+
+def metrics_of(rows: LabelledRows) -> dict[str, float]:
+    """Return the plain numbers of labelled rows; none where there is no row."""
+    return {key: float(value) for key, value in exact_metrics(rows, rows.columns()).items()} if len(rows) else {}
+
+
+def label_names(model: nn.Module, dataset: TextDataset | None) -> tuple[str, ...]:
+    """Return the names of the labels in a model's config, and none where it has none or answers questions."""
+    names: Any = getattr(getattr(model, "config", None), "id2label", None)
+    if not names or dataset is None or dataset.spans is not None:
+        return ()
+    return tuple(names[number] for number in sorted(names))
+
+
+def label_metrics(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the keys of the metrics of such labels that can be computed here: entity F1 needs seqeval.
+
+    Example:
+        >>> label_metrics(["1", "2"])
+        ('accuracy_percent', 'macro_f1_percent', 'root_mean_squared_error')
+    """
+    if not names or not can_measure(names):
+        return ()
+    none = np.zeros(1, dtype=np.int64)
+    return tuple(metrics_of(LabelledRows(none, none, predicted=none, true=none, names=tuple(names))))

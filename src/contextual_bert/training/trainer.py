@@ -4,7 +4,7 @@ A plain Trainer trains the same models; here the batches have one length, the ma
 depending on workers, resume or world size, and evaluation ranks the whole vocabulary at every position of every set.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
@@ -72,7 +72,8 @@ class ContextualBertTrainer(NewWeightsTrainer):
             any other sets that ``evaluate`` and ``predict`` are given.
         processor: saved with every checkpoint, so that a checkpoint is usable by itself; says which ids are [PAD] and
             [MASK], as the model's config does where there is none.
-        patience: stop after so many evaluations without a better cross-entropy; None never stops early.
+        patience: stop after so many evaluations without a better value of ``metric_for_best_model``; None never stops
+            early.
         collator: of the training batches, for texts; None masks items as ``args`` says.
 
     Relation to its siblings:
@@ -151,7 +152,12 @@ class ContextualBertTrainer(NewWeightsTrainer):
 
 
 def check_arguments(
-    args: ContextualTrainingArguments, *, has_classes: bool, patience: int | None, ks: Sequence[int] = DEFAULT_KS
+    args: ContextualTrainingArguments,
+    *,
+    has_classes: bool,
+    patience: int | None,
+    ks: Sequence[int] = DEFAULT_KS,
+    of_labels: Collection[str] = (),
 ) -> None:
     """Raise before an epoch is trained in vain.
 
@@ -160,6 +166,7 @@ def check_arguments(
         has_classes: whether the model is one of this package that has a class for each label.
         patience: of the trainer.
         ks: of the recalls that are evaluated.
+        of_labels: keys of the metrics that are evaluated beside them.
 
     Raises:
         ConfigurationError: labels are to be smoothed where transformers cannot; training is to stop early, and nothing
@@ -181,7 +188,7 @@ def check_arguments(
     if name is None or args.eval_strategy == IntervalStrategy.NO:
         return
     one = np.ones(1)
-    known = summarise_rows((0 * one, 0 * one, one, one), one > 0, ks=ks)
+    known = [*summarise_rows((0 * one, 0 * one, one, one), one > 0, ks=ks), *of_labels]
     if name.removeprefix("eval_") not in known:
         raise UnknownNameError(f"metric_for_best_model={name!r}. {did_you_mean(name, known)}")
 

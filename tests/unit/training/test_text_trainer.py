@@ -8,7 +8,11 @@ import torch
 
 from contextual_bert.data import TextDataset
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.models import ContextualBertConfig, ContextualBertForSequenceClassification
+from contextual_bert.models import (
+    ContextualBertConfig,
+    ContextualBertForSequenceClassification,
+    ContextualBertForTokenClassification,
+)
 from contextual_bert.testing import miniature_config
 from contextual_bert.training import TextTrainer, add_lora, training_arguments
 
@@ -85,3 +89,51 @@ def test_an_adapter_hides_no_new_weight_from_its_rate(tmp_path: Path) -> None:
     new = [name for name in found if "classifier" in name or "pooler" in name or "conditioning" in name]
     assert len(new) > 4
     assert {found[name] for name in new} == {1e-2}
+
+
+def test_accuracy_f1_and_rmse_are_evaluated_and_choose_the_best_epoch(tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(5, 23, (300,), generator=generator)
+    grades = (ids[::5] > 13).long() + (ids[1::5] > 13).long()
+    texts = TextDataset(ids, torch.arange(0, 301, 5), context={}, labels=grades)
+    torch.manual_seed(0)
+    names = {0: "1", 1: "2", 2: "4"}
+    config = ContextualBertConfig(
+        vocab_size=23, conditioning="none", initializer_range=0.5, **{**SIZES, "num_labels": 3, "id2label": names}
+    )
+    model = ContextualBertForSequenceClassification(config)
+    settings: dict[str, Any] = {"num_train_epochs": 4, "learning_rate": 0.02, "report_to": [], "disable_tqdm": True}
+    arguments = training_arguments(tmp_path, device="cpu", metric_for_best_model="rmse", **settings)
+    assert (arguments.metric_for_best_model, arguments.greater_is_better) == ("root_mean_squared_error", False)
+    trainer = TextTrainer(model, arguments, train_dataset=texts, eval_dataset=texts)
+    trainer.train()
+    logs = [log for log in trainer.state.log_history if "eval_loss" in log]
+    assert trainer.state.best_metric == min(log["eval_root_mean_squared_error"] for log in logs)
+    found = trainer.evaluate()
+    with torch.no_grad():
+        predicted = model.eval()(ids.view(60, 5)).logits.argmax(-1)
+    values = torch.tensor([1.0, 2.0, 4.0])
+    assert found["eval_accuracy_percent"] == pytest.approx(100 * float((predicted == grades).float().mean()))
+    squared = (values[predicted] - values[grades]) ** 2
+    assert found["eval_root_mean_squared_error"] == pytest.approx(float(squared.mean().sqrt()))
+    f1 = [
+        float(2 * ((predicted == each) & (grades == each)).sum() / ((predicted == each).sum() + (grades == each).sum()))
+        for each in range(3)
+    ]
+    assert found["eval_macro_f1_percent"] == pytest.approx(100 * sum(f1) / 3)
+
+
+def test_entities_are_counted_while_tags_are_learned(tmp_path: Path) -> None:
+    pytest.importorskip("seqeval")
+    ids = torch.randint(5, 23, (60,), generator=torch.Generator().manual_seed(0))
+    labels = torch.where(ids % 2 == 0, 1, 0)
+    texts = TextDataset(ids, torch.arange(0, 61, 5), context={}, labels=labels)
+    sizes = {**SIZES, "num_labels": 2, "id2label": {0: "O", 1: "B-EVEN"}}
+    model = ContextualBertForTokenClassification(ContextualBertConfig(vocab_size=23, conditioning="none", **sizes))
+    best = {"metric_for_best_model": "entity_f1", "report_to": []}
+    trainer = TextTrainer(model, training_arguments(tmp_path, device="cpu", **best), eval_dataset=texts)
+    with torch.no_grad():
+        predicted = model.eval()(ids.view(12, 5)).logits.argmax(-1)
+    right = int(((predicted == 1) & (labels.view(12, 5) == 1)).sum())
+    expected = 200 * right / max(1, int((predicted == 1).sum() + (labels == 1).sum()))
+    assert trainer.evaluate()["eval_entity_f1_percent"] == pytest.approx(expected)

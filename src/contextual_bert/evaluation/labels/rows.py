@@ -10,6 +10,7 @@ Papers: MA-BERT (2021), section 3, for the RMSE of grades; Ramshaw and Marcus (1
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Self
 
 import numpy as np
@@ -190,6 +191,16 @@ def has_tags(names: Sequence[str]) -> bool:
     """
     is_tag = all(re.fullmatch(r"O|[BIES](-.*)?", name) for name in names)
     return is_tag and ("O" in names or all("-" in name for name in names))
+
+
+def can_measure(names: Sequence[str]) -> bool:
+    """Return False where the labels are tags, whose entities seqeval counts, and seqeval is not installed.
+
+    Example:
+        >>> can_measure(["bad", "good"])
+        True
+    """
+    return not has_tags(names) or find_spec("seqeval") is not None
 
 
 Entities = set[tuple[str, int, int]]

@@ -1,0 +1,111 @@
+"""The table of a recipe: its files one below the other, and one row a set or text.
+
+Every command that reads the data of a recipe reads them here, so that all see the same rows.
+"""
+
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from contextual_bert.benchmark.grouping import grouping_lines, placing
+from contextual_bert.benchmark.ready_parts import PartTables, file_lines, in_its_file, read_parts
+from contextual_bert.context import ContextSchema
+from contextual_bert.data import Groups, group_rows, read_table
+from contextual_bert.data.groups import separator_of_cells
+from contextual_bert.training.recipe import Recipe
+
+__all__ = ["RunTable", "read_data"]
+
+# The same name in two files names two groups. Held beside the columns while rows are grouped, and shown in errors.
+_FILE_COLUMN = "file"
+
+
+@dataclass(frozen=True, eq=False)
+class RunTable:
+    """A table with one row a set or text, and where its rows come from.
+
+    Args:
+        table: the rows.
+        parts: the files, and how many rows each has before rows are grouped.
+        groups: the rows of each set, where the files have one item a row.
+    """
+
+    table: pa.Table
+    parts: PartTables
+    groups: Groups | None = None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of rows of ``table`` that come from each file."""
+        if self.groups is None:
+            return self.parts.sizes
+        ends = np.searchsorted(self.groups.first_rows, np.cumsum(self.parts.sizes))
+        return tuple(np.diff(ends, prepend=0).tolist())
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """Columns that vary within a group, with the reason why each is left out."""
+        return self.groups.left_out if self.groups is not None else {}
+
+    @contextmanager
+    def placed(self) -> Generator[None]:
+        """Let errors about a row of ``table`` name its group, its file and its row there.
+
+        Raises:
+            DataError, SchemaError, UnknownNameError: what came, with its place.
+        """
+        with in_its_file(self.parts.files, self.parts.sizes), placing(self.groups):
+            yield
+
+    def lines(self) -> list[str]:
+        """What was joined and grouped, for people; nothing of one file with one row a set."""
+        return [*file_lines(self.parts), *grouping_lines(self.groups)]
+
+    def without_rows(self) -> Self:
+        """Return the same of an empty table: it is sent to each process of a study."""
+        return replace(self, table=self.table.slice(0, 0).select([]), parts=self.parts.without_rows())
+
+
+def read_data(
+    recipe: Recipe, source: pa.Table | None = None, *, codes: Collection[str] = (), needed: Sequence[str] = ()
+) -> RunTable:
+    """Read the table of a recipe.
+
+    Args:
+        recipe: says which files are read and how, which columns name things, and which name a set.
+        source: the table in place of ``recipe.data``, where it was read already.
+        codes: further columns that name things, which are read as they are spelt.
+        needed: further columns that must have one value in each group, where rows are grouped.
+
+    Raises:
+        DataError, UnknownNameError: a fault of a file, as ``read_table``, ``read_parts`` and ``group_rows`` say.
+    """
+
+    def read(each: Any) -> pa.Table:
+        return read_table(each, text_columns=(*recipe.text_columns, *recipe.group_by, *codes))
+
+    parts = read_parts(recipe, source, read)
+    if not recipe.group_by:
+        return RunTable(parts.table, parts.without_rows())
+    schema = ContextSchema.from_dict(dict(recipe.schema)) if recipe.schema is not None else None
+    named = (recipe.customer, recipe.time, recipe.split_column, *(schema.columns if schema is not None else ()))
+    table, by = parts.table, recipe.group_by
+    if len(parts.files) > 1:
+        origin = pa.array(np.repeat(np.array(parts.files), parts.sizes))
+        table, by = table.append_column(_FILE_COLUMN, origin), (*by, _FILE_COLUMN)
+    with in_its_file(parts.files, parts.sizes):
+        groups = group_rows(
+            table,
+            by,
+            items=recipe.item_column,
+            separator=separator_of_cells(recipe.policy.separator),
+            needed=[name for name in (*named, *needed) if name is not None],
+            file=recipe.data,
+        )
+    if len(parts.files) > 1:
+        groups = replace(groups, table=groups.table.drop_columns([_FILE_COLUMN]), by=recipe.group_by)
+    return RunTable(groups.table, parts.without_rows(), replace(groups, table=groups.table.select(recipe.group_by)))
