@@ -75,7 +75,7 @@ def command(
     if output.exists() and not overwrite:
         raise ConfigurationError(f"{output} exists already. Give --overwrite to replace it, or another --output.")
     with working(f"reading {data}"):
-        table = read_table(data, text_columns=(text,))
+        table = read_table(data, text_columns=(text,), code_columns=(by, customer, items))
         if by is not None:
             made = split_by_customer(table, by, validation=validation, test=test, seed=seed, file=str(data))
         elif by_time is not None:

@@ -14,10 +14,10 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from contextual_bert.benchmark.prepared import make_split
+from contextual_bert.benchmark.prepared import make_split, read_data
 from contextual_bert.context import ContextSchema, infer_schema
 from contextual_bert.context.infer import ColumnNote
-from contextual_bert.data import Audit, SetTable, Split, audit, read_sets, read_table
+from contextual_bert.data import Audit, SetTable, Split, audit, read_sets
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
 from contextual_bert.inference import placed
 from contextual_bert.training.recipe import Recipe
@@ -86,8 +86,8 @@ def inspect_table(
     Raises:
         DataError, UnknownNameError: a fault of the table that ``train`` would stop at too.
     """
-    table = read_table(recipe.data if source is None else source)
     overrides = dict(overrides or {})
+    table = read_data(recipe, source, codes=overridden_codes(overrides))
     exclude = recipe.columns_beside_context
     check_columns((*exclude, *overrides), table, file=recipe.data)
     split, sentence = split_of(recipe, table)
@@ -116,6 +116,11 @@ def inspect_table(
         basis=(sentence, _frequent_line(training)),
         faults=(*faults, *_common_items(training)),
     )
+
+
+def overridden_codes(overrides: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns that an override makes categories, so that they are read as they are spelt."""
+    return tuple(name for name, kind in overrides.items() if kind in ("categorical", "multi_categorical"))
 
 
 def check_columns(names: Iterable[str], table: pa.Table, *, file: str) -> None:

@@ -10,7 +10,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from contextual_bert.benchmark.prepared import Prepared, check_unlearned, column_as_text, make_split, schema_of
+from contextual_bert.benchmark.prepared import (
+    Prepared,
+    check_unlearned,
+    column_as_text,
+    make_split,
+    read_data,
+    schema_of,
+)
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import (
     Audit,
@@ -18,7 +25,6 @@ from contextual_bert.data import (
     SetTable,
     audit,
     read_sets,
-    read_table,
 )
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference import CompletionPipeline, encode_sets
@@ -91,7 +97,9 @@ def prepare(recipe: Recipe, *, source: pa.Table | None = None) -> Preparation:
         DataError, UnknownNameError, SchemaError, ConfigurationError, RunDirectoryError: a fault of the table, of the
             recipe or of the run to start from, by name and place.
     """
-    table = read_table(recipe.data if source is None else source)
+    known = CompletionPipeline.from_pretrained(recipe.init_from).processor if recipe.init_from is not None else None
+    brought = known.schema.code_columns if known is not None and known.schema is not None else ()
+    table = read_data(recipe, source, codes=brought)
     split = make_split(recipe, table)
     sets = read_sets(
         table,
@@ -107,8 +115,7 @@ def prepare(recipe: Recipe, *, source: pa.Table | None = None) -> Preparation:
             "no set of the training part is left", file=recipe.data, fix="Loosen the item filters or the set sizes."
         )
     training = split.select(sets, "train")
-    if recipe.init_from is not None:
-        known = CompletionPipeline.from_pretrained(recipe.init_from).processor
+    if known is not None:
         if recipe.schema is not None and ContextSchema.from_dict(dict(recipe.schema)) != known.schema:
             raise ConfigurationError(
                 f"{recipe.init_from} was trained with another schema. Leave --schema out: the run brings its own."

@@ -3,7 +3,7 @@
 It reads nothing: that is what its two kinds do.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.benchmark.run_directories import SPLIT_DIGEST
 from contextual_bert.context import ContextSchema, infer_schema
-from contextual_bert.data import Split, split_by_customer, split_by_row, split_by_time
+from contextual_bert.data import Split, read_table, split_by_customer, split_by_row, split_by_time
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation import EvaluationSettings
@@ -35,6 +35,7 @@ DATA_FIELDS = (
     "test",
     "split_seed",
     "policy",
+    "reading",
     "exclude",
     "init_from",
 )
@@ -155,6 +156,22 @@ class Prepared:
                 "Prepare them for this recipe, or give the runs the same."
             )
         return resolved
+
+
+def read_data(recipe: Recipe, source: pa.Table | None, *, codes: Collection[str] = ()) -> pa.Table:
+    """The table of a recipe, or ``source``: what names things is read as it is spelt, in every command.
+
+    Args:
+        recipe: says which columns name things, and how the file is read.
+        source: the table, where it was read already.
+        codes: further columns that name things.
+    """
+    return read_table(
+        recipe.data if source is None else source,
+        text_columns=recipe.text_columns,
+        code_columns=(*recipe.code_columns, *codes),
+        settings=recipe.reading,
+    )
 
 
 def make_split(recipe: Recipe, table: pa.Table) -> Split:

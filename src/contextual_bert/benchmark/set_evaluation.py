@@ -23,9 +23,10 @@ from contextual_bert.benchmark.evaluated import (
     split_for,
 )
 from contextual_bert.benchmark.preparation import customers_of
+from contextual_bert.benchmark.prepared import read_data
 from contextual_bert.benchmark.reporting import cold_rows, segments_of
 from contextual_bert.benchmark.set_work import FREQUENCY_FEATURE, item_frequencies
-from contextual_bert.data import SetDataset, SetTable, Split, read_sets, read_table
+from contextual_bert.data import SetDataset, SetTable, Split, read_sets
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import EvaluationSettings, Provenance, Scores, evaluate_scores
 from contextual_bert.inference import CompletionPipeline, ScoredSet, encode_sets, score, set_index
@@ -158,7 +159,7 @@ def load_sets(
     recipe = evaluated_recipe(own, overrides or {})
     device, dtype = chosen_device(recipe.device), chosen_dtype(recipe.dtype)
     pipeline = CompletionPipeline.from_pretrained(directory, device=device)
-    table = read_table(recipe.data if source is None else source)
+    table = read_data(recipe, source)
     split, sentence = split_for(recipe, directory, table, part)
     is_own = split is not None and split.digest == Split.load(directory / "split.json").digest
     sets = read_sets(

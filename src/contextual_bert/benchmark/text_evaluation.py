@@ -24,10 +24,11 @@ from contextual_bert.benchmark.evaluated import (
     shuffled_lines,
     split_for,
 )
+from contextual_bert.benchmark.prepared import read_data
 from contextual_bert.benchmark.reporting import label_report_on, report_on
-from contextual_bert.benchmark.text_preparation import TextPreparation, read_texts
+from contextual_bert.benchmark.text_preparation import TextPreparation
 from contextual_bert.benchmark.text_work import MODELS, TRAINING, TextWork
-from contextual_bert.data import SetDataset, Split, TextDataset, table_digest
+from contextual_bert.data import SetDataset, Split, TextDataset, reading_lines, table_digest
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
@@ -127,7 +128,7 @@ class EvaluatedTexts:
         unknown = (
             (f"{num_unknown:,} {self.settings.row_name}s cannot be ranked and are left out",) if num_unknown else ()
         )
-        return (self.reading, *self.ready.texts[self.part].report.lines(), *unknown)
+        return (*reading_lines(self.ready.table), self.reading, *self.ready.texts[self.part].report.lines(), *unknown)
 
     def provenance(self) -> Provenance:
         """Where the numbers come from."""
@@ -161,7 +162,7 @@ def load_texts(
             f"items={changes['items']!r} is for runs on sets, and {directory} was trained on texts. Leave it out."
         )
     recipe = evaluated_recipe(own, {**changes, "is_context_shuffled": False})
-    table = read_texts(recipe, source)
+    table = read_data(recipe, source)
     task = cast(TextTask, recipe.texts)
     for name in (*task.columns, *([recipe.customer] if recipe.customer is not None else [])):
         checked_column(table, name, file=recipe.data)

@@ -20,11 +20,11 @@ from contextual_bert.arrow_types import is_list
 from contextual_bert.benchmark.building import check_context
 from contextual_bert.benchmark.checks import BERTLESS_BASELINES
 from contextual_bert.benchmark.label_names import label_names, label_warnings, some_labels
-from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split, schema_of
+from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split, read_data, schema_of
 from contextual_bert.benchmark.run_directories import CHECKPOINT_DIGEST
 from contextual_bert.benchmark.run_files import SCORES_FILE
 from contextual_bert.benchmark.text_starts import method_of, reader_of, seen_lines
-from contextual_bert.data import Audit, SetDataset, TextDataset, read_table
+from contextual_bert.data import Audit, SetDataset, TextDataset, reading_lines
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.text_audit import audit_texts
 from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
@@ -166,7 +166,14 @@ class TextPreparation(Prepared):
         if reads_vector and self.pooling == "mean":
             found.append("labels are read from the mean over their texts (classifier_pooling='mean')")
         seen = seen_lines(self.task.checkpoint, self.split, self.evaluated_part)
-        return [*self.split.lines(), *found, *self.audit.lines(), *seen, *self.unlearned_lines()]
+        return [
+            *reading_lines(self.table),
+            *self.split.lines(),
+            *found,
+            *self.audit.lines(),
+            *seen,
+            *self.unlearned_lines(),
+        ]
 
     @property
     def num_choices(self) -> int:
@@ -239,16 +246,6 @@ class TextPreparation(Prepared):
         )
 
 
-def read_texts(recipe: Recipe, source: pa.Table | None) -> pa.Table:
-    """The table of a recipe for texts, or ``source``; what is read as text is spelt as in the file: "2019" is one.
-
-    Answers are read whatever they look like, and keep the type, and with it the table its hash, that they always had.
-    """
-    task = cast(TextTask, recipe.texts)
-    text_columns = (task.text, task.second)
-    return read_table(recipe.data if source is None else source, text_columns=text_columns)
-
-
 def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPreparation:
     """Read and encode the texts of a recipe.
 
@@ -263,7 +260,9 @@ def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPrep
     task = recipe.texts
     if task is None:
         raise ConfigurationError("This is a recipe for sets of items: prepare it with prepare.")
-    table = read_texts(recipe, source)
+    processor = reader_of(recipe)
+    brought = processor.schema.code_columns if processor is not None and processor.schema is not None else ()
+    table = read_data(recipe, source, codes=brought)
     for name in task.columns:
         checked_column(table, name, file=recipe.data, complete=name not in (task.answer, task.answer_start))
     if recipe.customer is not None:
@@ -280,7 +279,6 @@ def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPrep
     training = split.rows("train")
     if not len(training):
         raise DataError("no row is in the training part", file=recipe.data, fix="Make validation and test smaller.")
-    processor = reader_of(recipe)
     if processor is None:
         schema = schema_of(recipe, table.take(pa.array(training)), training)
         check_context(recipe, schema)

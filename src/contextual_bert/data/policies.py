@@ -111,6 +111,7 @@ class ReadReport:
         sets_with_repeats: sets in which that happened.
         sets_sampled: longer sets of which a sample was kept.
         unused: what the policy names and the table does not hold.
+        reading: what the reader of the file noticed and left out, as sentences.
 
     Example:
         >>> ReadReport(rows_in=3, rows_kept=2, rows_dropped={"empty in the table": 1}).lines()[1]
@@ -130,6 +131,7 @@ class ReadReport:
     sets_with_repeats: int = 0
     sets_sampled: int = 0
     unused: tuple[str, ...] = ()
+    reading: tuple[str, ...] = ()
 
     @property
     def mean_size(self) -> float:
@@ -155,7 +157,7 @@ class ReadReport:
             text.append(f"longer sets of which a sample was kept: {self.sets_sampled:,}")
         if self.unused:
             text.append(f"named in the policy, not in the table: {', '.join(self.unused)}")
-        return text
+        return [*self.reading, *text]
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -16,6 +16,7 @@ from contextual_bert.data.columns import Flat, check_separator, checked_column, 
 from contextual_bert.data.hashing import hash_counters
 from contextual_bert.data.policies import ReadReport, SetPolicy
 from contextual_bert.data.ragged import flat_index, offsets_of
+from contextual_bert.data.reading_notes import reading_lines
 from contextual_bert.errors import ConfigurationError, DataError
 
 __all__ = ["SetTable", "read_sets"]
@@ -162,6 +163,7 @@ def read_sets(
         sets_with_repeats=len(np.unique(repeated)),
         sets_sampled=int(longer.sum()) if policy.longer == "sample" else 0,
         unused=_unused(flat.names, policy),
+        reading=tuple(reading_lines(table)),
     )
     if len(rows) == 0:
         raise DataError(

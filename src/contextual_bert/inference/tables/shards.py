@@ -19,7 +19,7 @@ import pyarrow.parquet as parquet
 import torch
 
 from contextual_bert.context import unknown_in_words
-from contextual_bert.data import read_table, table_digest, write_table
+from contextual_bert.data import read_table, reading_lines, table_digest, write_table
 from contextual_bert.data.columns import check_separator, checked_column
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
 from contextual_bert.inference.encode import naming
@@ -105,7 +105,7 @@ class ShardPlan:
     ) -> None:
         if shard_size < 1:
             raise ConfigurationError(f"shard_size={shard_size}: give 1 or more.")
-        table = read_table(source)
+        table = read_table(source, code_columns=(settings.items, *settings.keep, *pipeline.processor.code_columns))
         self.file = str(source) if isinstance(source, str | Path) else None
         for name in settings.keep:
             checked_column(table, name, file=self.file)
@@ -114,7 +114,7 @@ class ShardPlan:
                 f"the column {ROW!r} is read here, and {ROW!r} numbers the rows of the output. Rename it."
             )
         with naming(self.file):
-            self.unknown = tuple(unknown_lines(table, pipeline, settings))
+            self.unknown = (*reading_lines(table), *unknown_lines(table, pipeline, settings))
         self.manifest = manifest_text(table, pipeline, settings, shard_size)
         check_manifest(output, self.manifest)
         self.output, self.shard_size = output, shard_size
