@@ -5,7 +5,10 @@ This module knows nothing of tables, schemas or models: it only fixes the classe
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+# File -> the line of each of its rows, as the reader found them last; what is not here is counted in rows.
+_lines_of_files: dict[str, Sequence[int]] = {}
 
 
 class ContextualBertError(Exception):
@@ -38,13 +41,14 @@ class DataError(ContextualBertError, ValueError):
     Args:
         problem: what is wrong with the value, as a phrase.
         file: path of the table, if it came from one.
-        row: zero-based row of the table.
+        row: zero-based row of the table. The text names the line of an editor where the reader knows it, else the row
+            counted from 1, without the header.
         column: name of the column (or of the context feature).
         fix: what is allowed and what to do next, as a sentence.
 
     Example:
         >>> str(DataError("'abc' is not a number", file="days.csv", row=3, column="age", fix="Give a number."))
-        "days.csv, row 3, column 'age': 'abc' is not a number. Give a number."
+        "days.csv, row 4, column 'age': 'abc' is not a number. Give a number. Rows count from 1, without the header."
     """
 
     def __init__(
@@ -56,11 +60,47 @@ class DataError(ContextualBertError, ValueError):
     def __str__(self) -> str:
         place = [self.file] if self.file else []
         if self.row is not None:
-            place.append(f"row {self.row}")
+            place.append(place_of_row(self.row, self.file))
         if self.column is not None:
             place.append(f"column {self.column!r}")
         text = f"{', '.join(place)}: {self.problem}" if place else self.problem
-        return f"{text}. {self.fix}" if self.fix else text
+        text = f"{text}. {self.fix}" if self.fix else text
+        if self.row is None or place_of_row(self.row, self.file).startswith("line"):
+            return text
+        has_header = self.file is not None and any(ending in self.file.lower() for ending in (".csv", ".tsv"))
+        return f"{text.removesuffix('.')}. Rows count from 1{', without the header' if has_header else ''}."
+
+
+def rows_are_lines(file: str, lines: Sequence[int] | None) -> None:
+    """Say which line of an editor each row of a file is; None where it is not known.
+
+    Example:
+        >>> rows_are_lines("days.csv", range(2, 12))
+        >>> place_of_row(3, "days.csv")
+        'line 5'
+        >>> rows_are_lines("days.csv", None)
+    """
+    if lines is None:
+        _lines_of_files.pop(file, None)
+    else:
+        _lines_of_files[file] = lines
+
+
+def place_of_row(row: int, file: str | None = None) -> str:
+    """How a row is named to people: by its line if that is known, else counted from 1.
+
+    Args:
+        row: counted from 0.
+        file: the row is from, if it is from one.
+
+    Example:
+        >>> place_of_row(0)
+        'row 1'
+    """
+    lines = _lines_of_files.get(file, ()) if file is not None else ()
+    if 0 <= row < len(lines):
+        return f"line {lines[row]}"
+    return f"row {row + 1}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

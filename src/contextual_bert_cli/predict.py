@@ -1,7 +1,7 @@
 """``contextual-bert predict``: texts and contexts in, labels, tags or answers out, with probabilities."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
@@ -115,7 +115,7 @@ def command(
         learned = (task.text, task.question) if task is not None else ("text", None)
         columns = {"text": text_column or learned[0], "question": question_column or learned[1] or "question"}
         answer = partial(asked.answer_table, batch_size=batch_size)
-        write_predictions(data, output, asked.columns, answer, read=columns)
+        write_predictions(data, output, asked.columns, answer, read=columns, codes=asked.processor.code_columns)
         return
     query = {"text": text, "pair": pair, "context": own}
     with working(f"loading {directory}"):
@@ -124,7 +124,7 @@ def command(
         trained = (task.text, task.pair) if task is not None else ("text", None)
         columns = {"text": text_column or trained[0], "pair": pair_column or trained[1]}
         predict = partial(pipeline.label_table, batch_size=batch_size)
-        write_predictions(data, output, pipeline.columns, predict, read=columns)
+        write_predictions(data, output, pipeline.columns, predict, read=columns, codes=pipeline.processor.code_columns)
         return
     check_context(own, pipeline.processor)
     with working("predicting"), at_options(QUERY_OPTIONS):
@@ -152,7 +152,13 @@ def check_pair(task: "TextTask | None", text: str | None, pair: str | None, pair
 
 
 def write_predictions(
-    data: Path, output: Path, added: "Schema", predict: Callable[..., Any], *, read: Mapping[str, str | None]
+    data: Path,
+    output: Path,
+    added: "Schema",
+    predict: Callable[..., Any],
+    *,
+    read: Mapping[str, str | None],
+    codes: Sequence[str],
 ) -> None:
     """The table of one file, with what ``predict`` makes of it in further columns, in another.
 
@@ -161,15 +167,16 @@ def write_predictions(
         added: the columns that are added.
         predict: what adds them.
         read: what ``predict`` is to read, text for one, -> its column; None where there is none.
+        codes: columns that name things, which are read as they are spelt.
     """
-    from contextual_bert.data import read_table, write_table
+    from contextual_bert.data import read_table, reading_lines, write_table
     from contextual_bert.data.columns import checked_column
     from contextual_bert.errors import UnknownNameError
     from contextual_bert.inference.encode import naming
     from contextual_bert.training import counting
 
     with working(f"reading {data}"):
-        table = read_table(data, text_columns=tuple(read.values()))
+        table = read_table(data, text_columns=tuple(read.values()), code_columns=codes)
     for role, name in read.items():
         try:
             if name is not None:
@@ -181,7 +188,7 @@ def write_predictions(
     with counting("predicting") as progress, naming(str(data)):
         found = predict(table, **read, progress=progress)
     write_table(found.table, output)
-    remark(*found.report.lines(), f"wrote {output}, with the columns {', '.join(added.names)}")
+    remark(*reading_lines(table), *found.report.lines(), f"wrote {output}, with the columns {', '.join(added.names)}")
 
 
 def check_output(output: Path, schema: "Schema") -> None:

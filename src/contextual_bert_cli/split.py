@@ -120,7 +120,10 @@ def command(
     if output.exists() and not overwrite:
         raise ConfigurationError(f"{output} exists already. Give --overwrite to replace it, or another --output.")
     with working(f"reading {data}"):
-        table = read_table(data, text_columns=(text, task.second if task is not None else None, *keys))
+        texts = (text, task.second if task is not None else None)
+        label = task.label if task is not None else None
+        codes = (by, customer, items, label, *(features.code_columns if features is not None else ()))
+        table = read_table(data, text_columns=(*texts, *keys), code_columns=codes)
         groups = None
         if keys:
             needed = [name for name in (by, by_time, by_column, customer) if name is not None]
@@ -143,7 +146,7 @@ def command(
             if items is not None:
                 policy = SetPolicy(duplicates="keep", separator=separator)
                 sets = read_sets(table, items=items, policy=policy, file=str(data), customer=customer or by)
-                remarks = [*grouping_lines(groups), *sets.report.remarks]
+                remarks = [*grouping_lines(groups), *sets.report.reading, *sets.report.remarks]
                 found, repeated = audit_of_file(audit(made, sets), groups), sets.report.repeated_items
             if task is not None:
                 for name in task.columns:

@@ -46,13 +46,13 @@ TABLES = {
     ),
     "duplicates": (
         {"items": [["a", "b"]] * 59 + [["c", "c"]], "who": WHO},
-        ("days.parquet", "row 59", "'items'", "'c'", "'drop' or 'keep'"),
+        ("days.parquet", "row 60", "'items'", "'c'", "'drop' or 'keep'"),
     ),
-    "missing item": ({"items": [["a", "b"]] * 59 + [["c", None]], "who": WHO}, ("row 59", "item 2 of 2", "null")),
-    "missing customer": ({"items": SETS, "who": [*WHO[:-1], None]}, ("days.parquet", "row 59", "'who'", "missing")),
+    "missing item": ({"items": [["a", "b"]] * 59 + [["c", None]], "who": WHO}, ("row 60", "item 2 of 2", "null")),
+    "missing customer": ({"items": SETS, "who": [*WHO[:-1], None]}, ("days.parquet", "row 60", "'who'", "missing")),
     "infinite context": (
         {"items": SETS, "who": WHO, "age": [20.0, 30.0, 40.0] * 19 + [1.0, 2.0, float("inf")]},
-        ("days.parquet", "row 59", "'age'", "inf"),
+        ("days.parquet", "row 60", "'age'", "inf"),
     ),
     "items of the wrong type": ({"items": [{"x": 1}] * 60, "who": WHO}, ("'items'", "struct", "list of strings")),
 }
@@ -80,7 +80,7 @@ def test_a_missing_file_names_its_neighbours(command: Any, table: Path, tmp_path
 def test_a_broken_line_is_named(command: Any, tmp_path: Path) -> None:
     path = write(tmp_path / "days.jsonl", items=SETS, who=WHO)
     path.write_text(path.read_text("utf-8") + '{"items": ["a"], "who"\n', encoding="utf-8")
-    refused(command("inspect", path, "--items", "items", "--output", tmp_path / "s.json"), "days.jsonl", "row 60")
+    refused(command("inspect", path, "--items", "items", "--output", tmp_path / "s.json"), "days.jsonl", "row 61")
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_split_of_another_table(command: Any, table: Path, tmp_path: Path) -> 
         (("--by-row", "--separator", ";"), ("--separator", "--items")),
         (("--by-time", "account_age_days", "--seed", "1"), ("--by-time", "--seed")),
         (("--by", "customerid"), ("Did you mean 'customer_id'",)),
-        (("--by-time", "country"), ("row 0", "'country'", "is not a time")),
+        (("--by-time", "country"), ("row 1", "'country'", "is not a time")),
         (("--by", "customer_id", "--validation", "0.0001", "--test", "0.0001"), ("would be empty",)),
         (("--by", "customer_id", "--items", "itms"), ("Did you mean 'items'",)),
     ],
@@ -365,7 +365,7 @@ def test_faulty_worlds(command: Any, world: Path, table: Path, tmp_path: Path) -
     rows = pq.read_table(table).slice(0, 3)
     strange = rows.set_column(1, "items", pa.array([["coat-0"], ["spaceship"], ["hat-0"]]))
     pq.write_table(strange, other)
-    refused(command("world", "oracle", world, "--data", other), "'spaceship'", "row 1")
+    refused(command("world", "oracle", world, "--data", other), "'spaceship'", "row 2")
 
 
 def full_disk(*arguments: object, **keywords: object) -> None:

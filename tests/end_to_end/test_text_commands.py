@@ -129,7 +129,7 @@ def test_a_faulty_cell_is_named_with_its_file(command: Any, text_runs: Path, tmp
     write_table(pa.table({**ROWS, "text": ["word1", None, "word2", "word3"]}), path)
     result = command("predict", text_runs / "labels", "--data", path, "--output", tmp_path / "out.csv")
     assert result.exit_code != 0
-    assert f"{path}, row 1, column 'text': the cell is missing" in " ".join(result.stderr.split())
+    assert f"{path}, row 2, column 'text': the cell is missing" in " ".join(result.stderr.split())
 
 
 def test_a_table_is_replaced_if_asked(command: Any, text_runs: Path, reviews: Path, tmp_path: Path) -> None:
@@ -489,12 +489,12 @@ def test_inspect_names_what_train_would_stop_at(command: Any, tmp_path: Path) ->
     table, columns = tmp_path / "t.parquet", ("--text", "text", "--label", "label")
     write_table(pa.table({"text": ["a", None, "b"] * 20, "label": ["x", "y"] * 30}), table)
     result = ok(command("inspect", table, *columns, "--output", tmp_path / "schema.json"))
-    assert "error: 20 cells of 'text' are missing (the first in row 1)" in " ".join(result.stdout.split())
+    assert "error: 20 cells of 'text' are missing (the first in row 2)" in " ".join(result.stdout.split())
     assert "mend what is marked as an error first" in result.stderr
     assert "--conditioning none" in result.stderr
     stopped = command("train", table, *columns, "--checkpoint", "bert", "--output", tmp_path / "run")
     assert stopped.exit_code == 2
-    assert "row 1, column 'text': the cell is missing (20 such rows)" in " ".join(stopped.stderr.split())
+    assert "row 2, column 'text': the cell is missing (20 such rows)" in " ".join(stopped.stderr.split())
 
 
 def test_inspect_names_the_words_and_tags_that_are_missing(command: Any, own_texts: Path, tmp_path: Path) -> None:
@@ -505,13 +505,15 @@ def test_inspect_names_the_words_and_tags_that_are_missing(command: Any, own_tex
     write_table(pa.table(faulty), table)
     result = ok(command("inspect", table, *columns, *checkpoint, "--output", tmp_path / "schema.json"))
     found = " ".join(result.stdout.split())
-    assert "error: 1 rows of 'words' lack a word (the first in row 7)" in found
-    assert "error: 1 rows of 'tags' lack a tag (the first in row 9)" in found
+    assert "error: 1 rows of 'words' lack a word (the first in row 8)" in found
+    assert "error: 1 rows of 'tags' lack a tag (the first in row 10)" in found
     write_table(pa.table({**faulty, "words": words}), table)
     settings = (*columns, *checkpoint, "--conditioning", "none", "--output", tmp_path / "run")
     stopped = command("train", table, *settings)
     assert stopped.exit_code == 2
-    assert "row 9, column 'tags': tag 0 of 2 is missing, counted from 0. Fill it in" in " ".join(stopped.stderr.split())
+    assert "row 10, column 'tags': tag 0 of 2 is missing, counted from 0. Fill it in" in " ".join(
+        stopped.stderr.split()
+    )
 
 
 @pytest.mark.parametrize("column", ["verdict", "review"])

@@ -91,7 +91,7 @@ def inspect_table(
     overrides = dict(overrides or {})
     # A column that an override makes a feature must have one value in each group.
     needed = [name for name, kind in overrides.items() if kind != "ignore"]
-    rows = read_data(recipe, source, needed=needed)
+    rows = read_data(recipe, source, codes=overridden_codes(overrides), needed=needed)
     with rows.placed():
         return _inspection(recipe, rows, overrides)
 
@@ -130,6 +130,11 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
         basis=(sentence, _frequent_line(training)),
         faults=(*faults, *_common_items(training)),
     )
+
+
+def overridden_codes(overrides: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns that an override makes categories, so that they are read as they are spelt."""
+    return tuple(name for name, kind in overrides.items() if kind in ("categorical", "multi_categorical"))
 
 
 def check_columns(names: Iterable[str], table: pa.Table, *, file: str) -> None:

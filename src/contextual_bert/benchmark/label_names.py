@@ -1,5 +1,6 @@
 """The labels of a table: their names in the order of their ids, what is wrong with them, which cannot be learned."""
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -8,6 +9,7 @@ import pyarrow.compute as pc
 
 from contextual_bert.arrow_types import is_list, with_truth_in_words
 from contextual_bert.context import canonical
+from contextual_bert.context.cells import FLOAT
 from contextual_bert.data import Split
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import has_grades
@@ -49,6 +51,7 @@ def label_names(column: pa.ChunkedArray, file: str, name: str, *, is_ordinal: bo
     values = label_values(column)
     names = sorted(pc.unique(values.drop_null()).to_pylist())
     fraction = next((each for each in names if isinstance(each, float) and not each.is_integer()), None)
+    fraction = _spelt_fraction(names) if fraction is None else fraction
     if fraction is not None:
         row = pc.index(values, pa.scalar(fraction, values.type)).as_py()
         raise DataError(
@@ -81,6 +84,19 @@ def label_names(column: pa.ChunkedArray, file: str, name: str, *, is_ordinal: bo
                 fix="Write each grade in one way, or leave is_ordinal (--ordinal) out.",
             )
     return tuple(grades)
+
+
+def _spelt_fraction(names: Sequence[object]) -> str | None:
+    """The first number with a fraction where all labels are spelt numbers, and no two of them the same one.
+
+    Where "10.1" stands beside "10.10" they are codes.
+    """
+    if not all(isinstance(name, str) and re.fullmatch(FLOAT, name) for name in names):
+        return None
+    numbers = [float(str(name)) for name in names]
+    if len(set(numbers)) < len(numbers):
+        return None
+    return next((str(name) for name, number in zip(names, numbers, strict=True) if not number.is_integer()), None)
 
 
 def label_warnings(table: pa.Table, names: Sequence[str], label: str, split: Split | None) -> list[str]:

@@ -93,13 +93,21 @@ def prepare(recipe: Recipe, *, source: pa.Table | None = None) -> Preparation:
         DataError, UnknownNameError, SchemaError, ConfigurationError, RunDirectoryError: a fault of the table, of the
             recipe or of the run to start from, by name and place.
     """
-    rows = read_data(recipe, source)
+    known = CompletionPipeline.from_pretrained(recipe.init_from).processor if recipe.init_from is not None else None
+    brought = known.schema.code_columns if known is not None and known.schema is not None else ()
+    rows = read_data(recipe, source, codes=brought)
     with rows.placed():
-        return _prepared(recipe, rows)
+        return _prepared(recipe, rows, known)
 
 
-def _prepared(recipe: Recipe, rows: RunTable) -> Preparation:
-    """Return the preparation of a table with one row a set."""
+def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | None) -> Preparation:
+    """Return the preparation of a table with one row a set.
+
+    Args:
+        recipe: what was read.
+        rows: the table.
+        known: the processor of the run that is started from, None for a new one.
+    """
     table = rows.table
     split = make_split(recipe, table, sizes=rows.sizes)
     sets = read_sets(
@@ -116,8 +124,7 @@ def _prepared(recipe: Recipe, rows: RunTable) -> Preparation:
             "no set of the training part is left", file=recipe.data, fix="Loosen the item filters or the set sizes."
         )
     training = split.select(sets, "train")
-    if recipe.init_from is not None:
-        known = CompletionPipeline.from_pretrained(recipe.init_from).processor
+    if known is not None:
         if recipe.schema is not None and ContextSchema.from_dict(dict(recipe.schema)) != known.schema:
             raise ConfigurationError(
                 f"{recipe.init_from} was trained with another schema. Leave --schema out: the run brings its own."

@@ -42,6 +42,7 @@ DATA_FIELDS = (
     "split_seed",
     "policy",
     "group_by",
+    "reading",
     "exclude",
     "init_from",
 )

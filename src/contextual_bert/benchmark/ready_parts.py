@@ -73,7 +73,13 @@ def read_parts(recipe: Recipe, source: pa.Table | None, read: Reader) -> PartTab
         )
         for column in first.column_names
     }
-    return PartTables(pa.table(columns), files, tuple(table.num_rows for table in tables), tuple(lines))
+    fields = [
+        field if field.type == columns[field.name].type else pa.field(field.name, columns[field.name].type)
+        for field in first.schema
+    ]
+    return PartTables(
+        pa.table(columns, schema=pa.schema(fields)), files, tuple(table.num_rows for table in tables), tuple(lines)
+    )
 
 
 def part_files(recipe: Recipe) -> tuple[str, ...]:

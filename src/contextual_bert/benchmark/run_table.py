@@ -16,6 +16,7 @@ from contextual_bert.benchmark.ready_parts import PartTables, file_lines, in_its
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import Groups, group_rows, read_table
 from contextual_bert.data.groups import separator_of_cells
+from contextual_bert.data.reading_notes import ReadingNotes, joined_notes, reading_notes
 from contextual_bert.training.recipe import Recipe
 
 __all__ = ["RunTable", "read_data"]
@@ -85,10 +86,21 @@ def read_data(
         DataError, UnknownNameError: a fault of a file, as ``read_table``, ``read_parts`` and ``group_rows`` say.
     """
 
+    notes = list[ReadingNotes]()
+
     def read(each: Any) -> pa.Table:
-        return read_table(each, text_columns=(*recipe.text_columns, *recipe.group_by, *codes))
+        found = read_table(
+            each,
+            text_columns=(*recipe.text_columns, *recipe.group_by),
+            code_columns=(*recipe.code_columns, *codes),
+            settings=recipe.reading,
+        )
+        notes.append(reading_notes(found))
+        return found
 
     parts = read_parts(recipe, source, read)
+    if len(parts.files) > 1:
+        parts = parts._replace(table=joined_notes(parts.files, notes).noted(parts.table))
     if not recipe.group_by:
         return RunTable(parts.table, parts.without_rows())
     schema = ContextSchema.from_dict(dict(recipe.schema)) if recipe.schema is not None else None

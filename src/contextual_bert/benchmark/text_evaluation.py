@@ -28,7 +28,7 @@ from contextual_bert.benchmark.reporting import label_report_on, report_on
 from contextual_bert.benchmark.run_table import read_data
 from contextual_bert.benchmark.text_preparation import TextPreparation
 from contextual_bert.benchmark.text_work import MODELS, TRAINING, TextWork
-from contextual_bert.data import SetDataset, Split, TextDataset, table_digest
+from contextual_bert.data import SetDataset, Split, TextDataset, reading_lines, table_digest
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
@@ -129,7 +129,8 @@ class EvaluatedTexts:
             (f"{num_unknown:,} {self.settings.row_name}s cannot be ranked and are left out",) if num_unknown else ()
         )
         sampled = self.ready.scored_lines(self.part)
-        return (self.reading, *self.ready.texts[self.part].report.lines(), *sampled, *unknown)
+        read = reading_lines(self.ready.table)
+        return (*read, self.reading, *self.ready.texts[self.part].report.lines(), *sampled, *unknown)
 
     def provenance(self) -> Provenance:
         """Where the numbers come from."""

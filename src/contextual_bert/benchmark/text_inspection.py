@@ -13,14 +13,20 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import decoded, is_list, is_text
-from contextual_bert.benchmark.inspection import Inspection, check_columns, fault_lines, split_of
+from contextual_bert.benchmark.inspection import (
+    Inspection,
+    check_columns,
+    fault_lines,
+    overridden_codes,
+    split_of,
+)
 from contextual_bert.benchmark.label_names import NUM_SHOWN, label_names, label_values, label_warnings
 from contextual_bert.benchmark.run_table import RunTable, read_data
 from contextual_bert.benchmark.text_starts import reader_of
 from contextual_bert.context import canonical, infer_schema
 from contextual_bert.data import Split, audit_texts
 from contextual_bert.data.text_audit import joined_words
-from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.errors import ConfigurationError, DataError, place_of_row
 from contextual_bert.evaluation.labels import has_grades
 from contextual_bert.inference import encode_questions, encode_texts, placed
 from contextual_bert.inference.texts.encode_questions import find_answers
@@ -62,7 +68,7 @@ def inspect_texts(
     task = recipe.texts
     if task is None:
         raise ConfigurationError("This is a recipe for sets of items: look at it with inspect_table.")
-    rows = read_data(recipe, source)
+    rows = read_data(recipe, source, codes=overridden_codes(overrides or {}))
     with rows.placed():
         return _inspected(recipe, task, rows, overrides=overrides, has_tokens=has_tokens)
 
@@ -276,4 +282,4 @@ def _counted(mask: NDArray[np.bool_], what: str, sentence: str) -> list[str]:
     """The sentence with how many rows it is about and which is the first, none where there is no such row."""
     if not mask.any():
         return []
-    return [sentence.format(f"{int(mask.sum()):,} {what} (the first in row {int(np.flatnonzero(mask)[0])})")]
+    return [sentence.format(f"{int(mask.sum()):,} {what} (the first in {place_of_row(int(np.flatnonzero(mask)[0]))})")]

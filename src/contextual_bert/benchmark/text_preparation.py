@@ -25,7 +25,7 @@ from contextual_bert.benchmark.run_directories import CHECKPOINT_DIGEST
 from contextual_bert.benchmark.run_files import SCORES_FILE
 from contextual_bert.benchmark.run_table import RunTable, read_data
 from contextual_bert.benchmark.text_starts import head_lines, method_of, reader_of, seen_lines
-from contextual_bert.data import Audit, SetDataset, TextDataset
+from contextual_bert.data import Audit, SetDataset, TextDataset, reading_lines
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.text_audit import audit_texts
 from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
@@ -170,6 +170,7 @@ class TextPreparation(Prepared):
         found += [*self.scored_lines("validation"), *self.scored_lines("test")]
         seen = seen_lines(self.task.checkpoint, self.split, self.evaluated_part)
         read = self.origin.lines() if self.origin is not None else []
+        read = [*reading_lines(self.table), *read]
         return [*read, *self.split.lines(), *found, *self.audit.lines(), *seen, *self.unlearned_lines()]
 
     def head_lines(self) -> list[str]:
@@ -284,12 +285,17 @@ def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPrep
     task = recipe.texts
     if task is None:
         raise ConfigurationError("This is a recipe for sets of items: prepare it with prepare.")
-    rows = read_data(recipe, source)
+    processor = reader_of(recipe)
+    brought = processor.schema.code_columns if processor is not None and processor.schema is not None else ()
+    rows = read_data(recipe, source, codes=brought)
     with rows.placed():
-        return _prepared_texts(recipe, task, rows)
+        return _prepared_texts(recipe, task, rows, processor)
 
 
-def _prepared_texts(recipe: Recipe, task: TextTask, origin: RunTable) -> TextPreparation:
+def _prepared_texts(
+    recipe: Recipe, task: TextTask, origin: RunTable, processor: ContextualBertProcessor | None
+) -> TextPreparation:
+    """Return the preparation of a table of texts; ``processor`` is that of a run to go on from."""
     table = origin.table
     for name in task.columns:
         checked_column(table, name, file=recipe.data, complete=name not in (task.answer, task.answer_start))
@@ -307,7 +313,6 @@ def _prepared_texts(recipe: Recipe, task: TextTask, origin: RunTable) -> TextPre
     training = split.rows("train")
     if not len(training):
         raise DataError("no row is in the training part", file=recipe.data, fix="Make validation and test smaller.")
-    processor = reader_of(recipe)
     if processor is None:
         schema = schema_of(recipe, table.take(pa.array(training)), training)
         check_context(recipe, schema)

@@ -5,6 +5,7 @@ whatever the locale, so that a schema means the same on every machine. Not in th
 """
 
 import datetime
+import re
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,13 +13,33 @@ import pyarrow.compute as pc
 from contextual_bert.arrow_types import is_text
 from contextual_bert.context.columns import without_marks
 from contextual_bert.context.features import DatePart
-from contextual_bert.errors import DataError, SchemaError
+from contextual_bert.errors import ConfigurationError, DataError, SchemaError
 
 MONTHS = tuple(str(month) for month in range(1, 13))
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
+# Part of a date -> the directives of strptime that give it; beside these the time of day.
+_GIVES = {"the year": "YyDF", "the month": "mbBDF", "the day": "deDF"}
+_DIRECTIVES = "YymdHMSIpbBeTDF%"
 _ISO_DATE = r"^\d{4}-\d{2}-\d{2}($|[T ])"
 _FIX = "Allowed: a date, a timestamp or ISO 8601 text such as 2016-03-05; leave it empty if it is missing."
+
+
+def check_date_format(date_format: str) -> None:
+    """Raise ConfigurationError unless a format of strptime names a day, in directives that are read.
+
+    Example:
+        >>> check_date_format("%d/%m/%Y %H:%M:%S")
+    """
+    directives = re.findall(r"%(.?)", date_format)
+    strange = [each for each in directives if not each or each not in _DIRECTIVES]
+    lacking = [part for part, letters in _GIVES.items() if not set(letters) & set(directives)]
+    if strange or lacking:
+        problem = f"has %{strange[0]}, which is not read" if strange else f"does not say {lacking[0]}"
+        raise ConfigurationError(
+            f"the date format {date_format!r} {problem}. Allowed: {', '.join(f'%{each}' for each in _DIRECTIVES)}, as "
+            "in '%d/%m/%Y %H:%M:%S'. Give one with the year, the month and the day."
+        )
 
 
 def to_dates(array: pa.Array, *, file: str | None = None, column: str | None = None) -> pa.Array:

@@ -28,6 +28,7 @@ from contextual_bert.context.features import (
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.errors import ConfigurationError, SchemaError, did_you_mean
 
+INDEX = "index"  # wanted of a column that pandas wrote beside the data
 _DEFAULT_SEPARATOR = ","
 _OTHER_SEPARATORS = ("|", ";")
 # Pattern -> what to do about it.
@@ -67,6 +68,8 @@ def find(column: str, array: pa.Array, wanted: str | Feature | None, settings: S
                 f"Set its source={column!r}."
             )
         return Finding(wanted.kind, "as given", distinct, (wanted,))
+    if wanted == INDEX:
+        return Finding(None, "the index of a pandas table; override to keep it", distinct)
     if wanted == "ignore":
         return Finding(None, "ignored: by an override", distinct)
     if wanted is not None and wanted not in FEATURE_KINDS:

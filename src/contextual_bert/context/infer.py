@@ -4,6 +4,8 @@ Every column gets a note, so that nothing is dropped in silence. It deliberately
 splits: the caller excludes those columns and gives the rows to learn from. Not in the paper, whose features are given.
 """
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,9 +13,12 @@ import pyarrow as pa
 
 from contextual_bert.arrow_types import without_views
 from contextual_bert.context.features import Feature
-from contextual_bert.context.findings import Finding, Settings, count_missing, find
+from contextual_bert.context.findings import INDEX, Finding, Settings, count_missing, find
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
+
+_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
+_UNNAMED_COLUMN = re.compile(r"Unnamed: \d+(\.\d+)*")
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ def infer_schema(
     Text and truth values become categorical; whole and decimal numbers numerical, with a bin for each number if there
     are no more than `num_bins`, so that few numbers lose nothing by being binned; lists of text or whole numbers
     multi-categorical; lists of decimal numbers vectors; dates, also as ISO 8601 text, give year, month and weekday.
-    Constant columns, and those whose every value differs as in an id, are left out.
+    Constant columns, those whose every value differs as in an id, and the index of a pandas table are left out.
 
     Args:
         table: the rows to learn from.
@@ -102,12 +107,15 @@ def infer_schema(
         if number < 1:
             raise ConfigurationError(f"{name} is {number}. Allowed: 1 or more.")
     settings = Settings(min_count, max_categories, num_bins)
+    indexes = _pandas_indexes(table)
     features: list[Feature] = []
     notes: list[ColumnNote] = []
     for column in table.column_names:
         # What is excluded may be texts of gigabytes, which are no one array.
         array = table[column] if column in exclude else table[column].combine_chunks()
         wanted = "ignore" if column in exclude else overrides.get(column)
+        if wanted is None and (column in indexes or _is_running_number(column, array)):
+            wanted = INDEX
         finding = find(column, array, wanted, settings)
         if column in exclude:
             finding = Finding(None, "excluded: not context", finding.distinct)
@@ -115,6 +123,21 @@ def infer_schema(
         features += [_renamed(feature, taken) for feature in finding.features]
         notes.append(ColumnNote(column, finding.kind, finding.reason, finding.distinct, count_missing(array)))
     return InferredSchema(ContextSchema(features=tuple(features)), tuple(notes))
+
+
+def _pandas_indexes(table: pa.Table) -> set[str]:
+    """The columns that were the index of a pandas table, as its metadata say; or as it names them without."""
+    indexes = {name for name in table.column_names if _UNNAMED_INDEX.fullmatch(name)}
+    try:
+        told = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
+    except (ValueError, TypeError, LookupError, RecursionError):  # of no table of pandas
+        return indexes
+    return indexes | {name for name in told if isinstance(name, str)}
+
+
+def _is_running_number(column: str, array: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether a column has the name that pandas gives to one without, and whole numbers, as an index in CSV."""
+    return bool(_UNNAMED_COLUMN.fullmatch(column)) and pa.types.is_integer(array.type)
 
 
 def _renamed(feature: Feature, taken: set[str]) -> Feature:

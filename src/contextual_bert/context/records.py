@@ -37,7 +37,7 @@ def record_columns(schema: ContextSchema, records: Sequence[Mapping[str, object]
         for key in record:
             if key not in known:
                 raise UnknownNameError(
-                    f"row {row}: the context has no feature {key!r:.80}. {did_you_mean(str(key), known)}"
+                    f"row {row + 1}: the context has no feature {key!r:.80}. {did_you_mean(str(key), known)}"
                 )
     return {feature.name: _column(feature, records) for feature in schema.features}
 

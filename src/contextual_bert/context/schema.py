@@ -99,6 +99,17 @@ class ContextSchema(BaseModel):
         return tuple(dict.fromkeys(feature.column for feature in self.features))
 
     @cached_property
+    def code_columns(self) -> tuple[str, ...]:
+        """The raw columns that hold categories, and are to be read as they are spelt: "10.10" is not "10.1"."""
+        numbers = {feature.column for feature in self.features if isinstance(feature, (Numerical, Vector))}
+        categories = (
+            feature.column
+            for feature in self.features
+            if isinstance(feature, MultiCategorical) or (isinstance(feature, Categorical) and feature.part is None)
+        )
+        return tuple(column for column in dict.fromkeys(categories) if column not in numbers)
+
+    @cached_property
     def layout(self) -> tuple[FeatureLayout, ...]:
         """The shapes that the encoder is built from."""
         return tuple(feature.layout for feature in self.features)

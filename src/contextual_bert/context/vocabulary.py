@@ -24,6 +24,11 @@ from contextual_bert.errors import ConfigurationError, DataError, SchemaError
 
 UNKNOWN = -1
 NULL = -2
+_LARGEST_EXACT = {16: 1 << 11, 32: 1 << 24, 64: 1 << 53}  # bits of a float -> from where whole numbers are rounded
+_ROUNDED_FIX = (
+    "Such numbers are rounded from 2**{power} on, and neighbours are one. Give text or whole numbers. Digits that a "
+    "file has lost cannot be repaired: write it again from its source."
+)
 _INTEGER, _FLOAT, _DATE, _TIME, _BOOLEAN = map(re.compile, (INTEGER, FLOAT, DATE, TIME, BOOLEAN))
 
 
@@ -164,7 +169,8 @@ def canonical(value: object) -> str:
     """
     if isinstance(value, str):
         return str(value)
-    if isinstance(value, np.floating) and value.dtype.itemsize < np.dtype(np.float64).itemsize:
+    bits = 8 * value.dtype.itemsize if isinstance(value, np.floating) else 64
+    if isinstance(value, np.floating) and bits < 64:
         # The shortest spelling in its own precision: 0.1, not 0.10000000149011612.
         value = float(str(value))
     elif isinstance(value, np.datetime64):
@@ -178,7 +184,13 @@ def canonical(value: object) -> str:
     if isinstance(value, (float, Decimal)):
         if not math.isfinite(value):
             raise DataError(f"{value} is not a value", fix="Give a finite number, or leave the value out.")
-        return str(int(value)) if value == int(value) else repr(float(value))
+        if isinstance(value, Decimal):
+            return _canonical_decimal(value)
+        if value != int(value):
+            return repr(float(value))
+        if abs(value) >= _LARGEST_EXACT.get(bits, 1 << 53):
+            raise _rounded(value, bits)
+        return str(int(value))
     if isinstance(value, datetime.datetime):
         if value != value:
             raise DataError(f"{value} is not a value", fix="Give a date, or leave the value out.")  # pandas' NaT
@@ -189,6 +201,22 @@ def canonical(value: object) -> str:
     raise DataError(
         f"{value!r} is a {type(value).__name__}, not a single value",
         fix="Allowed: text, a finite number, a truth value, a date.",
+    )
+
+
+def _canonical_decimal(value: Decimal) -> str:
+    """The spelling of a decimal, with all of its digits: as that of the float if it is the same number."""
+    if value == value.to_integral_value():
+        return str(int(value))
+    spelt = repr(float(value))
+    return spelt if Decimal(spelt) == value else format(value, "f").rstrip("0")
+
+
+def _rounded(value: float, bits: int) -> DataError:
+    power = _LARGEST_EXACT.get(bits, 1 << 53).bit_length() - 1
+    return DataError(
+        f"{value!r} is a floating-point number of {bits} bits, and here it is a name",
+        fix=_ROUNDED_FIX.format(power=power),
     )
 
 
@@ -246,6 +274,7 @@ def canonical_array(
     if pa.types.is_floating(kind):
         require_finite(array, file=file, column=column)
         array = pc.if_else(pc.is_nan(array), pa.scalar(None, kind), array)
+        _require_exact(array, file=file, column=column)
     elif pa.types.is_timestamp(kind):
         # Nanoseconds have no Python type; a category does not need them.
         array = array.cast(pa.timestamp("us", tz=kind.tz), safe=False)
@@ -284,6 +313,19 @@ def require_finite(array: pa.Array, *, file: str | None, column: str | None) -> 
             column=column,
             fix="Give a finite number, or leave the value empty if it is missing.",
         )
+
+
+def _require_exact(array: pa.Array, *, file: str | None, column: str | None) -> None:
+    """Raise a DataError at the first whole number of a column of floats that may be another one, rounded."""
+    wide = array.cast(pa.float64())
+    large = pc.and_(
+        pc.greater_equal(pc.abs(wide), _LARGEST_EXACT[array.type.bit_width]), pc.equal(wide, pc.floor(wide))
+    )
+    large = pc.fill_null(large, False)
+    if pc.any(large).as_py():
+        row = int(pc.index(large, True).as_py())
+        error = _rounded(array[row].as_py(), array.type.bit_width)
+        raise DataError(error.problem, file=file, row=row, column=column, fix=error.fix)
 
 
 def _as_one_array(array: pa.Array | pa.ChunkedArray) -> pa.Array:

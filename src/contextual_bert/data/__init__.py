@@ -9,7 +9,9 @@ from contextual_bert.data.digests import table_digest
 from contextual_bert.data.groups import Groups, group_rows
 from contextual_bert.data.oracle import Oracle
 from contextual_bert.data.policies import ReadReport, SetPolicy
+from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.data.readers import read_table
+from contextual_bert.data.reading_notes import reading_lines
 from contextual_bert.data.reviews import read_reviews
 from contextual_bert.data.samplers import LengthBucketSampler
 from contextual_bert.data.sets import SetTable, read_sets
@@ -31,6 +33,7 @@ __all__ = [
     "MaskingCollator",
     "Oracle",
     "ReadReport",
+    "ReadSettings",
     "SetBatch",
     "SetDataset",
     "SetPolicy",
@@ -49,6 +52,7 @@ __all__ = [
     "read_reviews",
     "read_sets",
     "read_table",
+    "reading_lines",
     "split_by_column",
     "split_by_customer",
     "split_by_row",

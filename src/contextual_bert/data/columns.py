@@ -114,7 +114,13 @@ def flatten_items(column: pa.ChunkedArray, *, items: str, separator: str | None,
             "not a finite number (NaN or infinity)",
             "Leave it out of the list, or give it a name.",
         )
-    codes, names = _encode(values)
+    try:
+        codes, names = _encode(values)
+    except DataError as error:  # a number that cannot name an item
+        place = _place_of(values, error)
+        raise DataError(
+            error.problem, file=file, row=int(rows[place]) if place is not None else None, column=items, fix=error.fix
+        ) from error
     between = f" between two separators {separator!r}" if has_text and separator is not None else ""
     empty = pc.index(pc.equal(pc.utf8_trim_whitespace(names), ""), True).as_py()
     if empty >= 0:
@@ -135,6 +141,14 @@ def _encode(values: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
     names = canonical_array(raw.dictionary).dictionary_encode()
     again = names.indices.to_numpy().astype(np.int64)
     return again[raw.indices.to_numpy()], names.dictionary.cast(pa.string())
+
+
+def _place_of(values: pa.ChunkedArray, error: DataError) -> int | None:
+    """Where the value stands that an error about the distinct ones names by its row among these."""
+    if error.row is None:
+        return None
+    found = pc.index(values, pc.unique(values)[error.row]).as_py()
+    return found if found >= 0 else None
 
 
 def _split(column: pa.ChunkedArray, *, items: str, separator: str | None, file: str | None) -> pa.ChunkedArray:
@@ -251,10 +265,19 @@ def _is_one_item_a_row(column: pa.ChunkedArray) -> bool:
     if pa.types.is_floating(column.type):  # whole numbers, some of them missing, in pandas
         numbers = column.cast(pa.float64())
         return pc.all(pc.equal(numbers, pc.floor(numbers))).as_py()
+    if pa.types.is_decimal(column.type):
+        return pc.all(pc.equal(column, pc.floor(column))).as_py()
     return pa.types.is_integer(column.type) or pa.types.is_date(column.type)
 
 
 def _is_item(kind: pa.DataType) -> bool:
     kind = value_type(kind)
-    plain = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_date, pa.types.is_null)
+    plain = (
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_decimal,
+        pa.types.is_boolean,
+        pa.types.is_date,
+        pa.types.is_null,
+    )
     return is_text(kind) or any(test(kind) for test in plain)

@@ -1,81 +1,111 @@
-"""A CSV file as a table: what is a number, a date or a truth value in each of its columns, and what is broken in it.
+"""A file of CSV as a table: what is a number, a date or a truth value in each of its columns, and what is broken in it.
 
-`readers.read_table` calls it for files that end in .csv. It knows no other kind of file.
+`readers.read_table` calls it for files that end in .csv or .tsv. It knows no other kind of file.
 """
 
-import codecs
 import csv
-from collections.abc import Collection, Sequence
-from contextlib import suppress
-from pathlib import Path
+import io
+import re
+import sys
+from collections.abc import Collection, Generator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from contextual_bert.context.cells import BOOLEAN, DATE, FLOAT, INTEGER, TIME
-from contextual_bert.context.columns import MISSING_MARKS
-from contextual_bert.errors import DataError
+from contextual_bert.data.read_settings import ReadSettings
+from contextual_bert.data.reading_notes import ReadingNotes
+from contextual_bert.data.spelling import kept_column
+from contextual_bert.data.text_files import grown_blocks, number_rows, other_encoding, utf8_fault
+from contextual_bert.errors import DataError, rows_are_lines
 
 __all__ = ["check_names", "read_csv"]
 
-_TYPES = (
-    (INTEGER, pa.int64()),
-    (FLOAT, pa.float64()),
-    (DATE, pa.date32()),
-    (TIME, pa.timestamp("us")),
-    (BOOLEAN, pa.bool_()),
-)
-_UTF8_FIX = "Save it as CSV in UTF-8, separated by commas."
+_DELIMITERS = (",", ";", "\t", "|")
+_UTF8_FIX = "Save it as CSV in UTF-8."
+_NUM_SHOWN = 80
 
 
-def read_csv(path: Path, *, text_columns: Collection[str | None] = ()) -> pa.Table:
-    """The columns of a CSV file, each a number, a date or a truth value where every cell is one; else text.
+def read_csv(
+    content: bytes,
+    file: str,
+    *,
+    settings: ReadSettings,
+    usual: str = ",",
+    text_columns: Collection[str | None] = (),
+    code_columns: Collection[str | None] = (),
+) -> tuple[pa.Table, ReadingNotes]:
+    """The columns of a file of CSV, each a number, a date or a truth value where every cell is one; else text.
 
     Args:
-        path: the file.
+        content: of the file, without a mark of byte order.
+        file: its path, for messages.
+        settings: delimiter, and what happens to rows with another number of cells.
+        usual: the delimiter where the settings name none and the header has no other.
         text_columns: columns that stay text, spelt as in the file, whatever their cells look like.
+        code_columns: columns that stay text if as numbers they would be spelt in another way.
+
+    Returns:
+        The table, and what is to be said of it.
 
     Raises:
         DataError: it is no CSV file in UTF-8, or a row of it is broken.
     """
-    file = str(path)
-    _check_utf8(path, file)
+    fault = utf8_fault(content)
+    delimiter, remark = _delimiter(content, file, settings.delimiter, usual)
+    if fault is not None:
+        raise _other_encoding(content, file, delimiter)
     broken: list[Any] = []
 
     def remember(row: Any) -> str:
         broken.append(row)
         return "skip"
 
-    # Without threads the handler is told the number of the row.
-    read = arrow_csv.ReadOptions(use_threads=False)
-    parse = arrow_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=remember)
-    try:
-        with arrow_csv.open_csv(path, read_options=read, parse_options=parse) as stream:
+    parse = arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=remember)
+
+    def read(block_size: int) -> pa.Table:
+        # Without threads the handler is told the number of the row.
+        options = arrow_csv.ReadOptions(use_threads=False, block_size=block_size)
+        with arrow_csv.open_csv(pa.BufferReader(content), read_options=options, parse_options=parse) as stream:
             names: list[str] = stream.schema.names
         broken.clear()
         _check_header(names, file)
         convert = arrow_csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
         )
-        table = arrow_csv.read_csv(path, read_options=read, parse_options=parse, convert_options=convert)
-    except pa.ArrowInvalid as error:
-        raise DataError(f"this is not a CSV file: {error}", file=file, fix=_UTF8_FIX) from error
-    if broken:
-        first = broken[0]
-        row = first.number - 2 if first.number is not None else None  # theirs counts from one, with the header
-        if first.text.count('"') % 2:
-            raise _open_quote(file, row)
-        raise DataError(
-            f"{first.actual_columns} cells where the header has {first.expected_columns}: {first.text[:80]!r}",
-            file=file,
-            row=row,
-            fix="Put cells that hold a comma in double quotes.",
+        return arrow_csv.read_csv(
+            pa.BufferReader(content), read_options=options, parse_options=parse, convert_options=convert
         )
-    _check_quotes(path, file, table.num_rows - 1)
-    columns = {name: table.column(name) for name in names}
-    return pa.table({name: each if name in text_columns else _typed(each) for name, each in columns.items()})
+
+    try:
+        table = grown_blocks(read, len(content))
+    except pa.ArrowInvalid as error:
+        if _open_quote_at_end(content, delimiter):
+            raise _open_quote(file, None) from error
+        raise DataError(f"this is not a CSV file: {error}", file=file, fix=_UTF8_FIX) from error
+    sizes = _lines_of(table)
+    dropped = [each.number - 1 for each in broken if each.number is not None]  # theirs counts from one
+    for place, each in zip(dropped, broken, strict=False):
+        sizes = np.insert(sizes, place - 1, each.text.count("\n") + 1)
+    is_dropping = settings.on_bad_row == "drop"
+    number_rows(file, content, np.insert(sizes, 0, 1), num_headers=1, dropped=dropped if is_dropping else ())
+    if broken and (broken[0].text.count('"') % 2 or not is_dropping):
+        raise _broken(broken[0], file, delimiter)
+    _check_quotes(content, file, table.num_rows - 1, delimiter)
+    columns = {name: table.column(name) for name in table.column_names}
+    del table
+    kept = {
+        name: kept_column(name, each, is_text=name in text_columns, is_code=name in code_columns)
+        for name, each in columns.items()
+    }
+    read_in = pa.Table.from_arrays(
+        [column for column, _ in kept.values()], schema=pa.schema([field for _, field in kept.values()])
+    )
+    counted = {"with more or fewer cells than the header": len(broken)} if broken else {}
+    return read_in, ReadingNotes(remarks=(remark,) if remark else (), rows_dropped=counted)
 
 
 def check_names(names: Sequence[str], file: str | None) -> None:
@@ -85,50 +115,102 @@ def check_names(names: Sequence[str], file: str | None) -> None:
         raise DataError("the column occurs more than once", file=file, column=repeated[0], fix="Rename one of them.")
 
 
+def _delimiter(content: bytes, file: str, chosen: str | None, usual: str) -> tuple[str, str | None]:
+    """What stands between the cells, and a remark where the file said so and nobody else.
+
+    Raises:
+        DataError: the header lacks what was chosen, or has several others.
+    """
+    start = len(content) - len(content.lstrip(b"\r\n"))
+    header = re.sub(rb'"[^"]*"', b"", content[start : start + (1 << 20)]).splitlines()
+    first = header[0].decode(errors="replace") if header else ""
+    found = [each for each in _DELIMITERS if each in first]
+    if chosen is not None:
+        if chosen not in first and found:
+            raise DataError(
+                f"the header has no {chosen!r} between its columns, and it has {' and '.join(map(repr, found))}",
+                file=file,
+                fix="Give the delimiter of this file (--delimiter), or leave it out.",
+            )
+        return chosen, None
+    if usual in found or not found:
+        return usual, None
+    if len(found) > 1:
+        raise DataError(
+            f"the header has {' and '.join(map(repr, found))}, and no {usual!r} between its columns",
+            file=file,
+            fix="Say which of them stands between the cells: --delimiter (in Python ReadSettings(delimiter=...)).",
+        )
+    return found[0], f"{file}: the cells are separated by {found[0]!r}"
+
+
 def _check_header(names: list[str], file: str) -> None:
     if any("\0" in name for name in names):
-        raise _utf16(file)
+        raise DataError("the file is in UTF-16, and not in UTF-8", file=file, fix=_UTF8_FIX)
     check_names(names, file)
-    other = [separator for separator in (";", "\t", "|") if len(names) == 1 and separator in names[0]]
-    if other:
-        raise DataError(
-            f"there is one column, {names[0]!r}: the cells seem to be separated by {other[0]!r}",
-            file=file,
-            fix="Save the file with commas between the cells.",
-        )
 
 
-def _check_utf8(path: Path, file: str) -> None:
-    """Raise DataError at the first cell that is no UTF-8: pyarrow stumbles over names of columns, and says no row."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    with path.open("rb") as stream:
-        try:
-            for block in iter(lambda: stream.read(1 << 20), b""):
-                decoder.decode(block)
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError as error:
-            raise _other_encoding(path, file) from error
+def _lines_of(table: pa.Table) -> np.ndarray:
+    """How many lines each row takes: one, and one more for each line break in a cell."""
+    sizes = np.ones(table.num_rows, np.int64)
+    for column in table.columns:
+        breaks = pc.fill_null(pc.count_substring(column, "\n"), 0)
+        if pc.any(pc.greater(breaks, 0)).as_py():
+            sizes += breaks.to_numpy().astype(np.int64)
+    return sizes
 
 
-def _other_encoding(path: Path, file: str) -> DataError:
-    with path.open("rb") as stream:
-        if stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-            return _utf16(file)
+def _broken(first: Any, file: str, delimiter: str) -> DataError:
+    """The error of the first row with another number of cells; its number counts the header and rows before it."""
+    row = first.number - 2 if first.number is not None else None
+    if first.text.count('"') % 2:
+        return _open_quote(file, row)
+    return DataError(
+        f"{first.actual_columns} cells where the header has {first.expected_columns}: {first.text[:_NUM_SHOWN]!r}",
+        file=file,
+        row=row,
+        fix=f"Put cells that hold a {'comma' if delimiter == ',' else repr(delimiter)} in double quotes, or give "
+        "another --delimiter, or leave such rows out with --on-bad-row drop (in Python ReadSettings).",
+    )
+
+
+def _text(content: bytes) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(content), newline="", encoding="utf-8", errors="surrogateescape")
+
+
+@contextmanager
+def _long_cells() -> Generator[None]:
+    """Let Python's reader take cells of any length."""
+    before = csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _other_encoding(content: bytes, file: str, delimiter: str) -> DataError:
+    found = other_encoding(content, file, fix=_UTF8_FIX)
+    if found is not None:
+        return found
     names: list[str] = []
-    # Python's reader has a limit for cells: behind one that long no place is known.
-    with suppress(csv.Error), path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as lines:
-        for row, cells in enumerate(filter(None, csv.reader(lines)), start=-1):  # empty lines are no rows
+    with _long_cells(), suppress(csv.Error):
+        reader = csv.reader(_text(content), delimiter=delimiter)
+        begins, lines = 1, list[int]()  # of the rows; empty lines are none
+        for cells in reader:
+            lines += [begins] if cells and names else []
             place = next((place for place, cell in enumerate(cells) if not _is_utf8(cell)), None)
             if place is not None:
+                rows_are_lines(file, lines)
                 seen = cells[place].encode(errors="surrogateescape").decode(errors="replace")
                 return DataError(
-                    f"{'the cell' if names else 'the name of a column'} is not in UTF-8: {seen[:80]!r}",
+                    f"{'the cell' if names else 'the name of a column'} is not in UTF-8: {seen[:_NUM_SHOWN]!r}",
                     file=file,
-                    row=row if names else None,
+                    row=len(lines) - 1 if names else None,
                     column=names[place] if place < len(names) else None,
                     fix=_UTF8_FIX,
                 )
             names = names or cells
+            begins = reader.line_num + 1
     return DataError("the file is not in UTF-8", file=file, fix=_UTF8_FIX)
 
 
@@ -140,22 +222,23 @@ def _is_utf8(cell: str) -> bool:
     return True
 
 
-def _utf16(file: str) -> DataError:
-    return DataError("the file is in UTF-16, and not in UTF-8", file=file, fix=_UTF8_FIX)
-
-
-def _check_quotes(path: Path, file: str, last_row: int) -> None:
-    # A quotation mark that is never closed makes the rest of the file one cell, and pyarrow does not mind.
-    with path.open("rb") as stream:
-        quotes = sum(block.count(b'"') for block in iter(lambda: stream.read(1 << 20), b""))
-    if quotes % 2 == 0:
-        return
-    with path.open(newline="", encoding="utf-8-sig") as lines:
+def _open_quote_at_end(content: bytes, delimiter: str) -> bool:
+    """Whether a quotation mark is never closed."""
+    if content.count(b'"') % 2 == 0:
+        return False
+    with _long_cells():
         try:
-            for _ in csv.reader(lines, strict=True):
+            for _ in csv.reader(_text(content), strict=True, delimiter=delimiter):
                 pass
-        except csv.Error as error:
-            raise _open_quote(file, last_row) from error
+        except csv.Error:
+            return True
+    return False
+
+
+def _check_quotes(content: bytes, file: str, last_row: int, delimiter: str) -> None:
+    # A quotation mark that is never closed makes the rest of the file one cell, and pyarrow does not mind.
+    if _open_quote_at_end(content, delimiter):
+        raise _open_quote(file, last_row)
 
 
 def _open_quote(file: str, row: int | None) -> DataError:
@@ -165,18 +248,3 @@ def _open_quote(file: str, row: int | None) -> DataError:
         row=row,
         fix="Close it; a double quote within a cell is written twice.",
     )
-
-
-def _typed(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column as numbers, dates or truth values if each cell is one; else unchanged."""
-    # Where one cell is no number these marks stay text: "NA" is a country.
-    values = pc.if_else(pc.is_in(column, value_set=pa.array(MISSING_MARKS)), pa.scalar(None, pa.string()), column)
-    if values.null_count == len(values):
-        return column
-    for pattern, kind in _TYPES:
-        if pc.all(pc.match_substring_regex(values, pattern)).as_py():
-            try:
-                return values.cast(kind)
-            except pa.ArrowInvalid:  # digits beyond 64 bits, the 30th of February: text
-                return column
-    return column

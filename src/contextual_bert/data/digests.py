@@ -1,7 +1,8 @@
 """A hash of what a table says, so that a split or a result can name the data it belongs to.
 
 Equal content gives equal hashes however the table is chunked, sliced or stored (string or large_string, list or
-large_list, dictionary or plain). The order of rows and columns is content. It knows nothing of splits.
+large_list, dictionary or plain), and whether a column of CSV was read as numbers or as text. The order of rows and
+columns is content. It knows nothing of splits.
 """
 
 import hashlib
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from contextual_bert.arrow_types import decoded, is_list, is_text
+from contextual_bert.data.spelling import as_typed
 from contextual_bert.errors import DataError
 
 __all__ = ["table_digest"]
@@ -31,7 +33,7 @@ def table_digest(table: pa.Table) -> str:
     for name in table.column_names:
         # A stream a kind of buffer, each with its own hash: so the borders of chunks leave no trace.
         streams: dict[str, Any] = {}
-        for chunk in table.column(name).chunks:
+        for chunk in as_typed(table.column(name), table.schema.field(name)).chunks:
             for path, content in _buffers(chunk, "", name):
                 if path not in streams:
                     streams[path] = hashlib.sha256()

@@ -174,7 +174,9 @@ def group_rows(
         kept[name] = cells.take(pa.array(first_rows))
     num_without_item = table.num_rows - len(np.unique(flat.rows))
     remarks = missed_separators(column) if separator is None else []
-    return Groups(pa.table(kept), tuple(by), first_rows, left_out, table.num_rows, num_without_item, tuple(remarks))
+    fields = [table.schema.field(name) if name != items else pa.field(name, lists.type) for name in kept]
+    grouped = pa.table(kept, schema=pa.schema(fields, metadata=table.schema.metadata))
+    return Groups(grouped, tuple(by), first_rows, left_out, table.num_rows, num_without_item, tuple(remarks))
 
 
 def separator_of_cells(separator: str) -> str | None:

@@ -111,6 +111,7 @@ class ReadReport:
         sets_with_repeats: sets in which that happened.
         sets_sampled: longer sets of which a sample was kept.
         unused: what the policy names and the table does not hold.
+        reading: what the reader of the file noticed and left out, as sentences.
         remarks: what should be looked at, as sentences.
 
     Example:
@@ -131,6 +132,7 @@ class ReadReport:
     sets_with_repeats: int = 0
     sets_sampled: int = 0
     unused: tuple[str, ...] = ()
+    reading: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
     @property
@@ -157,7 +159,7 @@ class ReadReport:
             text.append(f"longer sets of which a sample was kept: {self.sets_sampled:,}")
         if self.unused:
             text.append(f"named in the policy, not in the table: {', '.join(self.unused)}")
-        return [*text, *self.remarks]
+        return [*self.reading, *text, *self.remarks]
 
 
 def _counts(counts: Mapping[str, int]) -> str:

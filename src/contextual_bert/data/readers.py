@@ -1,32 +1,30 @@
-"""Files to columns: Parquet, CSV, JSON Lines and `datasets.Dataset` become one `pyarrow.Table`.
+"""Files to columns: Parquet, CSV, JSON and `datasets.Dataset` become one `pyarrow.Table`.
 
-A faulty row is named with its file, row and column; none is dropped or repaired in silence. Rows are counted from
-zero, without the header. It does not know which column holds the items, nor what a context is.
+A faulty row is named with its file, place and column; none is dropped or repaired in silence. It does not know which
+column holds the items, nor what a context is.
 """
 
-import json
-from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import partial
+from collections.abc import Collection
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.json as arrow_json
 import pyarrow.parquet as parquet
 
-from contextual_bert.arrow_types import is_list, without_views
+from contextual_bert.arrow_types import without_views
 from contextual_bert.data.csv_tables import check_names, read_csv
-from contextual_bert.data.reviews import REVIEW_SUFFIX, read_reviews
-from contextual_bert.errors import DataError, did_you_mean
+from contextual_bert.data.foreign_metadata import with_class_names, with_known_zones
+from contextual_bert.data.json_tables import lines_of_json, read_json_lines
+from contextual_bert.data.read_settings import ReadSettings
+from contextual_bert.data.reading_notes import ReadingNotes
+from contextual_bert.data.reviews import REVIEW_SUFFIX, reviews_of
+from contextual_bert.data.text_files import COMPRESSIONS, content_of, kind_of
+from contextual_bert.errors import DataError, did_you_mean, rows_are_lines
 
 __all__ = ["read_table"]
 
-_JSON_BLOCK_BYTES = 16 << 20
-# As what to read again what pyarrow made a time, which it does with every text like one.
-_JSON_TEXTS = {pa.timestamp("s"): pa.string(), pa.list_(pa.timestamp("s")): pa.list_(pa.string())}
-_OFFSET = r"[T ].*[+-].*[1-9]"  # a time zone other than UTC
+_SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".json", REVIEW_SUFFIX)
 
 
 @runtime_checkable
@@ -37,19 +35,28 @@ class _HuggingFaceDataset(Protocol):
 
 
 def read_table(
-    source: str | PathLike[str] | pa.Table | _HuggingFaceDataset, *, text_columns: Collection[str | None] = ()
+    source: str | PathLike[str] | pa.Table | _HuggingFaceDataset,
+    *,
+    text_columns: Collection[str | None] = (),
+    code_columns: Collection[str | None] = (),
+    settings: ReadSettings | None = None,
 ) -> pa.Table:
     """Read a table with at least one row.
 
     In CSV every column is read whole and becomes a number, a date or a truth value only if every cell is one and
-    nothing is lost: codes with leading zeros ("010101") stay text. An empty cell is a missing value.
+    nothing is lost: codes with leading zeros ("010101") and numbers of more digits than fit stay text. An empty cell is
+    a missing value. ``reading_lines`` says what was noticed and left out.
 
     Args:
-        source: a path that ends in .parquet, .csv, .jsonl, .ndjson or .ss (reviews, see ``read_reviews``); a
-            `pyarrow.Table`; or a `datasets.Dataset`.
+        source: a path that ends in .parquet, .csv, .tsv, .jsonl, .ndjson, .json or .ss (reviews, see
+            ``read_reviews``), those of text also with .gz, .bz2 or .zst behind it; a `pyarrow.Table`; or a
+            `datasets.Dataset`.
         text_columns: columns that are wanted as text. In CSV and JSON Lines they keep the spelling of the file where
             all of it looks like numbers, truth values or dates; elsewhere columns have types of their own. Names that
             the file lacks, and None, change nothing.
+        code_columns: columns that name things: items, customers, labels, categories. In CSV they stay text where
+            their numbers are spelt in another way than a number is written: "10.10" is not "10.1".
+        settings: delimiter, broken rows, dates; default: ``ReadSettings()``.
 
     Raises:
         DataError: the file is missing, empty, of another kind, or a row of it is broken.
@@ -61,7 +68,7 @@ def read_table(
     if isinstance(source, pa.Table):
         return _checked(source, None)
     if isinstance(source, (str, PathLike)):
-        return _read_file(Path(source), text_columns)
+        return _read_file(Path(source), text_columns, code_columns, settings or ReadSettings())
     if isinstance(source, dict):
         raise DataError(
             f"a dictionary of data sets ({', '.join(map(str, cast(dict[object, object], source)))}) is not a table",
@@ -77,38 +84,75 @@ def read_table(
     )
 
 
-def _read_file(path: Path, text_columns: Collection[str | None]) -> pa.Table:
+def _read_file(
+    path: Path, text_columns: Collection[str | None], code_columns: Collection[str | None], settings: ReadSettings
+) -> pa.Table:
     file = str(path)
-    readers: dict[str, Callable[[Path], pa.Table]] = {
-        ".parquet": _read_parquet,
-        ".csv": partial(read_csv, text_columns=text_columns),
-        ".jsonl": partial(_read_json, text_columns=text_columns),
-        ".ndjson": partial(_read_json, text_columns=text_columns),
-        REVIEW_SUFFIX: read_reviews,
-    }
+    suffix, compression = kind_of(path)
     if not path.exists():
         siblings = [found.name for found in path.parent.iterdir()] if path.parent.is_dir() else []
-        tables = [name for name in siblings if Path(name).suffix.lower() in readers]
+        tables = [name for name in siblings if kind_of(Path(name))[0] in _SUFFIXES]
         near = f"In its folder: {did_you_mean(path.name, tables)}" if tables else "There is no table in its folder."
         raise DataError("there is no such file", file=file, fix=f"Check the path. {near}")
-    if path.suffix.lower() not in readers or path.is_dir():
+    if suffix not in _SUFFIXES or path.is_dir():
         what = "this is a folder" if path.is_dir() else f"files that end in {path.suffix!r} are not read"
-        raise DataError(what, file=file, fix=f"Give a file that ends in one of: {', '.join(sorted(readers))}.")
+        raise DataError(
+            what,
+            file=file,
+            fix=f"Give a file that ends in one of: {', '.join(sorted(_SUFFIXES))}; those of text may be packed, "
+            f"{', '.join(COMPRESSIONS)}.",
+        )
+    if suffix == ".parquet" and compression is not None:
+        raise DataError("packed Parquet files are not read", file=file, fix="Unpack it.")
+    rows_are_lines(file, None)  # of an earlier reading
     try:
         if path.stat().st_size == 0:
             raise DataError("the file is empty (0 bytes)", file=file, fix="Write it again: it needs at least one row.")
-        return _checked(readers[path.suffix.lower()](path), file)
+        if suffix == ".parquet":
+            return _checked(_read_parquet(path), file)
+        content = content_of(path, compression)
+        table, notes = _read_text(content, file, suffix, text_columns, code_columns, settings)
+        return notes.noted(_checked(table, file))
     except OSError as error:
         raise DataError(
             f"the file cannot be read: {error}", file=file, fix="Check its permissions and content."
         ) from error
 
 
+def _read_text(
+    content: bytes,
+    file: str,
+    suffix: str,
+    text_columns: Collection[str | None],
+    code_columns: Collection[str | None],
+    settings: ReadSettings,
+) -> tuple[pa.Table, ReadingNotes]:
+    if suffix == REVIEW_SUFFIX:
+        return reviews_of(content, file), ReadingNotes()
+    if suffix in (".csv", ".tsv"):
+        return read_csv(
+            content,
+            file,
+            settings=settings,
+            usual="\t" if suffix == ".tsv" else ",",
+            text_columns=text_columns,
+            code_columns=code_columns,
+        )
+    is_own = True
+    if suffix == ".json":
+        content, is_own = lines_of_json(content, file)
+    try:
+        return read_json_lines(content, file, settings=settings, text_columns=text_columns)
+    finally:
+        if not is_own:
+            rows_are_lines(file, None)
+
+
 def _checked(table: pa.Table, file: str | None) -> pa.Table:
     check_names(table.column_names, file)
     if table.num_rows == 0:
         raise DataError("the table has no rows", file=file, fix="It needs at least one row besides the column names.")
-    return without_views(table)
+    return with_known_zones(with_class_names(without_views(table), file=file), file=file)
 
 
 def _read_parquet(path: Path) -> pa.Table:
@@ -116,74 +160,5 @@ def _read_parquet(path: Path) -> pa.Table:
     try:
         check_names(parquet.read_schema(path).names, file)
         return parquet.read_table(path)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataError(f"this is not a whole Parquet file: {error}", file=file, fix="Write the file again.") from error
-
-
-def _read_json(path: Path, *, text_columns: Collection[str | None]) -> pa.Table:
-    read = arrow_json.ReadOptions(block_size=_JSON_BLOCK_BYTES)
-    try:
-        table = arrow_json.read_json(path, read_options=read)
-    except pa.ArrowInvalid as error:
-        raise _broken_line(path, str(error)) from error
-    texts = [(field.name, _JSON_TEXTS[field.type]) for field in table.schema if field.type in _JSON_TEXTS]
-    if not texts:
-        return table
-    parse = arrow_json.ParseOptions(explicit_schema=pa.schema(texts), unexpected_field_behavior="ignore")
-    written = arrow_json.read_json(path, read_options=read, parse_options=parse)
-    for name, kind in texts:
-        column = table[name]
-        # Times are in UTC by now; with a zone they stay text, as in CSV, so that the day is the day as written.
-        if is_list(kind) or name in text_columns or pc.any(pc.match_substring_regex(written[name], _OFFSET)).as_py():
-            column = written[name]
-        elif pc.all(pc.equal(pc.floor_temporal(column, unit="day"), column)).as_py():
-            column = column.cast(pa.date32())
-        table = table.set_column(table.column_names.index(name), name, column)
-    return table
-
-
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    with path.open("rb") as stream:
-        yield from ((number, line) for number, line in enumerate(stream, start=1) if line.strip())
-
-
-def _broken_line(path: Path, problem: str) -> DataError:
-    """Which line it was: pyarrow counts within a block. One line at a time, for this happens once."""
-    file, fix = str(path), 'Each line is one JSON object such as {"items": ["a", "b"], "age": 34}.'
-    kinds: dict[str, str] = {}
-    for row, (number, line) in enumerate(_lines(path)):
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            return DataError(f"line {number} is not valid JSON: {error}", file=file, row=row, fix=fix)
-        if not isinstance(record, dict):
-            return DataError(f"line {number} is {_kind(record)}, not an object", file=file, row=row, fix=fix)
-        for name, value in cast(dict[str, object], record).items():
-            for kind in _kinds(value):
-                if kinds.setdefault(name, kind) != kind:
-                    return DataError(
-                        f"line {number} holds {kind} ({json.dumps(value)[:80]}), the lines before hold {kinds[name]}",
-                        file=file,
-                        row=row,
-                        column=name,
-                        fix="A column holds one kind of value: write all as strings, or correct this one.",
-                    )
-    return DataError(f"this is not JSON Lines: {problem}", file=file, fix=fix)
-
-
-def _kind(value: object) -> str:
-    names: dict[type, str] = {
-        bool: "a truth value",
-        str: "a string",
-        list: "a list",
-        dict: "an object",
-        type(None): "null",
-    }
-    return names.get(type(value), "a number")
-
-
-def _kinds(value: object) -> Iterable[str]:
-    if isinstance(value, list):
-        # An empty list, and null within a list, fit every kind of list.
-        return [f"a list with {_kind(element)}" for element in cast(list[object], value) if element is not None]
-    return [] if value is None else [_kind(value)]

@@ -4,14 +4,15 @@ A line is `user \t\t product \t\t rating \t\t text`, its sentences joined by ` <
 of CSV takes quotes for quotes, and "null" for nothing. It knows no tokenizer. Paper: MA-BERT (2021), section 3.
 """
 
+import codecs
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contextual_bert.errors import DataError
+from contextual_bert.errors import DataError, rows_are_lines
 
-__all__ = ["REVIEW_SUFFIX", "read_reviews"]
+__all__ = ["REVIEW_SUFFIX", "read_reviews", "reviews_of"]
 
 REVIEW_SUFFIX = ".ss"  # imdb.train.txt.ss, yelp-2013-seg-20-20.train.ss
 COLUMNS = ("user", "product", "rating", "text")
@@ -22,15 +23,21 @@ BETWEEN_SENTENCES = r"\s*<sssss>\s*"
 def read_reviews(path: Path) -> pa.Table:
     r"""The reviews as columns user, product, rating (whole numbers as they stand, from 1) and text.
 
-    ``read_table`` calls it for files that end in .ss. Lines end in \n; other characters that Python takes for line ends
-    may stand in a text.
+    ``read_table`` reads so what ends in .ss. Lines end in \n; other characters that Python takes for line ends may
+    stand in a text.
 
     Raises:
         DataError: a line without four fields, a rating that is no whole number, a text that is empty or no UTF-8.
     """
-    file = str(path)
+    return reviews_of(path.read_bytes(), str(path))
+
+
+def reviews_of(content: bytes, file: str) -> pa.Table:
+    """`read_reviews` of the content of a file."""
+    content = content.removeprefix(codecs.BOM_UTF8)
+    rows_are_lines(file, range(1, content.count(b"\n") + 2))
     try:
-        lines = path.read_bytes().decode("utf-8-sig").split("\n")
+        lines = content.decode().split("\n")
     except UnicodeDecodeError as error:
         row = error.object[: error.start].count(b"\n")
         raise DataError("the line is no UTF-8", file=file, row=row, fix="Save the file as UTF-8.") from error

@@ -23,6 +23,7 @@ from contextual_bert.data.columns import (
 from contextual_bert.data.hashing import hash_counters
 from contextual_bert.data.policies import ReadReport, SetPolicy
 from contextual_bert.data.ragged import flat_index, offsets_of
+from contextual_bert.data.reading_notes import reading_lines
 from contextual_bert.errors import ConfigurationError, DataError
 
 __all__ = ["SetTable", "read_sets"]
@@ -169,6 +170,7 @@ def read_sets(
         sets_with_repeats=len(np.unique(repeated)),
         sets_sampled=int(longer.sum()) if policy.longer == "sample" else 0,
         unused=_unused(flat.names, policy),
+        reading=tuple(reading_lines(table)),
         remarks=tuple(missed_separators(column, separator=policy.separator)),
     )
     has_single_items = num_rows > 1 and int(sizes_in.max(initial=0)) == 1

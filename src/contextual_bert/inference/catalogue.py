@@ -20,6 +20,7 @@ from contextual_bert.arrow_types import is_list
 from contextual_bert.context import Vocabulary, canonical, canonical_array
 from contextual_bert.context.vocabulary import to_doubles
 from contextual_bert.data import read_table
+from contextual_bert.data.spelling import EVERY_COLUMN, as_typed
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean
 from contextual_bert.inference.catalogue_columns import (
     ID_COLUMNS,
@@ -28,6 +29,7 @@ from contextual_bert.inference.catalogue_columns import (
     id_column_of,
     item_names,
     stock,
+    with_numbers,
     with_prices,
 )
 
@@ -105,11 +107,11 @@ class Catalogue:
     def __init__(
         self, source: str | PathLike[str] | pa.Table | Any, vocabulary: Vocabulary, *, id_column: str | None = None
     ) -> None:
-        table = read_table(source)
+        table = read_table(source, code_columns=EVERY_COLUMN)
         file = str(source) if isinstance(source, str | PathLike) else None
         self.id_column = id_column if id_column is not None else id_column_of(table, vocabulary, file=file)
         names = item_names(table, self.id_column, file=file)
-        table = with_prices(table, file=file)
+        table = with_prices(with_numbers(table, self.id_column), file=file)
         wanted = pa.array([None] * len(vocabulary.reserved) + list(vocabulary.values), pa.string())
         rows = pc.index_in(wanted, value_set=names, skip_nulls=True)
         if rows.null_count == len(rows):
@@ -176,7 +178,7 @@ class Catalogue:
         if name == STOCK:  # which changes
             return _attribute(pa.chunked_array([pa.array(self._in_stock, mask=~self.is_known)]), name)
         if name not in self._attributes:
-            self._attributes[name] = _attribute(self.table.column(name), name)
+            self._attributes[name] = _attribute(self.table.column(name), name, self.table.schema.field(name))
         return self._attributes[name]
 
     def groups(self, name: str) -> NDArray[np.int64]:
@@ -248,7 +250,7 @@ def _mask(
     return found
 
 
-def _attribute(column: pa.ChunkedArray, name: str) -> Attribute:
+def _attribute(column: pa.ChunkedArray, name: str, field: pa.Field | None = None) -> Attribute:
     cells = column.combine_chunks()
     is_known: NDArray[np.bool_] = cells.is_valid().to_numpy(zero_copy_only=False)
     owners = np.flatnonzero(is_known)
@@ -261,8 +263,9 @@ def _attribute(column: pa.ChunkedArray, name: str) -> Attribute:
         is_known[owners[~is_filled]] = False  # a list with a gap may hold anything
         owners, values = owners[is_filled], values.drop_null()
     else:
-        if any(check(cells.type) for check in _NUMBERS):
-            numbers = to_doubles(cells).to_numpy(zero_copy_only=False)
+        counted = as_typed(column, field).combine_chunks() if field is not None else cells
+        if any(check(counted.type) for check in _NUMBERS):
+            numbers = to_doubles(counted).to_numpy(zero_copy_only=False)
         named = canonical_array(cells, column=name)
         is_known = named.is_valid().to_numpy(zero_copy_only=False)  # NaN is as empty as null
         owners, values = np.flatnonzero(is_known), named.drop_null()

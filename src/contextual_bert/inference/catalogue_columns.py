@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from contextual_bert.arrow_types import decoded, is_text, value_type
 from contextual_bert.context import Vocabulary, canonical_array
 from contextual_bert.data.columns import checked_column
-from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean
+from contextual_bert.data.spelling import as_typed
+from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean, place_of_row
 
 ID_COLUMNS = ("id", "item")
 PRICE, STOCK = "price", "in_stock"
@@ -69,13 +70,25 @@ def item_names(table: pa.Table, column: str, *, file: str | None) -> pa.Array:
     if len(again):
         row = int(again[0])
         raise DataError(
-            f"{names[row].as_py()!r} was in row {first[row]} already",
+            f"{names[row].as_py()!r} was in {place_of_row(int(first[row]), file)} already",
             file=file,
             row=row,
             column=column,
             fix="Give one row an item.",
         )
     return names
+
+
+def with_numbers(table: pa.Table, id_column: str) -> pa.Table:
+    """The same table, its numbers as numbers, but not the names of items, nor codes: "10.1" beside "10.10"."""
+    for place, field in enumerate(table.schema):
+        column = table.column(place)
+        typed = as_typed(column, field)
+        if typed is column or field.name == id_column:
+            continue
+        if field.name == PRICE or len(pc.unique(typed)) == len(pc.unique(column)):
+            table = table.set_column(place, pa.field(field.name, typed.type), typed)
+    return table
 
 
 def with_prices(table: pa.Table, *, file: str | None) -> pa.Table:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from contextual_bert.context import Categorical, Feature, MultiCategorical, Numerical
 from contextual_bert.data import SetDataset, SetTable
-from contextual_bert.errors import DataError, SchemaError, UnknownNameError
+from contextual_bert.errors import DataError, SchemaError, UnknownNameError, place_of_row
 from contextual_bert.inference.queries import placed_row
 from contextual_bert.models import RESERVED_ITEMS, ContextualBertProcessor
 
@@ -64,7 +64,7 @@ def naming(file: str | None) -> Generator[None]:
         row, text = placed_row(error)
         if file is None or file in text:
             raise
-        raise type(error)(f"{file}{f', row {row}' if row is not None else ''}: {text}") from error
+        raise type(error)(f"{file}{f', {place_of_row(row, file)}' if row is not None else ''}: {text}") from error
 
 
 def set_index(dataset: SetDataset, example_ids: NDArray[np.int64]) -> NDArray[np.int64]:

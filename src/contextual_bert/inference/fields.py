@@ -137,7 +137,7 @@ def fault(error: ValidationError, given: Mapping[str, Any], *, row: int) -> Data
     if finding["type"] == "extra_forbidden":
         known = ("attribute", *TESTS, "blank")
         return UnknownNameError(
-            f"Query {row}: unknown key {path!r:.80}. {did_you_mean(str(finding['loc'][-1]), known)}"
+            f"Query {row + 1}: unknown key {path!r:.80}. {did_you_mean(str(finding['loc'][-1]), known)}"
         )
     if isinstance(cause, DataError):
         return DataError(cause.problem, row=row, column=path, fix=cause.fix)

@@ -213,7 +213,7 @@ class CompletionPipeline:
         except DataError as error:
             raise DataError(error.problem, row=row, column=error.column, fix=error.fix) from None
         except (UnknownNameError, SchemaError) as error:
-            raise type(error)(f"Query {row}: {error}") from None
+            raise type(error)(f"Query {row + 1}: {error}") from None
 
     def logits(self, inputs: Mapping[str, Any], *, guidance: Sequence[float] | float = 1.0) -> Tensor:
         """Of every [MASK] of a batch, row after row: (masked, vocabulary), float32.

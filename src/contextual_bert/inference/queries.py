@@ -37,15 +37,15 @@ UNUSED_CONTEXT = "The context was not used: this model was trained with conditio
 
 
 def placed_row(error: Exception) -> tuple[int | None, str]:
-    """Which query an error of a pipeline is about, None where it says none, and its message without that.
+    """Which query an error of a pipeline is about, counted from 0, None where it says none, and its message without.
 
     Example:
         >>> placed_row(UnknownNameError("Query 3: unknown key 'itms'."))
-        (3, "unknown key 'itms'.")
+        (2, "unknown key 'itms'.")
     """
     text = str(error)
     if found := _PLACE.match(text):
-        return int(found["row"]), text[found.end() :]
+        return int(found["row"]) - 1, text[found.end() :]
     return getattr(error, "row", None), text
 
 
@@ -66,7 +66,7 @@ def check_query(query: Mapping[str, Any], *, row: int, known: Sequence[str], fix
         raise DataError(f"{given!r:.80} is not a query", row=row, fix=fix)
     for key in query:
         if key not in known:
-            raise UnknownNameError(f"Query {row}: unknown key {key!r:.80}. {did_you_mean(str(key), known)}")
+            raise UnknownNameError(f"Query {row + 1}: unknown key {key!r:.80}. {did_you_mean(str(key), known)}")
     if not isinstance(query.get("context") or {}, Mapping):
         raise DataError(
             f"{query['context']!r:.80} is not a record", row=row, column="context", fix='Give {"feature": value, ...}.'

@@ -137,6 +137,11 @@ class ContextualBertProcessor(ProcessorMixin):
         return cls(extractor, tokenizer, has_context_as_text=has_context_as_text)
 
     @property
+    def code_columns(self) -> tuple[str, ...]:
+        """The raw columns of categories, which ``read_table`` is to read as they are spelt."""
+        return self.schema.code_columns if self.schema is not None else ()
+
+    @property
     def schema(self) -> ContextSchema | None:
         """The context schema, None for a model without a context."""
         return self._schema

@@ -12,7 +12,8 @@ from typing import Any, Literal, Self, cast, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from contextual_bert.data import SetPolicy
+from contextual_bert.context import ContextSchema
+from contextual_bert.data import ReadSettings, SetPolicy
 from contextual_bert.errors import ConfigurationError, RunDirectoryError, did_you_mean
 from contextual_bert.training.adaptation import check_lora
 from contextual_bert.training.arguments import check_settings
@@ -50,6 +51,7 @@ class Recipe:
         test: share of the data for the final numbers.
         split_seed: seed of the split.
         policy: which items and sets are kept.
+        reading: how the file is read: delimiter, broken rows, spelling of dates.
         schema: ``ContextSchema.to_dict()``; None infers one from the training part.
         group_by: columns that name a set, where the table has one item a row: the rows of an order become its set. A
             column that varies within a set is no context. Several columns name a set together, such as the customer
@@ -97,6 +99,7 @@ class Recipe:
     test: float = 0.1
     split_seed: int = 0
     policy: SetPolicy = field(default_factory=SetPolicy)
+    reading: ReadSettings = field(default_factory=ReadSettings)
     schema: Mapping[str, Any] | None = None
     group_by: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -261,6 +264,22 @@ class Recipe:
         return tuple(dict.fromkeys((*(name for name in columns if name is not None), *self.exclude)))
 
     @property
+    def text_columns(self) -> tuple[str, ...]:
+        """Columns of texts, which are read as they are spelt.
+
+        Answers are read whatever they look like, and keep the type that they always had.
+        """
+        task = self.texts
+        return () if task is None else tuple(name for name in (task.text, task.second) if name is not None)
+
+    @property
+    def code_columns(self) -> tuple[str, ...]:
+        """Columns that name things: items, customers, labels, and the categories of the schema."""
+        label = self.texts.label if self.texts is not None else None
+        named = tuple(name for name in (self.items, self.customer, label) if name is not None)
+        return named if self.schema is None else (*named, *ContextSchema.from_dict(dict(self.schema)).code_columns)
+
+    @property
     def item_column(self) -> str:
         """The column of items.
 
@@ -300,7 +319,7 @@ class Recipe:
         task: Any = values.get("texts")
         if isinstance(task, dict) and "scored_tokens" not in task and not (task.get("label") or task.get("answer")):
             values["texts"] = {**task, "scored_tokens": "all"}  # as it was before there was a choice
-        for name, kind in (("policy", SetPolicy), ("texts", TextTask)):
+        for name, kind in (("policy", SetPolicy), ("reading", ReadSettings), ("texts", TextTask)):
             if values.get(name) is not None:
                 values[name] = kind(**_checked(kind, values[name], place=f"{name}."))
         if values.get("split") is not None:  # what an older version let stand beside it was never read

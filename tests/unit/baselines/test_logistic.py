@@ -163,7 +163,7 @@ def test_faulty_settings_and_texts_are_refused(model):
     one = LogisticClassifier(num_labels=4, inverse_strengths=(1.0,))
     with pytest.raises(ConfigurationError, match=r"labels have shape \(3,\)"):
         one.fit(texts, labels[:3])
-    with pytest.raises(DataError, match="row 1, column 'labels': 4 is no label"):
+    with pytest.raises(DataError, match="row 2, column 'labels': 4 is no label"):
         one.fit(texts[:2], [0, 4])
     with pytest.raises(DataError, match="all texts have the same label"):
         one.fit(texts[:2], [1, 1])

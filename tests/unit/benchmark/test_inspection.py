@@ -56,7 +56,7 @@ def test_an_error_names_the_row_of_the_file() -> None:
     row = int(make_split(RECIPE, table()).rows("train")[-1])
     ages = np.arange(200.0)
     ages[row] = np.inf
-    with pytest.raises(DataError, match=rf"days.parquet, row {row}, column 'age': inf") as caught:
+    with pytest.raises(DataError, match=rf"days.parquet, row {row + 1}, column 'age': inf") as caught:
         inspect_table(RECIPE, source=table(age=ages))
     assert caught.value.row == row
 

@@ -37,7 +37,7 @@ def test_what_is_no_number_is_missing() -> None:
 
 @pytest.mark.parametrize(("value", "kind"), [(2.5, pa.float64()), (2.5, pa.float32()), (float("inf"), pa.float64())])
 def test_a_number_with_a_fraction_is_no_label(value: float, kind: pa.DataType) -> None:
-    words = f"row 2, column 'price': the label {value} is no whole number.*Give whole numbers or names, .*Trainer"
+    words = f"row 3, column 'price': the label {value} is no whole number.*Give whole numbers or names, .*Trainer"
     with pytest.raises(DataError, match=words) as caught:
         label_names(column([1.0, None, value, 3.0], kind), "t.csv", "price")
     assert (caught.value.file, caught.value.row) == ("t.csv", 2)

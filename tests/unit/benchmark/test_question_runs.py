@@ -204,7 +204,7 @@ def test_a_run_on_another_table_says_what_it_lacks(finished: Path, table: Path) 
     with pytest.raises(UnknownNameError, match="no column 'answer'"):
         evaluate_run(finished, source=read.drop(["answer"]))
     wrong = read.set_column(read.column_names.index("answer"), "answer", pa.array(["nowhere"] * len(read)))
-    with pytest.raises(DataError, match=r"row 0, column 'answer': the answer 'nowhere' is not in its text"):
+    with pytest.raises(DataError, match=r"row 1, column 'answer': the answer 'nowhere' is not in its text"):
         evaluate_run(finished, source=wrong.slice(0, 9), part="all")
     taken = read.append_column("predicted_start", read["start"])
     with pytest.raises(DataError, match=r"column 'predicted_start': the table has this column"):
@@ -225,7 +225,7 @@ def test_a_look_counts_what_training_would_stop_at(recipe: Recipe, ready: TextPr
     answers[1:3] = ["nowhere", "nowhere else"]
     wrong = read.set_column(read.column_names.index("answer"), "answer", pa.array(answers))
     assert any(
-        "2 answers in 'answer' are not in their texts (the first in row 1)" in fault
+        "2 answers in 'answer' are not in their texts (the first in row 2)" in fault
         for fault in inspected(recipe, wrong).faults
     )
 

@@ -635,7 +635,7 @@ def test_a_label_that_the_run_does_not_know_is_named_by_its_row(finished: dict[s
     verdicts = other.column("verdict").to_pylist()
     verdicts[7] = "so-so"
     other = other.set_column(other.column_names.index("verdict"), "verdict", pa.array(verdicts))
-    with pytest.raises(DataError, match=r"row 7, column 'verdict': the label 'so-so' is not among"):
+    with pytest.raises(DataError, match=r"row 8, column 'verdict': the label 'so-so' is not among"):
         evaluate_run(finished["classification"], source=other)
     faulty = other.slice(0, 5)
     assert evaluate_run(finished["classification"], source=faulty).report.num_rows == 5

@@ -170,19 +170,19 @@ def test_a_timestamp_counts_in_its_own_time_zone(schema):
 @pytest.mark.parametrize(
     ("feature", "column", "message"),
     [
-        (Numerical(name="x", edges=(1,)), [1.0, float("inf")], "days.csv, row 1, column 'x': inf is not a finite"),
-        (Numerical(name="x", edges=(1,)), [1.0, -float("inf")], "row 1, column 'x': -inf"),
-        (Numerical(name="x", edges=(1,)), ["1", "abc"], "row 1, column 'x': 'abc' is not a number"),
-        (Numerical(name="x", edges=(1,)), ["1", "NAN"], "row 1, column 'x': 'NAN' is not a number"),
-        (Numerical(name="x", edges=(1,)), ["1", "inf"], "row 1, column 'x': inf"),
-        (Categorical(name="x", values=("1",)), [1.0, float("inf")], "row 1, column 'x': inf"),
-        (MultiCategorical(name="x", values=("1",)), [[], [1.0, 2.0], [float("inf")]], "row 2, column 'x': inf"),
-        (Vector(name="x", size=2), [[1.0, 2.0], None, [1.0]], "row 2, column 'x': the vector has 1 components, not 2"),
-        (Vector(name="x", size=2), [None, [1.0, 2.0], [1.0, float("nan")]], "row 2, column 'x': .*not finite"),
-        (Vector(name="x", size=2), [[1.0, 2.0], [1.0, 1e300]], "row 1, column 'x': .*not finite"),
-        (Vector(name="x", size=2), [[1.0, None]], "row 0, column 'x': .*missing"),
-        (Categorical(name="m", values=("1",), source="x", part="month"), ["2016-03-05", "5.3.16"], "row 1.*'5.3.16'"),
-        (Categorical(name="m", values=("1",), source="x", part="month"), ["2016-03-05", "2016-13-05"], "row 1.*13-05"),
+        (Numerical(name="x", edges=(1,)), [1.0, float("inf")], "days.csv, row 2, column 'x': inf is not a finite"),
+        (Numerical(name="x", edges=(1,)), [1.0, -float("inf")], "row 2, column 'x': -inf"),
+        (Numerical(name="x", edges=(1,)), ["1", "abc"], "row 2, column 'x': 'abc' is not a number"),
+        (Numerical(name="x", edges=(1,)), ["1", "NAN"], "row 2, column 'x': 'NAN' is not a number"),
+        (Numerical(name="x", edges=(1,)), ["1", "inf"], "row 2, column 'x': inf"),
+        (Categorical(name="x", values=("1",)), [1.0, float("inf")], "row 2, column 'x': inf"),
+        (MultiCategorical(name="x", values=("1",)), [[], [1.0, 2.0], [float("inf")]], "row 3, column 'x': inf"),
+        (Vector(name="x", size=2), [[1.0, 2.0], None, [1.0]], "row 3, column 'x': the vector has 1 components, not 2"),
+        (Vector(name="x", size=2), [None, [1.0, 2.0], [1.0, float("nan")]], "row 3, column 'x': .*not finite"),
+        (Vector(name="x", size=2), [[1.0, 2.0], [1.0, 1e300]], "row 2, column 'x': .*not finite"),
+        (Vector(name="x", size=2), [[1.0, None]], "row 1, column 'x': .*missing"),
+        (Categorical(name="m", values=("1",), source="x", part="month"), ["2016-03-05", "5.3.16"], "row 2.*'5.3.16'"),
+        (Categorical(name="m", values=("1",), source="x", part="month"), ["2016-03-05", "2016-13-05"], "row 2.*13-05"),
     ],
 )
 def test_a_faulty_value_names_file_row_and_column(feature, column, message):
@@ -244,21 +244,21 @@ def test_rows_are_chosen_by_number_mask_or_slice(schema, table):
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({"age": "old"}, "row 1, column 'age': 'old' is a str, not a number"),
-        ({"age": True}, "row 1, column 'age': True is a bool, not a number"),
-        ({"age": [3]}, "row 1, column 'age'"),
-        ({"age": float("inf")}, "row 1, column 'age': inf is not a finite number"),
-        ({"age": float("nan")}, "row 1, column 'age': nan is not a finite number"),
-        ({"state": float("nan")}, "row 1, column 'state': nan is not a value"),
-        ({"state": ["CA"]}, "row 1, column 'state': .*not a single value"),
-        ({"brands": "acme"}, "row 1, column 'brands': 'acme' is a str, not a list"),
-        ({"brands": [["acme"]]}, "row 1, column 'brands': .*not a single value"),
-        ({"brands": {"acme": 1}}, "row 1, column 'brands': .*not a list"),
-        ({"photo": [1.0]}, r"row 1, column 'photo': the vector has shape \(1,\), not \(2,\)"),
-        ({"photo": [1.0, None]}, "row 1, column 'photo'"),
-        ({"photo": "1,2"}, "row 1, column 'photo': .*not a vector"),
-        ({"date": "yesterday"}, "row 1, column 'date': 'yesterday' is not a date"),
-        ({"date": 20160305}, "row 1, column 'date'"),
+        ({"age": "old"}, "row 2, column 'age': 'old' is a str, not a number"),
+        ({"age": True}, "row 2, column 'age': True is a bool, not a number"),
+        ({"age": [3]}, "row 2, column 'age'"),
+        ({"age": float("inf")}, "row 2, column 'age': inf is not a finite number"),
+        ({"age": float("nan")}, "row 2, column 'age': nan is not a finite number"),
+        ({"state": float("nan")}, "row 2, column 'state': nan is not a value"),
+        ({"state": ["CA"]}, "row 2, column 'state': .*not a single value"),
+        ({"brands": "acme"}, "row 2, column 'brands': 'acme' is a str, not a list"),
+        ({"brands": [["acme"]]}, "row 2, column 'brands': .*not a single value"),
+        ({"brands": {"acme": 1}}, "row 2, column 'brands': .*not a list"),
+        ({"photo": [1.0]}, r"row 2, column 'photo': the vector has shape \(1,\), not \(2,\)"),
+        ({"photo": [1.0, None]}, "row 2, column 'photo'"),
+        ({"photo": "1,2"}, "row 2, column 'photo': .*not a vector"),
+        ({"date": "yesterday"}, "row 2, column 'date': 'yesterday' is not a date"),
+        ({"date": 20160305}, "row 2, column 'date'"),
     ],
 )
 def test_a_faulty_record_names_row_feature_value_and_what_is_allowed(schema, record, message):
@@ -268,7 +268,7 @@ def test_a_faulty_record_names_row_feature_value_and_what_is_allowed(schema, rec
 
 
 def test_an_unknown_key_gets_a_suggestion(schema):
-    with pytest.raises(UnknownNameError, match=r"row 0: the context has no feature 'stat'\. Did you mean 'state'"):
+    with pytest.raises(UnknownNameError, match=r"row 1: the context has no feature 'stat'\. Did you mean 'state'"):
         encode_records(schema, [{"stat": "CA"}])
     with pytest.raises(DataError, match="not a mapping"):
         encode_records(schema, ["CA"])  # type: ignore[list-item]
@@ -318,7 +318,7 @@ def test_a_part_of_a_date_that_is_named_like_its_column_is_read_from_the_date(sc
     for date in ("2016-03-05", datetime.date(2016, 3, 5)):
         assert encode_table(month, pa.table({"date": [date]})).tensors["date"].tolist() == [4]
         assert encode_records(month, [{"date": date}]).tensors["date"].tolist() == [4]
-    with pytest.raises(DataError, match="row 0, column 'date': 'March' is not a date"):
+    with pytest.raises(DataError, match="row 1, column 'date': 'March' is not a date"):
         encode_records(month, [{"date": "March"}])
 
 

@@ -140,7 +140,7 @@ def test_overrides(days):
         ({"overrides": {"incme": "numerical"}}, UnknownNameError, "Did you mean 'income'"),
         ({"overrides": {"income": "numeric"}}, ConfigurationError, "Did you mean 'numerical'"),
         ({"overrides": {"income": Numerical(name="x", edges=())}}, ConfigurationError, "Set its source='income'"),
-        ({"overrides": {"state": "numerical"}}, DataError, "row 0, column 'state': 'CA' is not a number"),
+        ({"overrides": {"state": "numerical"}}, DataError, "row 1, column 'state': 'CA' is not a number"),
         ({"overrides": {"planet": "categorical"}}, SchemaError, "cannot be categorical.*constant"),
         ({"overrides": {"state": "vector"}}, SchemaError, "cannot be vector"),
         ({"overrides": {"state": "categorical"}, "exclude": ["state"]}, ConfigurationError, "'state' is excluded, and"),
@@ -183,7 +183,7 @@ def test_lists_of_several_lengths_are_no_vectors():
 
 
 def test_infinity_is_an_error_and_not_a_bin():
-    with pytest.raises(DataError, match="row 1, column 'x'"):
+    with pytest.raises(DataError, match="row 2, column 'x'"):
         infer_schema(pa.table({"x": [1.0, float("inf"), 2.0]}))
 
 

@@ -59,7 +59,7 @@ def test_a_repeated_value_is_an_error_that_names_it():
         (np.float32(0.1), "0.1"),
         (0.1, "0.1"),
         (-0.0, "0"),
-        (1e20, "100000000000000000000"),
+        (10**20, "100000000000000000000"),
         (Decimal("2.50"), "2.5"),
         (True, "true"),
         (np.bool_(False), "false"),
@@ -179,7 +179,7 @@ def test_normal_forms_are_made_only_of_distinct_values_that_are_not_there(monkey
 
 
 def test_an_infinity_in_a_column_names_file_row_and_column():
-    with pytest.raises(DataError, match=r"days\.csv, row 1, column 'size': inf is not a finite number"):
+    with pytest.raises(DataError, match=r"days\.csv, row 2, column 'size': inf is not a finite number"):
         canonical_array(pa.array([1.0, float("inf")]), file="days.csv", column="size")
 
 

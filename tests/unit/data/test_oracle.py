@@ -248,22 +248,22 @@ def _with(table: pa.Table, **values: object) -> pa.Table:
 def test_faulty_tables_are_named_with_their_place(world: StylistWorld, table: pa.Table) -> None:
     oracle = Oracle(world)
     items = table["items"][0].as_py()  # they go to row 1 of a table of two
-    with pytest.raises(DataError, match=r"row 1, column 'items': 'coat-9999' is not an item of this world"):
+    with pytest.raises(DataError, match=r"row 2, column 'items': 'coat-9999' is not an item of this world"):
         oracle.score_table(_with(table, items=["coat-9999", *items[1:]]))
-    with pytest.raises(DataError, match=r"row 1, column 'items': has no items"):
+    with pytest.raises(DataError, match=r"row 2, column 'items': has no items"):
         oracle.score_table(_with(table, items=[]))
-    with pytest.raises(DataError, match=r"row 1, column 'preferred_colours': 'blak' is not.*Did you mean 'black'"):
+    with pytest.raises(DataError, match=r"row 2, column 'preferred_colours': 'blak' is not.*Did you mean 'black'"):
         oracle.score_table(_with(table, preferred_colours=["red", "blak"]))
-    with pytest.raises(DataError, match=r"row 1, column 'occasion': is empty.*everyday"):
+    with pytest.raises(DataError, match=r"row 2, column 'occasion': is empty.*everyday"):
         oracle.score_table(_with(table, occasion=None))
-    with pytest.raises(DataError, match=r"row 1, column 'nogo_types': 'shoes' is not.*Known: bag, belt"):
+    with pytest.raises(DataError, match=r"row 2, column 'nogo_types': 'shoes' is not.*Known: bag, belt"):
         oracle.score_table(_with(table, nogo_types=["shoes"]))
     refused = list({item.rsplit("-", 1)[0] for item in items} & set(REFUSABLE))
-    with pytest.raises(DataError, match=r"row 1, column 'items': .* cannot occur in this world"):
+    with pytest.raises(DataError, match=r"row 2, column 'items': .* cannot occur in this world"):
         oracle.score_table(_with(table, nogo_types=refused))
-    with pytest.raises(DataError, match=r"row 1, column 'items': .* cannot occur in this world"):
+    with pytest.raises(DataError, match=r"row 2, column 'items': .* cannot occur in this world"):
         oracle.score_table(_with(table, items=items[:2]))
-    with pytest.raises(DataError, match=r"row 1, column 'items': .* cannot occur in this world"):
+    with pytest.raises(DataError, match=r"row 2, column 'items': .* cannot occur in this world"):
         oracle.score_table(_with(table, items=[*items, items[0]]))
     with pytest.raises(SchemaError, match="no column 'occasion'"):
         oracle.score_table(table.drop_columns(["occasion"]))

@@ -45,11 +45,11 @@ def test_a_mark_of_byte_order_is_no_name(path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("ur004/\t\ttt0113\t\t5", r"row 3: 3 fields: .*with two tabs between them"),
-        ("", "row 3: 1 fields"),
-        ("ur004/\t\ttt0113\t\t4.5\t\tfine", "row 3, column 'rating': '4.5' is no rating"),
-        ("ur004/\t\ttt0113\t\t\t\tfine", "row 3, column 'rating': '' is no rating"),
-        ("ur004/\t\ttt0113\t\t4\t\t ", "row 3, column 'text': '' is no text"),
+        ("ur004/\t\ttt0113\t\t5", r"line 4: 3 fields: .*with two tabs between them"),
+        ("", "line 4: 1 fields"),
+        ("ur004/\t\ttt0113\t\t4.5\t\tfine", "line 4, column 'rating': '4.5' is no rating"),
+        ("ur004/\t\ttt0113\t\t\t\tfine", "line 4, column 'rating': '' is no rating"),
+        ("ur004/\t\ttt0113\t\t4\t\t ", "line 4, column 'text': '' is no text"),
     ],
 )
 def test_faults_are_named(line: str, message: str, path: Path) -> None:
@@ -60,7 +60,7 @@ def test_faults_are_named(line: str, message: str, path: Path) -> None:
 
 def test_another_encoding_is_named(path: Path) -> None:
     path.write_bytes(path.read_bytes() + "ur004/\t\ttt0113\t\t4\t\tcaf\u00e9".encode("latin-1"))
-    with pytest.raises(DataError, match="row 3: the line is no UTF-8"):
+    with pytest.raises(DataError, match="line 4: the line is no UTF-8"):
         read_reviews(path)
 
 

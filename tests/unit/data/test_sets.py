@@ -92,7 +92,7 @@ def test_a_wrong_column_gets_a_suggestion_and_customer_and_time_must_be_whole() 
         read_sets(table, items="item", policy=SetPolicy(), file="days.csv")
     for argument, column in (("customer", "person"), ("time", "age")):
         with pytest.raises(
-            DataError, match=rf"row 1, column '{column}': the cell is missing \(1 such rows\)\. Each row needs"
+            DataError, match=rf"row 2, column '{column}': the cell is missing \(1 such rows\)\. Each row needs"
         ):
             read_sets(table, items="items", policy=SetPolicy(), **{argument: column})
 
@@ -215,7 +215,7 @@ def test_a_policy_that_cannot_work_is_refused(settings: dict, says: str) -> None
 
 def test_errors_are_ours() -> None:
     assert issubclass(DataError, ContextualBertError)
-    assert re.fullmatch(r"days\.parquet, row 0, column 'items': .*", str(_error_of([["a", "a"]])))
+    assert re.fullmatch(r"days\.parquet, row 1, column 'items': .*", str(_error_of([["a", "a"]])))
 
 
 def _error_of(column: object) -> DataError:

@@ -88,7 +88,7 @@ def test_numbers_and_text_are_the_same_customer() -> None:
 def test_faulty_columns_and_shares_are_refused() -> None:
     with pytest.raises(UnknownNameError, match=r"no column 'whom'.*Did you mean 'who'"):
         split_by_customer(TABLE, "whom", validation=0.1, test=0.1)
-    with pytest.raises(DataError, match=r"days\.csv, row 1, column 'who': the cell is missing"):
+    with pytest.raises(DataError, match=r"days\.csv, row 2, column 'who': the cell is missing"):
         split_by_customer(pa.table({"who": ["a", None]}), "who", validation=0.1, test=0.1, file="days.csv")
     with pytest.raises(
         DataError,
@@ -151,9 +151,9 @@ def test_times_with_zones_are_points_in_time() -> None:
 
 def test_times_that_are_none_are_refused() -> None:
     for text, zone in (("2016-3-15", ""), ("2016-03-15T9:00", ""), ("2016-02-30", ""), ("2016-03-05T10:00", "Z")):
-        with pytest.raises(DataError, match=rf"row 1, column 'day': '{text}' is not a time"):
+        with pytest.raises(DataError, match=rf"row 2, column 'day': '{text}' is not a time"):
             split_by_time(pa.table({"day": [f"2016-10-05T10:00{zone}", text]}), "day", validation=0.1, test=0.1)
-    with pytest.raises(DataError, match=r"row 1, column 'day': '5 March' is not a time\. Write times as 2016-03-05"):
+    with pytest.raises(DataError, match=r"row 2, column 'day': '5 March' is not a time\. Write times as 2016-03-05"):
         split_by_time(pa.table({"day": ["2016-03-05", "5 March"]}), "day", validation=0.1, test=0.1)
     with pytest.raises(DataError, match="column is of type bool"):
         split_by_time(pa.table({"day": [True, False]}), "day", validation=0.1, test=0.1)

@@ -192,7 +192,7 @@ def test_cluster_labels_of_any_kind_are_numbered_in_sorted_order():
     ],
 )
 def test_a_missing_customer_is_named(missing):
-    with pytest.raises(DataError, match=r"row 1, column 'clusters': no customer.*example id"):
+    with pytest.raises(DataError, match=r"row 2, column 'clusters': no customer.*example id"):
         bootstrap([1.0, 2.0, 3.0], missing)
 
 
@@ -206,7 +206,7 @@ def test_settings_that_cannot_work_are_refused(options, message):
 
 
 def test_values_that_have_no_mean_are_refused():
-    with pytest.raises(DataError, match="row 1: inf has no mean"):
+    with pytest.raises(DataError, match="row 2: inf has no mean"):
         bootstrap([1.0, math.inf], ["a", "b"])
     with pytest.raises(ConfigurationError, match="at least one row"):
         bootstrap([], [])

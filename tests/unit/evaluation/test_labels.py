@@ -227,11 +227,11 @@ def test_faulty_rows_are_named():
     assert LabelledRows(**good).names == ("a", "b")
     with pytest.raises(ConfigurationError, match=r"different lengths: .*'true': 2"):
         LabelledRows(**{**good, "true": [0, 1]})
-    with pytest.raises(DataError, match=r"row 1, column 'true': -100 \(1 such rows\), but it must be between 0 and 1"):
+    with pytest.raises(DataError, match=r"row 2, column 'true': -100 \(1 such rows\), but it must be between 0 and 1"):
         LabelledRows(**{**good, "true": [0, -100, 1]})
-    with pytest.raises(DataError, match="row 2, column 'predicted': 2 "):
+    with pytest.raises(DataError, match="row 3, column 'predicted': 2 "):
         LabelledRows(**{**good, "predicted": [0, 1, 2]})
-    with pytest.raises(DataError, match="row 2: example 3, position 1 occurs more than once"):
+    with pytest.raises(DataError, match="row 3: example 3, position 1 occurs more than once"):
         LabelledRows(**{**good, "example_id": [3, 3, 3], "position": [0, 1, 1]})
     with pytest.raises(ConfigurationError, match="a name of its own"):
         LabelledRows(**{**good, "names": "aa"})

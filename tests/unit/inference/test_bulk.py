@@ -224,7 +224,7 @@ def test_a_fault_of_one_row_says_in_which_file(
 ) -> None:
     denied = pa.array([[names[0]]] * 13 + [[names[0], None]] + [[names[0]]] * 6)
     write_table(table.append_column("deny", denied), tmp_path / "sets.parquet")
-    with pytest.raises(DataError, match=r"sets\.parquet, row 13, column 'deny': None is"):
+    with pytest.raises(DataError, match=r"sets\.parquet, row 14, column 'deny': None is"):
         complete_table(pipeline, tmp_path / "sets.parquet", tmp_path / "out", settings=BulkSettings(), shard_size=6)
     files = {path.name for path in (tmp_path / "out").iterdir()}
     assert files == {"manifest.json", "part-00000.parquet", "part-00001.parquet"}
@@ -267,7 +267,7 @@ def test_a_set_longer_than_the_positions_is_refused() -> None:
     assert len(pipeline({"items": ["a", "b"]})["slots"]) == 1
     with pytest.raises(DataError, match="the set has 4 items, blanks included, and the model reads at most 3"):
         pipeline({"items": ["a", "b", "c"]})
-    with pytest.raises(DataError, match="row 1, column 'items'"):
+    with pytest.raises(DataError, match="row 2, column 'items'"):
         TableCompleter(pipeline, BulkSettings())(pa.table({"items": [["a"], ["a", "b", "c"]]}))
 
 

@@ -137,16 +137,16 @@ FAULTS: list[tuple[dict[str, list[Any]], type[Exception], str]] = [
         "no column 'id' .* none that holds an item of the model. Known: ",
     ),
     ({"sku": ["hat"], "next": ["coat"]}, SchemaError, "columns sku and next, and one names the items. Leave one out"),
-    ({"sku": ["hat", "bag", "hat"]}, DataError, "row 2, column 'sku': 'hat' was in row 0 already"),
+    ({"sku": ["hat", "bag", "hat"]}, DataError, "row 3, column 'sku': 'hat' was in row 1 already"),
     ({"id": ["hat"], "item": ["hat"]}, SchemaError, "columns id and item, and one names the items. Leave one"),
-    ({"id": ["hat", "bag", "hat"]}, DataError, "row 2, column 'id': 'hat' was in row 0 already"),
-    ({"id": [17.0, 17]}, DataError, "row 1, column 'id': '17' was in row 0"),
-    ({"id": ["hat", None]}, DataError, "row 1, column 'id': the item has no name"),
+    ({"id": ["hat", "bag", "hat"]}, DataError, "row 3, column 'id': 'hat' was in row 1 already"),
+    ({"id": [17.0, 17]}, DataError, "row 2, column 'id': '17' was in row 1"),
+    ({"id": ["hat", None]}, DataError, "row 2, column 'id': the item has no name"),
     ({"id": ["kilt"]}, DataError, "none of the 1 items is known to the model, such as 'kilt'; it knows 'coat', 'hat'"),
-    ({"id": ["hat", "bag"], "price": [3, -0.5]}, DataError, "row 1, column 'price': -0.5 is not a price"),
-    ({"id": ["hat", "bag"], "price": ["3", "cheap"]}, DataError, "row 1, column 'price': 'cheap' is not a price"),
-    ({"id": ["hat", "bag"], "price": [1.0, float("inf")]}, DataError, "row 1, column 'price': inf is not a price"),
-    ({"id": ["hat"], "price": [True]}, DataError, "row 0, column 'price': True is not a price"),
+    ({"id": ["hat", "bag"], "price": [3, -0.5]}, DataError, "row 2, column 'price': -0.5 is not a price"),
+    ({"id": ["hat", "bag"], "price": ["3", "cheap"]}, DataError, "row 2, column 'price': 'cheap' is not a price"),
+    ({"id": ["hat", "bag"], "price": [1.0, float("inf")]}, DataError, "row 2, column 'price': inf is not a price"),
+    ({"id": ["hat"], "price": [True]}, DataError, "row 1, column 'price': True is not a price"),
     ({"id": ["hat"], "in_stock": [3]}, DataError, "column 'in_stock': the type is int64, not a truth value"),
 ]
 
@@ -164,7 +164,7 @@ def _array(values: list[Any]) -> pa.Array:
 def test_a_price_that_is_text_is_named_with_its_file(tmp_path: Path) -> None:
     path = tmp_path / "shop.csv"
     path.write_text("id,price\nhat,3\nbag,cheap\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"shop.csv, row 1, column 'price': 'cheap' is not a price"):
+    with pytest.raises(DataError, match=r"shop.csv, line 3, column 'price': 'cheap' is not a price"):
         Catalogue(path, VOCABULARY)
 
 

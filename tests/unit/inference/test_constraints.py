@@ -146,7 +146,7 @@ def test_a_budget_that_includes_the_set() -> None:
     query = {"items": ["tote", "trench"], "budget": 170.7}
     assert "parka" in proposed(query)
     assert proposed({**query, "budget_includes_visible": True}) == {"beret", "stetson"}
-    with pytest.raises(DataError, match=r"row 0, column 'budget_includes_visible': .*price of clutch, kilt is unknown"):
+    with pytest.raises(DataError, match=r"row 1, column 'budget_includes_visible': .*price of clutch, kilt is unknown"):
         answered({"items": ["clutch", "kilt"], "budget": 9, "budget_includes_visible": True})
 
 
@@ -189,23 +189,23 @@ def test_the_reason_names_the_constraint_that_took_the_last_item() -> None:
 
 
 FAULTS: list[tuple[Any, type[Exception], str]] = [
-    ({"max_price": -1}, DataError, "row 1, column 'max_price': -1 is not allowed: .*greater than or equal to 0"),
-    ({"max_price": "10"}, DataError, "row 1, column 'max_price': '10' is not allowed: input should be a valid number"),
+    ({"max_price": -1}, DataError, "row 2, column 'max_price': -1 is not allowed: .*greater than or equal to 0"),
+    ({"max_price": "10"}, DataError, "row 2, column 'max_price': '10' is not allowed: input should be a valid number"),
     ({"max_price": True}, DataError, "column 'max_price': True is not allowed"),
     ({"budget": float("nan")}, DataError, "column 'budget': nan is not allowed: input should be a finite number"),
-    ({"in_stock": 1}, DataError, "row 1, column 'in_stock': 1 is neither true nor false"),
-    ({"owned": "parka"}, DataError, r"row 1, column 'owned': 'parka' is not a list of items. Give a list: \"owned\""),
+    ({"in_stock": 1}, DataError, "row 2, column 'in_stock': 1 is neither true nor false"),
+    ({"owned": "parka"}, DataError, r"row 2, column 'owned': 'parka' is not a list of items. Give a list: \"owned\""),
     ({"budget_includes_visible": True}, DataError, "column 'budget_includes_visible': it belongs to budget"),
-    ({"where": {"categry": "coat"}}, UnknownNameError, r"Query 1: where\[0\].attribute: .*Did you mean 'category'"),
-    ({"where": {"category": {"at_most": 3}}}, DataError, r"row 1, column 'where\[0\]': 'category' holds no numbers"),
-    ({"where": {"price": {"at_most": "x"}}}, DataError, r"row 1, column 'where.price.at_most': 'x' is not allowed"),
+    ({"where": {"categry": "coat"}}, UnknownNameError, r"Query 2: where\[0\].attribute: .*Did you mean 'category'"),
+    ({"where": {"category": {"at_most": 3}}}, DataError, r"row 2, column 'where\[0\]': 'category' holds no numbers"),
+    ({"where": {"price": {"at_most": "x"}}}, DataError, r"row 2, column 'where.price.at_most': 'x' is not allowed"),
     (
         {"where": {"price": {"atmost": 3}}},
         UnknownNameError,
         r"unknown key 'where.price.atmost'. Did you mean 'at_most'",
     ),
-    ({"where": [{"equals": 3}]}, DataError, r"row 1, column 'where\[0\].attribute': the key is missing. Give"),
-    ({"where": [{"attribute": "price"}]}, DataError, r"row 1, column 'where\[0\]': the condition .* tests nothing"),
+    ({"where": [{"equals": 3}]}, DataError, r"row 2, column 'where\[0\].attribute': the key is missing. Give"),
+    ({"where": [{"attribute": "price"}]}, DataError, r"row 2, column 'where\[0\]': the condition .* tests nothing"),
     ({"where": [{"attribute": "price", "in": [[1]]}]}, DataError, r"column 'where\[0\].in\[0\]': \[1\] is a list"),
     (
         {"where": [{"attribute": "price", "equals": 1, "blank": 1}]},
@@ -218,8 +218,8 @@ FAULTS: list[tuple[Any, type[Exception], str]] = [
         "the condition on 'price' names the attribute 'category', too",
     ),
     ({"where": "coat"}, DataError, r"column 'where': 'coat' is not allowed.*short {\"category\": \"coat\"}"),
-    ({"at_most_one_per": "colour"}, UnknownNameError, "Query 1: .*no attribute 'colour'"),
-    ({"at_most_one_per": "materials"}, SchemaError, "Query 1: .*'materials' holds lists"),
+    ({"at_most_one_per": "colour"}, UnknownNameError, "Query 2: .*no attribute 'colour'"),
+    ({"at_most_one_per": "materials"}, SchemaError, "Query 2: .*'materials' holds lists"),
 ]
 
 
@@ -231,7 +231,7 @@ def test_a_faulty_constraint_is_named_by_row_and_path(query: Any, kind: type[Exc
 
 @pytest.mark.parametrize("query", [{"in_stock": True}, {"max_price": 3}, {"where": {"category": "coat"}}])
 def test_without_a_catalogue(query: Any) -> None:
-    with pytest.raises(DataError, match=f"row 0, column '{next(iter(query))}': it needs a catalogue"):
+    with pytest.raises(DataError, match=f"row 1, column '{next(iter(query))}': it needs a catalogue"):
         answered(query, made(catalogue=False))
 
 

@@ -132,7 +132,7 @@ def test_a_label_is_the_same_whatever_else_its_file_has(
 
 def test_a_label_of_two_readings_is_not_guessed(processor: ContextualBertProcessor) -> None:
     table = pa.table({"text": TEXTS[:2], "label": ["1", "1.00"], "sex": ["f", "m"]})
-    with pytest.raises(DataError, match=r"row 1, column 'label': the label '1\.00' is not among '1', '1\.0'"):
+    with pytest.raises(DataError, match=r"row 2, column 'label': the label '1\.00' is not among '1', '1\.0'"):
         encode_texts(table, processor, text="text", label="label", labels=["1", "1.0"])
 
 
@@ -167,18 +167,18 @@ def test_rows_one_by_one_make_the_same_batch(processor: ContextualBertProcessor)
     [
         ({"text": "txt"}, "no column 'txt'.*Did you mean 'text'"),
         ({"text": "stars"}, "column 'stars': the column is of type int64. Give a column of text"),
-        ({"text": "text", "label": "stars", "labels": ["1", "5"]}, "row 3, column 'stars': the label 3 is not among"),
+        ({"text": "text", "label": "stars", "labels": ["1", "5"]}, "row 4, column 'stars': the label 3 is not among"),
         ({"text": "text", "label": "words"}, "Tags need a text column of lists of words"),
         ({"text": "words", "label": "stars"}, "column 'stars': the column is of type int64. Give lists"),
-        ({"text": "words", "label": "short"}, "row 1, column 'short': 1 tags for 2 words. Give one tag a word"),
-        ({"text": "hole"}, "row 2, column 'hole': the cell is missing"),
-        ({"text": "words", "label": "torn"}, "row 1, column 'torn': tag 1 of 2 is missing, counted from 0. Fill it in"),
-        ({"text": "gap", "label": "tags"}, "row 2, column 'gap': word 1 of 3 is missing, counted from 0. Fill it in"),
+        ({"text": "words", "label": "short"}, "row 2, column 'short': 1 tags for 2 words. Give one tag a word"),
+        ({"text": "hole"}, "row 3, column 'hole': the cell is missing"),
+        ({"text": "words", "label": "torn"}, "row 2, column 'torn': tag 1 of 2 is missing, counted from 0. Fill it in"),
+        ({"text": "gap", "label": "tags"}, "row 3, column 'gap': word 1 of 3 is missing, counted from 0. Fill it in"),
         ({"text": "numbers", "label": "tags"}, "column 'numbers': the column is of type list<.*int64>. Give a column"),
         ({"text": "text", "label": "sex", "labels": ()}, "column 'sex': .* missing"),
         ({"text": "text", "label": "pair", "labels": ()}, "column 'pair': the column is of type string. Give numbers"),
-        ({"text": "text", "label": "price", "labels": ["0.5"]}, "row 1, column 'price': the label 1.5 is not among"),
-        ({"text": "text", "label": "lost"}, "row 1, column 'lost': the cell is missing"),
+        ({"text": "text", "label": "price", "labels": ["0.5"]}, "row 2, column 'price': the label 1.5 is not among"),
+        ({"text": "text", "label": "lost"}, "row 2, column 'lost': the cell is missing"),
     ],
 )  # fmt: skip
 def test_faults_are_named(columns: dict[str, Any], message: str, processor: ContextualBertProcessor) -> None:
@@ -246,7 +246,7 @@ def test_a_text_may_have_several_labels(kind: pa.DataType, processor: Contextual
 @pytest.mark.parametrize("cell", [[1, 0], [1, 2, 0], [1, None, 0]])
 def test_a_row_that_says_not_which_labels_it_has_is_named(cell: list[Any], processor: ContextualBertProcessor) -> None:
     table = pa.table({"text": TEXTS[:2], "sex": ["f", "m"], "topics": [[1, 0, 1], cell]})
-    with pytest.raises(DataError, match=r"row 1, column 'topics'.*says not which labels.*Give 3 numbers"):
+    with pytest.raises(DataError, match=r"row 2, column 'topics'.*says not which labels.*Give 3 numbers"):
         encode_texts(table, processor, text="text", label="topics")
 
 

@@ -239,18 +239,18 @@ def test_a_model_without_conditioning_says_that_the_context_was_not_used(schema:
 
 
 FAULTS: list[tuple[Any, type[Exception], str]] = [
-    ({"itms": ["hat"]}, UnknownNameError, r"Query 300: unknown key 'itms'. Did you mean 'items'"),
-    ({"context": {"gendr": "male"}}, UnknownNameError, r"row 300: .*'gendr'. Did you mean 'gender'"),
-    ({"context": ["male"]}, DataError, r"row 300, column 'context': \['male'\] is not a record"),
-    ({"context": {"age": "old"}}, DataError, r"row 300, column 'age': 'old'"),
-    ({"context": {"age": float("inf")}}, DataError, r"row 300, column 'age'.*finite"),
-    ({"context": {"brands": 3}}, DataError, r"row 300, column 'brands'"),
-    ({"items": "hat"}, DataError, r"row 300, column 'items': 'hat' is not a list"),
-    ({"items": ["hat", None]}, DataError, r"row 300, column 'items': None"),
-    ({"items": [["hat"]]}, DataError, r"row 300, column 'items': \['hat'\] is a list"),
-    ({"deny": "hat"}, DataError, r"row 300, column 'deny': 'hat' is not a list"),
-    ({"repeats": "yes"}, DataError, r"row 300, column 'repeats': 'yes' is neither true nor false"),
-    ("hat", DataError, r"row 300: 'hat' is not a query"),
+    ({"itms": ["hat"]}, UnknownNameError, r"Query 301: unknown key 'itms'. Did you mean 'items'"),
+    ({"context": {"gendr": "male"}}, UnknownNameError, r"row 301: .*'gendr'. Did you mean 'gender'"),
+    ({"context": ["male"]}, DataError, r"row 301, column 'context': \['male'\] is not a record"),
+    ({"context": {"age": "old"}}, DataError, r"row 301, column 'age': 'old'"),
+    ({"context": {"age": float("inf")}}, DataError, r"row 301, column 'age'.*finite"),
+    ({"context": {"brands": 3}}, DataError, r"row 301, column 'brands'"),
+    ({"items": "hat"}, DataError, r"row 301, column 'items': 'hat' is not a list"),
+    ({"items": ["hat", None]}, DataError, r"row 301, column 'items': None"),
+    ({"items": [["hat"]]}, DataError, r"row 301, column 'items': \['hat'\] is a list"),
+    ({"deny": "hat"}, DataError, r"row 301, column 'deny': 'hat' is not a list"),
+    ({"repeats": "yes"}, DataError, r"row 301, column 'repeats': 'yes' is neither true nor false"),
+    ("hat", DataError, r"row 301: 'hat' is not a query"),
 ]
 
 
@@ -293,7 +293,7 @@ def test_the_value_of_a_constraint_is_checked_by_its_annotation(
     pipeline: CompletionPipeline, short_names: None
 ) -> None:
     with pytest.raises(
-        DataError, match=r"row 0, column 'shorter_than': 'x' is not allowed: input should be a valid int"
+        DataError, match=r"row 1, column 'shorter_than': 'x' is not allowed: input should be a valid int"
     ):
         pipeline({"items": ["hat"], "shorter_than": "x"})
 

@@ -150,16 +150,16 @@ def test_who_asks_decides_what_the_answer_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"answer": ["x", "", "", "", ""]}, "row 0, column 'answer': the answer 'x' is not in its text"),
-        ({"answer_start": [1, 0, 0, 0, 0]}, "row 0, column 'answer': .* is not at character 1 of its text"),
-        ({"answer_start": [-3, 0, 0, 0, 0]}, "row 0, column 'answer': .* is not at character -3 of its text"),
+        ({"answer": ["x", "", "", "", ""]}, "row 1, column 'answer': the answer 'x' is not in its text"),
+        ({"answer_start": [1, 0, 0, 0, 0]}, "row 1, column 'answer': .* is not at character 1 of its text"),
+        ({"answer_start": [-3, 0, 0, 0, 0]}, "row 1, column 'answer': .* is not at character -3 of its text"),
         ({"answer_start": ["1", "0", "0", "0", "0"]}, "column 'answer_start': the column is of type string"),
         ({"answer_start": [0.5, 0, 0, 0, 0]}, "column 'answer_start': the column is of type double and not of whole"),
         ({"text": [1, 2, 3, 4, 5]}, "column 'text': the column is of type int64"),
-        ({"question": ["word1", None, "word1", "word1", "word1"]}, "row 1, column 'question'"),
+        ({"question": ["word1", None, "word1", "word1", "word1"]}, "row 2, column 'question'"),
         (
             {"question": [*QUESTIONS[:4], " ".join(["word1"] * 21)]},
-            "row 4, column 'question': the question has 21 tokens",
+            "row 5, column 'question': the question has 21 tokens",
         ),
     ],
 )
@@ -193,11 +193,11 @@ def test_a_table_without_answers_or_rows() -> None:
 @pytest.mark.parametrize(
     ("query", "error", "message"),
     [
-        ({"question": "word1"}, DataError, "row 1, column 'text': None is no text"),
-        ({"question": " ", "text": "word1"}, DataError, "row 1, column 'question': ' ' is no text"),
-        ({"question": "a\ud800", "text": "word1"}, DataError, "row 1, column 'question': .*half of a character"),
-        ({"question": "word1", "txt": "word1"}, UnknownNameError, "Query 1: unknown key 'txt'. Did you mean 'text'"),
-        ({"question": "word1", "text": "word2", "context": 3}, DataError, "row 1, column 'context': 3 is not a record"),
+        ({"question": "word1"}, DataError, "row 2, column 'text': None is no text"),
+        ({"question": " ", "text": "word1"}, DataError, "row 2, column 'question': ' ' is no text"),
+        ({"question": "a\ud800", "text": "word1"}, DataError, "row 2, column 'question': .*half of a character"),
+        ({"question": "word1", "txt": "word1"}, UnknownNameError, "Query 2: unknown key 'txt'. Did you mean 'text'"),
+        ({"question": "word1", "text": "word2", "context": 3}, DataError, "row 2, column 'context': 3 is not a record"),
         ({"question": "word1", "text": "word2", "context": {"sexx": 3}}, UnknownNameError, "Did you mean 'sex'"),
     ],
 )

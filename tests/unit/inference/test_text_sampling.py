@@ -165,7 +165,7 @@ def test_a_model_without_a_context(processor: ContextualBertProcessor) -> None:
         ({"prompt": 511}, ConfigurationError, "513 tokens.*The model reads 512: ask for fewer"),
         ({"num_samples": 0}, ConfigurationError, "num_samples=0: give a whole number, 1 or more"),
         ({"num_samples": "3"}, ConfigurationError, "num_samples='3': give a whole number"),
-        ({"prompt": "a\ud800 [MASK]"}, DataError, "row 0, column 'text': .*d800.*half of a character"),
+        ({"prompt": "a\ud800 [MASK]"}, DataError, "row 1, column 'text': .*d800.*half of a character"),
         ({"sampling": TextSampling(guidance=2)}, ConfigurationError, "guidance=2 starts from .* context_dropout=0.1"),
         ({"context": {"sexx": "f"}}, UnknownNameError, "Did you mean 'sex'"),
     ],

@@ -84,7 +84,7 @@ def test_a_date_that_several_features_read_is_said_once() -> None:
     given = [{"date": "2016-03-05"}, {"date": datetime.datetime(2016, 3, 5, 12)}, {}, {"date": " "}]
     days = ["date: 2016-03-05."] * 2 + [None] * 2
     assert record_sentences(schema, given)["date"].to_pylist() == days
-    with pytest.raises(DataError, match=r"row 1.*date_month.*is a part of a date.*Give date"):
+    with pytest.raises(DataError, match=r"row 2.*date_month.*is a part of a date.*Give date"):
         record_sentences(schema, [{}, {"date_month": 3}])
 
 

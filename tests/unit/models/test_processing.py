@@ -127,11 +127,11 @@ def test_a_long_text_in_windows_has_its_context_in_each(checkpoint: Path) -> Non
 @pytest.mark.parametrize(
     ("inputs", "error", "message"),
     [
-        ({"text": ["word1", None]}, DataError, r"row 1, column 'text': None is no text"),
-        ({"text": ["word1"], "text_pair": [3]}, DataError, r"row 0, column 'text_pair': 3 is no text"),
+        ({"text": ["word1", None]}, DataError, r"row 2, column 'text': None is no text"),
+        ({"text": ["word1"], "text_pair": [3]}, DataError, r"row 1, column 'text_pair': 3 is no text"),
         ({"text": ["word1", "word2"], "text_pair": ["word3"]}, ConfigurationError, "2 texts came with 1 second texts"),
         ({"text": ["word1"], "text_pair": []}, ConfigurationError, "1 texts came with 0 second texts"),
-        ({"text": ["word1", "a\udc00"]}, DataError, "row 1, column 'text': .*half of a character"),
+        ({"text": ["word1", "a\udc00"]}, DataError, "row 2, column 'text': .*half of a character"),
         ({"text": "word1", "context": {"sex": "f"}}, DataError, r"\{'sex': 'f'\} is one record. Give a list of them"),
         ({"text": ["word1"], "context": [{}, {}]}, ConfigurationError, "1 rows came with 2 context records"),
     ],

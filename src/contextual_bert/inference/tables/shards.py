@@ -20,7 +20,7 @@ import pyarrow.parquet as parquet
 import torch
 
 from contextual_bert.context import unknown_in_words
-from contextual_bert.data import Groups, group_rows, read_table, table_digest, write_table
+from contextual_bert.data import Groups, group_rows, read_table, reading_lines, table_digest, write_table
 from contextual_bert.data.columns import check_separator, checked_column
 from contextual_bert.data.groups import separator_of_cells
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
@@ -107,7 +107,9 @@ class ShardPlan:
     ) -> None:
         if shard_size < 1:
             raise ConfigurationError(f"shard_size={shard_size}: give 1 or more.")
-        table = read_table(source, text_columns=settings.group_by)
+        codes = (settings.items, *settings.keep, *pipeline.processor.code_columns)
+        table = read_table(source, text_columns=settings.group_by, code_columns=codes)
+        notes = reading_lines(table)
         self.file = str(source) if isinstance(source, str | Path) else None
         for name in settings.keep:
             checked_column(table, name, file=self.file)
@@ -119,6 +121,7 @@ class ShardPlan:
             )
         with naming(self.file), self._placing():
             self.unknown = (
+                *notes,
                 *(self.groups.lines() if self.groups is not None else ()),
                 *unknown_lines(table, pipeline, settings),
             )

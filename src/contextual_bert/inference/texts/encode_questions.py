@@ -120,7 +120,8 @@ def encode_questions(
         >>> dataset[0]["input_ids"].tolist(), dataset[0]["start_positions"].item()
         ([3, 6, 4, 7, 8, 9, 4], 4)
     """
-    table = table if isinstance(table, pa.Table) else read_table(table, text_columns=(question, text))
+    if not isinstance(table, pa.Table):
+        table = read_table(table, text_columns=(question, text), code_columns=processor.code_columns)
     tokenizer: Any = processor.tokenizer
     if max_length is not None and not isinstance(max_length, np.ndarray):
         check_count("max_length", max_length)

@@ -122,7 +122,9 @@ def encode_texts(
     """
     kept = processor.truncation if truncation is None else truncation
     check_truncation(kept)
-    table = table if isinstance(table, pa.Table) else read_table(table, text_columns=(text, pair))
+    if not isinstance(table, pa.Table):
+        named = (label,) if labels is not None else ()  # without names the labels are numbers
+        table = read_table(table, text_columns=(text, pair), code_columns=(*named, *processor.code_columns))
     tokenizer: Any = processor.tokenizer
     if max_length is not None and not isinstance(max_length, np.ndarray):
         check_count("max_length", max_length)

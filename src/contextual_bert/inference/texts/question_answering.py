@@ -193,7 +193,8 @@ class QuestionAnsweringPipeline:
             DataError: a cell that is missing or no text; a column that is called as one of ``COLUMNS``.
         """
         check_count("batch_size", batch_size)
-        table = table if isinstance(table, pa.Table) else read_table(table, text_columns=(question, text))
+        if not isinstance(table, pa.Table):
+            table = read_table(table, text_columns=(question, text), code_columns=self.processor.code_columns)
         check_free(table, COLUMNS.names)
         context = self.processor.encode_columns(table) if self.model.config.reads_context else None
         encoded = self._encoded(table, context, question=question, text=text)

@@ -182,7 +182,8 @@ class TextPipeline:
             DataError: a cell that is missing or no text; a column that is called as one of ``columns``.
         """
         check_count("batch_size", batch_size)
-        table = table if isinstance(table, pa.Table) else read_table(table, text_columns=(text, pair))
+        if not isinstance(table, pa.Table):
+            table = read_table(table, text_columns=(text, pair), code_columns=self.processor.code_columns)
         check_free(table, self.columns.names)
         source = self._with_words(table, text)
         context = self.processor.encode_columns(source) if self.model.config.reads_context else None

@@ -1,0 +1,62 @@
+"""How a file of rows is read where its name does not say it: delimiter, broken rows, spelling of dates."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, cast, get_args
+
+from contextual_bert.context.dates import check_date_format
+from contextual_bert.errors import ConfigurationError, did_you_mean
+
+__all__ = ["ReadSettings"]
+
+OnBadRow = Literal["error", "drop"]
+_NAMES = {"tab": "\t", "\\t": "\t"}  # a tab is hard to type on a command line
+
+
+@dataclass(frozen=True)
+class ReadSettings:
+    """How the file of a table is read.
+
+    Args:
+        delimiter: the character between the cells of CSV; "tab" is one. None takes the comma, in .tsv the tab, and
+            another of ``,;|`` and tab where the header has that one alone.
+        on_bad_row: a broken row is an "error", or is left out ("drop") and counted. Broken are: another number of
+            cells than the header, a line that is no JSON object, a value of another kind than most of its column, a
+            missing or empty item of a set.
+        date_formats: how dates are written that are not ISO 8601, as "%d/%m/%Y %H:%M:%S". A column is read by the
+            first format that fits each of its cells.
+
+    Raises:
+        ConfigurationError: a delimiter of several characters, another policy, a format that names no day.
+
+    Example:
+        >>> ReadSettings(delimiter="tab").delimiter
+        '\\t'
+    """
+
+    delimiter: str | None = None
+    on_bad_row: OnBadRow = "error"
+    date_formats: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        delimiter = cast(object, self.delimiter)
+        if isinstance(delimiter, str):
+            delimiter = _NAMES.get(delimiter, delimiter)
+            if len(delimiter) != 1 or not delimiter.isascii() or delimiter.isalnum() or delimiter in "\"\r\n\\'":
+                raise ConfigurationError(
+                    f"delimiter={self.delimiter!r}. Allowed: one character such as ';', '|' or tab. It stands between "
+                    "the cells of a row; what stands between the items of a cell is the separator."
+                )
+            object.__setattr__(self, "delimiter", delimiter)
+        elif delimiter is not None:
+            raise ConfigurationError(f"delimiter={delimiter!r}. Give one character, or None.")
+        if self.on_bad_row not in get_args(OnBadRow):
+            raise ConfigurationError(
+                f"on_bad_row={self.on_bad_row!r}. {did_you_mean(str(self.on_bad_row), get_args(OnBadRow))}"
+            )
+        formats = cast(object, self.date_formats)
+        if isinstance(formats, str) or not isinstance(formats, Sequence):
+            raise ConfigurationError(f"date_formats={formats!r}. Give a tuple of formats, such as ('%d/%m/%Y',).")
+        object.__setattr__(self, "date_formats", tuple(self.date_formats))
+        for each in self.date_formats:
+            check_date_format(each)

@@ -1,0 +1,71 @@
+"""What is to be said of a table that was read: remarks, and rows that were left out. They travel with the table."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+import pyarrow as pa
+
+__all__ = ["KEY", "ReadingNotes", "joined_notes", "reading_lines", "reading_notes"]
+
+KEY = b"contextual_bert.reading"
+
+
+@dataclass(frozen=True)
+class ReadingNotes:
+    """What the reader of a file did beside reading it.
+
+    Args:
+        remarks: sentences.
+        rows_dropped: number of rows that were left out, by reason.
+
+    Example:
+        >>> ReadingNotes(rows_dropped={"that are not valid JSON": 2}).lines()
+        ['rows left out as broken: 2 that are not valid JSON']
+    """
+
+    remarks: tuple[str, ...] = ()
+    rows_dropped: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def lines(self) -> list[str]:
+        """The remarks and counts, a sentence a line."""
+        counts = ", ".join(f"{count:,} {reason}" for reason, count in self.rows_dropped.items())
+        return [*self.remarks, *([f"rows left out as broken: {counts}"] if counts else [])]
+
+    def noted(self, table: pa.Table) -> pa.Table:
+        """The table with these notes, which its rows and columns keep when some are taken."""
+        if not self.lines():
+            return table
+        return table.replace_schema_metadata({**(table.schema.metadata or {}), KEY: json.dumps(asdict(self))})
+
+
+def reading_notes(table: pa.Table) -> ReadingNotes:
+    """The notes of a table, empty where it has none."""
+    content = (table.schema.metadata or {}).get(KEY)
+    if content is None:
+        return ReadingNotes()
+    found = json.loads(content)
+    return ReadingNotes(tuple(found["remarks"]), found["rows_dropped"])
+
+
+def reading_lines(table: pa.Table) -> list[str]:
+    """The notes of a table as sentences.
+
+    Example:
+        >>> reading_lines(ReadingNotes(remarks=("the cells are separated by ';'",)).noted(pa.table({"a": [1]})))
+        ["the cells are separated by ';'"]
+    """
+    return reading_notes(table).lines()
+
+
+def joined_notes(files: Sequence[str], notes: Sequence[ReadingNotes]) -> ReadingNotes:
+    """Return the notes of a table that several files were joined to; a remark names its file.
+
+    Example:
+        >>> joined_notes(["a.csv", "b.csv"], [ReadingNotes(), ReadingNotes(("odd",), {"broken": 1})]).lines()
+        ['b.csv: odd', 'rows left out as broken: 1 broken']
+    """
+    remarks = [f"{file}: {remark}" for file, each in zip(files, notes, strict=True) for remark in each.remarks]
+    counts: Counter[str] = sum((Counter(each.rows_dropped) for each in notes), Counter())
+    return ReadingNotes(tuple(remarks), dict(counts))

@@ -1,0 +1,118 @@
+"""What a column of spelt cells is, a number, a date or a truth value, and how its spelling is kept where that matters.
+
+A column that is kept as text says in its field's metadata what else it could be: its hash is that of the values, so
+that a split file fits the table whichever of its columns a command reads as text.
+"""
+
+from collections.abc import Collection, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from contextual_bert.context.cells import BOOLEAN, DATE, FLOAT, INTEGER, TIME
+from contextual_bert.context.columns import MISSING_MARKS
+from contextual_bert.context.vocabulary import canonical_array
+
+__all__ = ["EVERY_COLUMN", "TYPE_KEY", "as_typed", "kept_column", "loses_digits", "typed_column"]
+
+TYPE_KEY = b"contextual_bert.type"
+_TYPES = (
+    (INTEGER, pa.int64()),
+    (FLOAT, pa.float64()),
+    (DATE, pa.date32()),
+    (TIME, pa.timestamp("us")),
+    (BOOLEAN, pa.bool_()),
+)
+_NAMED = {str(kind): kind for _, kind in _TYPES}
+_LONG_WHOLE = r"^-?[0-9]{16,}(\.0*)?$"
+
+
+class _EveryColumn(Collection[str | None]):
+    """The names of all columns of a table that is still to be read."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[str | None]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+EVERY_COLUMN = _EveryColumn()
+
+
+def typed_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column as numbers, dates or truth values if each cell is one and nothing is lost; else unchanged."""
+    values = _without_marks(column)
+    if values.null_count == len(values):
+        return column
+    for pattern, kind in _TYPES:
+        if pc.all(pc.match_substring_regex(values, pattern)).as_py():
+            if pa.types.is_floating(kind) and _has_lost_digits(values):
+                return column
+            try:
+                return values.cast(kind)
+            except pa.ArrowInvalid:  # digits beyond 64 bits, the 30th of February: text
+                return column
+    return column
+
+
+def kept_column(
+    name: str, column: pa.ChunkedArray, *, is_text: bool, is_code: bool
+) -> tuple[pa.ChunkedArray, pa.Field]:
+    """A column of a file and its field: typed, or text that says which type it could have.
+
+    Args:
+        name: of the column.
+        column: its cells as they are spelt.
+        is_text: it stays text.
+        is_code: it stays text if its numbers are spelt in another way than they would be written: "10.10", "007".
+    """
+    typed = typed_column(column)
+    field = pa.field(name, column.type)
+    if typed is column:
+        return column, field
+    if is_text:
+        return column, field.with_metadata({TYPE_KEY: str(typed.type)})
+    if is_code and pa.types.is_floating(typed.type) | pa.types.is_integer(typed.type):
+        spelt = _without_marks(column)
+        same = pc.equal(canonical_array(typed), spelt.combine_chunks())
+        if not pc.all(same).as_py():
+            return spelt, field.with_metadata({TYPE_KEY: str(typed.type)})
+    return typed, pa.field(name, typed.type)
+
+
+def as_typed(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """A column as it would be if nobody had wanted it as text; its own field says what it is."""
+    kind = _NAMED.get((field.metadata or {}).get(TYPE_KEY, b"").decode())
+    if kind is None or not pa.types.is_string(column.type):
+        return column
+    try:
+        return _without_marks(column).cast(kind)
+    except pa.ArrowInvalid:  # somebody put other values into the column
+        return column
+
+
+def loses_digits(whole: str) -> bool:
+    """Whether a whole number, as it is spelt, is another one as a floating-point number.
+
+    Example:
+        >>> loses_digits("9007199254740993"), loses_digits("9007199254740992")
+        (True, False)
+    """
+    digits = whole.partition(".")[0]
+    if len(digits) > 309:
+        return True
+    return int(digits) != int(float(digits))
+
+
+def _has_lost_digits(values: pa.ChunkedArray) -> bool:
+    long = values.filter(pc.fill_null(pc.match_substring_regex(values, _LONG_WHOLE), False))
+    return any(map(loses_digits, long.unique().to_pylist()))
+
+
+def _without_marks(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Where all else in a column has a type, these marks are missing values; elsewhere "NA" is a country."""
+    return pc.if_else(pc.is_in(column, value_set=pa.array(MISSING_MARKS)), pa.scalar(None, pa.string()), column)

@@ -1,0 +1,129 @@
+"""The bytes of a file of text: unpacked, UTF-8, and which line of an editor each row is."""
+
+import codecs
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from contextual_bert.errors import DataError, rows_are_lines
+
+__all__ = ["COMPRESSIONS", "check_utf8", "content_of", "grown_blocks", "kind_of", "number_rows", "utf8_fault"]
+
+# Ending -> the name that arrow has for it.
+COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+_BLOCK_BYTES = 16 << 20
+_LARGEST_BLOCK = (1 << 31) - 1
+_PIECE = 1 << 20
+
+
+def kind_of(path: Path) -> tuple[str, str | None]:
+    """The ending that says what a file holds, and its compression.
+
+    Example:
+        >>> kind_of(Path("days.CSV.gz")), kind_of(Path("days.parquet"))
+        (('.csv', 'gzip'), ('.parquet', None))
+    """
+    suffix = path.suffix.lower()
+    if suffix in COMPRESSIONS:
+        return Path(path.stem).suffix.lower(), COMPRESSIONS[suffix]
+    return suffix, None
+
+
+def content_of(path: Path, compression: str | None) -> bytes:
+    """The text of a file as bytes, unpacked, without a mark of byte order.
+
+    Raises:
+        OSError: the file cannot be read or unpacked.
+        DataError: it is empty.
+    """
+    content = path.read_bytes()
+    if compression is not None:
+        content = bytes(pa.CompressedInputStream(pa.BufferReader(content), compression).read())
+    content = content.removeprefix(codecs.BOM_UTF8)
+    if not content:
+        raise DataError(
+            f"the file is empty ({'once unpacked' if compression else '0 bytes'})",
+            file=str(path),
+            fix="Write it again: it needs at least one row.",
+        )
+    return content
+
+
+def utf8_fault(content: bytes) -> int | None:
+    """The place of the first byte that is no UTF-8, None where there is none."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    for start in range(0, len(content), _PIECE):
+        held = len(decoder.getstate()[0])
+        try:
+            decoder.decode(content[start : start + _PIECE], final=start + _PIECE >= len(content))
+        except UnicodeDecodeError as error:
+            return start - held + error.start
+    return None
+
+
+def check_utf8(content: bytes, file: str, *, fix: str) -> None:
+    """Raise DataError at the first line that is no UTF-8."""
+    fault = utf8_fault(content)
+    if fault is not None:
+        number = content.count(b"\n", 0, fault) + 1
+        raise other_encoding(content, file, fix=fix) or DataError(f"line {number} is not in UTF-8", file=file, fix=fix)
+
+
+def other_encoding(content: bytes, file: str, *, fix: str) -> DataError | None:
+    """The error of a file that is something else as a whole, None where it may be text with a faulty byte."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content[:200]:
+        return DataError("the file is in UTF-16, and not in UTF-8", file=file, fix=fix)
+    if content.startswith(b"\x1f\x8b"):
+        return DataError("the file is packed with gzip", file=file, fix="Let its name end in .gz.")
+    return None
+
+
+def grown_blocks(read: Callable[[int], pa.Table], num_bytes: int) -> pa.Table:
+    """What ``read`` gives with blocks that are large enough for the longest row of the file.
+
+    Args:
+        read: takes the bytes of a block; arrow raises ArrowInvalid where a row is longer than that.
+        num_bytes: of the file.
+    """
+    size = _BLOCK_BYTES
+    while True:
+        try:
+            return read(size)
+        except pa.ArrowInvalid as error:
+            if "straddl" not in str(error) or size >= min(_LARGEST_BLOCK, num_bytes + 1):
+                raise
+            size = min(size * 8, _LARGEST_BLOCK)
+
+
+def number_rows(
+    file: str, content: bytes, sizes: NDArray[np.int64], *, num_headers: int, dropped: Collection[int] = ()
+) -> None:
+    """Tell the errors which line each row of the table is, where that is known exactly.
+
+    Args:
+        file: as errors name it.
+        content: of the file.
+        sizes: (rows of the file, headers and dropped ones included) how many lines each takes.
+        num_headers: rows before the first one of the table.
+        dropped: those rows of the file that the table lacks.
+    """
+    total = content.count(b"\n") + (not content.endswith(b"\n"))
+    starts = 1 + np.cumsum(sizes) - sizes
+    if int(sizes.sum()) != total:
+        filled = np.array(filled_lines(content), np.int64)
+        if (sizes != 1).any() or len(filled) != len(sizes):
+            rows_are_lines(file, None)
+            return
+        starts = filled
+    kept = np.setdiff1d(np.arange(num_headers, len(sizes)), np.array([*dropped], np.int64))
+    lines = starts[kept]
+    is_even = (lines == np.arange(len(lines)) + num_headers + 1).all()
+    rows_are_lines(file, range(num_headers + 1, num_headers + 1 + len(lines)) if is_even else lines.tolist())
+
+
+def filled_lines(content: bytes) -> list[int]:
+    """The numbers, from 1, of the lines that are not blank."""
+    return [number for number, line in enumerate(content.split(b"\n"), start=1) if line.strip()]
