@@ -217,7 +217,9 @@ def command(
         settings |= {"guidance": guidance} if guidance is not None else {}
         own = load_recipe(directory)
         columns = {"items": item_column or own.item_column, "separator": separator or own.policy.separator}
-        bulk = BulkSettings(**columns, keep=listed(keep), constraints=settings, top_k=top, batch_size=batch_size)
+        bulk = BulkSettings(
+            **columns, keep=listed(keep), constraints=settings, top_k=top, batch_size=batch_size, reading=own.reading
+        )
         complete_rows(
             directory, data, output, settings=bulk, catalogue=catalogue, shard_size=shard_size or 20_000,
             device=device, cluster=cluster,

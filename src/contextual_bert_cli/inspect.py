@@ -1,13 +1,13 @@
 """``contextual-bert inspect``: what is in a table, before anything is trained."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, working
-from contextual_bert_cli.recipes import CHECKPOINT, SET_OPTIONS, listed, recipe_of
+from contextual_bert_cli.recipes import CHECKPOINT, READ_OPTIONS, SET_OPTIONS, listed, recipe_of
 
 EXAMPLE = """\b
 Example:
@@ -48,6 +48,9 @@ def command(
     longer: options.Longer = "drop",
     duplicates: options.Duplicates = "error",
     separator: options.Separator = ",",
+    delimiter: options.Delimiter = None,
+    on_bad_row: options.OnBadRow = "error",
+    date_format: options.DateFormat = None,
     split: options.SplitFile = None,
     split_by: options.SplitBy = None,
     output: Annotated[Path, typer.Option(metavar="FILE", help="Where the schema is written.")] = Path("schema.json"),
@@ -124,10 +127,12 @@ def _same_options(choices: dict[str, object]) -> list[str]:
         "ordinal",
     )
     chosen: list[str] = []
-    for name in (*texts, "customer", "time", "exclude", *SET_OPTIONS, "split", "split_by"):
+    for name in (*texts, "customer", "time", "exclude", *SET_OPTIONS, "split", "split_by", *READ_OPTIONS):
         value, flag = choices[name], f"--{name.replace('_', '-')}"
         if value is True:
             chosen.append(flag)
-        elif value not in (None, False) and value != SET_OPTIONS.get(name):
+        elif name == "date_format":
+            chosen += [part for each in cast("list[str] | None", value) or () for part in (flag, each)]
+        elif value not in (None, False) and value != {**SET_OPTIONS, **READ_OPTIONS}.get(name):
             chosen += [flag, ",".join(listed(value)) if isinstance(value, list) else str(value)]
     return chosen

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from contextual_bert.data import SetPolicy
+    from contextual_bert.data import ReadSettings, SetPolicy
     from contextual_bert.training import Recipe, TextTask
 
 CHECKPOINT = "bert-base-uncased"  # what the command to run next names where none was given
@@ -46,6 +46,8 @@ SET_OPTIONS: Mapping[str, Any] = {
     "duplicates": "error",
     "separator": ",",
 }
+# Option that says how a file is read -> what it is where nobody gave it.
+READ_OPTIONS: Mapping[str, Any] = {"delimiter": None, "on_bad_row": "error", "date_format": None}
 _PLAIN_OPTIONS = (
     *("items", "customer", "time", "split_by", "validation", "test", "split_seed"),
     *("conditioning", "item_vectors", "patience", "device", "dtype", "seed"),
@@ -97,6 +99,17 @@ def policy_of(options: Mapping[str, Any]) -> "SetPolicy":
     lists = {name: listed(options.get(name)) for name in ("drop_items", "drop_prefixes")}
     names = {field.name for field in fields(SetPolicy)} - {"seed", *lists}
     return SetPolicy(**lists, **{name: options[name] for name in names if name in options})
+
+
+def reading_of(options: Mapping[str, Any]) -> "ReadSettings":
+    """How the file is read, among the options of a command."""
+    from contextual_bert.data import ReadSettings
+
+    return ReadSettings(
+        delimiter=options.get("delimiter"),
+        on_bad_row=options.get("on_bad_row") or "error",
+        date_formats=tuple(options.get("date_format") or ()),
+    )
 
 
 def text_task_of(options: Mapping[str, Any]) -> "TextTask | None":
@@ -153,6 +166,14 @@ def text_task_of_run(directory: Path) -> "TextTask | None":
     from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
     return Recipe.load(directory).texts if (directory / RECIPE_FILE).is_file() else None
+
+
+def reading_of_run(directory: Path) -> "ReadSettings":
+    """How the table of a run was read, and others like it are; the default where a folder has no recipe."""
+    from contextual_bert.data import ReadSettings
+    from contextual_bert.training.recipe import RECIPE_FILE, Recipe
+
+    return Recipe.load(directory).reading if (directory / RECIPE_FILE).is_file() else ReadSettings()
 
 
 def check_apart(starts: Iterable[str | Path | None], cleared: Iterable[Path]) -> None:
@@ -218,6 +239,7 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
         texts=texts,
         split=str(split) if split is not None else None,
         policy=policy_of(options),
+        reading=reading_of(options),
         schema=features.to_dict() if features is not None else None,
         exclude=listed(options.get("exclude")),
         model=assigned(options.get("model"), option="--model"),

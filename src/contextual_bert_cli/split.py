@@ -7,7 +7,7 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.output import next_commands, remark, show_text, working
-from contextual_bert_cli.recipes import CHECKPOINT
+from contextual_bert_cli.recipes import CHECKPOINT, reading_of
 
 EXAMPLE = """\b
 Example:
@@ -40,6 +40,9 @@ def command(
     ] = None,
     customer: options.Customer = None,
     separator: options.Separator = ",",
+    delimiter: options.Delimiter = None,
+    on_bad_row: options.OnBadRow = "error",
+    date_format: options.DateFormat = None,
     output: Annotated[Path, typer.Option(metavar="FILE", help="Where the split is written.")] = Path("split.json"),
     overwrite: options.Overwrite = False,
 ) -> None:
@@ -50,6 +53,7 @@ def command(
         audit_texts,
         read_sets,
         read_table,
+        reading_lines,
         split_by_customer,
         split_by_row,
         split_by_time,
@@ -74,23 +78,40 @@ def command(
         raise ConfigurationError("--by-time draws nothing, the latest rows are the test. Leave --seed out.")
     if output.exists() and not overwrite:
         raise ConfigurationError(f"{output} exists already. Give --overwrite to replace it, or another --output.")
+    if date_format and by_time is None:
+        raise ConfigurationError("--date-format says how times are written: name their column with --by-time.")
+    reading = reading_of({"delimiter": delimiter, "on_bad_row": on_bad_row, "date_format": date_format})
     with working(f"reading {data}"):
-        table = read_table(data, text_columns=(text,), code_columns=(by, customer, items))
+        table = read_table(data, text_columns=(text,), code_columns=(by, customer, items), settings=reading)
         if by is not None:
             made = split_by_customer(table, by, validation=validation, test=test, seed=seed, file=str(data))
         elif by_time is not None:
-            made = split_by_time(table, by_time, validation=validation, test=test, file=str(data))
+            made = split_by_time(
+                table,
+                by_time,
+                validation=validation,
+                test=test,
+                file=str(data),
+                date_formats=reading.date_formats,
+            )
         else:
             made = split_by_row(table, validation=validation, test=test, seed=seed, file=str(data))
         found = None
         if items is not None:
             policy = SetPolicy(duplicates="keep", separator=separator)
-            sets = read_sets(table, items=items, policy=policy, file=str(data), customer=customer or by)
+            sets = read_sets(
+                table,
+                items=items,
+                policy=policy,
+                file=str(data),
+                customer=customer or by,
+                on_bad_row=reading.on_bad_row,
+            )
             found = audit(made, sets)
         if text is not None:
             found = audit_texts(made, table, text=text, customer=customer or by)
     made.save(output)
-    show_text("\n".join([*made.lines(), *(found.lines() if found is not None else ())]))
+    show_text("\n".join([*reading_lines(table), *made.lines(), *(found.lines() if found is not None else ())]))
     if found is None:
         remark("no look for leaks: name the column of items with --items, or of texts with --text")
     remark(f"wrote {output}")

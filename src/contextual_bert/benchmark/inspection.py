@@ -94,6 +94,7 @@ def inspect_table(
     sets = read_sets(
         table,
         items=recipe.item_column,
+        on_bad_row=recipe.reading.on_bad_row,
         policy=recipe.policy,
         file=recipe.data,
         customer=recipe.customer,
@@ -102,7 +103,9 @@ def inspect_table(
     )
     training = split.select(sets, "train") if split is not None else sets
     try:
-        found = infer_schema(training.table, exclude=exclude, overrides=overrides)
+        found = infer_schema(
+            training.table, exclude=exclude, overrides=overrides, date_formats=recipe.reading.date_formats
+        )
     except DataError as error:
         raise placed(error, training.rows, file=recipe.data) from error
     faults: list[str] = []

@@ -104,6 +104,7 @@ def prepare(recipe: Recipe, *, source: pa.Table | None = None) -> Preparation:
     sets = read_sets(
         table,
         items=recipe.item_column,
+        on_bad_row=recipe.reading.on_bad_row,
         policy=recipe.policy,
         file=recipe.data,
         customer=recipe.customer,

@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from contextual_bert.arrow_types import is_text
 from contextual_bert.benchmark.run_directories import SPLIT_DIGEST
 from contextual_bert.context import ContextSchema, infer_schema
+from contextual_bert.context.dates import date_formats_of
 from contextual_bert.data import Split, read_table, split_by_customer, split_by_row, split_by_time
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError
@@ -166,12 +168,26 @@ def read_data(recipe: Recipe, source: pa.Table | None, *, codes: Collection[str]
         source: the table, where it was read already.
         codes: further columns that name things.
     """
-    return read_table(
+    table = read_table(
         recipe.data if source is None else source,
         text_columns=recipe.text_columns,
         code_columns=(*recipe.code_columns, *codes),
         settings=recipe.reading,
     )
+    if recipe.schema is None:
+        _check_date_formats(table, recipe)
+    return table
+
+
+def _check_date_formats(table: pa.Table, recipe: Recipe) -> None:
+    """Raise ConfigurationError where no column is written in one of the formats that the recipe has."""
+    texts = [column for column in table.columns if is_text(column.type)] if recipe.reading.date_formats else []
+    for date_format in recipe.reading.date_formats:
+        if not any(date_formats_of(column, (date_format,)) == [date_format] for column in texts):
+            raise ConfigurationError(
+                f"date_formats: no column of {recipe.data} is written as {date_format!r} in each row. Correct "
+                "--date-format, or leave it out."
+            )
 
 
 def make_split(recipe: Recipe, table: pa.Table) -> Split:
@@ -182,7 +198,7 @@ def make_split(recipe: Recipe, table: pa.Table) -> Split:
         return split
     shares: dict[str, Any] = {"validation": recipe.validation, "test": recipe.test, "file": recipe.data}
     if recipe.split_by == "time" and recipe.time is not None:
-        return split_by_time(table, recipe.time, **shares)
+        return split_by_time(table, recipe.time, date_formats=recipe.reading.date_formats, **shares)
     if recipe.customer is not None and recipe.split_by != "row":
         return split_by_customer(table, recipe.customer, seed=recipe.split_seed, **shares)
     return split_by_row(table, seed=recipe.split_seed, **shares)
@@ -240,6 +256,6 @@ def schema_of(recipe: Recipe, training: pa.Table, rows: NDArray[np.int64]) -> Co
     if set(training.column_names) <= set(exclude):
         return None
     try:
-        return infer_schema(training, exclude=exclude).schema
+        return infer_schema(training, exclude=exclude, date_formats=recipe.reading.date_formats).schema
     except DataError as error:
         raise placed(error, rows, file=recipe.data) from error

@@ -19,7 +19,7 @@ import pyarrow.parquet as parquet
 import torch
 
 from contextual_bert.context import unknown_in_words
-from contextual_bert.data import read_table, reading_lines, table_digest, write_table
+from contextual_bert.data import ReadSettings, read_table, reading_lines, table_digest, write_table
 from contextual_bert.data.columns import check_separator, checked_column
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
 from contextual_bert.inference.encode import naming
@@ -105,7 +105,11 @@ class ShardPlan:
     ) -> None:
         if shard_size < 1:
             raise ConfigurationError(f"shard_size={shard_size}: give 1 or more.")
-        table = read_table(source, code_columns=(settings.items, *settings.keep, *pipeline.processor.code_columns))
+        table = read_table(
+            source,
+            code_columns=(settings.items, *settings.keep, *pipeline.processor.code_columns),
+            settings=settings.reading,
+        )
         self.file = str(source) if isinstance(source, str | Path) else None
         for name in settings.keep:
             checked_column(table, name, file=self.file)
@@ -250,7 +254,9 @@ def manifest_text(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
     catalogue = table_digest(shop.table) if shop is not None else None
     stock = hashlib.sha256(shop.in_stock.tobytes()).hexdigest() if shop is not None else None
     content = {"table": table_digest(table), "model": model_digest(pipeline), "catalogue": catalogue, "stock": stock}
-    chosen = {name: value for name, value in asdict(settings).items() if name != "batch_size"}
+    chosen = {name: value for name, value in asdict(settings).items() if name not in ("batch_size", "reading")}
+    if settings.reading != ReadSettings():
+        chosen["reading"] = asdict(settings.reading)
     manifest = {"format": FORMAT, **content, "settings": chosen, "shard_size": shard_size}
     return json.dumps(manifest, indent=1, default=list) + "\n"
 
