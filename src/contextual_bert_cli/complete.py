@@ -220,7 +220,13 @@ def command(
         columns = {"items": item_column or own.item_column, "separator": separator or own.policy.separator}
         keys = own.group_by if group_by is None else listed(group_by)
         bulk = BulkSettings(
-            **columns, group_by=keys, keep=listed(keep), constraints=settings, top_k=top, batch_size=batch_size
+            **columns,
+            group_by=keys,
+            keep=listed(keep),
+            constraints=settings,
+            top_k=top,
+            batch_size=batch_size,
+            reading=own.reading,
         )
         complete_rows(
             directory, data, output, settings=bulk, catalogue=catalogue, shard_size=shard_size or 20_000,

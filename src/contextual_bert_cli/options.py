@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-DATA_FORMATS = ".parquet, .csv, .jsonl or .ndjson"
+DATA_FORMATS = ".parquet, .csv, .tsv, .json or .jsonl; text also packed as .gz, .bz2 or .zst"
 
 Data = Annotated[
     Path,
@@ -177,7 +177,25 @@ Longer = Annotated[str, typer.Option(metavar="drop|sample", help="What happens t
 Duplicates = Annotated[
     str, typer.Option(metavar="error|drop|keep", help="What happens to an item that occurs twice in a set.")
 ]
-Separator = Annotated[str, typer.Option(help="What stands between items where a column holds them as text (CSV).")]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CHARACTER",
+        help="What stands between the cells of a row of CSV: ';', '|' or tab; left out, a comma, or as in the header.",
+    ),
+]
+OnBadRow = Annotated[
+    str,
+    typer.Option(metavar="error|drop", help="What happens to a broken row: stop there, or leave it out and count it."),
+]
+DateFormat = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FORMAT",
+        help="How dates are written that are not 2016-03-05, as strptime has it: '%d/%m/%Y %H:%M:%S'; repeatable.",
+    ),
+]
+Separator = Annotated[str, typer.Option(help="What stands between the items of one cell of text (CSV).")]
 
 Schema = Annotated[
     Path | None, typer.Option(metavar="FILE", help="schema.json of inspect; left out, it is inferred from the table.")

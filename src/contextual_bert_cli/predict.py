@@ -13,12 +13,13 @@ from contextual_bert_cli import options
 from contextual_bert_cli.choices import checked, checked_format
 from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, show_text, working
 from contextual_bert_cli.questions import QUERY_OPTIONS, answer_query, check_question
-from contextual_bert_cli.recipes import text_task_of_run
+from contextual_bert_cli.recipes import reading_of_run, text_task_of_run
 from contextual_bert_cli.records import at_options, check_context, read_context
 
 if TYPE_CHECKING:
     from pyarrow import Schema
 
+    from contextual_bert.data import ReadSettings
     from contextual_bert.inference import TextAnswer
     from contextual_bert.training import TextTask
 
@@ -105,7 +106,7 @@ def command(
     for option, value in {"--text": text, "--question": question}.items():
         if value is not None and not value.strip():
             raise ConfigurationError(f"{option} is {value!r}, in which there is nothing to read. Give words.")
-    own, place = read_context(context), chosen_device(device)
+    own, place, reading = read_context(context), chosen_device(device), reading_of_run(directory)
     if is_asking:
         with working(f"loading {directory}"):
             asked = QuestionAnsweringPipeline.from_pretrained(directory, device=place)
@@ -115,7 +116,8 @@ def command(
         learned = (task.text, task.question) if task is not None else ("text", None)
         columns = {"text": text_column or learned[0], "question": question_column or learned[1] or "question"}
         answer = partial(asked.answer_table, batch_size=batch_size)
-        write_predictions(data, output, asked.columns, answer, read=columns, codes=asked.processor.code_columns)
+        codes = asked.processor.code_columns
+        write_predictions(data, output, asked.columns, answer, read=columns, codes=codes, reading=reading)
         return
     query = {"text": text, "pair": pair, "context": own}
     with working(f"loading {directory}"):
@@ -124,7 +126,15 @@ def command(
         trained = (task.text, task.pair) if task is not None else ("text", None)
         columns = {"text": text_column or trained[0], "pair": pair_column or trained[1]}
         predict = partial(pipeline.label_table, batch_size=batch_size)
-        write_predictions(data, output, pipeline.columns, predict, read=columns, codes=pipeline.processor.code_columns)
+        write_predictions(
+            data,
+            output,
+            pipeline.columns,
+            predict,
+            read=columns,
+            codes=pipeline.processor.code_columns,
+            reading=reading,
+        )
         return
     check_context(own, pipeline.processor)
     with working("predicting"), at_options(QUERY_OPTIONS):
@@ -159,6 +169,7 @@ def write_predictions(
     *,
     read: Mapping[str, str | None],
     codes: Sequence[str],
+    reading: "ReadSettings",
 ) -> None:
     """The table of one file, with what ``predict`` makes of it in further columns, in another.
 
@@ -168,6 +179,7 @@ def write_predictions(
         predict: what adds them.
         read: what ``predict`` is to read, text for one, -> its column; None where there is none.
         codes: columns that name things, which are read as they are spelt.
+        reading: how the file is read.
     """
     from contextual_bert.data import read_table, reading_lines, write_table
     from contextual_bert.data.columns import checked_column
@@ -176,7 +188,7 @@ def write_predictions(
     from contextual_bert.training import counting
 
     with working(f"reading {data}"):
-        table = read_table(data, text_columns=tuple(read.values()), code_columns=codes)
+        table = read_table(data, text_columns=tuple(read.values()), code_columns=codes, settings=reading)
     for role, name in read.items():
         try:
             if name is not None:

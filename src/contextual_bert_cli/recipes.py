@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from contextual_bert_cli.choices import number_or_all
 
 if TYPE_CHECKING:
-    from contextual_bert.data import SetPolicy
+    from contextual_bert.data import ReadSettings, SetPolicy
     from contextual_bert.training import Recipe, TextTask
 
 CHECKPOINT = "bert-base-uncased"  # what the command to run next names where none was given
@@ -49,6 +49,8 @@ SET_OPTIONS: Mapping[str, Any] = {
     "duplicates": "error",
     "separator": ",",
 }
+# Option that says how a file is read -> what it is where nobody gave it.
+READ_OPTIONS: Mapping[str, Any] = {"delimiter": None, "on_bad_row": "error", "date_format": None}
 _PLAIN_OPTIONS = (
     *("items", "customer", "time", "split_column", "split_by", "validation", "test", "split_seed"),
     *("conditioning", "item_vectors", "patience", "device", "dtype", "seed"),
@@ -102,6 +104,17 @@ def policy_of(options: Mapping[str, Any]) -> "SetPolicy":
     return SetPolicy(**lists, **{name: options[name] for name in names if name in options})
 
 
+def reading_of(options: Mapping[str, Any]) -> "ReadSettings":
+    """How the file is read, among the options of a command."""
+    from contextual_bert.data import ReadSettings
+
+    return ReadSettings(
+        delimiter=options.get("delimiter"),
+        on_bad_row=options.get("on_bad_row") or "error",
+        date_formats=tuple(options.get("date_format") or ()),
+    )
+
+
 def text_task_of(options: Mapping[str, Any]) -> "TextTask | None":
     """What is learned from texts, None where the options name a column of items.
 
@@ -145,7 +158,7 @@ def text_task_of(options: Mapping[str, Any]) -> "TextTask | None":
 _READING_OPTIONS = (
     *("items", "text", "label", "pair", "question", "answer", "answer_start", "checkpoint", "max_length", "ordinal"),
     *("group_by", "customer", "time", "schema", "exclude", *SET_OPTIONS),
-    *("split", "split_column", "validation_data", "test_data", "split_by"),
+    *("split", "split_column", "validation_data", "test_data", "split_by", *READ_OPTIONS),
 )
 
 
@@ -156,7 +169,9 @@ def same_options(choices: Mapping[str, Any]) -> list[str]:
         value, flag = choices.get(name), f"--{name.replace('_', '-')}"
         if value is True:
             chosen.append(flag)
-        elif value not in (None, False) and value != SET_OPTIONS.get(name):
+        elif name == "date_format":  # a format may hold commas
+            chosen += [part for each in value or () for part in (flag, each)]
+        elif value not in (None, False) and value != {**SET_OPTIONS, **READ_OPTIONS}.get(name):
             chosen += [flag, ",".join(listed(value)) if isinstance(value, list) else str(value)]
     return chosen
 
@@ -214,6 +229,14 @@ def text_task_of_run(directory: Path) -> "TextTask | None":
     from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
     return Recipe.load(directory).texts if (directory / RECIPE_FILE).is_file() else None
+
+
+def reading_of_run(directory: Path) -> "ReadSettings":
+    """How the table of a run was read, and others like it are; the default where a folder has no recipe."""
+    from contextual_bert.data import ReadSettings
+    from contextual_bert.training.recipe import RECIPE_FILE, Recipe
+
+    return Recipe.load(directory).reading if (directory / RECIPE_FILE).is_file() else ReadSettings()
 
 
 def check_apart(starts: Iterable[str | Path | None], cleared: Iterable[Path]) -> None:
@@ -279,6 +302,7 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
         texts=texts,
         split=str(split) if split is not None else None,
         policy=policy_of(options),
+        reading=reading_of(options),
         schema=features.to_dict() if features is not None else None,
         group_by=listed(options.get("group_by")),
         exclude=listed(options.get("exclude")),

@@ -13,6 +13,7 @@ from contextual_bert_cli.recipes import (
     free_folder,
     hidden_words_lines,
     listed,
+    reading_of,
     same_options,
     text_task_of,
 )
@@ -62,6 +63,9 @@ def command(
     schema: options.Schema = None,
     exclude: options.Exclude = None,
     separator: options.Separator = ",",
+    delimiter: options.Delimiter = None,
+    on_bad_row: options.OnBadRow = "error",
+    date_format: options.DateFormat = None,
     output: Annotated[Path, typer.Option(metavar="FILE", help="Where the split is written.")] = Path("split.json"),
     overwrite: options.Overwrite = False,
 ) -> None:
@@ -80,6 +84,7 @@ def command(
         group_rows,
         read_sets,
         read_table,
+        reading_lines,
         split_by_column,
         split_by_customer,
         split_by_row,
@@ -119,11 +124,14 @@ def command(
         raise ConfigurationError("--by-time draws nothing, the latest rows are the test. Leave --seed out.")
     if output.exists() and not overwrite:
         raise ConfigurationError(f"{output} exists already. Give --overwrite to replace it, or another --output.")
+    if date_format and by_time is None:
+        raise ConfigurationError("--date-format says how times are written: name their column with --by-time.")
+    reading = reading_of({"delimiter": delimiter, "on_bad_row": on_bad_row, "date_format": date_format})
     with working(f"reading {data}"):
         texts = (text, task.second if task is not None else None)
         label = task.label if task is not None else None
         codes = (by, customer, items, label, *(features.code_columns if features is not None else ()))
-        table = read_table(data, text_columns=(*texts, *keys), code_columns=codes)
+        table = read_table(data, text_columns=(*texts, *keys), code_columns=codes, settings=reading)
         groups = None
         if keys:
             needed = [name for name in (by, by_time, by_column, customer) if name is not None]
@@ -138,15 +146,24 @@ def command(
             elif by_column is not None:
                 made = split_by_column(table, by_column, file=str(data))
             elif by_time is not None:
-                made = split_by_time(table, by_time, validation=validation, test=test, file=str(data))
+                formats = reading.date_formats
+                shares = {"validation": validation, "test": test}
+                made = split_by_time(table, by_time, **shares, file=str(data), date_formats=formats)
             else:
                 made = split_by_row(table, validation=validation, test=test, seed=seed, file=str(data))
             made = replace(made, group_by=keys)
             found, repeated, remarks = None, 0, list[str]()
             if items is not None:
                 policy = SetPolicy(duplicates="keep", separator=separator)
-                sets = read_sets(table, items=items, policy=policy, file=str(data), customer=customer or by)
-                remarks = [*grouping_lines(groups), *sets.report.reading, *sets.report.remarks]
+                sets = read_sets(
+                    table,
+                    items=items,
+                    policy=policy,
+                    file=str(data),
+                    customer=customer or by,
+                    on_bad_row=reading.on_bad_row,
+                )
+                remarks = [*grouping_lines(groups), *sets.report.remarks]
                 found, repeated = audit_of_file(audit(made, sets), groups), sets.report.repeated_items
             if task is not None:
                 for name in task.columns:
@@ -161,7 +178,9 @@ def command(
                     columns=[name for name in context if name in table.column_names],
                 )
     made.save(output)
-    show_text("\n".join([*remarks, *made.lines(), *(found.lines() if found is not None else ())]))
+    show_text(
+        "\n".join([*reading_lines(table), *remarks, *made.lines(), *(found.lines() if found is not None else ())])
+    )
     if found is None:
         remark("no look for leaks: name the column of items with --items, or of texts with --text")
     remark(f"wrote {output}")

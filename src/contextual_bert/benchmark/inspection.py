@@ -106,6 +106,7 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
     sets = read_sets(
         table,
         items=recipe.item_column,
+        on_bad_row=recipe.reading.on_bad_row,
         policy=recipe.policy,
         file=recipe.data,
         customer=recipe.customer,
@@ -114,7 +115,9 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
     )
     training = split.select(sets, "train") if split is not None else sets
     try:
-        found = infer_schema(training.table, exclude=exclude, overrides=overrides)
+        found = infer_schema(
+            training.table, exclude=exclude, overrides=overrides, date_formats=recipe.reading.date_formats
+        )
     except DataError as error:
         raise placed(error, training.rows, file=recipe.data) from error
     faults: list[str] = []

@@ -113,6 +113,7 @@ def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | N
     sets = read_sets(
         table,
         items=recipe.item_column,
+        on_bad_row=recipe.reading.on_bad_row,
         policy=recipe.policy,
         file=recipe.data,
         customer=recipe.customer,

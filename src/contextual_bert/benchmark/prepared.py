@@ -197,7 +197,7 @@ def make_split(recipe: Recipe, table: pa.Table, *, sizes: Sequence[int] = ()) ->
         return split
     shares: dict[str, Any] = {"validation": recipe.validation, "test": recipe.test, "file": recipe.data}
     if recipe.split_by == "time" and recipe.time is not None:
-        made = split_by_time(table, recipe.time, **shares)
+        made = split_by_time(table, recipe.time, date_formats=recipe.reading.date_formats, **shares)
     elif recipe.customer is not None and recipe.split_by != "row":
         made = split_by_customer(table, recipe.customer, seed=recipe.split_seed, **shares)
     else:
@@ -271,6 +271,6 @@ def schema_of(
     if set(training.column_names) <= set(exclude):
         return None
     try:
-        return infer_schema(training, exclude=exclude).schema
+        return infer_schema(training, exclude=exclude, date_formats=recipe.reading.date_formats).schema
     except DataError as error:
         raise placed(error, rows, file=recipe.data) from error

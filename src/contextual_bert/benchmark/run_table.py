@@ -11,12 +11,15 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from contextual_bert.arrow_types import is_text
 from contextual_bert.benchmark.grouping import grouping_lines, placing
 from contextual_bert.benchmark.ready_parts import PartTables, file_lines, in_its_file, read_parts
 from contextual_bert.context import ContextSchema
+from contextual_bert.context.dates import date_formats_of
 from contextual_bert.data import Groups, group_rows, read_table
 from contextual_bert.data.groups import separator_of_cells
 from contextual_bert.data.reading_notes import ReadingNotes, joined_notes, reading_notes
+from contextual_bert.errors import ConfigurationError
 from contextual_bert.training.recipe import Recipe
 
 __all__ = ["RunTable", "read_data"]
@@ -101,6 +104,8 @@ def read_data(
     parts = read_parts(recipe, source, read)
     if len(parts.files) > 1:
         parts = parts._replace(table=joined_notes(parts.files, notes).noted(parts.table))
+    if recipe.schema is None:
+        _check_date_formats(parts.table, recipe)
     if not recipe.group_by:
         return RunTable(parts.table, parts.without_rows())
     schema = ContextSchema.from_dict(dict(recipe.schema)) if recipe.schema is not None else None
@@ -121,3 +126,14 @@ def read_data(
     if len(parts.files) > 1:
         groups = replace(groups, table=groups.table.drop_columns([_FILE_COLUMN]), by=recipe.group_by)
     return RunTable(groups.table, parts.without_rows(), replace(groups, table=groups.table.select(recipe.group_by)))
+
+
+def _check_date_formats(table: pa.Table, recipe: Recipe) -> None:
+    """Raise ConfigurationError where no column is written in one of the formats that the recipe has."""
+    texts = [column for column in table.columns if is_text(column.type)] if recipe.reading.date_formats else []
+    for date_format in recipe.reading.date_formats:
+        if not any(date_formats_of(column, (date_format,)) == [date_format] for column in texts):
+            raise ConfigurationError(
+                f"date_formats: no column of {recipe.data} is written as {date_format!r} in each row. Correct "
+                "--date-format, or leave it out."
+            )

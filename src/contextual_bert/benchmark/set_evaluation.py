@@ -168,6 +168,7 @@ def load_sets(
         sets = read_sets(
             table,
             items=recipe.item_column,
+            on_bad_row=recipe.reading.on_bad_row,
             policy=recipe.policy if is_own else replace(recipe.policy, min_count=1),
             file=recipe.data,
             customer=recipe.customer,

@@ -24,7 +24,7 @@ from contextual_bert.benchmark.label_names import NUM_SHOWN, label_names, label_
 from contextual_bert.benchmark.run_table import RunTable, read_data
 from contextual_bert.benchmark.text_starts import reader_of
 from contextual_bert.context import canonical, infer_schema
-from contextual_bert.data import Split, audit_texts
+from contextual_bert.data import Split, audit_texts, reading_lines
 from contextual_bert.data.text_audit import joined_words
 from contextual_bert.errors import ConfigurationError, DataError, place_of_row
 from contextual_bert.evaluation.labels import has_grades
@@ -84,7 +84,7 @@ def _inspected(
     rows = split.rows("train") if split is not None else np.arange(table.num_rows)
     training = table.take(pa.array(rows))
     try:
-        found = infer_schema(training, exclude=exclude, overrides=overrides)
+        found = infer_schema(training, exclude=exclude, overrides=overrides, date_formats=recipe.reading.date_formats)
     except DataError as error:
         raise placed(error, rows, file=recipe.data) from error
     looks = [_texts(table, recipe, task, has_tokens=has_tokens)]
@@ -111,7 +111,7 @@ def _inspected(
         schema=found.schema if found.schema.features else None,
         notes=found.notes,
         num_rows=len(training),
-        reading=(*(line for look in looks for line in look.lines), *origin.lines()),
+        reading=(*reading_lines(table), *origin.lines(), *(line for look in looks for line in look.lines)),
         basis=(sentence,),
         faults=(
             *(fault for look in looks for fault in look.faults),

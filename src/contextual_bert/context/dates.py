@@ -6,6 +6,7 @@ whatever the locale, so that a schema means the same on every machine. Not in th
 
 import datetime
 import re
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,11 +19,40 @@ from contextual_bert.errors import ConfigurationError, DataError, SchemaError
 MONTHS = tuple(str(month) for month in range(1, 13))
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
-# Part of a date -> the directives of strptime that give it; beside these the time of day.
+# Directive of strptime -> the cells that it reads; the day is a group of its own.
+_NUMBER = r"[0-9]{1,2}"
+_DAY = rf"(?P<day>{_NUMBER})"
+_DIRECTIVES = {
+    "d": _DAY,
+    "e": rf" ?{_DAY}",
+    "m": _NUMBER,
+    "Y": "[0-9]{4}",
+    "y": "[0-9]{2}",
+    "b": "[[:alpha:]]+",
+    "B": "[[:alpha:]]+",
+    "F": rf"[0-9]{{4}}-{_NUMBER}-{_DAY}",
+    "D": rf"{_NUMBER}/{_DAY}/[0-9]{{2}}",
+    "H": _NUMBER,
+    "I": _NUMBER,
+    "M": _NUMBER,
+    "S": _NUMBER,
+    "T": f"{_NUMBER}:{_NUMBER}:{_NUMBER}",
+    "p": "[AaPp][Mm]",
+    "%": "%",
+}
 _GIVES = {"the year": "YyDF", "the month": "mbBDF", "the day": "deDF"}
-_DIRECTIVES = "YymdHMSIpbBeTDF%"
+_YEAR_FIRST = r"^([0-9]{4})[/.]([0-9]{1,2})[/.]([0-9]{1,2})($|[T ])"
+_YEAR_LAST = tuple(
+    f"{first}{between}{second}{between}%Y{time}"
+    for between in "/.-"
+    for first, second in (("%d", "%m"), ("%m", "%d"))
+    for time in ("", " %H:%M:%S", " %H:%M", "T%H:%M:%S", "T%H:%M")
+)
 _ISO_DATE = r"^\d{4}-\d{2}-\d{2}($|[T ])"
-_FIX = "Allowed: a date, a timestamp or ISO 8601 text such as 2016-03-05; leave it empty if it is missing."
+_FIX = (
+    "Allowed: a date, a timestamp or ISO 8601 text such as 2016-03-05; leave it empty if it is missing. Other "
+    "spellings need a date format."
+)
 
 
 def check_date_format(date_format: str) -> None:
@@ -32,7 +62,7 @@ def check_date_format(date_format: str) -> None:
         >>> check_date_format("%d/%m/%Y %H:%M:%S")
     """
     directives = re.findall(r"%(.?)", date_format)
-    strange = [each for each in directives if not each or each not in _DIRECTIVES]
+    strange = [each for each in directives if each not in _DIRECTIVES]
     lacking = [part for part, letters in _GIVES.items() if not set(letters) & set(directives)]
     if strange or lacking:
         problem = f"has %{strange[0]}, which is not read" if strange else f"does not say {lacking[0]}"
@@ -42,8 +72,20 @@ def check_date_format(date_format: str) -> None:
         )
 
 
-def to_dates(array: pa.Array, *, file: str | None = None, column: str | None = None) -> pa.Array:
-    """A column of dates, timestamps or ISO 8601 text as `pa.date32()`: the day as written, in its own time zone."""
+def to_dates(
+    array: pa.Array, *, date_format: str | None = None, file: str | None = None, column: str | None = None
+) -> pa.Array:
+    """A column of dates, timestamps or text as `pa.date32()`: the day as written, in its own time zone.
+
+    Args:
+        array: the column. Text is ISO 8601, also with slashes or points (2016/03/05), or as ``date_format`` says.
+        date_format: of strptime.
+        file, column: for messages.
+
+    Raises:
+        DataError: a text that is no date, with its row.
+        SchemaError: the column is of another type.
+    """
     kind = array.type
     if pa.types.is_date(kind) or pa.types.is_null(kind):
         return array.cast(pa.date32())
@@ -51,12 +93,16 @@ def to_dates(array: pa.Array, *, file: str | None = None, column: str | None = N
         local = pc.local_timestamp(array) if kind.tz else array
         return local.cast(pa.date32(), safe=False)
     if pa.types.is_dictionary(kind):
-        return pc.take(to_dates(array.dictionary, file=file, column=column), array.indices)
+        return pc.take(to_dates(array.dictionary, date_format=date_format, file=file, column=column), array.indices)
     if not is_text(kind):
         raise SchemaError(f"column {column!r} has the type {kind}, but a feature reads a date from it. {_FIX}")
     array = without_marks(array)
-    faulty = pc.fill_null(pc.invert(pc.match_substring_regex(array, _ISO_DATE)), False)
-    days = pc.utf8_slice_codeunits(array, 0, 10)
+    texts = with_hyphens(array)
+    if date_format is not None:
+        told = parsed_times(texts, date_format).cast(pa.date32(), safe=False).cast(pa.string())
+        texts = pc.coalesce(told, texts.cast(pa.string()))
+    faulty = pc.fill_null(pc.invert(pc.match_substring_regex(texts, _ISO_DATE)), False)
+    days = pc.utf8_slice_codeunits(texts, 0, 10)
     if not pc.any(faulty).as_py():
         try:
             return days.cast(pa.date32())
@@ -64,13 +110,68 @@ def to_dates(array: pa.Array, *, file: str | None = None, column: str | None = N
             wrong = [day for day in days.unique().to_pylist() if day is not None and not _is_date(day)]
             faulty = pc.fill_null(pc.is_in(days, value_set=pa.array(wrong, days.type)), False)
     row = int(pc.index(faulty, True).as_py())
-    raise DataError(f"{array[row].as_py()!r} is not a date", file=file, row=row, column=column, fix=_FIX)
+    fix = _FIX if date_format is None else f"Allowed: {date_format!r}, or ISO 8601; leave it empty if it is missing."
+    raise DataError(f"{array[row].as_py()!r} is not a date", file=file, row=row, column=column, fix=fix)
+
+
+def with_hyphens(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """The same texts, dates with the year first as ISO 8601 writes them.
+
+    Example:
+        >>> with_hyphens(pa.array(["2019/10/1", "2019.10.01 12:30", "1/2/2019"])).to_pylist()
+        ['2019-10-01', '2019-10-01 12:30', '1/2/2019']
+    """
+    if not pc.any(pc.match_substring_regex(texts, _YEAR_FIRST)).as_py():
+        return texts
+    wide = pc.replace_substring_regex(texts, _YEAR_FIRST, r"\1-0\2-0\3\4")
+    return pc.replace_substring_regex(wide, r"^([0-9]{4})-0?([0-9]{2})-0?([0-9]{2})($|[T ])", r"\1-\2-\3\4")
+
+
+def parsed_times(texts: pa.Array | pa.ChunkedArray, date_format: str) -> pa.Array | pa.ChunkedArray:
+    """The times of texts that are written in a format, null where one is not, or is a day that no month has.
+
+    Example:
+        >>> parsed_times(pa.array(["30/01/2019", "30/02/2019", "2019"]), "%d/%m/%Y").is_valid().to_pylist()
+        [True, False, False]
+    """
+    pattern = re.sub(
+        r"%(.)|([^%]+)", lambda found: _DIRECTIVES[found[1]] if found[1] else re.escape(found[2]), date_format
+    )
+    days = pc.struct_field(pc.extract_regex(texts, f"^{pattern}$"), "day")
+    times = pc.strptime(texts, format=date_format, unit="us", error_is_null=True)
+    # The reader of C takes the 30th of February for the 2nd of March.
+    is_meant = pc.equal(pc.day(times), pc.utf8_ltrim_whitespace(days).cast(pa.int64()))
+    return pc.if_else(pc.fill_null(is_meant, False), times, pa.scalar(None, times.type))
+
+
+def date_formats_of(texts: pa.Array | pa.ChunkedArray, known: Sequence[str] = ()) -> list[str]:
+    """The formats in which every text of a column is a date: none if it has none, several if it could be either.
+
+    Args:
+        texts: the column.
+        known: formats that the user gave. The first that fits is the only one.
+
+    Example:
+        >>> date_formats_of(pa.array(["01/02/2019", "25/02/2019"])), date_formats_of(pa.array(["01/02/2019"]))
+        (['%d/%m/%Y'], ['%d/%m/%Y', '%m/%d/%Y'])
+    """
+    distinct = pc.drop_null(pc.unique(texts))
+    distinct = distinct.filter(pc.not_equal(distinct, ""))
+    if len(distinct) == 0:
+        return []
+
+    def fits(date_format: str) -> bool:
+        few = distinct.slice(0, 1)
+        return parsed_times(few, date_format).null_count == 0 and parsed_times(distinct, date_format).null_count == 0
+
+    chosen = next(filter(fits, known), None)
+    return [chosen] if chosen is not None else [each for each in _YEAR_LAST if fits(each)]
 
 
 def are_iso_dates(strings: pa.Array) -> bool:
-    """Whether every value of a column of text is an ISO 8601 date, and there is one."""
+    """Whether every value of a column of text is a date with the year first, and there is one."""
     distinct = pc.drop_null(strings.unique())
-    distinct = distinct.filter(pc.not_equal(distinct, ""))
+    distinct = with_hyphens(distinct.filter(pc.not_equal(distinct, "")))
     if len(distinct) == 0 or not pc.all(pc.match_substring_regex(distinct, _ISO_DATE)).as_py():
         return False
     try:
@@ -89,15 +190,20 @@ def date_part(dates: pa.Array, part: DatePart) -> pa.Array:
     return pc.take(pa.array(WEEKDAYS), pc.day_of_week(dates))
 
 
-def date_part_of(value: object, part: DatePart) -> int | str:
-    """`date_part` of one value: a date, a datetime or ISO 8601 text.
+def date_part_of(value: object, part: DatePart, *, date_format: str | None = None) -> int | str:
+    """`date_part` of one value: a date, a datetime, or text as ``to_dates`` reads it.
 
     Example:
-        >>> date_part_of("2016-03-05", "weekday")
-        'Saturday'
+        >>> date_part_of("2016-03-05", "weekday"), date_part_of("5.3.2016", "month", date_format="%d.%m.%Y")
+        ('Saturday', 3)
     """
-    if isinstance(value, str) and _is_date(value[:10]) and value[10:11] in ("", "T", " "):
-        value = datetime.date.fromisoformat(value[:10])
+    if isinstance(value, str):
+        try:
+            value = to_dates(pa.array([value]), date_format=date_format)[0].as_py()
+        except DataError as error:
+            raise DataError(error.problem, fix=error.fix) from None
+        except UnicodeEncodeError:  # half of a character
+            raise DataError(f"{value!a} is not a date", fix=_FIX) from None
     if not isinstance(value, datetime.date):
         raise DataError(f"{value!r} is not a date", fix=_FIX)
     if part == "weekday":

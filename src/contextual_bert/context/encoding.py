@@ -96,8 +96,8 @@ def encode_table(schema: ContextSchema, table: pa.Table, *, file: str | None = N
         column = feature.column
         array = table[column].combine_chunks()
         if isinstance(feature, (Categorical, Numerical)) and feature.part:
-            if column not in dates:
-                dates[column] = to_dates(array, file=file, column=column)
+            if column not in dates:  # features of one column read one format
+                dates[column] = to_dates(array, date_format=feature.date_format, file=file, column=column)
             array = date_part(dates[column], feature.part)
         encoded[feature.name] = encode_column(feature, array, file=file)
     return _context(encoded, table.num_rows)

@@ -105,11 +105,14 @@ class _Description(BaseModel):
 
 class _DatePartDescription(_Description):
     part: DatePart | None = None
+    date_format: str | None = None
 
     @model_validator(mode="after")
     def _check_source(self) -> "_DatePartDescription":
         if self.part and self.source is None:
             raise ValueError(f"part={self.part!r} needs source= the name of the date column")
+        if self.date_format is not None and not self.part:
+            raise ValueError("date_format= is for a part of a date; set part, too")
         return self
 
 
@@ -145,6 +148,7 @@ class Categorical(_ValuesDescription, _DatePartDescription):
         embedding_size: width of the embedding; None for `default_embedding_size`.
         source: the raw column if it differs from the name.
         part: which part of a date the source gives: the month is "1" to "12", the weekday "Monday" to "Sunday".
+        date_format: how the source writes dates that are not ISO 8601, as strptime has it: "%d/%m/%Y".
 
     Relation to its siblings: `MultiCategorical` for any number of values a row.
 
@@ -206,6 +210,7 @@ class Numerical(_DatePartDescription):
         embedding_size: width of the embedding; None for `default_embedding_size`.
         source: the raw column if it differs from the name.
         part: which part of a date the source gives.
+        date_format: as of `Categorical`.
 
     Example:
         >>> Numerical(name="age", edges=(25, 35, 45)).layout.num_embeddings

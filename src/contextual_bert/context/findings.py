@@ -14,7 +14,14 @@ import pyarrow.compute as pc
 from contextual_bert.arrow_types import is_list, is_text, value_type
 from contextual_bert.context.binning import quantile_edges
 from contextual_bert.context.columns import flatten_lists, num_with, separator_of_most, to_numbers
-from contextual_bert.context.dates import MONTHS, WEEKDAYS, are_iso_dates, date_part, to_dates
+from contextual_bert.context.dates import (
+    MONTHS,
+    WEEKDAYS,
+    are_iso_dates,
+    date_formats_of,
+    date_part,
+    to_dates,
+)
 from contextual_bert.context.features import (
     CATEGORICAL_RESERVED,
     FEATURE_KINDS,
@@ -33,7 +40,9 @@ _DEFAULT_SEPARATOR = ","
 _OTHER_SEPARATORS = ("|", ";")
 # Pattern -> what to do about it.
 _OTHER_SPELLINGS = {
-    r"^\s*\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?$": "looks like dates: write 2016-03-05",
+    r"^\s*\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?$": (
+        "looks like dates: write 2016-03-05, or give --date-format, as '%d/%m/%Y'"
+    ),
     r"^\s*([€$£¥]\s?-?\d[\d.,' ]*|-?\d[\d.,' ]*\s?[€$£¥%]|-?\d{1,3}([.' ]?\d{3})*,\d+)\s*$": (
         "looks like numbers: write 1234.5, with a point and without a currency"
     ),
@@ -49,6 +58,7 @@ class Settings:
     min_count: int
     max_categories: int
     num_bins: int
+    date_formats: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,7 +86,7 @@ def find(column: str, array: pa.Array, wanted: str | Feature | None, settings: S
         raise ConfigurationError(
             f"the override of column {column!r} is {wanted!r}. {did_you_mean(wanted, [*FEATURE_KINDS, 'ignore'])}"
         )
-    kind = wanted or _kind_of(array)
+    kind = wanted or _kind_of(array, settings)
     if array.null_count == len(array):
         finding = Finding(None, "no row has a value", 0)
     elif kind is None:
@@ -93,7 +103,7 @@ def find(column: str, array: pa.Array, wanted: str | Feature | None, settings: S
     return finding
 
 
-def _kind_of(array: pa.Array) -> str | None:
+def _kind_of(array: pa.Array, settings: Settings) -> str | None:
     kind = value_type(array.type)
     if is_list(kind):
         is_whole = pa.types.is_integer(kind.value_type) and not pa.types.is_fixed_size_list(kind)
@@ -104,7 +114,9 @@ def _kind_of(array: pa.Array) -> str | None:
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return "date"
     if is_text(kind):
-        return "date" if are_iso_dates(canonical_array(array)) else "categorical"
+        strings = canonical_array(array)
+        is_date = are_iso_dates(strings) or len(date_formats_of(strings, settings.date_formats)) == 1
+        return "date" if is_date else "categorical"
     if pa.types.is_boolean(kind):
         return "categorical"
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
@@ -181,23 +193,34 @@ def _find_vector(column: str, array: pa.Array, settings: Settings, is_forced: bo
 
 
 def _find_date(column: str, array: pa.Array, settings: Settings, is_forced: bool) -> Finding:
-    dates = to_dates(array, column=column)
+    strings = canonical_array(array) if is_text(value_type(array.type)) else None
+    formats = date_formats_of(strings, settings.date_formats) if strings is not None else []
+    told = formats[0] if strings is not None and not are_iso_dates(strings) and formats else None
+    dates = to_dates(array, date_format=told, column=column)
     features: list[Feature] = []
     unique, counts = np.unique(pc.drop_null(date_part(dates, "year")).to_numpy(), return_counts=True)
     if len(unique) > 1:
         edges = quantile_edges(
             unique, counts, num_bins=max(settings.num_bins, len(unique)), min_count=settings.min_count
         )
-        features.append(Numerical(name=_name(f"{column}_year"), source=column, edges=edges, part="year"))
+        features.append(
+            Numerical(name=_name(f"{column}_year"), source=column, edges=edges, part="year", date_format=told)
+        )
     if len(pc.unique(pc.drop_null(date_part(dates, "month")))) > 1:
-        features.append(Categorical(name=_name(f"{column}_month"), source=column, values=MONTHS, part="month"))
+        features.append(
+            Categorical(name=_name(f"{column}_month"), source=column, values=MONTHS, part="month", date_format=told)
+        )
     if len(pc.unique(pc.drop_null(date_part(dates, "weekday")))) > 1:
-        features.append(Categorical(name=_name(f"{column}_weekday"), source=column, values=WEEKDAYS, part="weekday"))
+        features.append(
+            Categorical(
+                name=_name(f"{column}_weekday"), source=column, values=WEEKDAYS, part="weekday", date_format=told
+            )
+        )
     distinct = _count_distinct(dates)
     if not features:
         return Finding(None, "constant: every row has the same year, month and weekday", distinct)
     names = ", ".join(str(feature.part) for feature in features if isinstance(feature, (Categorical, Numerical)))
-    return Finding("date", f"gives {names}", distinct, tuple(features))
+    return Finding("date", f"gives {names}{f', written as {told}' if told else ''}", distinct, tuple(features))
 
 
 _FINDERS: dict[str, Callable[[str, pa.Array, Settings, bool], Finding]] = {

@@ -71,6 +71,7 @@ def infer_schema(
     min_count: int = 10,
     max_categories: int = 1000,
     num_bins: int = 16,
+    date_formats: Sequence[str] = (),
 ) -> InferredSchema:
     """Find the features of a table.
 
@@ -86,6 +87,8 @@ def infer_schema(
         min_count: a category that occurs less often counts as unknown, which is how unknown is learned.
         max_categories: a column of more categories is left out unless an override asks for it.
         num_bins: the most bins of a number.
+        date_formats: how dates are written that are not ISO 8601, as strptime has it: "%d/%m/%Y". Without, a column is
+            of dates if its days and months can be told apart.
 
     Raises:
         UnknownNameError: no such column.
@@ -106,7 +109,7 @@ def infer_schema(
     for name, number in (("min_count", min_count), ("max_categories", max_categories), ("num_bins", num_bins)):
         if number < 1:
             raise ConfigurationError(f"{name} is {number}. Allowed: 1 or more.")
-    settings = Settings(min_count, max_categories, num_bins)
+    settings = Settings(min_count, max_categories, num_bins, tuple(date_formats))
     indexes = _pandas_indexes(table)
     features: list[Feature] = []
     notes: list[ColumnNote] = []

@@ -53,7 +53,7 @@ def _column(feature: Feature, records: Sequence[Mapping[str, object]]) -> pa.Arr
         try:
             # A feature of the same name as its column is the date itself, as it is in a table.
             if isinstance(feature, (Categorical, Numerical)) and feature.part and key == feature.column:
-                value = date_part_of(value, feature.part)
+                value = date_part_of(value, feature.part, date_format=feature.date_format)
             values.append(_checked(feature, value))
         except DataError as error:
             raise DataError(error.problem, row=row, column=key, fix=error.fix or _MISSING_FIX) from None

@@ -40,7 +40,11 @@ def table_sentences(schema: ContextSchema, table: pa.Table) -> dict[str, pa.Arra
     table = without_views(table)
     columns = {name: table.column(name).combine_chunks() for name in schema.columns}
     first = {name: readers[0] for name, readers in _readers(schema).items()}
-    days = {name: to_dates(columns[name], column=name) for name, feature in first.items() if _reads_date(feature)}
+    days = {
+        name: to_dates(columns[name], date_format=getattr(feature, "date_format", None), column=name)
+        for name, feature in first.items()
+        if _reads_date(feature)
+    }
     return {name: _said(first[name], array) for name, array in {**columns, **days}.items()}
 
 

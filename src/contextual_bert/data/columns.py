@@ -4,7 +4,7 @@ Every fault is named with file, row, column and value. It decides nothing about 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -40,16 +40,20 @@ _MOST_GROUPS = 0.9  # of the rows: above that, a column hardly groups anything
 
 @dataclass(frozen=True, eq=False)
 class Flat:
-    """The items of all rows: `names[codes[i]]` is an item, `rows[i]` its row, `places[i]` its place in that list."""
+    """The items of all rows: `names[codes[i]]` is an item, `rows[i]` its row, `places[i]` its place in that list.
+
+    ``bad_rows`` are those that were left out because an item of theirs is none.
+    """
 
     codes: NDArray[np.int64]
     rows: NDArray[np.int64]
     places: NDArray[np.int64]
     names: pa.Array
+    bad_rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def select(self, keep: NDArray[np.bool_]) -> "Flat":
         """The items under a mask."""
-        return Flat(self.codes[keep], self.rows[keep], self.places[keep], self.names)
+        return Flat(self.codes[keep], self.rows[keep], self.places[keep], self.names, self.bad_rows)
 
     def lists(self, num_rows: int) -> pa.LargeListArray:
         """The items of each row as a list of their names."""
@@ -77,10 +81,19 @@ def checked_column(table: pa.Table, name: str, *, file: str | None = None, compl
     return column
 
 
-def flatten_items(column: pa.ChunkedArray, *, items: str, separator: str | None, file: str | None) -> Flat:
-    """The items of a column of lists, or of strings with a separator between the items; None: a string is one item.
+def flatten_items(
+    column: pa.ChunkedArray, *, items: str, separator: str | None, file: str | None, is_dropping: bool = False
+) -> Flat:
+    """The items of a column of lists, or of strings with a separator between the items.
 
     Whole numbers and dates are such strings too: a CSV file whose sets all have one item comes with them.
+
+    Args:
+        column: the cells.
+        items: its name, for messages.
+        separator: what stands between the items of a string; None: a string is one item.
+        file: where it comes from, for messages.
+        is_dropping: a row with a missing or empty item is left out, and is no error.
     """
     column = decoded(column)
     kind = column.type
@@ -100,6 +113,11 @@ def flatten_items(column: pa.ChunkedArray, *, items: str, separator: str | None,
     values = pc.list_flatten(column)
     if has_text:
         values = pc.utf8_trim_whitespace(values)
+
+    bad_rows = _rows_without_name(values, rows) if is_dropping else np.zeros(0, np.int64)
+    if len(bad_rows):
+        keep = ~np.isin(rows, bad_rows)
+        values, rows, places = values.filter(pa.array(keep)), rows[keep], places[keep]
 
     def check(faulty: pa.ChunkedArray, what: str, fix: str) -> None:
         first = pc.index(faulty, True).as_py()
@@ -129,7 +147,17 @@ def flatten_items(column: pa.ChunkedArray, *, items: str, separator: str | None,
             f"an empty string{between}",
             "Leave it out, or give it a name.",
         )
-    return Flat(codes, rows, places, names)
+    return Flat(codes, rows, places, names, bad_rows)
+
+
+def _rows_without_name(values: pa.ChunkedArray, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The rows of items that are missing, empty, or no finite number."""
+    faulty = pc.is_null(values, nan_is_null=True)
+    if is_text(values.type):
+        faulty = pc.or_(faulty, pc.fill_null(pc.equal(pc.utf8_trim_whitespace(values), ""), False))
+    elif pa.types.is_floating(values.type):
+        faulty = pc.or_(faulty, pc.fill_null(pc.invert(pc.is_finite(values)), False))
+    return np.unique(rows[np.asarray(faulty, np.bool_)])
 
 
 def _encode(values: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:

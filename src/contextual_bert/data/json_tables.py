@@ -31,6 +31,7 @@ _ARRAY_FIX = (
     "to_json(path, orient='records')."
 )
 _NUM_SHOWN = 80
+_MOST_DIGITS = 4000  # of a whole number that Python reads
 _EXACT = float(1 << 53)  # whole numbers above it may be another one as a floating-point number
 # As what to read again what arrow made a time, which it does with every text like one.
 _TEXTS = {pa.timestamp("s"): pa.string(), pa.list_(pa.timestamp("s")): pa.list_(pa.string())}
@@ -116,7 +117,7 @@ def lines_of_json(content: bytes, file: str) -> tuple[bytes, bool]:
     try:
         if start == "[":
             return "\n".join(_elements(text, decoder, file)).encode(), False
-        found = decoder.decode(text.strip())
+        found = json.loads(text, parse_int=_readable, object_pairs_hook=_record)
     except json.JSONDecodeError as error:
         raise DataError(
             f"it is not valid JSON at line {text.count(chr(10), 0, error.pos) + 1}: {error.msg}",
@@ -127,6 +128,19 @@ def lines_of_json(content: bytes, file: str) -> tuple[bytes, bool]:
         raise DataError(str(error), file=file, fix="Name each value once.") from error
     records = _records_of_columns(found, file)
     return "\n".join(json.dumps(each, default=str) for each in records).encode(), False
+
+
+def _readable(digits: str) -> int:
+    """A whole number that Python can read.
+
+    Raises:
+        DataError: it has thousands of digits.
+    """
+    if len(digits) > _MOST_DIGITS:
+        raise DataError(
+            f"a number has {len(digits):,} digits", fix=f"Allowed: up to {_MOST_DIGITS:,}. Write it as text."
+        )
+    return int(digits)
 
 
 def _elements(text: str, decoder: json.JSONDecoder, file: str) -> Iterator[str]:

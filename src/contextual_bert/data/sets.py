@@ -23,6 +23,7 @@ from contextual_bert.data.columns import (
 from contextual_bert.data.hashing import hash_counters
 from contextual_bert.data.policies import ReadReport, SetPolicy
 from contextual_bert.data.ragged import flat_index, offsets_of
+from contextual_bert.data.read_settings import OnBadRow
 from contextual_bert.data.reading_notes import reading_lines
 from contextual_bert.errors import ConfigurationError, DataError
 
@@ -94,6 +95,7 @@ def read_sets(
     customer: str | None = None,
     time: str | None = None,
     count_rows: ArrayLike | None = None,
+    on_bad_row: OnBadRow = "error",
 ) -> SetTable:
     """Read the sets of a table under a policy.
 
@@ -106,6 +108,7 @@ def read_sets(
         time: column that says when; no cell may be missing.
         count_rows: the rows (a mask or indices) in which `min_count` counts: those of the training part, so that
             the other parts have no say in the vocabulary. Default: all.
+        on_bad_row: a row with a missing or empty item is an "error", or is left out ("drop") and counted.
 
     Raises:
         UnknownNameError: a column that the table does not have.
@@ -122,7 +125,7 @@ def read_sets(
             checked_column(table, name, file=file, complete=True)
     column = checked_column(table, items, file=file)
     check_separator(column, items=items, separator=policy.separator, file=file, table=table)
-    flat = flatten_items(column, items=items, separator=policy.separator, file=file)
+    flat = flatten_items(column, items=items, separator=policy.separator, file=file, is_dropping=on_bad_row == "drop")
     num_rows = table.num_rows
     sizes_in = np.bincount(flat.rows, minlength=num_rows)
     dropped: Counter[str] = Counter()
@@ -143,8 +146,10 @@ def read_sets(
 
     sizes = np.bincount(kept.rows, minlength=num_rows)
     longer = sizes > (policy.max_size if policy.max_size is not None else np.iinfo(np.int64).max)
+    is_bad = np.isin(np.arange(num_rows), flat.bad_rows)
     reasons = {
-        "empty in the table": sizes_in == 0,
+        "with a missing or empty item": is_bad,
+        "empty in the table": (sizes_in == 0) & ~is_bad,
         "empty after the item filters": (sizes == 0) & (sizes_in > 0),
         f"with fewer than {policy.min_size} items": (sizes > 0) & (sizes < policy.min_size),
         f"with more than {policy.max_size} items": longer & (policy.longer == "drop"),

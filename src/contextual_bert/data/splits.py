@@ -9,6 +9,7 @@ import base64
 import hashlib
 import json
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -21,6 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import decoded, is_text
+from contextual_bert.context.dates import are_iso_dates, date_formats_of, parsed_times, with_hyphens
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.digests import table_digest
@@ -213,13 +215,22 @@ def split_by_row(table: pa.Table, *, validation: float, test: float, seed: int =
     return _split(table, assignment, by="row", column=None, fractions=(validation, test), seed=seed, file=file)
 
 
-def split_by_time(table: pa.Table, column: str, *, validation: float, test: float, file: str | None = None) -> Split:
+def split_by_time(
+    table: pa.Table,
+    column: str,
+    *,
+    validation: float,
+    test: float,
+    file: str | None = None,
+    date_formats: Sequence[str] = (),
+) -> Split:
     """The past trains, the present validates, the future tests; rows of the same time stay together.
 
-    Of all borders between two times, those are taken that come closest to the shares.
+    Of all borders between two times, those are taken that come closest to the shares. ``date_formats`` say how texts
+    are written that are not ISO 8601, as strptime has it.
     """
     _check_fractions(validation, test)
-    times = _times(checked_column(table, column, file=file, complete=True), column, file)
+    times = _times(checked_column(table, column, file=file, complete=True), column, file, date_formats=date_formats)
     distinct, place, counts = np.unique(times, return_inverse=True, return_counts=True)
     before = np.concatenate([[0], np.cumsum(counts)]) / len(times)  # share of the rows before each border
     first_validation = int(np.argmin(np.abs(before - (1 - validation - test))))
@@ -270,11 +281,31 @@ def ready_split(
     return Split(assignment, by=by, column=column, fractions=fractions, seed=None, data_digest=table_digest(table))
 
 
-def _times(values: pa.ChunkedArray, column: str, file: str | None) -> NDArray[Any]:
+def _times(values: pa.ChunkedArray, column: str, file: str | None, *, date_formats: Sequence[str] = ()) -> NDArray[Any]:
     values = decoded(values)
     kind = values.type
     if is_text(kind):
-        return _instants(values, column, file)
+        formats = date_formats_of(values, date_formats)
+        if len(formats) > 1:
+            raise DataError(
+                f"{values[0].as_py()!r} may be two days, and no row of the column says which",
+                file=file,
+                row=0,
+                column=column,
+                fix=f"Give --date-format {formats[0]!r} or {formats[1]!r} (in Python date_formats).",
+            )
+        if formats:
+            return parsed_times(values, formats[0]).cast(pa.int64()).to_numpy()
+        if date_formats and not are_iso_dates(values):
+            row = pc.index(pc.is_null(parsed_times(values, date_formats[0])), True).as_py()
+            raise DataError(
+                f"{values[row].as_py()!r} is not written as {date_formats[0]!r}",
+                file=file,
+                row=row,
+                column=column,
+                fix="Give a date format that fits each row, or write the times as 2016-03-05.",
+            )
+        return _instants(with_hyphens(values), column, file)
     if pa.types.is_temporal(kind):
         return values.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).to_numpy()
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
@@ -302,7 +333,8 @@ def _instants(values: pa.ChunkedArray, column: str, file: str | None) -> NDArray
             file=file,
             row=row,
             column=column,
-            fix="Write times as 2016-03-05 or 2016-03-05T14:30:00, all with a zone such as +01:00 or none.",
+            fix="Write times as 2016-03-05 or 2016-03-05T14:30:00, all with a zone such as +01:00 or none; or say how "
+            "they are written with --date-format, as '%d/%m/%Y %H:%M:%S' (in Python date_formats).",
         ) from None
 
 

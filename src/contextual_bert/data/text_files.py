@@ -74,10 +74,10 @@ def check_utf8(content: bytes, file: str, *, fix: str) -> None:
 
 def other_encoding(content: bytes, file: str, *, fix: str) -> DataError | None:
     """The error of a file that is something else as a whole, None where it may be text with a faulty byte."""
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content[:200]:
-        return DataError("the file is in UTF-16, and not in UTF-8", file=file, fix=fix)
     if content.startswith(b"\x1f\x8b"):
         return DataError("the file is packed with gzip", file=file, fix="Let its name end in .gz.")
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content[:200]:
+        return DataError("the file is in UTF-16, and not in UTF-8", file=file, fix=fix)
     return None
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from contextual_bert.context.vocabulary import to_doubles
+from contextual_bert.data import ReadSettings
 from contextual_bert.data.columns import checked_column, flatten_items
 from contextual_bert.errors import ConfigurationError, SchemaError, UnknownNameError, did_you_mean
 from contextual_bert.inference.permission import GUIDANCE, constraint_keys
@@ -45,6 +46,7 @@ class BulkSettings:
             which comes before it, or to it where it says what is never proposed (``deny``, ``owned``).
         top_k: proposals a blank.
         batch_size: sets a forward pass.
+        reading: how the file of the table is read.
 
     Raises:
         ConfigurationError: a number below 1.
@@ -63,6 +65,7 @@ class BulkSettings:
     constraints: Mapping[str, Any] = field(default_factory=dict[str, Any])
     top_k: int = 10
     batch_size: int = 256
+    reading: ReadSettings = field(default_factory=ReadSettings)
 
     def __post_init__(self) -> None:
         for name in ("top_k", "batch_size"):

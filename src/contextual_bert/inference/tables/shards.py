@@ -20,7 +20,15 @@ import pyarrow.parquet as parquet
 import torch
 
 from contextual_bert.context import unknown_in_words
-from contextual_bert.data import Groups, group_rows, read_table, reading_lines, table_digest, write_table
+from contextual_bert.data import (
+    Groups,
+    ReadSettings,
+    group_rows,
+    read_table,
+    reading_lines,
+    table_digest,
+    write_table,
+)
 from contextual_bert.data.columns import check_separator, checked_column
 from contextual_bert.data.groups import separator_of_cells
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
@@ -108,7 +116,7 @@ class ShardPlan:
         if shard_size < 1:
             raise ConfigurationError(f"shard_size={shard_size}: give 1 or more.")
         codes = (settings.items, *settings.keep, *pipeline.processor.code_columns)
-        table = read_table(source, text_columns=settings.group_by, code_columns=codes)
+        table = read_table(source, text_columns=settings.group_by, code_columns=codes, settings=settings.reading)
         notes = reading_lines(table)
         self.file = str(source) if isinstance(source, str | Path) else None
         for name in settings.keep:
@@ -277,7 +285,9 @@ def manifest_text(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
     catalogue = table_digest(shop.table) if shop is not None else None
     stock = hashlib.sha256(shop.in_stock.tobytes()).hexdigest() if shop is not None else None
     content = {"table": table_digest(table), "model": model_digest(pipeline), "catalogue": catalogue, "stock": stock}
-    chosen = {name: value for name, value in asdict(settings).items() if name != "batch_size"}
+    chosen = {name: value for name, value in asdict(settings).items() if name not in ("batch_size", "reading")}
+    if settings.reading != ReadSettings():
+        chosen["reading"] = asdict(settings.reading)
     if not settings.group_by:  # so that folders of before go on
         del chosen["group_by"]
     manifest = {"format": FORMAT, **content, "settings": chosen, "shard_size": shard_size}
