@@ -74,7 +74,8 @@ class Preparation(Prepared):
     def lines(self) -> list[str]:
         """What was read, split and found, for people."""
         files = file_lines(self.files) if self.files is not None else []
-        return [*self.sets.report.lines(), *files, *self.split.lines(), *self.audit.lines(), *self.unlearned_lines()]
+        found = [*self.sets.report.lines(), *files, *self.split.lines(), *self.audit.lines()]
+        return [*found, *self.held_out_lines(), *self.unlearned_lines()]
 
     @property
     def num_choices(self) -> int:

@@ -42,6 +42,9 @@ DATA_FIELDS = (
     "exclude",
     "init_from",
 )
+NOTHING_HELD_OUT = (
+    "nothing is held out: all rows are trained on, the last epoch is kept, and no figure says how good the model is"
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -68,8 +71,8 @@ class Prepared:
         return {part: dataset for part, dataset in found.items() if dataset is not None}
 
     @property
-    def evaluated_part(self) -> str:
-        """The part that the final numbers are of: test, or validation where there is no test.
+    def evaluated_part(self) -> str | None:
+        """The part that the final numbers are of: test, or validation where there is no test; None: all rows train.
 
         Raises:
             DataError: nothing is left of either.
@@ -77,6 +80,8 @@ class Prepared:
         for part in ("test", "validation"):
             if part in self.datasets:
                 return part
+        if not any(len(self.split.rows(part)) for part in ("validation", "test")):
+            return None
         raise DataError(
             "nothing of the validation part and nothing of the test part is left to evaluate",
             file=self.recipe.data,
@@ -99,6 +104,8 @@ class Prepared:
     def customer_lines(self) -> list[str]:
         """How many customers of the evaluated part are new; nothing where none are named."""
         part = self.evaluated_part
+        if part is None:
+            return []
         own, known = self.customers(part), self.customers("train")
         if own is None or known is None:
             return []
@@ -106,6 +113,10 @@ class Prepared:
         num_new = int((~np.isin(names, known)).sum())
         customers = plural(self.settings.cluster_name)
         return [f"{num_new:,} of {len(names):,} {customers} of the {part} part are not in training"]
+
+    def held_out_lines(self) -> list[str]:
+        """Return a sentence where all rows are trained on."""
+        return [] if self.evaluated_part is not None else [NOTHING_HELD_OUT]
 
     def unlearned_lines(self) -> list[str]:
         """A sentence on the features that are new in validation or test at times, and never in training."""

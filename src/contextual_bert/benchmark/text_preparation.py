@@ -168,7 +168,8 @@ class TextPreparation(Prepared):
             found.append("labels are read from the mean over their texts (classifier_pooling='mean')")
         found += self.head_lines()
         found += [*self.scored_lines("validation"), *self.scored_lines("test")]
-        seen = seen_lines(self.task.checkpoint, self.split, self.evaluated_part)
+        part = self.evaluated_part
+        seen = seen_lines(self.task.checkpoint, self.split, part) if part is not None else self.held_out_lines()
         files = file_lines(self.files) if self.files is not None else []
         return [*files, *self.split.lines(), *found, *self.audit.lines(), *seen, *self.unlearned_lines()]
 
