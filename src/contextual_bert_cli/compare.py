@@ -128,7 +128,7 @@ def command(
     with resumable(output):
         with working(f"reading {data}"):
             ready = prepare_for(recipes[0])
-        remark(*map(in_options, ready.lines()))
+        remark(*map(in_options, ready.lines()), *ready.news)
         if overwrite:
             for recipe in recipes:
                 work_of(ready).check(ready.resolve(recipe))

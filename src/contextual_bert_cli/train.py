@@ -122,7 +122,7 @@ def command(
     try:
         with working(f"reading {data}"):
             ready = prepare_for(recipe)
-        remark(*map(in_options, ready.lines()), *emulation_lines(device, recipe.dtype))
+        remark(*map(in_options, ready.lines()), *ready.news, *emulation_lines(device, recipe.dtype))
         report = run(
             recipe,
             output,

@@ -10,7 +10,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from contextual_bert.benchmark.prepared import Prepared, check_unlearned, column_as_text, make_split, schema_of
+from contextual_bert.benchmark.next_table import check_columns_of_run, context_lines, item_lines
+from contextual_bert.benchmark.prepared import (
+    Prepared,
+    beside_context,
+    check_unlearned,
+    column_as_text,
+    make_split,
+    schema_of,
+)
 from contextual_bert.benchmark.ready_parts import PartTables, file_lines, in_its_file, read_parts
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import (
@@ -116,6 +124,7 @@ def _prepared(recipe: Recipe, files: PartTables) -> Preparation:
             "no set of the training part is left", file=recipe.data, fix="Loosen the item filters or the set sizes."
         )
     training = split.select(sets, "train")
+    news: list[str] = []
     if recipe.init_from is not None:
         known = CompletionPipeline.from_pretrained(recipe.init_from).processor
         if recipe.schema is not None and ContextSchema.from_dict(dict(recipe.schema)) != known.schema:
@@ -123,14 +132,27 @@ def _prepared(recipe: Recipe, files: PartTables) -> Preparation:
                 f"{recipe.init_from} was trained with another schema. Leave --schema out: the run brings its own."
             )
         check_unlearned(known.schema, recipe, run=recipe.init_from)
+        check_columns_of_run(known.schema, table, run=recipe.init_from, file=recipe.data)
         processor, schema = known.with_items(training.distinct_items()), known.schema
+        places = {"run": recipe.init_from, "file": recipe.data}
+        beside = beside_context(recipe, run=recipe.init_from)
+        news = [
+            *item_lines(known, training.values, sets.values, **places),
+            *context_lines(schema, training.table, beside=beside, **places),
+        ]
     else:
         schema = schema_of(recipe, training.table, training.rows)
         processor = ContextualBertProcessor.from_items(training.distinct_items(), schema)
     resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
     found = audit(split, sets, customer=recipe.customer, context=schema.columns if schema is not None else ())
     return Preparation(
-        recipe=resolved, split=split, processor=processor, sets=sets, audit=found, files=files.without_rows()
+        recipe=resolved,
+        split=split,
+        processor=processor,
+        sets=sets,
+        audit=found,
+        files=files.without_rows(),
+        news=tuple(news),
     )
 
 

@@ -6,6 +6,7 @@ It reads nothing: that is what its two kinds do.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from contextual_bert.evaluation import EvaluationSettings
 from contextual_bert.evaluation.tables import plural
 from contextual_bert.inference import placed
 from contextual_bert.models import ContextualBertProcessor
-from contextual_bert.training.recipe import Recipe
+from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
 DATA_FIELDS = (
     "data",
@@ -56,12 +57,15 @@ class Prepared:
         split: the part of each row of the table.
         processor: vocabulary and schema.
         files: the table and the files that its rows come from; None where that is not known.
+        news: what the table has, and lacks, beside the run that is gone on from. It names values of single rows, so it
+            is for the person who trains, and no part of ``lines``, which a model card holds.
     """
 
     recipe: Recipe
     split: Split
     processor: ContextualBertProcessor
     files: PartTables | None = None
+    news: tuple[str, ...] = ()
 
     @cached_property
     def datasets(self) -> dict[str, Any]:
@@ -207,6 +211,14 @@ def make_split(recipe: Recipe, table: pa.Table, *, sizes: Sequence[int] = ()) ->
     if recipe.customer is not None and recipe.split_by != "row":
         return split_by_customer(table, recipe.customer, seed=recipe.split_seed, **shares)
     return split_by_row(table, seed=recipe.split_seed, **shares)
+
+
+def beside_context(recipe: Recipe, *, run: str) -> tuple[str, ...]:
+    """Return the columns that are no context of a recipe, and those that the run it goes on from left out."""
+    path = Path(run)
+    theirs = Recipe.load(path).exclude if (path / RECIPE_FILE).is_file() else ()
+    times = (recipe.time,) if recipe.time is not None else ()
+    return (*recipe.columns_beside_context, *times, *theirs)
 
 
 def column_as_text(table: pa.Table, name: str) -> NDArray[np.str_]:

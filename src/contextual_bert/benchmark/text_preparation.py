@@ -20,7 +20,8 @@ from contextual_bert.arrow_types import is_list
 from contextual_bert.benchmark.building import check_context
 from contextual_bert.benchmark.checks import BERTLESS_BASELINES
 from contextual_bert.benchmark.label_names import label_names, label_warnings, some_labels
-from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split, schema_of
+from contextual_bert.benchmark.next_table import check_columns_of_run, context_lines
+from contextual_bert.benchmark.prepared import Prepared, beside_context, column_as_text, make_split, schema_of
 from contextual_bert.benchmark.ready_parts import PartTables, file_lines, in_its_file, read_parts
 from contextual_bert.benchmark.run_directories import CHECKPOINT_DIGEST
 from contextual_bert.benchmark.run_files import SCORES_FILE
@@ -319,7 +320,13 @@ def _prepared_texts(recipe: Recipe, task: TextTask, files: PartTables) -> TextPr
     if not len(training):
         raise DataError("no row is in the training part", file=recipe.data, fix="Make validation and test smaller.")
     processor = reader_of(recipe)
-    if processor is None:
+    news: list[str] = []
+    if processor is not None:
+        places = {"run": task.checkpoint, "file": recipe.data}
+        check_columns_of_run(processor.schema, table, **places)
+        beside = beside_context(recipe, run=task.checkpoint)
+        news = context_lines(processor.schema, table.take(pa.array(training)), beside=beside, **places)
+    else:
         schema = schema_of(recipe, table.take(pa.array(training)), training)
         check_context(recipe, schema)
         processor = ContextualBertProcessor.from_bert(task.checkpoint, schema)
@@ -334,7 +341,13 @@ def _prepared_texts(recipe: Recipe, task: TextTask, files: PartTables) -> TextPr
         else ()
     )
     ready = TextPreparation(
-        recipe=resolved, split=split, processor=processor, table=table, labels=labels, files=files.without_rows()
+        recipe=resolved,
+        split=split,
+        processor=processor,
+        table=table,
+        labels=labels,
+        files=files.without_rows(),
+        news=tuple(news),
     )
     ready.texts  # noqa: B018  (a faulty row is found before a model is built)
     return ready
