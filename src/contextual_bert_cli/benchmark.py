@@ -10,6 +10,7 @@ from contextual_bert_cli.failures import resumable
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, working
 from contextual_bert_cli.recipes import listed
 from contextual_bert_cli.studies import finish_study
+from contextual_bert_cli.wording import in_options
 
 OUTFITS_EXAMPLE = """\b
 Example:
@@ -69,7 +70,7 @@ def outfit_completion(
     with resumable(output):
         with working("drawing and reading the outfits"):
             data = prepare_study(output / "world", size=size, world=world, epochs=epochs, device=device, dtype=dtype)
-        remark(*CARD.lines(), *data.preparation.lines())
+        remark(*CARD.lines(), *map(in_options, data.preparation.lines()))
         chosen = [*data.rows(listed(rows)).values()]
         found = run_study(
             data,
@@ -142,7 +143,7 @@ def text(
                 device=device,
                 dtype=dtype,
             )
-        remark(*chosen.card.lines(), *ready.preparation.lines())
+        remark(*chosen.card.lines(), *map(in_options, ready.preparation.lines()))
         found = run_text_study(
             ready,
             output / "runs",

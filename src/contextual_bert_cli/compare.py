@@ -10,6 +10,7 @@ from contextual_bert_cli.failures import resumable
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, working
 from contextual_bert_cli.recipes import check_apart, listed, recipe_of
 from contextual_bert_cli.studies import finish_study
+from contextual_bert_cli.wording import in_options
 
 EXAMPLE = """\b
 Example:
@@ -109,7 +110,7 @@ def command(
     """Train several methods with several seeds on the same split and compare them on the same masked positions."""
     choices = dict(locals())
     from contextual_bert.benchmark import Peers, as_row, prepare_for, study
-    from contextual_bert.benchmark.checks import PAPER_METHODS, check_read, check_study, keeps_weights
+    from contextual_bert.benchmark.checks import PAPER_METHODS, check_read, check_recipe, check_study, keeps_weights
     from contextual_bert.benchmark.run_directories import clear_run
     from contextual_bert.benchmark.study_runs import run_directory
     from contextual_bert.benchmark.text_starts import method_of
@@ -124,12 +125,14 @@ def command(
     check_read(base, recipes)
     reference = reference or (method if method in names else "none")
     check_study(recipes, reference=reference)
+    for recipe in recipes[::seeds]:
+        check_recipe(recipe)
     if overwrite:
         check_apart([checkpoint], [run_directory(output, recipe) for recipe in recipes])
     with resumable(output):
         with working(f"reading {data}"):
             ready = prepare_for(recipes[0])
-        remark(*ready.lines())
+        remark(*map(in_options, ready.lines()), *ready.news)
         if overwrite:
             for recipe in recipes:
                 work_of(ready).check(ready.resolve(recipe))

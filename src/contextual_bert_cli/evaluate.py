@@ -8,6 +8,7 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, show_text
 from contextual_bert_cli.recipes import listed, use_of
+from contextual_bert_cli.wording import in_options
 
 EXAMPLE = """\b
 Example:
@@ -60,7 +61,7 @@ def command(
             batch_size=batch_size,
             progress=progress,
         )
-    remark(*found.lines)
+    remark(*map(in_options, found.lines))
     if output_format == "json":
         show_text(found.to_json())
     elif output_format == "markdown":

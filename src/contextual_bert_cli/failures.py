@@ -14,6 +14,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from contextual_bert_cli.wording import in_options
+
 MISTAKE, INTERRUPTED = 2, 130
 DEBUG_VARIABLE = "CONTEXTUAL_BERT_DEBUG"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -108,7 +110,7 @@ def describe(error: Exception) -> str | None:
     """What a person can do about an error; None for a bug of ours."""
     names, text = _names_of(error), str(error)
     if "ContextualBertError" in names and not is_full(error):
-        return text
+        return in_options(text)
     if is_full(error):
         place = getattr(error, "filename", None)
         return f"No space is left on the disk{f' ({place})' if place else ''}: {text}. {_FULL_ADVICE}"

@@ -92,6 +92,7 @@ def command(
     )
     from contextual_bert.data.columns import checked_column
     from contextual_bert.data.groups import separator_of_cells
+    from contextual_bert.data.splits import check_fractions
     from contextual_bert.errors import ConfigurationError
 
     if [by is not None, by_time is not None, by_column is not None, by_row].count(True) != 1:
@@ -122,6 +123,9 @@ def command(
         raise ConfigurationError("--schema names the features, and --exclude leaves columns out. Give one of them.")
     if by_time is not None and seed:
         raise ConfigurationError("--by-time draws nothing, the latest rows are the test. Leave --seed out.")
+    check_fractions(validation, test)
+    if validation + test == 0:
+        raise ConfigurationError("--validation 0 --test 0 splits nothing. Give one of them a share above 0.")
     if output.exists() and not overwrite:
         raise ConfigurationError(f"{output} exists already. Give --overwrite to replace it, or another --output.")
     if date_format and by_time is None:

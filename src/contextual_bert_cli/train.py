@@ -9,6 +9,7 @@ from contextual_bert_cli import options
 from contextual_bert_cli.failures import Interrupted, is_main_process
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, working
 from contextual_bert_cli.recipes import check_apart, recipe_of, use_of
+from contextual_bert_cli.wording import in_options
 
 EXAMPLE = """\b
 Example:
@@ -99,7 +100,7 @@ def command(
     """Train a model on a table of sets or texts, keep its best epoch, evaluate it, write a run directory."""
     choices = dict(locals())
     from contextual_bert.benchmark import prepare_for, run
-    from contextual_bert.benchmark.checks import check_conditioning, check_kind, keeps_weights
+    from contextual_bert.benchmark.checks import check_conditioning, check_recipe, keeps_weights
     from contextual_bert.benchmark.run_directories import checkpoint_to_resume, load_recipe
     from contextual_bert.benchmark.run_files import CHECKPOINTS, last_checkpoint, load_label_report
     from contextual_bert.benchmark.text_starts import method_of
@@ -117,7 +118,7 @@ def command(
     check_conditioning(conditioning)
     choices["conditioning"] = conditioning
     recipe = recipe_of(choices)
-    check_kind(recipe)
+    check_recipe(recipe)
     if not overwrite:
         found = checkpoint_to_resume(output, is_resumed=resume)
         if resume:
@@ -125,7 +126,7 @@ def command(
     try:
         with working(f"reading {data}"):
             ready = prepare_for(recipe)
-        remark(*ready.lines(), *emulation_lines(device, recipe.dtype))
+        remark(*map(in_options, ready.lines()), *ready.news, *emulation_lines(device, recipe.dtype))
         report = run(
             recipe,
             output,
@@ -142,9 +143,11 @@ def command(
             f"Interrupted. The last checkpoint is whole: {left}. Give the same command with --resume to go on there, "
             "to the same result as without the interruption."
         ) from None
-    show(report.to_rich())
-    if (labels := load_label_report(output, ready.evaluated_part)) is not None:
-        show(labels.to_rich())
+    part = ready.evaluated_part
+    if report is not None and part is not None:
+        show(report.to_rich())
+        if (labels := load_label_report(output, part)) is not None:
+            show(labels.to_rich())
     if not keeps_weights(recipe):
         remark("", f"wrote {output}: schema, split, recipe, scores, metrics, README.md; its weights are not kept")
         return
@@ -153,7 +156,7 @@ def command(
         f"wrote {output}: model, processor, schema, split, recipe, metrics, README.md; curves in {output}/tensorboard",
     )
     remark(f"its checkpoints ({output / CHECKPOINTS}) are no longer needed")
-    next_commands(
-        ["evaluate", str(output), "--part", ready.evaluated_part, "--output", f"{output}/evaluation"],
-        use_of(recipe, output),
-    )
+    next_ones = [use_of(recipe, output)]
+    if part is not None:
+        next_ones.insert(0, ["evaluate", str(output), "--part", part, "--output", f"{output}/evaluation"])
+    next_commands(*next_ones)

@@ -46,7 +46,7 @@ TABLES = {
     ),
     "duplicates": (
         {"items": [["a", "b"]] * 59 + [["c", "c"]], "who": WHO},
-        ("days.parquet", "row 60", "'items'", "'c'", "'drop' or 'keep'"),
+        ("days.parquet", "row 60", "'items'", "'c'", "--duplicates drop"),
     ),
     "missing item": ({"items": [["a", "b"]] * 59 + [["c", None]], "who": WHO}, ("row 60", "item 2 of 2", "null")),
     "missing customer": ({"items": SETS, "who": [*WHO[:-1], None]}, ("days.parquet", "row 60", "'who'", "missing")),
@@ -88,33 +88,33 @@ def test_a_broken_line_is_named(command: Any, tmp_path: Path) -> None:
     [
         (("--items", "itmes"), ("'itmes'", "Did you mean 'items'", "outfits.parquet")),
         (("--customer", "customerid"), ("'customerid'", "Did you mean 'customer_id'")),
-        (("--split", "split.json", "--validation", "0.3"), ("--validation", "(--split) names one")),
+        (("--split", "split.json", "--validation", "0.3"), ("--validation 0.3", "--split split.json names one")),
         (("--init-from", "nowhere", "--exclude", "age", "--conditioning", "none"), ("--exclude", "--init-from brings")),
         (("--exclude", "contry"), ("'contry'", "Did you mean 'country'")),
         (("--conditioning", "globl_state"), ("'globl_state'", "Did you mean 'global_state'")),
-        (("--device", "gpu"), ("device='gpu'", "auto")),
-        (("--dtype", "float16"), ("dtype='float16'", "bfloat16")),
-        (("--split-by", "custmer"), ("'custmer'", "Did you mean 'customer'")),
+        (("--device", "gpu"), ("--device gpu", "auto")),
+        (("--dtype", "float16"), ("--dtype float16", "bfloat16")),
+        (("--split-by", "custmer"), ("--split-by custmer", "Did you mean 'customer'")),
         (("--split-by", "time"), ("time", "--time")),
-        (("--longer", "smaple", "--max-size", "3"), ("'smaple'", "Did you mean 'sample'")),
-        (("--duplicates", "keeep"), ("'keeep'", "Did you mean 'keep'")),
+        (("--longer", "smaple", "--max-size", "3"), ("--longer smaple", "Did you mean 'sample'")),
+        (("--duplicates", "keeep"), ("--duplicates keeep", "Did you mean 'keep'")),
         (("--set", "weight_decy=1"), ("'weight_decy'", "Did you mean 'weight_decay'")),
         (("--set", "weight_decay"), ("NAME=VALUE",)),
         (("--set", "bf16=true"), ("'bf16'", "dtype")),
         (("--set", "num_train_epochs=2"), ("--epochs", "--set num_train_epochs")),
         (("--set", "lr_scheduler_type=cosin"), ("cosin",)),
-        (("--min-size", "0"), ("min_size is 0", "at least 1")),
-        (("--patience", "0"), ("patience=0", "1 or more")),
-        (("--batch-size", "0"), ("per_device_train_batch_size=0", "above 0")),
-        (("--learning-rate", "nan"), ("learning_rate=nan", "above 0")),
-        (("--epochs", "0"), ("num_train_epochs=0", "above 0")),
-        (("--masks-per-set", "0"), ("masks_per_set=0", "above 0")),
-        (("--set", "masks_per_set=0"), ("masks_per_set=0", "above 0")),
+        (("--min-size", "0"), ("--min-size 0", "at least 1")),
+        (("--patience", "0"), ("--patience 0", "1 or more")),
+        (("--batch-size", "0"), ("--batch-size 0", "above 0")),
+        (("--learning-rate", "nan"), ("--learning-rate nan", "above 0")),
+        (("--epochs", "0"), ("--epochs 0", "above 0")),
+        (("--masks-per-set", "0"), ("--masks-per-set 0", "above 0")),
+        (("--set", "masks_per_set=0"), ("--masks-per-set 0", "above 0")),
         (("--model", "hiden_size=16"), ("'hiden_size'", "Did you mean 'hidden_size'")),
         (("--model", "num_attention_heads=3"), ("num_attention_heads",)),
         (("--model", "vocab_size=5"), ("'vocab_size'", "leave it out")),
-        (("--validation", "0.6", "--test", "0.6"), ("add up to 1.2",)),
-        (("--patience", "2", "--validation", "0"), ("patience=2", "validation")),
+        (("--validation", "0.6", "--test", "0.6"), ("--validation 0.6 and --test 0.6 leave no row",)),
+        (("--patience", "2", "--validation", "0"), ("--patience 2", "--validation 0 leaves none")),
         (("--schema", "nowhere.json"), ("nowhere.json", "schema.json", "inspect")),
         (("--split", "nowhere.json"), ("nowhere.json", "no such file")),
         (("--init-from", "nowhere"), ("nowhere", "no run directory")),
@@ -226,7 +226,7 @@ def test_no_file_is_overwritten_unasked(command: Any, table: Path, tmp_path: Pat
         (("--set", "a", "--shard-size", "9"), ("--shard-size is for --data",)),
         (("--set", "a", "--keep", "b"), ("--keep is for --data",)),
         (("--data", "a.csv", "--output", "o", "--ray-address", "auto"), ("--ray-address is for --ray",)),
-        (("--data", "a.csv", "--output", "o", "--ray", "--device", "mps"), ("'mps'", "auto, cpu, cuda")),
+        (("--data", "a.csv", "--output", "o", "--ray", "--device", "mps"), ("--device mps", "auto, cpu, cuda")),
         (("--data", "a.csv", "--output", "o", "--ray", "--ray-address", "ray://h:1"), ("ray://h:1", "Ray client")),
     ],
 )
@@ -341,7 +341,7 @@ def test_faulty_attributions(command: Any, table: Path, finished: Path, tmp_path
     refused(command("attribute", finished, "--data", other, "--part", "test", *output), "which split", "--split")
     run = tmp_path / "none"
     assert command("train", table, *command.small, "--conditioning", "none", "--output", run).exit_code == 0
-    refused(command("attribute", run, *output), "'none'", "reads no context", "another method")
+    refused(command("attribute", run, *output), "--conditioning none", "reads no context", "another method")
     assert {each.name for each in tmp_path.iterdir()} == {"other.parquet", "none"}
 
 

@@ -309,7 +309,7 @@ def test_a_run_is_gone_on_from_with_its_method_and_its_features(command: Any, ow
     assert "accuracy" in ok(command("evaluate", own_texts / "labelled")).stdout
     refused = command("train", own_texts / "reviews.csv", *task, *settings, "--overwrite", "--conditioning", "none")
     assert refused.exit_code == 2
-    assert "was trained with conditioning='film', and this asks for 'none'" in refused.stderr
+    assert "was trained with --conditioning film, and this asks for 'none'" in refused.stderr
     assert (own_texts / "labelled" / "metrics.json").is_file()
     for wrong in (("--max-length", 99), ("--checkpoint", own_texts / "labelled")):
         refused = command("train", own_texts / "reviews.csv", *task, *settings, "--overwrite", *wrong)
@@ -395,7 +395,7 @@ NONE, CNN, MA_BERT, WORD = (("--conditioning", name) for name in ("none", "cnn",
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ((*LABELLED, "--lora", "rank=2"), "needs trained_weights='lora' (--trained-weights lora)"),
+        ((*LABELLED, "--lora", "rank=2"), "--lora needs --trained-weights lora"),
         ((*LABELLED, "--trained-weights", "lora", "--lora", "rnk=2"), "Did you mean 'rank'"),
         ((*LABELLED, "--trained-weights", "lora", "--lora", "rank"), "for instance --lora rank=4"),
         ((*LABELLED, "--trained-weights", "lora", "--lora", "dropout=2"), "dropout=2: give a share"),
@@ -405,7 +405,7 @@ NONE, CNN, MA_BERT, WORD = (("--conditioning", name) for name in ("none", "cnn",
         ((*LABELLED, *CNN, "--model", "num_hidden_layers=2"), "num_hidden_layers=2: 'cnn' does not read this field"),
         (
             ("--items", "review", "--conditioning", "bag", "--model", "hidden_size=8"),
-            "hidden_size=8: 'bag' does not read this field",
+            "--model hidden_size=8: 'bag' does not read this field",
         ),
         ((*LABELLED, *NONE, "--model", "attribute_start=paper"), "attribute_start=paper: 'none' does not read this"),
         ((*LABELLED, "--model", "hidden_act=relu"), "'hidden_act' follows from the recipe, its data or its checkpoint"),
@@ -431,7 +431,7 @@ NONE, CNN, MA_BERT, WORD = (("--conditioning", name) for name in ("none", "cnn",
         ((*LABELLED, "--set", "weight_decay=x"), "weight_decay='x': give a valid number"),
         (
             (*LABELLED, "--set", "metric_for_best_model=acuracy_percent"),
-            "metric_for_best_model='acuracy_percent'. Did you mean 'accuracy_percent'?",
+            "--set metric_for_best_model=acuracy_percent. Did you mean 'accuracy_percent'?",
         ),
         ((*LABELLED, "--trained-weights", "lora", "--from-scratch"), "leaves a checkpoint's weights as they are"),
         (("--items", "review", "--trained-weights", "lora"), "is for texts, where a checkpoint's weights"),
@@ -440,17 +440,17 @@ NONE, CNN, MA_BERT, WORD = (("--conditioning", name) for name in ("none", "cnn",
         (("--items", "review", "--text", "review", "--checkpoint", "bert"), "either the column of items"),
         ((), "either the column of items"),
         (("--text", "review", "--checkpoint", "bert", "--label", "verdict", "--masking", "word"), ": --masking is for"),
-        (("--text", "review", "--checkpoint", "bert", "--max-mask-rate", "0.1"), "between mask_rate=0.15 and 1"),
+        (("--text", "review", "--checkpoint", "bert", "--max-mask-rate", "0.1"), "between --mask-rate 0.15 and 1"),
         ((*LABELLED, "--mask-rate", "0", "--max-mask-rate", "1"), "--mask-rate, --max-mask-rate are for hidden words"),
         ((*LABELLED, "--exclude", "sex"), "needs a context, and no column of"),
         (("--items", "review", "--max-mask-rate", "1"), "--max-mask-rate is for texts"),
-        (("--text", "review", "--checkpoint", "bert", "--ordinal"), "is_ordinal=True is for labels"),
+        (("--text", "review", "--checkpoint", "bert", "--ordinal"), "--ordinal is for labels"),
         (
             (*LABELLED, "--ordinal"),
             "the labels bad, good are no numbers, and as grades of one scale they need an order",
         ),
-        ((*LABELLED, "--pair", "review"), "text='review' and pair='review' are one column"),
-        (("--text", "review", "--checkpoint", "bert", "--label", "review"), "text='review' and label='review' are one"),
+        ((*LABELLED, "--pair", "review"), "--text review and --pair review are one column"),
+        (("--text", "review", "--checkpoint", "bert", "--label", "review"), "--text review and --label review are one"),
         (("--text", "review", "--checkpoint", "absent", "--label", "verdict"), "no such folder"),
     ],
 )

@@ -22,15 +22,9 @@ from contextual_bert.errors import ConfigurationError, ContextualBertError
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, count_parameters
 from contextual_bert.training import ContextualTrainingArguments, training_arguments
 from contextual_bert.training.devices import chosen_device
+from contextual_bert.training.model_fields import DEFAULT_MODEL
 from contextual_bert.training.recipe import Recipe
 
-DEFAULT_MODEL: Mapping[str, Any] = {
-    "hidden_size": 128,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 8,
-    "intermediate_size": 256,
-    "tie_word_embeddings": False,
-}
 # Up to how many items or tokens two plain products are faster on a processor than the fused kernel (docs/log.md).
 _LONGEST_PLAIN: Mapping[str, int] = {"float32": 32, "bfloat16": 192}
 

@@ -40,6 +40,7 @@ tags:
 
 {provenance}
 """
+NO_RESULTS = "None: all rows were trained on, and nothing was held out to measure it by."
 SET_TAGS, TEXT_TAGS = ("masked-language-model", "recommendation"), ("text",)
 SET_LIMITS = """- Items that were not in the training part are unknown to it.
 - Several masks of one set are filled each by itself, not jointly."""
@@ -101,7 +102,8 @@ def write_card(directory: Path, recipe: Recipe, reports: Mapping[str, Report], l
         limits=limits_of(recipe),
         strangers=STRANGE_WORDS if recipe.conditioning == CONTEXT_AS_TEXT else STRANGERS,
         data="\n".join(f"- {line}" for line in (f"table: {Path(recipe.data).name}", *lines)),
-        results="\n\n".join(f"### {part}\n\n{report.to_markdown(num_segments=10)}" for part, report in reports.items()),
+        results="\n\n".join(f"### {part}\n\n{report.to_markdown(num_segments=10)}" for part, report in reports.items())
+        or NO_RESULTS,
         provenance="\n".join(f"- {name}: {value}" for name, value in environment().items()),
     )
     (directory / "README.md").write_text(text, encoding="utf-8")

@@ -5,14 +5,22 @@ A mistake must cost seconds and not the reading of a large table. Trains nothing
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from contextual_bert.conditioning import METHODS
+from contextual_bert.data import Split
 from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
 from contextual_bert.training.adaptation import required_peft
+from contextual_bert.training.arguments import training_arguments
 from contextual_bert.training.devices import chosen_device, chosen_dtype
+from contextual_bert.training.model_fields import DEFAULT_MODEL
 from contextual_bert.training.recipe import Recipe
 
+NOTHING_TO_COMPARE = (
+    "validation=0 and test=0 hold nothing out, and there is nothing to compare runs on. Give one of them a share above "
+    "0. Then train the one that was chosen on all rows."
+)
 CONTEXT_AS_TEXT = "bert_context_as_text"  # the one baseline for whatever is learned from a text
 PLAIN_BERT = ("none", CONTEXT_AS_TEXT)  # no weights but those of a checkpoint and its head
 PAPER_METHODS = ("none", "concat", "new_position", "global_state", "global_state_update")
@@ -182,11 +190,36 @@ def check_jobs(num_jobs: int) -> None:
         )
 
 
+def check_recipe(recipe: Recipe) -> None:
+    """Raise where a recipe cannot be trained whatever its table holds: before a large one is read.
+
+    Example:
+        >>> check_recipe(Recipe(data="days.parquet", items="items"))
+    """
+    check_conditioning(recipe.conditioning)
+    check_kind(recipe)
+    if recipe.split is not None:
+        Split.load(recipe.split)
+    sizes = {**DEFAULT_MODEL, **recipe.model}
+    size, heads = sizes["hidden_size"], sizes["num_attention_heads"]
+    are_numbers = type(size) is int and type(heads) is int and heads > 0
+    if recipe.texts is None and recipe.conditioning not in BASELINES and are_numbers and size % heads:
+        raise ConfigurationError(
+            f"hidden_size={size} is no multiple of num_attention_heads={heads}. Each head takes an equal share."
+        )
+    settings: dict[str, Any] = {"disable_tqdm": True, **recipe.training}
+    if not recipe.has_validation:
+        settings |= {"eval_strategy": "no", "load_best_model_at_end": False}
+    training_arguments(Path(), device=recipe.device, dtype=recipe.dtype, seed=recipe.seed, **settings)
+
+
 def check_study(recipes: Sequence[Recipe], *, reference: str, others: Sequence[str] = ()) -> None:
     """Raise unless every method of a comparison is known and the reference is one of them."""
     for recipe in recipes:
         check_conditioning(recipe.conditioning)
         check_kind(recipe)
+        if not recipe.is_held_out:
+            raise ConfigurationError(NOTHING_TO_COMPARE)
     names = [*dict.fromkeys(recipe.label for recipe in recipes), *others]
     if reference not in names:
         raise UnknownNameError(

@@ -148,6 +148,11 @@ def split_for(recipe: Recipe, directory: Path, table: pa.Table, part: str | None
         warned = f"; warning: the run was trained on {learned:,} of these {num_rows:,} rows" if learned else ""
         return split, f"evaluated: the {part or 'test'} part of {recipe.split}{warned}"
     if len(own.assignment) == table.num_rows and own.data_digest == table_digest(table):
+        if part is None and not any(len(own.rows(each)) for each in ("validation", "test")):
+            raise ConfigurationError(
+                f"{directory} was trained on all rows of {recipe.data}: nothing was held out. Name another table with "
+                "--data. Or give --part all for figures on the rows that it has learned."
+            )
         return own, f"evaluated: the {part or 'test'} part of the split that the run was trained with"
     if part is not None:
         raise ConfigurationError(

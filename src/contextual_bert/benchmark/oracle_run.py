@@ -27,7 +27,7 @@ def oracle_run(world: StylistWorld, ready: Preparation, *, progress: Callable[[i
     Returns:
         A run named "oracle" on the same masked positions as every model.
     """
-    part = ready.evaluated_part
+    part = ready.evaluated_part or "test"
     sets = ready.split.select(ready.sets, part)
     scored = Oracle(world).score_table(
         sets.table, example_ids=sets.rows, among=ready.processor.items.values, progress=progress

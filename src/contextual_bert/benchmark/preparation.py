@@ -11,7 +11,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from contextual_bert.benchmark.grouping import audit_of_file
-from contextual_bert.benchmark.prepared import Prepared, check_unlearned, column_as_text, make_split, schema_of
+from contextual_bert.benchmark.next_table import check_columns_of_run, context_lines, item_lines
+from contextual_bert.benchmark.prepared import (
+    Prepared,
+    beside_context,
+    check_unlearned,
+    column_as_text,
+    make_split,
+    schema_of,
+)
 from contextual_bert.benchmark.run_table import RunTable, read_data
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import (
@@ -74,7 +82,8 @@ class Preparation(Prepared):
     def lines(self) -> list[str]:
         """What was read, split and found, for people."""
         read = [*(self.origin.lines() if self.origin is not None else ()), *self.sets.report.lines()]
-        return [*read, *self.split.lines(), *self.audit.lines(), *self.unlearned_lines()]
+        found = [*read, *self.split.lines(), *self.audit.lines()]
+        return [*found, *self.held_out_lines(), *self.unlearned_lines()]
 
     @property
     def num_choices(self) -> int:
@@ -125,13 +134,21 @@ def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | N
             "no set of the training part is left", file=recipe.data, fix="Loosen the item filters or the set sizes."
         )
     training = split.select(sets, "train")
-    if known is not None:
+    news: list[str] = []
+    if known is not None and recipe.init_from is not None:
         if recipe.schema is not None and ContextSchema.from_dict(dict(recipe.schema)) != known.schema:
             raise ConfigurationError(
                 f"{recipe.init_from} was trained with another schema. Leave --schema out: the run brings its own."
             )
         check_unlearned(known.schema, recipe, run=recipe.init_from)
+        check_columns_of_run(known.schema, table, run=recipe.init_from, file=recipe.data)
         processor, schema = known.with_items(training.distinct_items()), known.schema
+        places = {"run": recipe.init_from, "file": recipe.data}
+        beside = beside_context(recipe, run=recipe.init_from)
+        news = [
+            *item_lines(known, training.values, sets.values, **places),
+            *context_lines(schema, training.table, beside=beside, **places),
+        ]
     else:
         schema = schema_of(recipe, training.table, training.rows, left_out=tuple(rows.left_out))
         processor = ContextualBertProcessor.from_items(training.distinct_items(), schema)
@@ -144,6 +161,7 @@ def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | N
         sets=sets,
         audit=audit_of_file(found, rows.groups),
         origin=rows.without_rows(),
+        news=tuple(news),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from contextual_bert.evaluation import EvaluationSettings
 from contextual_bert.evaluation.tables import plural
 from contextual_bert.inference import placed
 from contextual_bert.models import ContextualBertProcessor
-from contextual_bert.training.recipe import Recipe
+from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
 DATA_FIELDS = (
     "data",
@@ -46,6 +47,9 @@ DATA_FIELDS = (
     "exclude",
     "init_from",
 )
+NOTHING_HELD_OUT = (
+    "nothing is held out: all rows are trained on, the last epoch is kept, and no figure says how good the model is"
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -57,12 +61,15 @@ class Prepared:
         split: the part of each row of the table.
         processor: vocabulary and schema.
         origin: where the rows come from, without the rows; None where that is not known.
+        news: what the table has, and lacks, beside the run that is gone on from. It names values of single rows, so it
+            is for the person who trains, and no part of ``lines``, which a model card holds.
     """
 
     recipe: Recipe
     split: Split
     processor: ContextualBertProcessor
     origin: RunTable | None = None
+    news: tuple[str, ...] = ()
 
     @cached_property
     def datasets(self) -> dict[str, Any]:
@@ -72,8 +79,8 @@ class Prepared:
         return {part: dataset for part, dataset in found.items() if dataset is not None}
 
     @property
-    def evaluated_part(self) -> str:
-        """The part that the final numbers are of: test, or validation where there is no test.
+    def evaluated_part(self) -> str | None:
+        """The part that the final numbers are of: test, or validation where there is no test; None: all rows train.
 
         Raises:
             DataError: nothing is left of either.
@@ -81,6 +88,8 @@ class Prepared:
         for part in ("test", "validation"):
             if part in self.datasets:
                 return part
+        if not any(len(self.split.rows(part)) for part in ("validation", "test")):
+            return None
         raise DataError(
             "nothing of the validation part and nothing of the test part is left to evaluate",
             file=self.recipe.data,
@@ -103,6 +112,8 @@ class Prepared:
     def customer_lines(self) -> list[str]:
         """How many customers of the evaluated part are new; nothing where none are named."""
         part = self.evaluated_part
+        if part is None:
+            return []
         own, known = self.customers(part), self.customers("train")
         if own is None or known is None:
             return []
@@ -110,6 +121,10 @@ class Prepared:
         num_new = int((~np.isin(names, known)).sum())
         customers = plural(self.settings.cluster_name)
         return [f"{num_new:,} of {len(names):,} {customers} of the {part} part are not in training"]
+
+    def held_out_lines(self) -> list[str]:
+        """Return a sentence where all rows are trained on."""
+        return [] if self.evaluated_part is not None else [NOTHING_HELD_OUT]
 
     def unlearned_lines(self) -> list[str]:
         """A sentence on the features that are new in validation or test at times, and never in training."""
@@ -214,6 +229,14 @@ def check_grouping(split: Split, recipe: Recipe) -> None:
             f"The rows of {recipe.split} are {made}, and those of {recipe.data} "
             f"{'grouped by ' + ', '.join(recipe.group_by) if recipe.group_by else 'not'}. {fix}, or make a new split."
         )
+
+
+def beside_context(recipe: Recipe, *, run: str) -> tuple[str, ...]:
+    """Return the columns that are no context of a recipe, and those that the run it goes on from left out."""
+    path = Path(run)
+    theirs = Recipe.load(path).exclude if (path / RECIPE_FILE).is_file() else ()
+    times = (recipe.time,) if recipe.time is not None else ()
+    return (*recipe.columns_beside_context, *times, *theirs)
 
 
 def column_as_text(table: pa.Table, name: str) -> NDArray[np.str_]:

@@ -73,7 +73,7 @@ def run(
     is_overwritten: bool = False,
     is_quiet: bool = False,
     bars: Bars | None = None,
-) -> Report:
+) -> Report | None:
     """Train one model, evaluate its best checkpoint, and write the run directory.
 
     Args:
@@ -86,7 +86,7 @@ def run(
         bars: where the training's steps are shown; None: on the console, unless that is quiet.
 
     Returns:
-        The report on the test part (on the validation part where there is no test).
+        The report on the test part; on the validation part where there is no test; None where nothing is held out.
 
     Raises:
         ConfigurationError: the directory holds a run already.
@@ -173,7 +173,7 @@ def run(
         results["labels"] = labels
         write_run(output, recipe, ready, model, results)
     trainer.accelerator.wait_for_everyone()
-    return reports[evaluated_part]
+    return reports[evaluated_part] if evaluated_part is not None else None
 
 
 def make_trainer(
@@ -217,10 +217,11 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
             ready.processor.schema.save(folder / "schema.json")
         ready.split.save(folder / "split.json")
         part = ready.evaluated_part
-        scores = results["scored"][part].scores
-        save_scores(scores, cluster_numbers(ready, part, scores.example_id), folder / SCORES_FILE)
-        if (labelled := results["scored"][part].labelled) is not None:
-            save_labels(labelled, folder / LABELS_FILE)
+        if part is not None:
+            scores = results["scored"][part].scores
+            save_scores(scores, cluster_numbers(ready, part, scores.example_id), folder / SCORES_FILE)
+            if (labelled := results["scored"][part].labelled) is not None:
+                save_labels(labelled, folder / LABELS_FILE)
         resolved = {
             "data_digest": ready.split.data_digest,
             **ready.digests,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from contextual_bert.benchmark.checks import check_study
+from contextual_bert.benchmark.checks import NOTHING_TO_COMPARE, check_study
 from contextual_bert.benchmark.findings import findings, label_findings
 from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.reporting import cluster_numbers, label_groups, label_settings, provenance_of_runs
@@ -91,6 +91,8 @@ def study(
     peers = peers or Peers()
     reference = peers.reference or (DEFAULT_REFERENCE if DEFAULT_REFERENCE in labels else labels[0])
     check_study(recipes, reference=reference, others=[each.name for each in peers.extra])
+    if preparation.evaluated_part is None:
+        raise ConfigurationError(NOTHING_TO_COMPARE)
     planned = [(recipe, preparation) for recipe in recipes]
     runs = [*train_missing(planned, output, num_jobs=num_jobs, say=say), *peers.extra]
     num_items = preparation.num_choices
@@ -139,7 +141,7 @@ def label_comparison(
     labelled = [LabelRun(run.name, run.seed, run.labelled, run.role) for run in runs if run.labelled is not None]
     if not labelled:
         return None
-    rows, part = labelled[0].rows, ready.evaluated_part
+    rows, part = labelled[0].rows, ready.evaluated_part or "test"
     clusters = cluster_numbers(ready, part, rows.example_id)
     index = set_index(ready.datasets[part], rows.example_id)
     return compare_labels(

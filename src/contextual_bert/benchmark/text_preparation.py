@@ -20,7 +20,8 @@ from contextual_bert.arrow_types import is_list
 from contextual_bert.benchmark.building import check_context
 from contextual_bert.benchmark.checks import BERTLESS_BASELINES
 from contextual_bert.benchmark.label_names import label_names, label_warnings, some_labels
-from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split, schema_of
+from contextual_bert.benchmark.next_table import check_columns_of_run, context_lines
+from contextual_bert.benchmark.prepared import Prepared, beside_context, column_as_text, make_split, schema_of
 from contextual_bert.benchmark.run_directories import CHECKPOINT_DIGEST
 from contextual_bert.benchmark.run_files import SCORES_FILE
 from contextual_bert.benchmark.run_table import RunTable, read_data
@@ -168,9 +169,9 @@ class TextPreparation(Prepared):
             found.append("labels are read from the mean over their texts (classifier_pooling='mean')")
         found += self.head_lines()
         found += [*self.scored_lines("validation"), *self.scored_lines("test")]
-        seen = seen_lines(self.task.checkpoint, self.split, self.evaluated_part)
-        read = self.origin.lines() if self.origin is not None else []
-        read = [*reading_lines(self.table), *read]
+        part = self.evaluated_part
+        seen = seen_lines(self.task.checkpoint, self.split, part) if part is not None else self.held_out_lines()
+        read = [*reading_lines(self.table), *(self.origin.lines() if self.origin is not None else ())]
         return [*read, *self.split.lines(), *found, *self.audit.lines(), *seen, *self.unlearned_lines()]
 
     def head_lines(self) -> list[str]:
@@ -313,7 +314,13 @@ def _prepared_texts(
     training = split.rows("train")
     if not len(training):
         raise DataError("no row is in the training part", file=recipe.data, fix="Make validation and test smaller.")
-    if processor is None:
+    news: list[str] = []
+    if processor is not None:
+        places = {"run": task.checkpoint, "file": recipe.data}
+        check_columns_of_run(processor.schema, table, **places)
+        beside = beside_context(recipe, run=task.checkpoint)
+        news = context_lines(processor.schema, table.take(pa.array(training)), beside=beside, **places)
+    else:
         schema = schema_of(recipe, table.take(pa.array(training)), training)
         check_context(recipe, schema)
         processor = ContextualBertProcessor.from_bert(task.checkpoint, schema)
@@ -328,7 +335,13 @@ def _prepared_texts(
         else ()
     )
     ready = TextPreparation(
-        recipe=resolved, split=split, processor=processor, table=table, labels=labels, origin=origin.without_rows()
+        recipe=resolved,
+        split=split,
+        processor=processor,
+        table=table,
+        labels=labels,
+        origin=origin.without_rows(),
+        news=tuple(news),
     )
     ready.texts  # noqa: B018  (a faulty row is found before a model is built)
     return ready

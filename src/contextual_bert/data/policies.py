@@ -56,22 +56,23 @@ class SetPolicy:
         for name, allowed in (("duplicates", get_args(Duplicates)), ("longer", get_args(Longer))):
             if getattr(self, name) not in allowed:
                 raise ConfigurationError(
-                    f"{name} is {getattr(self, name)!r}. {did_you_mean(str(getattr(self, name)), allowed)}"
+                    f"{name}={getattr(self, name)!r}. {did_you_mean(str(getattr(self, name)), allowed)}"
                 )
         for name in ("min_count", "min_size"):
             if not _is_integer(getattr(self, name)) or getattr(self, name) < 1:
-                raise ConfigurationError(f"{name} is {getattr(self, name)!r}: give an integer of at least 1.")
+                raise ConfigurationError(f"{name}={getattr(self, name)!r}: give an integer of at least 1.")
         if self.max_size is not None and (not _is_integer(self.max_size) or self.max_size < self.min_size):
             raise ConfigurationError(
-                f"max_size is {self.max_size!r} and min_size {self.min_size}: give an integer not below min_size, "
-                "or None for no limit."
+                f"max_size={self.max_size!r} and min_size={self.min_size!r}: give max_size an integer not below "
+                "min_size, or leave it out for no limit."
             )
         if self.longer == "sample" and self.max_size is None:
             raise ConfigurationError(
-                "longer is 'sample' but max_size is None: say with max_size how many items to sample."
+                "longer='sample' samples the items of longer sets, and no max_size says how many. "
+                "Give max_size=..., too."
             )
         if not isinstance(cast(object, self.separator), str) or not self.separator:
-            raise ConfigurationError(f"separator is {self.separator!r}: give a string such as ',' or ';'.")
+            raise ConfigurationError(f"separator={self.separator!r}: give a string such as ',' or ';'.")
         if not _is_integer(self.seed):
             raise ConfigurationError(f"seed is {self.seed!r}: give an integer.")
 
@@ -158,7 +159,7 @@ class ReadReport:
         if self.sets_sampled:
             text.append(f"longer sets of which a sample was kept: {self.sets_sampled:,}")
         if self.unused:
-            text.append(f"named in the policy, not in the table: {', '.join(self.unused)}")
+            text.append(f"to be dropped (drop_items, drop_prefixes), but not in the table: {', '.join(self.unused)}")
         return [*self.reading, *text, *self.remarks]
 
 

@@ -255,7 +255,7 @@ def _raise_duplicate(flat: Flat, repeats: NDArray[np.bool_], items: str, file: s
         file=file,
         row=int(flat.rows[first]),
         column=items,
-        fix="Remove it, or choose what happens with the policy for duplicates: 'drop' or 'keep'.",
+        fix="Remove it. Or give duplicates='drop', which keeps the first one, or duplicates='keep'.",
     )
 
 

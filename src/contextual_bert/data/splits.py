@@ -229,7 +229,7 @@ def split_by_time(
     Of all borders between two times, those are taken that come closest to the shares. ``date_formats`` say how texts
     are written that are not ISO 8601, as strptime has it.
     """
-    _check_fractions(validation, test)
+    check_fractions(validation, test)
     times = _times(checked_column(table, column, file=file, complete=True), column, file, date_formats=date_formats)
     distinct, place, counts = np.unique(times, return_inverse=True, return_counts=True)
     before = np.concatenate([[0], np.cumsum(counts)]) / len(times)  # share of the rows before each border
@@ -346,19 +346,24 @@ def _is_time(text: pa.Scalar, kind: pa.DataType) -> bool:
     return True
 
 
-def _check_fractions(validation: float, test: float) -> None:
+def check_fractions(validation: float, test: float) -> None:
+    """Raise ConfigurationError unless the shares leave something to train on; both may be 0: nothing is held out.
+
+    Example:
+        >>> check_fractions(0.1, 0.1)
+    """
     for name, fraction in (("validation", validation), ("test", test)):
         if not 0 <= fraction < 1:
-            raise ConfigurationError(f"{name} is {fraction}: give a share of the rows, from 0 to below 1.")
-    if validation + test >= 1 or validation + test == 0:
+            raise ConfigurationError(f"{name}={fraction}: give a share of the rows, from 0 to below 1.")
+    if validation + test >= 1:
         raise ConfigurationError(
-            f"validation {validation} and test {test} add up to {validation + test}: it must lie between 0 and 1."
+            f"validation={validation} and test={test} leave no row to train on. Give shares that add up to less than 1."
         )
 
 
 def _parts_of(draws: NDArray[np.float64], validation: float, test: float) -> NDArray[np.uint8]:
     """Test takes the lowest draws, so that it stays the same when the share of validation changes."""
-    _check_fractions(validation, test)
+    check_fractions(validation, test)
     return np.where(draws < test, 2, np.where(draws < test + validation, 1, 0)).astype(np.uint8)
 
 

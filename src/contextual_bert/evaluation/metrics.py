@@ -181,6 +181,9 @@ _METRICS = {
 }
 
 
+# What is computed from the ranks of true answers, recall aside, and from what was chosen for labels.
+RANK_METRICS = (CROSS_ENTROPY, RECIPROCAL_RANK, CALIBRATION_ERROR, "recall_at_1_percent", "recall_at_5_percent")
+LABEL_METRICS = (ACCURACY, MACRO_F1, ROOT_MEAN_SQUARED_ERROR, ENTITY_PRECISION, ENTITY_RECALL, ENTITY_F1)
 _SHORT_NAMES = {
     "accuracy": ACCURACY,
     "cross_entropy": CROSS_ENTROPY,

@@ -8,6 +8,14 @@ from contextual_bert.models import ContextualBertConfig
 from contextual_bert.training.arguments import SHARES
 from contextual_bert.training.text_task import TextTask
 
+# Of a new model of sets, what differs from the config's own defaults.
+DEFAULT_MODEL: Mapping[str, Any] = {
+    "hidden_size": 128,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "intermediate_size": 256,
+    "tie_word_embeddings": False,
+}
 # The fields of a model's config that a recipe may set: of every model, of one with new weights alone, of one kind.
 ALL_FIELDS = (
     "attention_probs_dropout_prob",

@@ -14,7 +14,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import ReadSettings, SetPolicy
-from contextual_bert.errors import ConfigurationError, RunDirectoryError, did_you_mean
+from contextual_bert.data.splits import check_fractions
+from contextual_bert.errors import ConfigurationError, RunDirectoryError, UnknownNameError, did_you_mean
+from contextual_bert.evaluation.metrics import LABEL_METRICS, RANK_METRICS, metric_key
 from contextual_bert.training.adaptation import check_lora
 from contextual_bert.training.arguments import check_settings
 from contextual_bert.training.devices import fast_dtype
@@ -28,6 +30,7 @@ ItemVectors = Literal["cooccurrence", "random"]
 TrainedWeights = Literal["all", "new", "lora"]
 # How a split is made where no file has it -> what it is where nobody said so.
 SPLIT_FIELDS: Mapping[str, Any] = {"time": None, "split_by": None, "validation": 0.1, "test": 0.1, "split_seed": 0}
+BEST_METRIC = "metric_for_best_model"
 # Settings by which the table comes with its parts.
 READY_PARTS = ("split_column", "validation_data", "test_data")
 
@@ -132,10 +135,16 @@ class Recipe:
             self._check_texts()
         lost = [name for name, default in SPLIT_FIELDS.items() if getattr(self, name) != default]
         self._check_parts(lost)
+        check_fractions(self.validation, self.test)
+        self._check_best_epoch()
         if self.split is not None and lost:
             raise ConfigurationError(
                 f"{lost[0]}={getattr(self, lost[0])!r} (--{lost[0].replace('_', '-')}) says how a split is made, and "
                 f"split={self.split!r} (--split) names one that is. Give one of them."
+            )
+        if self.customer is not None and self.customer == self.items:
+            raise ConfigurationError(
+                f"customer={self.customer!r} and items={self.items!r} are one column. Give each a column of its own."
             )
         if self.split_by is not None and self.split_by not in get_args(SplitBy):
             raise ConfigurationError(f"split_by={self.split_by!r}. {did_you_mean(self.split_by, get_args(SplitBy))}")
@@ -194,6 +203,35 @@ class Recipe:
             )
         if len({*names}) < len(names):
             raise ConfigurationError(f"group_by={names} (--group-by) names a column twice. Name it once.")
+
+    @property
+    def has_validation(self) -> bool:
+        """False where no row is to choose the best epoch, so that the last one is kept."""
+        comes_with = (self.split, self.split_column, self.validation_data)
+        return self.validation > 0 or any(each is not None for each in comes_with)
+
+    @property
+    def is_held_out(self) -> bool:
+        """False where all rows are trained on, so that no figure says how good the model is."""
+        return self.has_validation or self.test > 0 or self.test_data is not None
+
+    def _check_best_epoch(self) -> None:
+        """Raise where the best epoch is to be chosen by what is not there, or by a metric of something else."""
+        asked = {"patience": self.patience, BEST_METRIC: self.training.get(BEST_METRIC)}
+        for name, value in asked.items():
+            if value is not None and not self.has_validation:
+                raise ConfigurationError(
+                    f"{name}={value!r} chooses an epoch by the validation part, and validation=0 leaves none. Give "
+                    "validation a share above 0, or leave it out."
+                )
+        metric = asked[BEST_METRIC]
+        if not isinstance(metric, str) or metric.removeprefix("eval_") == "loss":
+            return
+        key = metric_key(metric).removeprefix("eval_")
+        learns_labels = self.texts is not None and self.texts.label is not None
+        known = [*RANK_METRICS, *(LABEL_METRICS if learns_labels else ())]
+        if key not in known and not re.fullmatch(r"recall_at_\d+_percent", key):
+            raise UnknownNameError(f"{BEST_METRIC}={metric!r}. {did_you_mean(metric, known)}")
 
     def _check_parts(self, lost: list[str]) -> None:
         """Raise ConfigurationError where two settings say which rows are which part."""

@@ -130,7 +130,7 @@ def test_filters_sizes_and_their_report() -> None:
     assert (report.rows_in, report.rows_kept, report.items_in, report.items_kept) == (8, 2, 14, 5)
     assert (report.smallest, report.largest, report.num_distinct, report.mean_size) == (2, 3, 4, 2.5)
     assert report.lines()[0] == "2 sets of 8 rows kept (25.0%), 4 distinct items, 2.50 items a set (2 to 3)"
-    assert report.lines()[-1] == "named in the policy, not in the table: nope, 77..."
+    assert report.lines()[-1] == "to be dropped (drop_items, drop_prefixes), but not in the table: nope, 77..."
 
 
 def test_min_count_counts_only_in_the_rows_that_count() -> None:
@@ -198,13 +198,13 @@ def test_select_keeps_sets_and_rows_together() -> None:
         ({"drop_items": 3}, "drop_items is 3"),
         ({"drop_items": ("a", 3)}, "drop_items holds 3"),
         ({"drop_prefixes": ("",)}, "drop_prefixes holds ''"),
-        ({"duplicates": "dorp"}, "duplicates is 'dorp'. Did you mean 'drop'"),
-        ({"longer": "sampel"}, "longer is 'sampel'. Did you mean 'sample'"),
-        ({"min_count": 0}, "min_count is 0: give an integer of at least 1"),
-        ({"min_size": True}, "min_size is True"),
-        ({"min_size": 4, "max_size": 3}, "max_size is 3 and min_size 4"),
-        ({"longer": "sample"}, "max_size is None"),
-        ({"separator": ""}, "separator is ''"),
+        ({"duplicates": "dorp"}, "duplicates='dorp'. Did you mean 'drop'"),
+        ({"longer": "sampel"}, "longer='sampel'. Did you mean 'sample'"),
+        ({"min_count": 0}, "min_count=0: give an integer of at least 1"),
+        ({"min_size": True}, "min_size=True"),
+        ({"min_size": 4, "max_size": 3}, "max_size=3 and min_size=4"),
+        ({"longer": "sample"}, "no max_size says how many"),
+        ({"separator": ""}, "separator=''"),
         ({"seed": 1.5}, "seed is 1.5"),
     ],
 )

@@ -14,6 +14,7 @@ from contextual_bert.data import (
     SetPolicy,
     Split,
     read_sets,
+    split_by_column,
     split_by_customer,
     split_by_row,
     split_by_time,
@@ -95,7 +96,7 @@ def test_faulty_columns_and_shares_are_refused() -> None:
         match=r"the [a-z]+ part of a split by customer would be empty \(1 rows, share 0\.\d\)\. Give",
     ):
         split_by_customer(pa.table({"who": ["a"]}), "who", validation=0.1, test=0.1)
-    for validation, test in ((-0.1, 0.1), (0.1, 1.0), (0.6, 0.4), (0.0, 0.0), (float("nan"), 0.1)):
+    for validation, test in ((-0.1, 0.1), (0.1, 1.0), (0.6, 0.4), (float("nan"), 0.1)):
         with pytest.raises(ConfigurationError):
             split_by_row(TABLE, validation=validation, test=test)
 
@@ -304,3 +305,21 @@ def test_a_digest_is_of_content_not_of_storage() -> None:
         table.set_column(7, "pair", pa.array([{"x": 1}, {"x": None}, {"x": 3}, {"x": None}, {"x": 5}])),
     ]
     assert len({digest, *map(table_digest, changes)}) == len(changes) + 1
+
+
+def test_all_rows_may_train() -> None:
+    split = split_by_customer(TABLE, "who", validation=0.0, test=0.0)
+    assert (split.assignment == 0).all()
+
+
+def test_a_column_names_the_parts_in_the_words_of_people() -> None:
+    words = ["train", "Dev", " TEST ", "training", "val", "holdout"]
+    split = split_by_column(pa.table({"part": words}), "part")
+    assert split.assignment.tolist() == [0, 1, 2, 0, 1, 2]
+    assert (split.by, split.column, split.seed) == ("column", "part", None)
+    with pytest.raises(DataError, match=r"days\.csv, row 1, column 'part': 'tset' is no part \(2 such"):
+        split_by_column(pa.table({"part": ["train", "tset", "tset"]}), "part", file="days.csv")
+    with pytest.raises(DataError, match="no row is in the training part"):
+        split_by_column(pa.table({"part": ["test", "val"]}), "part")
+    with pytest.raises(DataError, match="the cell is missing"):
+        split_by_column(pa.table({"part": ["train", None]}), "part")

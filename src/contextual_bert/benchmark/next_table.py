@@ -1,0 +1,136 @@
+"""What a new table has, and lacks, beside the run that is gone on from: items, values of the context, columns.
+
+Next month's table differs. Whatever of it the old run does not know is said before training, with examples.
+"""
+
+import difflib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from contextual_bert.context import ContextSchema
+from contextual_bert.context.encoding import encode_table
+from contextual_bert.context.features import Categorical, MultiCategorical
+from contextual_bert.errors import SchemaError, did_you_mean
+from contextual_bert.models import ContextualBertProcessor
+
+NUM_EXAMPLES = 5
+# From this share of the rows on, values that the run does not know are a warning. Rare values are unknown to it, too.
+WARNING_SHARE = 0.2
+
+
+def check_columns_of_run(schema: ContextSchema | None, table: pa.Table, *, run: str, file: str) -> None:
+    """Raise SchemaError where a table lacks a column that the run reads as context."""
+    absent = [name for name in (schema.columns if schema is not None else ()) if name not in table.column_names]
+    if absent:
+        names = ", ".join(map(repr, absent))
+        raise SchemaError(
+            f"{file} lacks the context column{'s' if absent[1:] else ''} {names}, which {run} reads. "
+            f"{did_you_mean(absent[0], table.column_names)} Rename the column. Or add it empty: its values are then "
+            "missing."
+        )
+
+
+def item_lines(
+    known: ContextualBertProcessor, training: pa.Array, every: pa.Array, *, run: str, file: str
+) -> list[str]:
+    """Return sentences on items that are new, and on items of the run that the table lacks.
+
+    Args:
+        known: the processor of the run.
+        training: the items of all sets of the training part.
+        every: the items of all sets.
+        run: that is gone on from.
+        file: path of the table.
+    """
+    names = pa.array(known.items.values, pa.string())
+    counted = pc.value_counts(training)
+    values, counts = counted.field("values"), counted.field("counts")
+    is_new = pc.invert(pc.is_in(values, value_set=names))
+    new = dict(zip(values.filter(is_new).to_pylist(), counts.filter(is_new).to_pylist(), strict=True))
+    gone = names.filter(pc.invert(pc.is_in(names, value_set=pc.unique(every)))).to_pylist()
+    lines: list[str] = []
+    if new:
+        lines.append(f"{len(new):,} items are new to {run} and are appended to its vocabulary: {counted_examples(new)}")
+    if gone:
+        lines.append(
+            f"{len(gone):,} of {len(names):,} items of {run} are not in {file}: {examples(gone)}. They stay "
+            "candidates. To leave them out of the answers, give a catalogue with --in-stock, or deny them."
+        )
+    return lines
+
+
+def context_lines(
+    schema: ContextSchema | None, table: pa.Table, *, run: str, file: str, beside: Collection[str]
+) -> list[str]:
+    """Return sentences on values of the context that the run does not know, and on columns that it does not read.
+
+    Args:
+        schema: of the run.
+        table: the rows of the training part.
+        run: that is gone on from.
+        file: path of the table.
+        beside: columns that are no context.
+    """
+    read = {*(schema.columns if schema is not None else ()), *beside}
+    more = [name for name in table.column_names if name not in read]
+    lines = [f"columns of {file} that {run} does not read, and which are ignored: {examples(more)}"] if more else []
+    if schema is None or not table.num_rows:
+        return lines
+    encoded = encode_table(schema, table, file=file)
+    for name, unknown in encoded.unknown.items():
+        feature: Any = schema.feature(name)
+        ids = encoded.tensors[name].view(table.num_rows, -1)
+        share = float((ids == feature.layout.unknown_id).any(dim=1).float().mean())
+        lines.append(
+            f"{'warning: ' if share >= WARNING_SHARE else ''}context {name!r}: {share:.1%} of the training rows have "
+            f"values that {run} does not know: {_with_matches(unknown, _absent(feature, ids))}"
+        )
+    return lines
+
+
+def _absent(feature: Categorical | MultiCategorical, ids: Any) -> list[str]:
+    """The values of a feature that no row has."""
+    there = {int(number) for number in ids.unique()}
+    first = feature.layout.num_reserved
+    return [value for number, value in enumerate(feature.values, first) if number not in there]
+
+
+def _with_matches(unknown: Mapping[str, int], absent: Sequence[str]) -> str:
+    """The commonest values, each with the known one that it may be, and known ones that no row has."""
+    folded = {value.casefold(): value for value in absent}
+    shown: list[str] = []
+    for value, count in _most(unknown):
+        close = difflib.get_close_matches(value.casefold(), folded, n=1)
+        meant = f", did you mean {folded[close[0]]!r}?" if close else ""
+        shown.append(f"{value!r} ({count:,} rows{meant})")
+    more = ["..."] if len(unknown) > NUM_EXAMPLES else []
+    lost = f". Known to it, and in no row now: {', '.join(map(repr, absent[:NUM_EXAMPLES]))}" if absent else ""
+    return ", ".join([*shown, *more]) + lost + (", ..." if len(absent) > NUM_EXAMPLES else "")
+
+
+def _most(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:NUM_EXAMPLES]
+
+
+def examples(names: Sequence[str]) -> str:
+    """Return the first few names.
+
+    Example:
+        >>> examples(["a", "b"])
+        'a, b'
+    """
+    return ", ".join(names[:NUM_EXAMPLES]) + (", ..." if len(names) > NUM_EXAMPLES else "")
+
+
+def counted_examples(counts: Mapping[str, int]) -> str:
+    """Return the commonest few names, with how often they occur.
+
+    Example:
+        >>> counted_examples({"hat": 2, "coat": 3})
+        'coat (3 times), hat (2 times)'
+    """
+    named = [f"{name} ({count:,} times)" for name, count in _most(counts)]
+    return ", ".join(named) + (", ..." if len(counts) > NUM_EXAMPLES else "")
