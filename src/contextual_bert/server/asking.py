@@ -3,6 +3,7 @@
 Which question is asked, and who computes it, is for the routes to say.
 """
 
+import ipaddress
 import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -57,6 +58,21 @@ class Inquiry(NamedTuple):
             "model_milliseconds": round(1000 * model_seconds, 3),
         }
         return Response(json.dumps(content, ensure_ascii=False), media_type="application/json")
+
+
+def client_of(request: Request) -> str:
+    """Return who asks: the address of the client, of IPv6 the network of 64 bits, which is one subscriber's.
+
+    A proxy on this machine says who it asks for in X-Forwarded-For.
+    """
+    name = request.client.host if request.client is not None else ""
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return name
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(address.ipv4_mapped or ipaddress.ip_network((address, 64), strict=False).network_address)
+    return str(address)
 
 
 async def read_inquiry(

@@ -142,7 +142,7 @@ class LimitedServer(uvicorn.Server):
         end = loop.time() + self._limit.settings.stop_grace_seconds
         acceptor = self._acceptor
         if acceptor is not None:
-            acceptor.close()
+            await acceptor.finish()
         details = {"connections": self._limit.size}
         EVENTS.info("stopping", extra={"details": details})
         while (self._limit.size or (acceptor is not None and acceptor.num_coming)) and not self.force_exit:
