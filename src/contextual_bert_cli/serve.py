@@ -1,6 +1,7 @@
 """``contextual-bert serve``: a run over HTTP."""
 
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,6 +62,34 @@ def command(
     study_deadline: Annotated[
         float, typer.Option(metavar="SECONDS", help="As --deadline, for whole sets and explanations.")
     ] = 30.0,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Answer requests for this host, too: shop.example, *.shop.example, with :port or without. "
+            "May be repeated. Known without: localhost and the address that is listened on.",
+        ),
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="Let pages of this website ask: https://shop.example. May be repeated."),
+    ] = None,
+    max_connections: Annotated[
+        int, typer.Option(min=1, help="Open connections; beyond it the oldest that wait are closed.")
+    ] = 1000,
+    header_deadline: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Most time for the head of a request.")
+    ] = 10.0,
+    idle: Annotated[
+        float, typer.Option(metavar="SECONDS", help="How long a kept connection waits for its next request.")
+    ] = 75.0,
+    stop_grace: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", help="How long kept connections may send one more request during a stop."),
+    ] = 2.0,
+    max_json_values: Annotated[
+        int, typer.Option(min=1, help="Values, lists and records in the body of a request.")
+    ] = 50_000,
     log_contexts: Annotated[
         bool, typer.Option("--log-contexts", help="Write the contexts of queries to the log; they may be personal.")
     ] = False,
@@ -68,11 +97,14 @@ def command(
 ) -> None:
     """Answer queries over HTTP until Ctrl-C or SIGTERM; SIGHUP loads run, or export, and catalogue again."""
     try:
-        from contextual_bert.server import ServerSettings, create_app, serve, tried
+        from contextual_bert.server import ServerSettings, create_app, exposure, serve, tried
     except ModuleNotFoundError as error:
         raise _missing(error) from None
 
     calm_transformers()
+    # A signal that comes while the run is read would end the process. What it is about may not have been read yet.
+    hangups: list[int] = []
+    signal.signal(signal.SIGHUP, lambda number, _: hangups.append(number))
     settings = ServerSettings(
         max_batch=max_batch,
         max_wait_milliseconds=max_wait,
@@ -88,9 +120,18 @@ def command(
         max_exact_fields=max_exact_fields,
         max_studies=max_studies,
         study_deadline_seconds=study_deadline,
+        max_connections=max_connections,
+        max_json_values=max_json_values,
+        header_seconds=header_deadline,
+        idle_seconds=idle,
+        stop_grace_seconds=stop_grace,
+        allowed_hosts=tuple(allow_host or ()),
+        allowed_origins=tuple(allow_origin or ()),
         api_key=read_key(api_key_file),
         has_contexts_in_logs=log_contexts,
     )
+
+    remark(*exposure(settings, host))
 
     def load() -> "CompletionPipeline":
         return load_pipeline(directory, device=device, catalogue=catalogue)
@@ -101,6 +142,9 @@ def command(
     if pipeline.max_top_k is not None and pipeline.max_top_k < max_top:
         remark(f"exported with --top {pipeline.max_top_k}: no query gets more proposals a [MASK]")
     app = create_app(pipeline, load=load, settings=settings)
+    signal.signal(signal.SIGHUP, lambda *_: app.reload())
+    if hangups:
+        app.reload()
     del pipeline  # after a reload nobody needs it
     try:
         serve(app, host=host, port=port)

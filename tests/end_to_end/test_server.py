@@ -206,6 +206,43 @@ def test_sigterm_finishes_what_was_accepted(run_directory: Path) -> None:
     assert "stopped" in [line["event"] for line in server.log]
 
 
+def test_a_hangup_during_a_reload_is_followed_by_another_reload(run_directory: Path, shop: Path) -> None:
+    items = pq.read_table(shop).column("id")
+
+    def write(price: float) -> None:
+        pq.write_table(pa.table({"id": items, "price": [price] * len(items)}), shop.with_suffix(".new"))
+        shop.with_suffix(".new").replace(shop)
+
+    server = Server(run_directory, "--catalogue", shop)
+    with server.client() as client:
+        for turn in range(3):
+            for step in range(4):
+                write(100.0 * turn + step)
+                server.process.send_signal(signal.SIGHUP)
+                time.sleep(0.02)
+            deadline = time.monotonic() + 60
+            while client.get("/v1/items?limit=1").json()["items"][0]["attributes"]["price"] != 100 * turn + 3:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+    assert server.end() == 0
+    assert not [line for line in server.log if line["event"] == "reload failed"]
+
+
+@pytest.mark.slow
+def test_the_soak_loses_no_request() -> None:
+    soak = Path(__file__).parents[2] / "benchmarks" / "soak.py"
+    line = [sys.executable, str(soak), "--seconds", "25", "--idle", "300", "--descriptors", "400"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert found["lost"] == []
+    assert found["answers"].keys() == {"200"}
+    assert (found["stops"], found["exit_codes"]) == (2, {"0": 2})
+    assert found["most_open_connections"] > 200
+    assert found["health_checks"] > 0
+    assert found["log_bytes"] < 20_000_000
+
+
 def test_a_run_that_diverged_is_not_served(command: Any, finished: Path, tmp_path: Path) -> None:
     shutil.copytree(finished, tmp_path / "run")
     weights = load_file(tmp_path / "run" / "model.safetensors")

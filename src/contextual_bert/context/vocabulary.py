@@ -93,6 +93,17 @@ class Vocabulary:
         """The id of a value or reserved name; None where it is unknown."""
         return self._ids.get(value)
 
+    def id_of_value(self, value: str) -> int | None:
+        """Return the id of a value; None where it is unknown, as a reserved name is that somebody gives as a value.
+
+        Example:
+            >>> items = Vocabulary(["hat"], reserved=["[PAD]"])
+            >>> items.id_of_value("hat"), items.id_of_value("[PAD]"), items.id_of("[PAD]")
+            (1, None, 0)
+        """
+        index = self._ids.get(value)
+        return index if index is not None and index >= len(self.reserved) else None
+
     def value_of(self, index: int) -> str:
         """The value or reserved name behind an id."""
         if not 0 <= index < len(self):

@@ -94,12 +94,12 @@ def notes_on(
         notes.append(f"Not locked, and so open to be replaced, by themselves too: {', '.join(request.replaced)}.")
     for name in ("allow", "deny", "owned"):
         names: list[str] = request.settings.get(name, {}).get(name, [])
-        strangers = [item for item in names if item not in vocabulary]
+        strangers = [item for item in names if vocabulary.id_of_value(item) is None]
         if strangers:
             notes.append(
                 f"{name} names {len(strangers)} unknown items, which change nothing: {', '.join(strangers[:5])}."
             )
-        known = [item for item in names if item in vocabulary]
+        known = [item for item in names if vocabulary.id_of_value(item) is not None]
         if name == "owned" and known:
             more = ", ..." if len(known) > 5 else ""
             notes.append(f"Owned, and so not proposed: {', '.join(known[:5])}{more}.")

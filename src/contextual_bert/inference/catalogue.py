@@ -211,7 +211,7 @@ class Catalogue:
 
     def record(self, item: str) -> dict[str, Any]:
         """The row of an item, for a page that shows it; empty where the catalogue lacks it."""
-        index = self.vocabulary.id_of(item)
+        index = self.vocabulary.id_of_value(item)
         if index is None or not self.is_known[index]:
             return {}
         return self.table.slice(index, 1).to_pylist()[0]

@@ -111,7 +111,7 @@ def budget(asked: Asked, value: Price, *, budget_includes_visible: Flag = False)
 
 
 def _price_of_visible(asked: Asked, prices: NDArray[np.float64]) -> float:
-    visible = {name: asked.vocabulary.id_of(name) for name in asked.items if name != "[MASK]"}
+    visible = {name: asked.vocabulary.id_of_value(name) for name in asked.items if name != "[MASK]"}
     catalogue = asked.needed_catalogue("budget")
     price = {
         name: catalogue.price_of_stranger(name) if index is None else float(prices[index])

@@ -62,7 +62,7 @@ class Asked:
     @cached_property
     def strangers(self) -> list[str]:
         """The items in the set that the model does not know."""
-        return [name for name in self.items if self.vocabulary.id_of(name) is None]
+        return [name for name in self.items if name != "[MASK]" and self.vocabulary.id_of_value(name) is None]
 
     @property
     def everything(self) -> NDArray[np.bool_]:
@@ -90,9 +90,8 @@ class Asked:
         return self.catalogue
 
     def _ids(self, names: Sequence[str]) -> NDArray[np.int64]:
-        ids = [self.vocabulary.id_of(name) for name in names]
-        num_reserved = len(self.vocabulary.reserved)
-        return np.array([index for index in ids if index is not None and index >= num_reserved], dtype=np.int64)
+        ids = [self.vocabulary.id_of_value(name) for name in names]
+        return np.array([index for index in ids if index is not None], dtype=np.int64)
 
 
 @dataclass(frozen=True)

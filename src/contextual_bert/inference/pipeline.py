@@ -290,7 +290,7 @@ class CompletionPipeline:
         """What the model does not know of a query, and notes on it after these."""
         vocabulary = self.processor.items
         return Remarks(
-            unknown_items=[item for item in request.items if item not in vocabulary],
+            unknown_items=[item for item in request.items if item != MASK and vocabulary.id_of_value(item) is None],
             unknown_context=self.processor.unknown_values(request.context) if has_unknown else {},
             notes=[
                 *notes,

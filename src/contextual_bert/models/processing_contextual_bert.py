@@ -222,9 +222,13 @@ class ContextualBertProcessor(ProcessorMixin):
         return ContextualBatch(features)
 
     def encode_items(self, items: Sequence[Sequence[str]]) -> dict[str, Any]:
-        """input_ids and attention_mask (batch, length) of sets, without a context."""
-        unknown = self.items.id_of(UNKNOWN)
-        rows = [[self.items.id_of(item) or (0 if item == PAD else unknown) for item in row] for row in items]
+        """input_ids and attention_mask (batch, length) of sets, without a context.
+
+        Of the reserved names only [MASK] means something in a set; an item that is called like another is unknown.
+        """
+        unknown, mask_id = self.items.id_of(UNKNOWN), self.items.id_of(MASK)
+        find = self.items.id_of_value
+        rows = [[mask_id if item == MASK else find(item) or unknown for item in row] for row in items]
         length = max((len(row) for row in rows), default=0)
         ids = [row + [0] * (length - len(row)) for row in rows]
         mask = [[1] * len(row) + [0] * (length - len(row)) for row in rows]

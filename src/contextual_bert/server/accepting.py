@@ -60,7 +60,7 @@ class Acceptor:
         """Number of accepted connections that have no protocol yet."""
         return len(self._coming)
 
-    def close(self) -> None:
+    async def finish(self) -> None:
         """Take what the system has accepted, then close the socket: what waits in it would be reset."""
         if not self._is_open:
             return
@@ -68,18 +68,16 @@ class Acceptor:
         if self._retry is not None:
             self._retry.cancel()
         self._loop.remove_reader(self._listener.fileno())
-        for _ in range(BACKLOG // _AT_ONCE):
+        for _ in range(BACKLOG):  # bounded, should somebody never stop connecting
             if not self._accept():
                 break
+            await asyncio.sleep(0)
         self._listener.close()
-
-    async def wait_closed(self) -> None:
-        """Do nothing: ``close`` has closed."""
 
     def _accept(self) -> bool:
         """Accept some of the connections that wait; return whether there may be more."""
         for _ in range(_AT_ONCE):
-            if self._is_open and self.num_coming and not self._limit.has_room(num_coming=self.num_coming):
+            if self.num_coming and not self._limit.has_room(num_coming=self.num_coming):
                 return True  # the next turn of the loop knows them, and can close one that waits
             try:
                 client, _ = self._listener.accept()
@@ -90,7 +88,7 @@ class Acceptor:
                     continue  # of this connection alone: its client has gone
                 self._recover(error)
                 return False
-            if self._is_open and not self._limit.make_room():
+            if not self._limit.make_room():
                 self._limit.note_closed("refused")
                 with client, suppress(OSError):
                     client.setblocking(False)

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.cors import CORSMiddleware
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import Response
 from pydantic import BaseModel
@@ -100,7 +101,15 @@ def create_app(
         title="contextual-bert", version="1", lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     app.serving, app.settings, app.metrics, app.process, app.reload = serving, settings, metrics, process, reloader.ask
-    app.add_middleware(cast(Any, RequestGuard), settings=settings, metrics=metrics)
+    if settings.allowed_origins:
+        app.add_middleware(
+            cast(Any, CORSMiddleware),
+            allow_origins=settings.allowed_origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["Content-Type", "X-API-Key", "X-Request-ID"],
+            expose_headers=["X-Model-Version", "X-Request-ID", "Retry-After"],
+        )
+    app.add_middleware(cast(Any, RequestGuard), settings=settings, metrics=metrics, process=process)
     app.add_exception_handler(HTTPException, _http_problem)
     app.add_exception_handler(cast(Any, HTTPException.__mro__[1]), _http_problem)
     app.add_exception_handler(RequestValidationError, _validation_problem)

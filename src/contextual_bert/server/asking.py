@@ -3,6 +3,7 @@
 Which question is asked, and who computes it, is for the routes to say.
 """
 
+import ipaddress
 import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from fastapi.responses import Response
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.queries import read_request
-from contextual_bert.server.bodies import check_blanks, queries_of, query_of, read_json
+from contextual_bert.server.bodies import beside_the_loop, check_blanks, parse_json, queries_of, query_of, read_body
 from contextual_bert.server.logs import RequestRecord
 from contextual_bert.server.middleware import RECORD
 from contextual_bert.server.problems import ProblemError, is_clients_fault, parameter_problem, problem_of
@@ -59,6 +60,21 @@ class Inquiry(NamedTuple):
         return Response(json.dumps(content, ensure_ascii=False), media_type="application/json")
 
 
+def client_of(request: Request) -> str:
+    """Return who asks: the address of the client, of IPv6 the network of 64 bits, which is one subscriber's.
+
+    A proxy on this machine says who it asks for in X-Forwarded-For.
+    """
+    name = request.client.host if request.client is not None else ""
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return name
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(address.ipv4_mapped or ipaddress.ip_network((address, 64), strict=False).network_address)
+    return str(address)
+
+
 async def read_inquiry(
     request: Request, serving: Serving, settings: ServerSettings, *, is_single: bool = False
 ) -> Inquiry:
@@ -69,21 +85,26 @@ async def read_inquiry(
     """
     record: RequestRecord = request.scope[RECORD]
     version = serving.current
-    content = await read_json(request, timeout_seconds=settings.deadline_seconds)
-    queries, is_list = queries_of(query_of(content) if is_single else content, settings)
-    record.details |= {"queries": len(queries), "version": version.number}
-    if settings.has_contexts_in_logs:
-        record.details["contexts"] = [query.get("context") for query in queries]
-    inquiry = Inquiry(version, queries, is_list, record)
-    try:
-        for row, query in enumerate(queries):
-            # What is clearly wrong shall disturb nobody else.
-            check_blanks(read_request(query, row=row), settings, place=f"[{row}]" if is_list else "")
-    except ProblemError:
-        raise
-    except Exception as error:
-        raise inquiry.problem(error, {}) from error
-    return inquiry
+    body = await read_body(request, timeout_seconds=settings.deadline_seconds)
+
+    def read() -> Inquiry:
+        content = parse_json(body, settings)
+        queries, is_list = queries_of(query_of(content) if is_single else content, settings)
+        record.details |= {"queries": len(queries), "version": version.number}
+        if settings.has_contexts_in_logs:
+            record.details["contexts"] = [query.get("context") for query in queries]
+        inquiry = Inquiry(version, queries, is_list, record)
+        try:
+            for row, query in enumerate(queries):
+                # What is clearly wrong shall disturb nobody else.
+                check_blanks(read_request(query, row=row), settings, place=f"[{row}]" if is_list else "")
+        except ProblemError:
+            raise
+        except Exception as error:
+            raise inquiry.problem(error, {}) from error
+        return inquiry
+
+    return await beside_the_loop(body, read)
 
 
 def _of_the_queue(error: Exception) -> ProblemError | None:

@@ -57,16 +57,22 @@ class Batcher:
         metrics.queue.set_function(lambda: self.queue.size)
 
     async def complete(
-        self, version: Version, queries: Sequence[Mapping[str, Any]], *, top_k: int, deadline_seconds: float
+        self,
+        version: Version,
+        queries: Sequence[Mapping[str, Any]],
+        *,
+        top_k: int,
+        deadline_seconds: float,
+        client: str = "",
     ) -> Computed:
-        """The answers to the queries of a request.
+        """The answers to the queries of a request; ``client``: who asks, for a fair share of the queue.
 
         Raises:
             QueueFullError, DrainingError, DeadlineError: it was not computed, or too late.
             Exception: what the pipeline raised about these queries.
         """
         wish = Wish(version, queries, top_k)
-        return await self.queue.ask(wish, size=len(queries), deadline_seconds=deadline_seconds)
+        return await self.queue.ask(wish, size=len(queries), deadline_seconds=deadline_seconds, client=client)
 
     def _compute(self, batch: Sequence[Job[Wish]]) -> None:
         started = time.monotonic()

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from contextual_bert.inference import Answer
-from contextual_bert.server.asking import DEADLINE_ABOUT, read_inquiry
+from contextual_bert.server.asking import DEADLINE_ABOUT, client_of, read_inquiry
 from contextual_bert.server.batching import Batcher, Computed
 from contextual_bert.server.protocol import answer_model
 from contextual_bert.server.settings import ServerSettings
@@ -38,7 +38,11 @@ def completion_routes(serving: Serving, batcher: Batcher, settings: ServerSettin
             seconds = inquiry.seconds_left(deadline_milliseconds)
             try:
                 computed = await batcher.complete(
-                    inquiry.version, inquiry.queries, top_k=top_k, deadline_seconds=seconds
+                    inquiry.version,
+                    inquiry.queries,
+                    top_k=top_k,
+                    deadline_seconds=seconds,
+                    client=client_of(request),
                 )
             except Exception as error:
                 raise inquiry.problem(error, {"top_k": top_k}) from error

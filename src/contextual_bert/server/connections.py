@@ -7,6 +7,7 @@ import asyncio
 import logging
 import select
 import time
+from collections.abc import Iterator
 from enum import IntEnum
 from http import HTTPStatus
 from typing import Any, cast
@@ -101,11 +102,15 @@ class ConnectionLimit:
 
     def close_waiting(self, reason: str) -> bool:
         """Close the connection that is missed least; False where each one has a request that was read."""
-        for stage in (each for each in Stage if each is not Stage.BUSY):
-            for connection in self._by_stage[stage]:
-                connection.drop(reason)
-                return True
-        return False
+        found = next((each for each in self._waiting() if each.is_quiet), None) or next(self._waiting(), None)
+        if found is not None:
+            found.drop(reason)
+        return found is not None
+
+    def _waiting(self) -> Iterator["Connection"]:
+        for stage in Stage:
+            if stage is not Stage.BUSY:
+                yield from self._by_stage[stage]
 
     def note_closed(self, reason: str) -> None:
         """Count a connection that the server closed."""
@@ -235,6 +240,11 @@ class Connection(H11Protocol):
             self.transport.close()
 
     # What the limit and the transport call
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the client has taken its answers and has sent nothing that is about to be read."""
+        return self._inner is None or not (self._inner.get_write_buffer_size() or self._has_unread_data())
 
     def drop(self, reason: str) -> None:
         """Close at once, whatever is underway."""

@@ -39,8 +39,8 @@ def find_items(version: Version, text: str, *, is_prefix: bool, offset: int, lim
 
 def named_items(version: Version, items: Sequence[str], *, offset: int, limit: int) -> Page:
     """The items of these ids, in this order; those that the model does not know are left out."""
-    reserved = version.pipeline.processor.items.reserved
-    known = [item for item in items if item in version.pipeline.processor.items and item not in reserved]
+    vocabulary = version.pipeline.processor.items
+    known = [item for item in items if vocabulary.id_of_value(item) is not None]
     return Page(len(known), [describe(version, item) for item in known[offset : offset + limit]])
 
 

@@ -10,8 +10,10 @@ from typing import Any
 
 from contextual_bert.server.logs import EVENTS, REQUESTS, RequestRecord
 from contextual_bert.server.metrics import Metrics
+from contextual_bert.server.origins import OriginCheck
 from contextual_bert.server.problems import ProblemError
 from contextual_bert.server.settings import ServerSettings
+from contextual_bert.server.state import ProcessState
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -42,12 +44,16 @@ class RequestGuard:
 
     Args:
         app: what is inside.
-        settings: the largest body.
+        settings: the largest body, hosts and origins.
         metrics: told about every request.
+        process: says where the server is bound.
     """
 
-    def __init__(self, app: Callable[..., Awaitable[None]], *, settings: ServerSettings, metrics: Metrics) -> None:
+    def __init__(
+        self, app: Callable[..., Awaitable[None]], *, settings: ServerSettings, metrics: Metrics, process: ProcessState
+    ) -> None:
         self.app, self.settings, self.metrics = app, settings, metrics
+        self._origins = OriginCheck(settings.allowed_hosts, settings.allowed_origins, process)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -71,14 +77,22 @@ class RequestGuard:
             await send(message)
 
         try:
-            await self._run(scope, self._counted(headers, receive), answer, status)
+            await self._run(scope, headers, self._counted(headers, receive), answer)
         finally:
             self._note(scope, record, status[0] if status else GONE)
 
-    async def _run(self, scope: Message, receive: Receive, answer: Send, status: list[int]) -> None:
+    async def _run(self, scope: Message, headers: dict[bytes, bytes], receive: Receive, answer: Send) -> None:
         record: RequestRecord = scope[RECORD]
+        has_begun = False
+
+        async def noted(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await answer(message)
+
         try:
-            await self.app(scope, receive, answer)
+            self._origins.check(scope, headers)
+            await self.app(scope, receive, noted)
         except DisconnectedError:
             return
         except Exception as error:
@@ -89,7 +103,7 @@ class RequestGuard:
             )
             if problem is not error:
                 EVENTS.exception("a request failed", extra={"details": {"request_id": record.request_id}})
-            if not status:
+            if not has_begun:
                 await problem.response(record.request_id)(scope, receive, answer)
 
     def _counted(self, headers: dict[bytes, bytes], receive: Receive) -> Receive:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
 from contextual_bert.inference.fields import names_of
-from contextual_bert.server.bodies import read_json
+from contextual_bert.server.bodies import beside_the_loop, parse_json, read_body
 from contextual_bert.server.description import VersionAnswer
 from contextual_bert.server.keys import key_check
 from contextual_bert.server.metrics import Metrics
@@ -94,7 +94,8 @@ def admin_routes(serving: Serving, reloader: Reloader, settings: ServerSettings)
     @router.post("/stock", response_model=StockAnswer, summary="Say what is in stock", openapi_extra=body)
     async def stock(request: Request) -> StockAnswer:
         """Set single items to be in stock or not; all others stay as they are."""
-        changes = _changes(await read_json(request, timeout_seconds=settings.deadline_seconds))
+        body = await read_body(request, timeout_seconds=settings.deadline_seconds)
+        changes = await beside_the_loop(body, lambda: _changes(parse_json(body, settings)))
         try:
             unknown = serving.set_stock(changes)
         except ConfigurationError as error:

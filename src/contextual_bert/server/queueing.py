@@ -1,5 +1,7 @@
 """A bounded queue, and one thread that computes what waits in it, several pieces of work together where they may be.
 
+Clients take turns, so that one who asks a hundred times does not keep another waiting a hundred times as long.
+
 It knows no HTTP, no query and no model.
 """
 
@@ -8,7 +10,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -39,13 +41,14 @@ class DeadlineError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Job(Generic[Work]):
-    """Work that waits; ``size``: its share of the queue; times are those of ``time.monotonic``."""
+    """Work of a client that waits; ``size``: its share of the queue; times are those of ``time.monotonic``."""
 
     work: Work
     size: int
     queued_at: float
     deadline: float
     future: "Future[Any]"
+    client: str = ""
 
     def is_wanted(self, now: float) -> bool:
         """Whether somebody still waits for it; if not, its future is told so."""
@@ -56,6 +59,85 @@ class Job(Generic[Work]):
         if self.future.set_running_or_notify_cancel():
             self.future.set_exception(DeadlineError(was_computed=False))
         return False
+
+
+class Turns(Generic[Work]):
+    """Jobs by client. Each client's own stay in order, and the clients take turns.
+
+    Example:
+        >>> turns = Turns[str]()
+        >>> for client, work in (("a", "a1"), ("a", "a2"), ("a", "a3"), ("b", "b1")):
+        ...     turns.append(Job(work, 1, 0.0, 1.0, Future(), client))
+        >>> [turns.take().work for _ in range(4)]
+        ['a1', 'b1', 'a2', 'a3']
+    """
+
+    def __init__(self, jobs: Iterable[Job[Work]] = ()) -> None:
+        self._by_client: dict[str, deque[Job[Work]]] = {}
+        for job in jobs:
+            self.append(job)
+
+    def __bool__(self) -> bool:
+        return bool(self._by_client)
+
+    def __iter__(self) -> Iterator[Job[Work]]:
+        for jobs in self._by_client.values():
+            yield from jobs
+
+    @property
+    def first(self) -> Job[Work]:
+        """The job whose turn it is."""
+        return next(iter(self._by_client.values()))[0]
+
+    @property
+    def oldest_queued_at(self) -> float:
+        """When the job came that waits longest."""
+        return min(jobs[0].queued_at for jobs in self._by_client.values())
+
+    def append(self, job: Job[Work]) -> None:
+        """Let a job wait as its client's last one."""
+        self._by_client.setdefault(job.client, deque()).append(job)
+
+    def take(self) -> Job[Work]:
+        """Remove the job whose turn it is; its client's next one waits for all others' turns."""
+        client, jobs = next(iter(self._by_client.items()))
+        del self._by_client[client]
+        job = jobs.popleft()
+        if jobs:
+            self._by_client[client] = jobs
+        return job
+
+    def remove_last(self, client: str) -> None:
+        """Remove the newest job of a client."""
+        jobs = self._by_client[client]
+        jobs.pop()
+        if not jobs:
+            del self._by_client[client]
+
+    def unfair(self, client: str, size: int, *, excess: int) -> list[Job[Work]]:
+        """Return the jobs to give up for one of this client, newest first, so that the shares become more alike.
+
+        Args:
+            client: who asks.
+            size: of the new job.
+            excess: how much has to go at least.
+
+        Returns:
+            An empty list where nobody has so much more than the client that some of it could go.
+        """
+        shares = {name: sum(job.size for job in jobs) for name, jobs in self._by_client.items()}
+        newest = {name: reversed(jobs) for name, jobs in self._by_client.items()}
+        own = shares.get(client, 0) + size
+        given_up: list[Job[Work]] = []
+        while excess > 0 and shares:
+            name = max(shares, key=shares.__getitem__)
+            job = next(newest[name], None)
+            if job is None or name == client or shares[name] - job.size < own:
+                return []
+            shares[name] -= job.size
+            excess -= job.size
+            given_up.append(job)
+        return given_up if excess <= 0 else []
 
 
 class WorkQueue(Generic[Work]):
@@ -89,7 +171,7 @@ class WorkQueue(Generic[Work]):
         self.size = 0
         self._compute, self._name, self._may_join, self._on_dropped = compute, name, may_join, on_dropped
         self._max_size, self._max_batch, self._wait_seconds = max_size, max_batch, wait_seconds
-        self._jobs: deque[Job[Work]] = deque()
+        self._jobs = Turns[Work]()
         self._seconds_per_unit = 0.0
         self._changed = threading.Condition()
         self._is_closing = False
@@ -125,7 +207,7 @@ class WorkQueue(Generic[Work]):
         if self._thread is not None:
             self._thread.join(timeout_seconds)
 
-    async def ask(self, work: Work, *, size: int = 1, deadline_seconds: float) -> Any:
+    async def ask(self, work: Work, *, size: int = 1, deadline_seconds: float, client: str = "") -> Any:
         """What ``compute`` finds.
 
         Raises:
@@ -134,36 +216,51 @@ class WorkQueue(Generic[Work]):
         """
         if deadline_seconds <= 0:
             raise DeadlineError(was_computed=False)
-        future = self.submit(work, size=size, deadline_seconds=deadline_seconds)
+        future = self.submit(work, size=size, deadline_seconds=deadline_seconds, client=client)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), deadline_seconds)
         except TimeoutError:
             raise DeadlineError(was_computed=not future.cancel()) from None
 
-    def submit(self, work: Work, *, size: int = 1, deadline_seconds: float) -> "Future[Any]":
+    def submit(self, work: Work, *, size: int = 1, deadline_seconds: float, client: str = "") -> "Future[Any]":
         """Put work into the queue; what ``compute`` finds will be in the future.
+
+        Where the queue is full, the newest work of the client with most of it is given up for a client with less: its
+        future then has a QueueFullError.
 
         Raises:
             QueueFullError, DrainingError: it was not taken.
         """
         now = time.monotonic()
-        job = Job(work, size, now, now + deadline_seconds, Future[Any]())
+        job = Job(work, size, now, now + deadline_seconds, Future[Any](), client)
         with self._changed:
             if not self.is_taking:
                 raise DrainingError
             if self.size + size > self._max_size:
                 self._keep_wanted(now)
-            if self.size + size > self._max_size:
-                raise QueueFullError(max(1, math.ceil(self.size * self._seconds_per_unit)))
+            if (excess := self.size + size - self._max_size) > 0:
+                given_up = self._jobs.unfair(client, size, excess=excess)
+                if not given_up:
+                    raise self._full()
+                for each in given_up:
+                    self._jobs.remove_last(each.client)
+                    self.size -= each.size
+                    if each.future.set_running_or_notify_cancel():
+                        each.future.set_exception(self._full())
+                self._on_dropped(len(given_up))
             self._jobs.append(job)
             self.size += size
             self._changed.notify()
         return job.future
 
+    def _full(self) -> QueueFullError:
+        return QueueFullError(max(1, math.ceil(self.size * self._seconds_per_unit)))
+
     def _keep_wanted(self, now: float) -> None:
-        kept = [job for job in self._jobs if job.is_wanted(now)]
-        self._on_dropped(len(self._jobs) - len(kept))
-        self._jobs = deque(kept)
+        waiting = list(self._jobs)
+        kept = [job for job in waiting if job.is_wanted(now)]
+        self._on_dropped(len(waiting) - len(kept))
+        self._jobs = Turns(kept)
         self.size = sum(job.size for job in kept)
 
     def _run(self) -> None:
@@ -181,7 +278,7 @@ class WorkQueue(Generic[Work]):
                 if self._is_closing:
                     return None
                 self._changed.wait()
-            ready_at = self._jobs[0].queued_at + self._wait_seconds
+            ready_at = self._jobs.oldest_queued_at + self._wait_seconds
             while self.size < self._max_batch and not self._is_closing:
                 if (seconds := ready_at - time.monotonic()) <= 0:
                     break
@@ -192,10 +289,10 @@ class WorkQueue(Generic[Work]):
         batch: list[Job[Work]] = []
         room = self._max_batch
         while self._jobs:
-            job = self._jobs[0]
+            job = self._jobs.first
             if batch and (job.size > room or not self._may_join(job.work, batch[0].work)):
                 break
-            self._jobs.popleft()
+            self._jobs.take()
             self.size -= job.size
             if job.is_wanted(now) and job.future.set_running_or_notify_cancel():
                 batch.append(job)

@@ -5,6 +5,7 @@ SIGTERM and Ctrl-C stop taking connections, answer what was taken, and end; SIGH
 
 import asyncio
 import gc
+import ipaddress
 import math
 import signal
 import socket
@@ -30,9 +31,11 @@ def serve(app: FastAPI, *, host: str, port: int) -> None:
     """Serve an app of ``create_app`` until a signal ends it; port 0 takes a free one, which the log names.
 
     Raises:
-        ConfigurationError: the address is taken, or not one of this machine.
+        ConfigurationError: the address is taken, or not one of this machine; or it is every address of the machine, and
+            the app has neither a key nor allowed hosts.
         KeyboardInterrupt: after Ctrl-C, when everything was answered.
     """
+    remarks = exposure(getattr(app, "settings", None) or ServerSettings(), host)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
@@ -42,6 +45,8 @@ def serve(app: FastAPI, *, host: str, port: int) -> None:
     # waits for the client's delayed acknowledgement of its beginning: 40 ms on a connection that is kept.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     configure_logging()
+    for remark in remarks:
+        EVENTS.warning(remark)
     server = LimitedServer(app, listener, host=host)
     # What is loaded by now stays. A full collection that looked through half a million objects of the libraries each
     # time would stop every request for a quarter of a second.
@@ -53,6 +58,33 @@ def serve(app: FastAPI, *, host: str, port: int) -> None:
     reload = app.reload if hasattr(app, "reload") else lambda: None  # pyright: ignore[reportAttributeAccessIssue]
     with _handling(signal.SIGHUP, reload), _handling(signal.SIGTERM, lambda: None), listener:
         server.run()
+
+
+def exposure(settings: ServerSettings, host: str) -> list[str]:
+    """Return what an operator should know about a server that others can reach.
+
+    Raises:
+        ConfigurationError: everybody could reach it under any name, and nothing says who may ask.
+    """
+    is_everywhere = host in ("", "0.0.0.0", "::")
+    if settings.api_key is not None:
+        return []
+    if is_everywhere and not settings.allowed_hosts:
+        raise ConfigurationError(
+            f"host={host!r} listens on every address of this machine, and without a key everybody who reaches it may "
+            "ask. Set a key (api_key, --api-key-file), or name the hosts that the server answers for (allowed_hosts, "
+            "--allow-host). 127.0.0.1 needs neither."
+        )
+    if is_everywhere or not _is_loopback(host):
+        return [f"No key is set: everybody who reaches {host} may ask this server."]
+    return []
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class LimitedServer(uvicorn.Server):
@@ -110,7 +142,7 @@ class LimitedServer(uvicorn.Server):
         end = loop.time() + self._limit.settings.stop_grace_seconds
         acceptor = self._acceptor
         if acceptor is not None:
-            acceptor.close()
+            await acceptor.finish()
         details = {"connections": self._limit.size}
         EVENTS.info("stopping", extra={"details": details})
         while (self._limit.size or (acceptor is not None and acceptor.num_coming)) and not self.force_exit:

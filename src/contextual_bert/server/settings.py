@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, fields
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.explaining.explanation import MAX_EXACT_FIELDS
+from contextual_bert.server.origins import check_hosts, check_origins
 
 SHORTEST_KEY = 16
 
@@ -38,11 +39,17 @@ class ServerSettings:
             its head.
         idle_seconds: how long a kept connection waits for the next request.
         stop_grace_seconds: how long kept connections may send one more request after the server was told to stop.
+        max_json_values: values, lists and records in the body of a request, of all its queries together.
+        max_all_conditions: of all queries of a request together.
+        allowed_hosts: names that requests may have in Host beside localhost and the address that is listened on:
+            "shop.example", "*.shop.example", with a port or without; "*" for all.
+        allowed_origins: websites whose pages may ask, such as "https://shop.example".
         api_key: what the header X-API-Key has to say, printable ASCII; None: everybody may ask, nobody may administer.
         has_contexts_in_logs: whether contexts are written to the log; they may be personal.
 
     Raises:
-        ConfigurationError: a limit below 1 or one that forbids what another permits; a key that can be guessed.
+        ConfigurationError: a limit below 1 or one that forbids what another permits; a key that can be guessed; what
+            is no host or no origin.
 
     Example:
         >>> ServerSettings(max_batch=32).max_queue
@@ -72,6 +79,10 @@ class ServerSettings:
     header_seconds: float = 10.0
     idle_seconds: float = 75.0
     stop_grace_seconds: float = 2.0
+    max_json_values: int = 50_000
+    max_all_conditions: int = 1024
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
     api_key: str | None = field(default=None, repr=False)
     has_contexts_in_logs: bool = False
 
@@ -101,6 +112,13 @@ class ServerSettings:
             raise ConfigurationError(
                 f"max_exact_fields={self.max_exact_fields}: give {MAX_EXACT_FIELDS} or less; every field more doubles "
                 "the subsets, and beyond it they are sampled."
+            )
+        check_hosts(self.allowed_hosts)
+        check_origins(self.allowed_origins)
+        if self.max_all_conditions < self.max_conditions:
+            raise ConfigurationError(
+                f"max_all_conditions={self.max_all_conditions} is less than the {self.max_conditions} conditions that "
+                "a query may have. Allow more for the whole request, or fewer for a query."
             )
         key = self.api_key
         if key is not None and (len(key) < SHORTEST_KEY or not (key.isascii() and key.isprintable()) or " " in key):

@@ -178,7 +178,8 @@ class Serving:
             catalogue = self.current.pipeline.catalogue
             if catalogue is None:
                 raise ConfigurationError("The server was started without a catalogue, so it knows no stock.")
-            self._posted_stock |= {item: stock for item, stock in changes.items() if item in catalogue.vocabulary}
+            known = catalogue.vocabulary.id_of_value
+            self._posted_stock |= {item: stock for item, stock in changes.items() if known(item) is not None}
             return self._post(catalogue, changes)
 
     @staticmethod

@@ -14,7 +14,7 @@ from fastapi.responses import Response
 
 from contextual_bert.inference import Explanation, JointAnswer, explain
 from contextual_bert.inference.joint import Method
-from contextual_bert.server.asking import DEADLINE_ABOUT, read_inquiry
+from contextual_bert.server.asking import DEADLINE_ABOUT, client_of, read_inquiry
 from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.middleware import DisconnectedError
 from contextual_bert.server.problems import ProblemError
@@ -63,14 +63,16 @@ class Studies:
         )
         metrics.study_queue.set_function(lambda: self.queue.size)
 
-    async def find(self, kind: str, compute: Callable[[], Any], *, deadline_seconds: float) -> Studied:
-        """What ``compute`` finds.
+    async def find(
+        self, kind: str, compute: Callable[[], Any], *, deadline_seconds: float, client: str = ""
+    ) -> Studied:
+        """What ``compute`` finds; ``client``: who asks, for a fair share of the queue.
 
         Raises:
             QueueFullError, DrainingError, DeadlineError: it was not computed, or too late.
             Exception: what ``compute`` raised.
         """
-        return await self.queue.ask(Study(kind, compute), deadline_seconds=deadline_seconds)
+        return await self.queue.ask(Study(kind, compute), deadline_seconds=deadline_seconds, client=client)
 
     def _compute(self, batch: list[Job[Study]]) -> None:
         [job] = batch
@@ -132,7 +134,9 @@ def study_routes(serving: Serving, studies: Studies, settings: ServerSettings) -
         pipeline, [query] = inquiry.version.pipeline, inquiry.queries
         seconds = inquiry.seconds_left(deadline_milliseconds)
         try:
-            finding = studies.find(ability, lambda: compute(pipeline, query), deadline_seconds=seconds)
+            finding = studies.find(
+                ability, lambda: compute(pipeline, query), deadline_seconds=seconds, client=client_of(request)
+            )
             studied = await while_awaited(request, finding)
         except Exception as error:
             raise inquiry.problem(error, parameters) from error

@@ -47,7 +47,7 @@ def test_sets_and_records_become_a_padded_batch(processor: ContextualBertProcess
 
 def test_unknown_items_become_unk(processor: ContextualBertProcessor) -> None:
     ids = processor(items=[["hat", "boat", "HAT", "[PAD]", "[UNK]"]])["input_ids"]
-    assert ids.tolist() == [[4, 2, 2, 0, 2]]
+    assert ids.tolist() == [[4, 2, 2, 2, 2]]
 
 
 def test_without_records_every_feature_is_missing(processor: ContextualBertProcessor) -> None:

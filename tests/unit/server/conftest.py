@@ -138,7 +138,8 @@ async def served(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a started app."""
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
+        headers = {"Content-Type": "application/json"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://server", headers=headers) as client:
             yield client
 
 

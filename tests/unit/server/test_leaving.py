@@ -18,7 +18,8 @@ class Client:
     def __init__(self, app: Any, item: str, *, address: str = JOINTLY, **constraints: Any) -> None:
         self.is_gone, self.answer = asyncio.Event(), list[Any]()
         self.body: bytes | None = json.dumps({"items": [item], **constraints}).encode()
-        scope = {"type": "http", "method": "POST", "path": address, "headers": [], "query_string": b""}
+        scope: dict[str, Any] = {"type": "http", "method": "POST", "path": address, "query_string": b""}
+        scope["headers"] = [(b"host", b"localhost"), (b"content-type", b"application/json")]
         scope |= {"raw_path": address.encode(), "root_path": "", "scheme": "http"}
         self.asking = asyncio.create_task(app(scope, self._receive, self._send))
 

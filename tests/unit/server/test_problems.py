@@ -257,7 +257,8 @@ def test_a_body_that_does_not_arrive_ends(
             messages.append(message)
 
         async with tools.served(app) as client:
-            scope = {"type": "http", "method": "POST", "path": "/v1/complete", "headers": [], "query_string": b""}
+            scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/v1/complete", "query_string": b""}
+            scope["headers"] = [(b"host", b"localhost"), (b"content-type", b"application/json")]
             await app(scope | {"raw_path": b"/v1/complete", "root_path": "", "scheme": "http"}, receive, send)
             return messages, (await client.get("/metrics")).content
 

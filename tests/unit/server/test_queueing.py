@@ -107,3 +107,44 @@ def test_a_queue_can_be_started_again_but_not_twice() -> None:
         queue.close(timeout_seconds=30)
         queue.start()
         assert queue.submit(21, deadline_seconds=60).result(30) == 42
+
+
+def test_clients_take_turns_whoever_came_first() -> None:
+    held = Held()
+    with started(held, max_size=200) as queue:
+        many = [queue.submit(work, deadline_seconds=60, client="many") for work in range(100)]
+        few = [queue.submit(1000 + work, deadline_seconds=60, client="few") for work in range(3)]
+        held.gate.set()
+        assert [each.result(30) for each in [*many, *few]]
+    order = [work for batch in held.batches[1:] for work in batch]
+    assert order[:7] == [0, 1000, 1, 1001, 2, 1002, 3]
+    assert [work for work in order if work < 1000] == list(range(100))
+
+
+def test_a_full_queue_gives_up_the_newest_work_of_the_greediest_client() -> None:
+    held, dropped = Held(), list[int]()
+    with started(held, max_size=8, on_dropped=dropped.append) as queue:
+        many = [queue.submit(work, deadline_seconds=60, client="many") for work in range(8)]
+        few = [queue.submit(100 + work, deadline_seconds=60, client="few") for work in range(4)]
+        for client in ("few", "many"):  # each has half of the queue now
+            with pytest.raises(QueueFullError):
+                queue.submit(200, deadline_seconds=60, client=client)
+        third = queue.submit(300, size=2, deadline_seconds=60, client="third")
+        assert queue.size == 8
+        held.gate.set()
+        answered = {each.result(30) for each in (*many[:3], *few[:3], third)}
+        for each in (*many[4:], many[3], few[3]):
+            assert isinstance(each.exception(30), QueueFullError)
+    assert answered == {0, 2, 4, 200, 202, 204, 600}
+    assert sum(dropped) == 6
+
+
+def test_a_large_job_displaces_enough_or_nothing() -> None:
+    held = Held()
+    with started(held, max_size=8) as queue:
+        waiting = [queue.submit(work, deadline_seconds=60, client=f"{work % 2}") for work in range(8)]
+        with pytest.raises(QueueFullError):
+            queue.submit(9, size=5, deadline_seconds=60, client="new")
+        assert queue.size == 8
+        held.gate.set()
+        assert [each.result(30) for each in waiting] == [2 * work for work in range(8)]

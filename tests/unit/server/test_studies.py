@@ -3,17 +3,20 @@
 import asyncio
 import json
 import logging
+from contextlib import AsyncExitStack
 from dataclasses import asdict
 from typing import Any
 
 import httpx
 import pytest
+from fastapi import Request
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contextual_bert.errors import DataError
 from contextual_bert.inference import CompletionPipeline, OnnxCompletionPipeline, explain, export_onnx
 from contextual_bert.server import ServerSettings
+from contextual_bert.server.asking import client_of
 from contextual_bert.server.logs import JsonLines
 from contextual_bert.server.running import _seconds_to_finish
 
@@ -394,6 +397,49 @@ def test_a_study_is_one_line_of_the_log(
     assert "contexts" not in line
 
 
+@pytest.mark.parametrize("flood", [10, 100])
+def test_clients_share_the_studies_fairly(tools: Any, held: Any, metric: Any, flood: int) -> None:
+    async def run() -> tuple[list[int], list[int]]:
+        app = tools.app(held, settings=ServerSettings(max_studies=12))
+        async with tools.served(app) as client, AsyncExitStack() as stack:
+
+            async def from_address(address: str) -> httpx.AsyncClient:
+                transport = httpx.ASGITransport(app=app, client=(address, 1))
+                return await stack.enter_async_context(httpx.AsyncClient(transport=transport, base_url="http://server"))
+
+            greedy, modest = await from_address("10.0.0.1"), await from_address("10.0.0.2")
+            asked = [asyncio.create_task(greedy.post(JOINTLY, json={"items": ["tie"]}))]
+            assert await asyncio.to_thread(held.is_studying.wait, 30)
+            asked += [asyncio.create_task(greedy.post(JOINTLY, json={"items": ["hat"]})) for _ in range(flood)]
+            while metric((await client.get("/metrics")).text, "queue_studies") < min(flood, 12):
+                await asyncio.sleep(0.01)
+            others = [asyncio.create_task(modest.post(JOINTLY, json={"items": ["bag"]})) for _ in range(2)]
+            while metric((await client.get("/metrics")).text, "queue_studies") < min(flood, 10) + 2:
+                await asyncio.sleep(0.01)
+            held.study_gate.set()
+            return [(await each).status_code for each in others], [(await each).status_code for each in asked]
+
+    others, greedy = asyncio.run(run())
+    assert others == [200, 200]
+    assert held.studied[:5] == [["tie"], ["hat"], ["bag"], ["hat"], ["bag"]]
+    assert greedy.count(429) == (91 if flood == 100 else 0)
+    assert greedy.count(200) == (10 if flood == 100 else 11)
+
+
+@pytest.mark.parametrize(
+    ("host", "client"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+        ("2001:db8:1:2::9", "2001:db8:1:2::"),
+        ("unix", "unix"),
+    ],
+)
+def test_a_client_is_an_address_or_a_network(host: str, client: str) -> None:
+    assert client_of(Request({"type": "http", "client": (host, 1)})) == client
+
+
 def test_the_process_gives_a_study_its_whole_deadline_to_finish() -> None:
-    assert _seconds_to_finish(None) == _seconds_to_finish(ServerSettings()) == 30
+    assert _seconds_to_finish(ServerSettings()) == 30
     assert _seconds_to_finish(ServerSettings(study_deadline_seconds=90.5)) == 91

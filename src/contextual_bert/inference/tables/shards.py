@@ -35,6 +35,7 @@ from contextual_bert.errors import ConfigurationError, ContextualBertError, Data
 from contextual_bert.inference.encode import naming
 from contextual_bert.inference.permission import constraint_keys
 from contextual_bert.inference.pipeline import CompletionPipeline
+from contextual_bert.inference.queries import MASK
 from contextual_bert.inference.tables.bulk import (
     ROW,
     BulkSettings,
@@ -261,7 +262,7 @@ def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
     column = checked_column(table, settings.items)
     check_separator(column, items=settings.items, separator=settings.separator, file=None)
     names = item_lists(table, settings.items, settings.separator).flatten()
-    vocabulary = pa.array([*pipeline.processor.items.values, *pipeline.processor.items.reserved])
+    vocabulary = pa.array([*pipeline.processor.items.values, MASK])
     num_strangers = len(names) - (pc.sum(pc.is_in(names, value_set=vocabulary)).as_py() or 0)
     if 0 < num_strangers == len(names):
         raise DataError(
