@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from contextual_bert.benchmark.grouping import audit_of_file, grouping_lines, placing, read_rows
-from contextual_bert.benchmark.prepared import make_split
+from contextual_bert.benchmark.prepared import alike_values, make_split
 from contextual_bert.context import ContextSchema, infer_schema
 from contextual_bert.context.infer import ColumnNote
 from contextual_bert.data import Audit, Groups, SetTable, Split, audit, read_sets
@@ -129,7 +129,7 @@ def _inspection(
         num_rows=len(training),
         reading=(*grouping_lines(groups), *sets.report.lines()),
         basis=(sentence, _frequent_line(training)),
-        faults=(*faults, *_common_items(training)),
+        faults=(*faults, *_common_items(training), *alike_values(found.schema, training.table)),
     )
 
 

@@ -11,7 +11,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from contextual_bert.benchmark.grouping import audit_of_file, grouping_lines, placing, read_rows
-from contextual_bert.benchmark.prepared import Prepared, check_unlearned, column_as_text, make_split, schema_of
+from contextual_bert.benchmark.prepared import (
+    Prepared,
+    alike_values,
+    check_unlearned,
+    column_as_text,
+    make_split,
+    schema_of,
+)
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import (
     Audit,
@@ -77,7 +84,11 @@ class Preparation(Prepared):
     def lines(self) -> list[str]:
         """What was read, split and found, for people."""
         read = [*grouping_lines(self.groups), *self.sets.report.lines()]
-        return [*read, *self.split.lines(), *self.audit.lines(), *self.unlearned_lines()]
+        return [*read, *self.split.lines(), *self.audit.lines(), *self.alike_lines(), *self.unlearned_lines()]
+
+    def alike_lines(self) -> list[str]:
+        """Warnings about values of the context that look alike, in the training part."""
+        return alike_values(self.processor.schema, self.split.select(self.sets, "train").table)
 
     @property
     def num_choices(self) -> int:

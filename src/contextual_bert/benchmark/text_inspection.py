@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from contextual_bert.arrow_types import decoded, is_list, is_text
 from contextual_bert.benchmark.inspection import Inspection, check_columns, fault_lines, split_of
 from contextual_bert.benchmark.label_names import NUM_SHOWN, label_names, label_values, label_warnings
+from contextual_bert.benchmark.prepared import alike_values
 from contextual_bert.benchmark.text_preparation import read_texts
 from contextual_bert.benchmark.text_starts import reader_of
 from contextual_bert.context import canonical, infer_schema
@@ -102,6 +103,7 @@ def inspect_texts(
         faults=(
             *(fault for look in looks for fault in look.faults),
             *(fault_lines(leaks) if leaks is not None else []),
+            *alike_values(found.schema, training),
         ),
     )
 

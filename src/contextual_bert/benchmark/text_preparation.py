@@ -20,7 +20,7 @@ from contextual_bert.arrow_types import is_list
 from contextual_bert.benchmark.building import check_context
 from contextual_bert.benchmark.checks import BERTLESS_BASELINES
 from contextual_bert.benchmark.label_names import label_names, label_warnings, some_labels
-from contextual_bert.benchmark.prepared import Prepared, column_as_text, make_split, schema_of
+from contextual_bert.benchmark.prepared import Prepared, alike_values, column_as_text, make_split, schema_of
 from contextual_bert.benchmark.run_directories import CHECKPOINT_DIGEST
 from contextual_bert.benchmark.run_files import SCORES_FILE
 from contextual_bert.benchmark.text_starts import method_of, reader_of, seen_lines
@@ -166,7 +166,15 @@ class TextPreparation(Prepared):
         if reads_vector and self.pooling == "mean":
             found.append("labels are read from the mean over their texts (classifier_pooling='mean')")
         seen = seen_lines(self.task.checkpoint, self.split, self.evaluated_part)
-        return [*self.split.lines(), *found, *self.audit.lines(), *seen, *self.unlearned_lines()]
+        warned = [*self.alike_lines(), *self.unlearned_lines()]
+        return [*self.split.lines(), *found, *self.audit.lines(), *seen, *warned]
+
+    def alike_lines(self) -> list[str]:
+        """Warnings about values of the context that look alike, in the training part."""
+        schema = self.processor.schema
+        if schema is None:
+            return []
+        return alike_values(schema, self.table.select(schema.columns).take(pa.array(self.split.rows("train"))))
 
     @property
     def num_choices(self) -> int:

@@ -250,7 +250,8 @@ def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
     column = checked_column(table, settings.items)
     check_separator(column, items=settings.items, separator=settings.separator, file=None)
     names = item_lists(table, settings.items, settings.separator).flatten()
-    vocabulary = pa.array([*pipeline.processor.items.values, *pipeline.processor.items.reserved])
+    items = pipeline.processor.items
+    vocabulary = pa.concat_arrays([items.array, pa.array(items.reserved, pa.string())])
     num_strangers = len(names) - (pc.sum(pc.is_in(names, value_set=vocabulary)).as_py() or 0)
     if 0 < num_strangers == len(names):
         raise DataError(
