@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from contextual_bert.benchmark.grouping import audit_of_file
-from contextual_bert.benchmark.prepared import make_split
+from contextual_bert.benchmark.prepared import alike_values, make_split
 from contextual_bert.benchmark.run_table import RunTable, read_data
 from contextual_bert.context import ContextSchema, infer_schema
 from contextual_bert.context.infer import ColumnNote
@@ -131,7 +131,7 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
         num_rows=len(training),
         reading=(*rows.lines(), *sets.report.lines()),
         basis=(sentence, _frequent_line(training)),
-        faults=(*faults, *_common_items(training)),
+        faults=(*faults, *_common_items(training), *alike_values(found.schema, training.table)),
     )
 
 

@@ -7,9 +7,10 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contextual_bert.arrow_types import is_list, with_truth_in_words
-from contextual_bert.context import canonical
+from contextual_bert.arrow_types import is_list, is_text, value_type, with_truth_in_words
+from contextual_bert.context import alike_warning, canonical, canonical_array
 from contextual_bert.context.cells import FLOAT
+from contextual_bert.context.spelling import alike
 from contextual_bert.data import Split
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import has_grades
@@ -18,8 +19,13 @@ NUM_SHOWN = 12  # labels that a sentence names
 
 
 def label_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The labels of all texts, or the tags of all words, one after the other; truth values in words, NaN missing."""
+    """The labels of all texts, or the tags of all words, one after the other; truth values in words, NaN missing.
+
+    Text is in its one spelling.
+    """
     values = with_truth_in_words(pc.list_flatten(column) if is_list(column.type) else column)
+    if is_text(value_type(values.type)):
+        return pa.chunked_array([canonical_array(values)])
     if not pa.types.is_floating(values.type):
         return values
     return pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
@@ -108,15 +114,7 @@ def label_warnings(table: pa.Table, names: Sequence[str], label: str, split: Spl
         label: the column of the labels.
         split: which rows are for training, None where that is not known.
     """
-    spellings: dict[str, list[str]] = {}
-    for name in names:
-        spellings.setdefault(" ".join(name.split()).casefold(), []).append(name)
-    found = [
-        f"warning: the labels {' and '.join(map(repr, alike))} differ in blanks or capitals alone, and each is a class "
-        "of its own"
-        for alike in spellings.values()
-        if len(alike) > 1
-    ]
+    found = [warning for group in alike(names) for warning in alike_warning(group, what="the labels", each="a class")]
     if split is None:
         return found
     column = table.column(label).take(pa.array(split.rows("train")))

@@ -14,6 +14,7 @@ from contextual_bert.benchmark.grouping import audit_of_file
 from contextual_bert.benchmark.next_table import check_columns_of_run, context_lines, item_lines
 from contextual_bert.benchmark.prepared import (
     Prepared,
+    alike_values,
     beside_context,
     check_unlearned,
     column_as_text,
@@ -83,7 +84,11 @@ class Preparation(Prepared):
         """What was read, split and found, for people."""
         read = [*(self.origin.lines() if self.origin is not None else ()), *self.sets.report.lines()]
         found = [*read, *self.split.lines(), *self.audit.lines()]
-        return [*found, *self.held_out_lines(), *self.unlearned_lines()]
+        return [*found, *self.held_out_lines(), *self.alike_lines(), *self.unlearned_lines()]
+
+    def alike_lines(self) -> list[str]:
+        """Warnings about values of the context that look alike, in the training part."""
+        return alike_values(self.processor.schema, self.split.select(self.sets, "train").table)
 
     @property
     def num_choices(self) -> int:

@@ -17,10 +17,19 @@ from numpy.typing import NDArray
 from contextual_bert.benchmark.ready_parts import file_parts, joined_assignment
 from contextual_bert.benchmark.run_directories import SPLIT_DIGEST
 from contextual_bert.benchmark.run_table import RunTable
-from contextual_bert.context import ContextSchema, infer_schema
+from contextual_bert.context import (
+    Categorical,
+    ContextSchema,
+    MultiCategorical,
+    alike_warning,
+    canonical_array,
+    infer_schema,
+    spelt,
+)
+from contextual_bert.context.columns import column_values
 from contextual_bert.data import Split, split_by_column, split_by_customer, split_by_row, split_by_time
 from contextual_bert.data.splits import PARTS, ready_split
-from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.errors import ConfigurationError, DataError, SchemaError
 from contextual_bert.evaluation import EvaluationSettings
 from contextual_bert.evaluation.tables import plural
 from contextual_bert.inference import placed
@@ -241,7 +250,7 @@ def beside_context(recipe: Recipe, *, run: str) -> tuple[str, ...]:
 
 def column_as_text(table: pa.Table, name: str) -> NDArray[np.str_]:
     """The values of a column, as text."""
-    return np.asarray(table.column(name).cast(pa.string()).to_numpy(zero_copy_only=False), dtype=np.str_)
+    return np.asarray(canonical_array(table.column(name)).to_numpy(zero_copy_only=False), dtype=np.str_)
 
 
 def num_trained_by(run: Split, split: Split, part: str) -> int:
@@ -289,6 +298,7 @@ def schema_of(
     if recipe.schema is not None:
         schema = ContextSchema.from_dict(dict(recipe.schema))
         check_unlearned(schema, recipe)
+        check_spelling(schema)
         return schema
     exclude = [name for name in recipe.columns_beside_context if name not in left_out]
     if set(training.column_names) <= set(exclude):
@@ -297,3 +307,26 @@ def schema_of(
         return infer_schema(training, exclude=exclude, date_formats=recipe.reading.date_formats).schema
     except DataError as error:
         raise placed(error, rows, file=recipe.data) from error
+
+
+def check_spelling(schema: ContextSchema) -> None:
+    """Raise SchemaError where two values of a feature have one spelling: the second would never be found."""
+    for feature in schema.features:
+        if isinstance(feature, Categorical | MultiCategorical):
+            seen: dict[str, str] = {}
+            for value in feature.values:
+                if (first := seen.setdefault(spelt(value), value)) != value:
+                    raise SchemaError(
+                        f"feature {feature.name!r}: the values {first!r} and {value!r} are one value, for outer blanks "
+                        "and Unicode's forms make no difference. Leave one of them out."
+                    )
+
+
+def alike_values(schema: ContextSchema | None, training: pa.Table) -> list[str]:
+    """Warnings about values of the features' columns that look alike, such as 'Party' and 'party'."""
+    found: list[str] = []
+    for feature in schema.features if schema is not None else ():
+        if isinstance(feature, MultiCategorical) or (isinstance(feature, Categorical) and feature.part is None):
+            names = sorted(column_values(feature, training.column(feature.column).combine_chunks()))
+            found += alike_warning(names, what=f"context {feature.name!r}:", each="a value")
+    return found

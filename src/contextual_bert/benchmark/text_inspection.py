@@ -21,6 +21,7 @@ from contextual_bert.benchmark.inspection import (
     split_of,
 )
 from contextual_bert.benchmark.label_names import NUM_SHOWN, label_names, label_values, label_warnings
+from contextual_bert.benchmark.prepared import alike_values
 from contextual_bert.benchmark.run_table import RunTable, read_data
 from contextual_bert.benchmark.text_starts import reader_of
 from contextual_bert.context import canonical, infer_schema
@@ -116,6 +117,7 @@ def _inspected(
         faults=(
             *(fault for look in looks for fault in look.faults),
             *(fault_lines(leaks) if leaks is not None else []),
+            *alike_values(found.schema, training),
         ),
     )
 

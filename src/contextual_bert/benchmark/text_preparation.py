@@ -21,7 +21,14 @@ from contextual_bert.benchmark.building import check_context
 from contextual_bert.benchmark.checks import BERTLESS_BASELINES
 from contextual_bert.benchmark.label_names import label_names, label_warnings, some_labels
 from contextual_bert.benchmark.next_table import check_columns_of_run, context_lines
-from contextual_bert.benchmark.prepared import Prepared, beside_context, column_as_text, make_split, schema_of
+from contextual_bert.benchmark.prepared import (
+    Prepared,
+    alike_values,
+    beside_context,
+    column_as_text,
+    make_split,
+    schema_of,
+)
 from contextual_bert.benchmark.run_directories import CHECKPOINT_DIGEST
 from contextual_bert.benchmark.run_files import SCORES_FILE
 from contextual_bert.benchmark.run_table import RunTable, read_data
@@ -172,7 +179,15 @@ class TextPreparation(Prepared):
         part = self.evaluated_part
         seen = seen_lines(self.task.checkpoint, self.split, part) if part is not None else self.held_out_lines()
         read = [*reading_lines(self.table), *(self.origin.lines() if self.origin is not None else ())]
-        return [*read, *self.split.lines(), *found, *self.audit.lines(), *seen, *self.unlearned_lines()]
+        warned = [*self.alike_lines(), *self.unlearned_lines()]
+        return [*read, *self.split.lines(), *found, *self.audit.lines(), *seen, *warned]
+
+    def alike_lines(self) -> list[str]:
+        """Warnings about values of the context that look alike, in the training part."""
+        schema = self.processor.schema
+        if schema is None:
+            return []
+        return alike_values(schema, self.table.select(schema.columns).take(pa.array(self.split.rows("train"))))
 
     def head_lines(self) -> list[str]:
         """Return a sentence on each weight of the head that starts at random although it may be taken for trained."""

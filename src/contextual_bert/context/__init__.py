@@ -22,9 +22,11 @@ from contextual_bert.context.features import (
 from contextual_bert.context.infer import ColumnNote, InferredSchema, infer_schema
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.sentences import record_sentences, table_sentences
+from contextual_bert.context.spelling import SPELLING_RULE, alike_warning, check_rule, spelt
 from contextual_bert.context.vocabulary import Vocabulary, canonical, canonical_array
 
 __all__ = [
+    "SPELLING_RULE",
     "Categorical",
     "ColumnNote",
     "ContextEmbedding",
@@ -38,14 +40,17 @@ __all__ = [
     "Numerical",
     "Vector",
     "Vocabulary",
+    "alike_warning",
     "canonical",
     "canonical_array",
+    "check_rule",
     "default_embedding_size",
     "encode_records",
     "encode_table",
     "infer_schema",
     "missing_like",
     "record_sentences",
+    "spelt",
     "table_sentences",
     "unknown_in_words",
     "unknown_like",

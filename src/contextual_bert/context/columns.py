@@ -96,6 +96,19 @@ def flatten_lists(array: pa.Array, *, separator: str | None, column: str) -> tup
     return array.flatten(), _lengths(array)
 
 
+def column_values(feature: Categorical | MultiCategorical, array: pa.Array) -> list[str]:
+    """The distinct values of a feature's column in their one spelling, blank ones left out.
+
+    Example:
+        >>> column_values(Categorical(name="day", values=("sun",)), pa.array([" sun", "Sun", None, ""]))
+        ['sun', 'Sun']
+    """
+    if isinstance(feature, MultiCategorical):
+        array, _ = flatten_lists(array, separator=feature.separator, column=feature.column)
+    names = pc.drop_null(canonical_array(array, column=feature.column).unique())
+    return [name for name in names.to_pylist() if name]
+
+
 def separator_of_most(cells: pa.Array | pa.ChunkedArray, separators: Sequence[str]) -> tuple[str, int] | None:
     """The first of these separators that more than half of the cells have, and how many have it.
 

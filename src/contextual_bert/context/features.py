@@ -124,7 +124,13 @@ class _ValuesDescription(_Description):
     @field_validator("values", mode="before")
     @classmethod
     def _spell(cls, values: object) -> object:
-        return tuple(canonical(value) for value in values) if isinstance(values, (list, tuple)) else values
+        if not isinstance(values, (list, tuple)):
+            return values
+        names = tuple(canonical(value) for value in values)
+        # A run of before the rule of spelling may have two values that are one by now: both keep their ids.
+        has_fewer = len({*names}) < len({*map(repr, values)})
+        as_written = all(isinstance(value, str) for value in values)
+        return tuple(values) if has_fewer and as_written else names
 
     @model_validator(mode="after")
     def _check_values(self) -> "_ValuesDescription":

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from contextual_bert.arrow_types import is_single, is_text
 from contextual_bert.context.cells import BOOLEAN, DATE, FLOAT, INTEGER, TIME
+from contextual_bert.context.spelling import spelt, spelt_array
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError
 
 UNKNOWN = -1
@@ -40,7 +41,8 @@ class Vocabulary:
 
     Args:
         values: the canonical strings; repeated values, and values spelt like a reserved name, are errors.
-            ``array`` has them as a column of strings.
+            ``array`` has them as a column of strings, each in its one spelling (see `canonical`). Values of before that
+            rule are found by it; of two that are spelt alike by now, the first.
         reserved: names of ids that no table can produce: `lookup` finds only `values`, so that a cell which happens to
             read "[MASK]" is an unknown value. `id_of` and `in` know both.
 
@@ -78,7 +80,7 @@ class Vocabulary:
         object.__setattr__(self, "values", tuple(values))
         object.__setattr__(self, "reserved", tuple(reserved))
         object.__setattr__(self, "_ids", ids)
-        object.__setattr__(self, "array", pa.array(list(values), pa.string()))
+        object.__setattr__(self, "array", spelt_array(pa.array(list(values), pa.string())))
 
     def __deepcopy__(self, memo: object) -> "Vocabulary":
         return self  # it never changes; transformers copies a whole processor for a line of its log
@@ -87,11 +89,16 @@ class Vocabulary:
         return len(self._ids)
 
     def __contains__(self, value: object) -> bool:
-        return value in self._ids
+        return isinstance(value, str) and self.id_of(value) is not None
 
     def id_of(self, value: str) -> int | None:
         """The id of a value or reserved name; None where it is unknown."""
-        return self._ids.get(value)
+        found = self._ids.get(value)
+        return found if found is not None else next(iter(self.ids_of(value)), None)
+
+    def ids_of(self, value: str) -> tuple[int, ...]:
+        """The ids of all values, or of the reserved name, with the spelling of this one: more than one in old runs."""
+        return self._ids_by_spelling.get(spelt(value), ())
 
     def id_of_value(self, value: str) -> int | None:
         """Return the id of a value; None where it is unknown, as a reserved name is that somebody gives as a value.
@@ -101,7 +108,7 @@ class Vocabulary:
             >>> items.id_of_value("hat"), items.id_of_value("[PAD]"), items.id_of("[PAD]")
             (1, None, 0)
         """
-        index = self._ids.get(value)
+        index = self.id_of(value)
         return index if index is not None and index >= len(self.reserved) else None
 
     def value_of(self, index: int) -> str:
@@ -149,9 +156,16 @@ class Vocabulary:
         return ids
 
     @cached_property
+    def _ids_by_spelling(self) -> dict[str, tuple[int, ...]]:
+        found: dict[str, tuple[int, ...]] = {name: (index,) for index, name in enumerate(self.reserved)}
+        for index, name in enumerate(self.array.to_pylist(), start=len(self.reserved)):
+            found[name] = (*found.get(name, ()), index)
+        return found
+
+    @cached_property
     def _ids_by_form(self) -> dict[str, int]:
         """Normal form -> the id of the one value that has it; forms of several values are left out."""
-        forms = [normal_form(value) for value in self.values]
+        forms = [normal_form(value) for value in self.array.to_pylist()]
         counts = Counter(forms)
         return {form: index for index, form in enumerate(forms, start=len(self.reserved)) if counts[form] == 1}
 
@@ -159,8 +173,9 @@ class Vocabulary:
     def _is_typed(self) -> bool:
         """Whether the values are those of a column of truth values, of numbers or of times."""
         kinds = ((_BOOLEAN,), (_INTEGER, _FLOAT), (_DATE, _TIME))
+        values = self.array.to_pylist()
         return any(
-            all(any(each.fullmatch(value) for each in kind) and normal_form(value) == value for value in self.values)
+            all(any(each.fullmatch(value) for each in kind) and normal_form(value) == value for value in values)
             for kind in kinds
         )
 
@@ -168,8 +183,9 @@ class Vocabulary:
 def canonical(value: object) -> str:
     """The one spelling of a value that a category or an item has everywhere.
 
-    A string stays as it is; truth values become "true" and "false"; a number without a fraction has no decimal point;
-    any other number is spelt as short as still reads back the same; a date is ISO 8601, and so is a midnight without a
+    Text is in Unicode's form NFC and has no blanks at its ends (`context.spelling`). Truth values become "true" and
+    "false"; a number without a fraction has no decimal point; any other number is spelt as short as still reads back
+    the same. A date is ISO 8601, and so is a midnight without a
     time zone, which is how some tables store a date.
 
     Example:
@@ -179,7 +195,7 @@ def canonical(value: object) -> str:
         ('true', '0.5', '2016-03-05')
     """
     if isinstance(value, str):
-        return str(value)
+        return spelt(str(value))
     bits = 8 * value.dtype.itemsize if isinstance(value, np.floating) else 64
     if isinstance(value, np.floating) and bits < 64:
         # The shortest spelling in its own precision: 0.1, not 0.10000000149011612.
@@ -269,18 +285,14 @@ def canonical_array(
     array = _as_one_array(array)
     kind = array.type
     if pa.types.is_string(kind):
-        return array
+        return spelt_array(array)
     if pa.types.is_dictionary(kind):
         return pc.take(canonical_array(array.dictionary, file=file, column=column), array.indices)
     if pa.types.is_date64(kind):
         return array.cast(pa.date32()).cast(pa.string())
-    if (
-        is_text(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_date32(kind)
-        or pa.types.is_null(kind)
-    ):
+    if is_text(kind):
+        return spelt_array(array.cast(pa.string()))
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date32(kind) or pa.types.is_null(kind):
         return array.cast(pa.string())
     if pa.types.is_floating(kind):
         require_finite(array, file=file, column=column)

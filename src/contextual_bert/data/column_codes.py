@@ -48,7 +48,9 @@ def codes_of(column: pa.ChunkedArray) -> NDArray[np.int64]:
         sums = np.zeros(len(column), dtype=np.uint64)
         np.add.at(sums, rows, hashes)
         return np.unique(sums, return_inverse=True)[1].astype(np.int64)
-    encoded = decoded(column).combine_chunks().dictionary_encode(null_encoding="encode")
+    cells = decoded(column).combine_chunks()
+    cells = canonical_array(cells) if is_text(cells.type) else cells
+    encoded = cells.dictionary_encode(null_encoding="encode")
     return encoded.indices.to_numpy().astype(np.int64)
 
 

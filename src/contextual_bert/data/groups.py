@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import decoded, is_text
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.column_codes import codes_of
 from contextual_bert.data.columns import checked_column, flatten_items, missed_separators
@@ -149,12 +148,12 @@ def group_rows(
             continue
         cells = checked_column(table, name, file=file)
         if name not in by:
-            codes = codes_of(_comparable(cells))
+            codes = codes_of(cells)
             varying = np.flatnonzero(codes != codes[first_rows[group_of]])
             if len(varying):
                 row = int(varying[0])
                 values = [cells[index].as_py() for index in (int(first_rows[group_of[row]]), row)]
-                num_varying = len(np.unique(group_of[varying]))
+                num_varying = int((np.bincount(group_of[varying]) > 0).sum())
                 group = ", ".join(f"{each} {str(table[each][row].as_py())!r}" for each in by)
                 shown = " and ".join(f"{value!r:.40}" for value in values)
                 if name in needed:
@@ -172,7 +171,7 @@ def group_rows(
                 )
                 continue
         kept[name] = cells.take(pa.array(first_rows))
-    num_without_item = table.num_rows - len(np.unique(flat.rows))
+    num_without_item = int((np.bincount(flat.rows, minlength=table.num_rows) == 0).sum())
     remarks = missed_separators(column) if separator is None else []
     fields = [table.schema.field(name) if name != items else pa.field(name, lists.type) for name in kept]
     grouped = pa.table(kept, schema=pa.schema(fields, metadata=table.schema.metadata))
@@ -195,7 +194,7 @@ def _group_of(table: pa.Table, by: Sequence[str], *, file: str | None) -> NDArra
     for name in by:
         cells = checked_column(table, name, file=file, complete=True)
         names = canonical_array(cells, file=file, column=name)
-        empty = pc.index(pc.equal(pc.utf8_trim_whitespace(names), ""), True).as_py()
+        empty = pc.index(pc.equal(names, ""), True).as_py()
         if empty >= 0:
             raise DataError(
                 "the cell is empty", file=file, row=empty, column=name, fix="Each row needs the name of its group."
@@ -205,8 +204,3 @@ def _group_of(table: pa.Table, by: Sequence[str], *, file: str | None) -> NDArra
         # Numbers without a gap, so that the next product stays small.
         combined = pa.array(combined).dictionary_encode().indices.to_numpy().astype(np.int64)
     return combined
-
-
-def _comparable(cells: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Text in its one spelling; other types as they are."""
-    return pa.chunked_array([canonical_array(cells)]) if is_text(decoded(cells).type) else cells

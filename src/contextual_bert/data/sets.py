@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
+from contextual_bert.context.spelling import alike_warning, spelt, spelt_start
 from contextual_bert.data.columns import (
     Flat,
     check_separator,
@@ -176,7 +177,10 @@ def read_sets(
         sets_sampled=int(longer.sum()) if policy.longer == "sample" else 0,
         unused=_unused(flat.names, policy),
         reading=tuple(reading_lines(table)),
-        remarks=tuple(missed_separators(column, separator=policy.separator)),
+        remarks=(
+            *missed_separators(column, separator=policy.separator),
+            *alike_warning(_names_of(kept), what="the items", each="an item"),
+        ),
     )
     has_single_items = num_rows > 1 and int(sizes_in.max(initial=0)) == 1
     if len(rows) == 0:
@@ -203,6 +207,11 @@ def read_sets(
     )
 
 
+def _names_of(kept: Flat) -> list[str]:
+    """The names of the items that were kept, sorted."""
+    return sorted(kept.names.take(pa.array(np.unique(kept.codes))).to_pylist())
+
+
 def _grouping_advice(table: pa.Table, items: str) -> str:
     """What to do where each row has one item."""
     guess = guessed_group(table, items=items)
@@ -215,9 +224,10 @@ def _grouping_advice(table: pa.Table, items: str) -> str:
 
 def _named_items(flat: Flat, policy: SetPolicy, dropped: Counter[str]) -> NDArray[np.bool_]:
     """Which items of the flat array the policy's names and prefixes leave."""
-    by_name = _mask(pc.is_in(flat.names, value_set=pa.array(policy.drop_items, pa.string())))
+    names = [spelt(item) for item in policy.drop_items]
+    by_name = _mask(pc.is_in(flat.names, value_set=pa.array(names, pa.string())))
     by_prefix = np.zeros(len(flat.names), dtype=np.bool_)
-    for prefix in policy.drop_prefixes:
+    for prefix in map(spelt_start, policy.drop_prefixes):
         by_prefix |= _mask(pc.starts_with(flat.names, prefix))
     by_prefix &= ~by_name
     dropped["by name"] = int(by_name[flat.codes].sum())
@@ -227,10 +237,14 @@ def _named_items(flat: Flat, policy: SetPolicy, dropped: Counter[str]) -> NDArra
 
 def _unused(names: pa.Array, policy: SetPolicy) -> tuple[str, ...]:
     """What the policy names and no set holds."""
-    missing = [item for item in policy.drop_items if not pc.any(pc.equal(names, item)).as_py()]
+    missing = [item for item in policy.drop_items if not pc.any(pc.equal(names, spelt(item))).as_py()]
     return (
         *missing,
-        *(f"{prefix}..." for prefix in policy.drop_prefixes if not pc.any(pc.starts_with(names, prefix)).as_py()),
+        *(
+            f"{prefix}..."
+            for prefix in policy.drop_prefixes
+            if not pc.any(pc.starts_with(names, spelt_start(prefix))).as_py()
+        ),
     )
 
 

@@ -112,7 +112,7 @@ class Catalogue:
         self.id_column = id_column if id_column is not None else id_column_of(table, vocabulary, file=file)
         names = item_names(table, self.id_column, file=file)
         table = with_prices(with_numbers(table, self.id_column), file=file)
-        wanted = pa.array([None] * len(vocabulary.reserved) + list(vocabulary.values), pa.string())
+        wanted = pa.concat_arrays([pa.nulls(len(vocabulary.reserved), pa.string()), vocabulary.array])
         rows = pc.index_in(wanted, value_set=names, skip_nulls=True)
         if rows.null_count == len(rows):
             raise DataError(

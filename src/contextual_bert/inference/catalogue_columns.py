@@ -44,7 +44,7 @@ def id_column_of(table: pa.Table, vocabulary: Vocabulary, *, file: str | None) -
 
 def _columns_of_items(table: pa.Table, vocabulary: Vocabulary) -> list[str]:
     """The column with the most of the model's items, which may be several; none where no column has one."""
-    items = pa.array(vocabulary.values, pa.string())
+    items = vocabulary.array
     num_items: dict[str, int] = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         kind = value_type(column.type)

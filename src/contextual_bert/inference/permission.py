@@ -90,8 +90,9 @@ class Asked:
         return self.catalogue
 
     def _ids(self, names: Sequence[str]) -> NDArray[np.int64]:
-        ids = [self.vocabulary.id_of_value(name) for name in names]
-        return np.array([index for index in ids if index is not None], dtype=np.int64)
+        ids = [index for name in names for index in self.vocabulary.ids_of(name)]
+        num_reserved = len(self.vocabulary.reserved)
+        return np.array([index for index in ids if index >= num_reserved], dtype=np.int64)
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,15 @@ from transformers import BatchFeature, PreTrainedTokenizerFast, ProcessorMixin
 
 from contextual_bert.arrow_types import checked_text
 from contextual_bert.context import (
+    SPELLING_RULE,
     ContextSchema,
     EncodedContext,
     Vocabulary,
+    check_rule,
     encode_records,
     encode_table,
     record_sentences,
+    spelt,
     table_sentences,
     unknown_values,
 )
@@ -50,9 +53,11 @@ class ContextualBertProcessor(ProcessorMixin):
             otherwise: its "head", or the first quarter and the end ("head_tail"). The processor itself cuts the end.
         has_context_as_text: whether a context becomes the ids of its words, for a model of that name's config: a
             column's (batch, width), padded with 0.
+        value_spelling: name of the rule by which items and values of the context are spelt (`context.spelling`).
 
     Raises:
-        ConfigurationError: other ids; another truncation; a context as text without a text.
+        ConfigurationError: other ids; another truncation; a context as text without a text; a rule of spelling that
+            this version does not have.
 
     Relation to its siblings:
         ``CompletionPipeline`` calls it on raw values; training encodes whole columns with ``processor.items`` and
@@ -70,9 +75,12 @@ class ContextualBertProcessor(ProcessorMixin):
         tokenizer: PreTrainedTokenizerFast,
         truncation: Truncation = "head",
         has_context_as_text: bool = False,
+        value_spelling: str = SPELLING_RULE,
     ) -> None:
         super().__init__(feature_extractor=feature_extractor, tokenizer=tokenizer)
         check_truncation(truncation)
+        check_rule(value_spelling)
+        self.value_spelling = value_spelling
         self.truncation: Truncation = truncation
         self.has_context_as_text = has_context_as_text
         self._schema = feature_extractor.schema
@@ -96,11 +104,17 @@ class ContextualBertProcessor(ProcessorMixin):
         Raises:
             ConfigurationError: an item twice, or one with a reserved name.
         """
-        ids = {name: index for index, name in enumerate((*RESERVED_ITEMS, *items))}
-        if len(ids) != len(RESERVED_ITEMS) + len(items):
+        names = [spelt(item) for item in items]
+        if len({*RESERVED_ITEMS, *names}) != len(RESERVED_ITEMS) + len(names):
             raise ConfigurationError(
-                f"Items must be distinct and none of {', '.join(RESERVED_ITEMS)}. Remove the repeated ones."
+                f"Items must be distinct and none of {', '.join(RESERVED_ITEMS)}; blanks at their ends make no "
+                "difference. Remove the repeated ones."
             )
+        return cls._from_spelt(names, schema)
+
+    @classmethod
+    def _from_spelt(cls, items: Sequence[str], schema: ContextSchema | None) -> Self:
+        ids = {name: index for index, name in enumerate((*RESERVED_ITEMS, *items))}
         tokenizer = PreTrainedTokenizerFast(
             tokenizer_object=Tokenizer(WordLevel(ids, unk_token=UNKNOWN)),
             pad_token=PAD,
@@ -164,14 +178,14 @@ class ContextualBertProcessor(ProcessorMixin):
 
     def with_items(self, items: Sequence[str]) -> Self:
         """The same processor with new items appended; known ones are passed over, ids stay as they are."""
-        return self.from_items(
-            (*self.items.values, *(item for item in dict.fromkeys(items) if item not in self.items)), self.schema
-        )
+        new = dict.fromkeys(spelt(item) for item in items if item not in self.items)
+        # Those of the run keep their spelling and with it their ids, whatever rule they are from.
+        return self._from_spelt((*self.items.values, *new), self.schema)
 
     def with_context_as(self, kind: Literal["text", "values"]) -> Self:
         """The same processor, for a model that reads a context as words or as values."""
         parts: Any = self.feature_extractor, self.tokenizer, self.truncation
-        return type(self)(*parts, has_context_as_text=kind == "text")
+        return type(self)(*parts, has_context_as_text=kind == "text", value_spelling=self.value_spelling)
 
     def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,

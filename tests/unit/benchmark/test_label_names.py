@@ -54,7 +54,7 @@ def test_labels_that_a_person_would_read_as_one() -> None:
     table = pa.table({"verdict": ["Good", "bad", "good ", "so so", "So  so", "fine"]})
     names = label_names(table["verdict"], "t.csv", "verdict")
     assert label_warnings(table, names, "verdict", None) == [
-        "warning: the labels 'Good' and 'good ' differ in blanks or capitals alone, and each is a class of its own",
+        "warning: the labels 'Good' and 'good' differ in blanks or capitals alone, and each is a class of its own",
         "warning: the labels 'So  so' and 'so so' differ in blanks or capitals alone, and each is a class of its own",
     ]
     assert label_warnings(table, ["B-Person", "I-Person", "O"], "verdict", None) == []

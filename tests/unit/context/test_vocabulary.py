@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from contextual_bert.context import Vocabulary, canonical, canonical_array
+from contextual_bert.context import Vocabulary, canonical, canonical_array, spelt
 from contextual_bert.context.vocabulary import normal_form
 from contextual_bert.data import read_table
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError
@@ -149,7 +149,7 @@ def test_the_normal_form_is_that_of_the_type_that_a_csv_file_would_have(text, fo
     assert normal_form(form) == form
     (tmp_path / "a.csv").write_text(f'cell\n"{text}"\n', newline="")
     if text not in ("NaN", "inf", "1e3", "1e999", ""):  # missing, no category, and what may be a code
-        assert canonical_array(read_table(tmp_path / "a.csv")["cell"]).to_pylist() == [form]
+        assert canonical_array(read_table(tmp_path / "a.csv")["cell"]).to_pylist() == [spelt(form)]
 
 
 def test_what_is_not_there_is_found_by_its_normal_form_if_that_is_of_one_value():

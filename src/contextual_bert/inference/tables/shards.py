@@ -262,7 +262,7 @@ def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
     column = checked_column(table, settings.items)
     check_separator(column, items=settings.items, separator=settings.separator, file=None)
     names = item_lists(table, settings.items, settings.separator).flatten()
-    vocabulary = pa.array([*pipeline.processor.items.values, MASK])
+    vocabulary = pa.concat_arrays([pipeline.processor.items.array, pa.array([MASK], pa.string())])
     num_strangers = len(names) - (pc.sum(pc.is_in(names, value_set=vocabulary)).as_py() or 0)
     if 0 < num_strangers == len(names):
         raise DataError(

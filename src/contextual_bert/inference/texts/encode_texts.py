@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import is_list, with_truth_in_words
+from contextual_bert.arrow_types import is_list, is_text, with_truth_in_words
 from contextual_bert.context import Vocabulary, canonical, canonical_array, unknown_in_words
 from contextual_bert.data import TextDataset, read_table
 from contextual_bert.data.columns import checked_column
@@ -244,8 +244,9 @@ def _classes(
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     column = with_truth_in_words(column)
     if labels is None:
-        labels = sorted(pc.unique(column.drop_null()).to_pylist())
-    labels = [canonical(value) for value in labels]  # 1, 1.0 and "1" are one label
+        values = canonical_array(column) if is_text(column.type) else column
+        labels = sorted(pc.unique(values.drop_null()).to_pylist())
+    labels = list(dict.fromkeys(canonical(value) for value in labels))  # 1, 1.0 and "1" are one label
     ids = Vocabulary(labels).find(canonical_array(column, column=name))
     is_unknown = ids < 0
     if is_unknown.any():
