@@ -73,6 +73,8 @@ class ContextualBertProcessor(ProcessorMixin):
     ) -> None:
         super().__init__(feature_extractor=feature_extractor, tokenizer=tokenizer)
         check_truncation(truncation)
+        if tokenizer.pad_token is None:
+            raise ConfigurationError("The tokenizer has no pad_token, with which texts get one length. Name it.")
         self.truncation: Truncation = truncation
         self.has_context_as_text = has_context_as_text
         self._schema = feature_extractor.schema
