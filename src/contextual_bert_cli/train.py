@@ -112,10 +112,6 @@ def command(
     choices["conditioning"] = conditioning
     recipe = recipe_of(choices)
     check_kind(recipe)
-    if not overwrite:
-        found = checkpoint_to_resume(output, is_resumed=resume)
-        if resume:
-            remark(f"going on at {found}" if found else f"{output} holds no checkpoint: starting from the beginning")
 
     def told(happened: str) -> str:
         left = last_checkpoint(output)
@@ -128,6 +124,14 @@ def command(
 
     try:
         with locked_folder(output), ending_at_sigterm("Stopped by SIGTERM"):
+            if not overwrite:
+                found = checkpoint_to_resume(output, is_resumed=resume)
+                if resume:
+                    remark(
+                        f"going on at {found}"
+                        if found
+                        else f"{output} holds no checkpoint: starting from the beginning"
+                    )
             with working(f"reading {data}"):
                 ready = prepare_for(recipe)
             remark(*ready.lines(), *emulation_lines(device, recipe.dtype))

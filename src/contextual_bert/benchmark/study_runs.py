@@ -118,7 +118,6 @@ def _train_beside_each_other(missing: Sequence[Planned], output: Path, *, num_jo
             for ours in [each for each in running if each in telling]:
                 _hear(running, ours, bars, say)
     finally:
-        bars.close()
         for job in running.values():
             job.process.terminate()  # what trains finishes its step and writes a checkpoint
         try:
@@ -128,6 +127,7 @@ def _train_beside_each_other(missing: Sequence[Planned], output: Path, *, num_jo
             for job in running.values():
                 job.process.kill()
             raise
+        bars.close()  # last, for where nobody reads what is shown it raises
 
 
 def _started() -> tuple[connection.Connection, BaseProcess]:
