@@ -6,8 +6,9 @@ import pytest
 
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import Split
-from contextual_bert.errors import ContextualBertError, DataError, RunDirectoryError
+from contextual_bert.errors import CheckpointError, ContextualBertError, DataError, RunDirectoryError
 from contextual_bert.json_files import parse_json, read_json_object
+from contextual_bert.models import ContextualBertForSequenceClassification
 from contextual_bert.training import Recipe
 from contextual_bert_cli.records import read_context, read_queries
 
@@ -64,3 +65,11 @@ def test_other_trouble_is_told_apart(tmp_path: Path) -> None:
         read_json_object(tmp_path / "latin.json")
     with pytest.raises(RunDirectoryError, match="Is a directory"):
         read_json_object(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("text", FAULTS.values(), ids=FAULTS)
+def test_each_file_of_a_checkpoint_is_one_error(checkpoint: Path, name: str, text: str) -> None:
+    (checkpoint / name).write_text(text)
+    with pytest.raises(CheckpointError):
+        ContextualBertForSequenceClassification.from_bert(checkpoint, conditioning="none")

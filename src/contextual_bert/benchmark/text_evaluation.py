@@ -36,6 +36,7 @@ from contextual_bert.inference import ScoredSet, set_index
 from contextual_bert.inference.saved import check_weights
 from contextual_bert.inference.saved_files import check_files
 from contextual_bert.inference.text_baseline import holds_baseline, load_text_baseline
+from contextual_bert.memory import is_out_of_memory
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.training import TextTask, chosen_device, chosen_dtype
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
@@ -181,7 +182,9 @@ def load_texts(
         loaded = load_text_baseline(directory) if holds_baseline(directory) else _loaded(asked, directory)
     except RunDirectoryError:
         raise
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:  # see load_saved
+        if is_out_of_memory(error):
+            raise
         raise RunDirectoryError(f"{directory} cannot be loaded: {error} Train it again with --overwrite.") from error
     model: Any = loaded[0]
     check_head(model, directory, recipe, asked=asked.__name__)

@@ -320,7 +320,8 @@ def check_memory(config: ContextualBertConfig) -> None:
     if memory is not None and needed > memory and torch.empty(0).device.type != "meta":
         raise ConfigurationError(
             f"A model of hidden_size={config.hidden_size}, num_hidden_layers={config.num_hidden_layers}, "
-            f"intermediate_size={config.intermediate_size} and vocab_size={config.vocab_size:,} has "
+            f"intermediate_size={config.intermediate_size}, vocab_size={config.vocab_size:,} and a context of "
+            f"{config.context_size:,} components has "
             f"{config.num_weights:,} weights or more. They take {needed / 2**30:,.0f} GiB, and this machine has "
             f"{memory / 2**30:,.0f} GiB. Give smaller sizes."
         )
