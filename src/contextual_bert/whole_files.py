@@ -1,13 +1,47 @@
 """Files that are written whole or not at all, one or several that belong together. It does not know what they hold.
 
-What is begun has a name that no other process takes, on whatever machine: two may write to one place.
+What is begun has a name that no other process takes, on whatever machine: two may write to one place. What is done has
+the mode that the umask gives, whatever wrote it: some libraries make files that only their owner may read.
 """
 
+import os
 import secrets
 import shutil
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from contextual_bert.folder_lock import locked_folder
+
+SECONDS_TO_WAIT = 60  # for another process that moves its files into the same folder, which takes milliseconds
+
+
+def share_files(*paths: Path) -> None:
+    """Give files, and the files of folders, the mode that the umask gives to new ones.
+
+    Args:
+        *paths: files or folders of this process's user.
+
+    Example:
+        >>> Path("private.txt").touch(mode=0o600)
+        >>> share_files(Path("private.txt"))
+    """
+    mode = 0o666 & ~_umask()
+    for path in paths:
+        for file in path.rglob("*") if path.is_dir() else (path,):
+            if file.is_file() and not file.is_symlink():
+                with suppress(FileNotFoundError):  # of several processes another may clean up
+                    file.chmod(mode)
+
+
+def _umask() -> int:
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        return int(next(line for line in lines if line.startswith("Umask:")).split()[1], base=8)
+    except (OSError, StopIteration):  # of other systems: it is told only by setting it
+        found = os.umask(0o077)
+        os.umask(found)
+        return found
 
 
 @contextmanager
@@ -23,6 +57,7 @@ def replacing_file(path: Path) -> Generator[Path]:
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
         yield partial
+        share_files(partial)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
@@ -30,12 +65,15 @@ def replacing_file(path: Path) -> Generator[Path]:
 
 @contextmanager
 def replacing_directory(directory: Path, *, last: str | None = None) -> Generator[Path]:
-    """A temporary folder inside ``directory``; its files move up if the block ends well.
+    """A temporary folder inside ``directory``; its files move up if the block ends well, under the folder's lock.
 
     Args:
         directory: where they shall be.
         last: the name of the file that says that all are there: an older one is removed before the first moves up, and
             it moves up last.
+
+    Raises:
+        RunDirectoryError: another process holds the lock of the folder.
 
     Example:
         >>> with replacing_directory(Path("results")) as folder:
@@ -47,9 +85,11 @@ def replacing_directory(directory: Path, *, last: str | None = None) -> Generato
     partial.mkdir(parents=True)
     try:
         yield partial
-        if last is not None:
-            (directory / last).unlink(missing_ok=True)
-        for path in sorted(partial.iterdir(), key=lambda path: path.name == last):
-            path.replace(directory / path.name)
+        share_files(partial)
+        with locked_folder(directory, wait_seconds=SECONDS_TO_WAIT):
+            if last is not None:
+                (directory / last).unlink(missing_ok=True)
+            for path in sorted(partial.iterdir(), key=lambda path: path.name == last):
+                path.replace(directory / path.name)
     finally:
         shutil.rmtree(partial, ignore_errors=True)

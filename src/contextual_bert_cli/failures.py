@@ -14,14 +14,26 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from contextual_bert_cli import interruption
 from contextual_bert_cli.wording import in_options
 
 MISTAKE, INTERRUPTED = 2, 130
 DEBUG_VARIABLE = "CONTEXTUAL_BERT_DEBUG"
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# What Rust, and torch's writer of archives, say of a full disk: the last two, that the file does not hold what was
+# written.
+_FULL_WORDS = (
+    "No space left on device",
+    "Disk quota exceeded",
+    "File too large",
+    "PytorchStreamWriter failed",
+    "iostream error",
+    "unexpected pos",
+)
 _FULL_ADVICE = (
     "Free some space or give another --output. What was complete before is whole; nothing was left half written."
 )
+NOTHING_LEFT = "Interrupted. Nothing half written was left."
 
 
 class Interrupted(KeyboardInterrupt):
@@ -53,9 +65,16 @@ def in_words() -> Generator[None]:
     except BrokenPipeError:
         raise
     except KeyboardInterrupt as error:
-        say(str(error) or "Interrupted. Nothing half written was left.")
+        say(str(error) or NOTHING_LEFT)
         raise SystemExit(INTERRUPTED) from None
+    except SystemExit as error:
+        if (sentence := getattr(error, "sentence", "")) and not is_debugging():
+            say(sentence)
+        raise
     except Exception as error:
+        if interruption.is_interrupted:  # some code takes whatever ends its import for a fault of what it imports
+            say(NOTHING_LEFT)
+            raise SystemExit(INTERRUPTED) from None
         sentence = describe(error)
         if sentence is None or is_debugging():
             raise
@@ -65,13 +84,18 @@ def in_words() -> Generator[None]:
 
 @contextlib.contextmanager
 def resumable(output: Path) -> Generator[None]:
-    """Says after Ctrl-C that a study goes on where it was."""
+    """Holds the lock of a study's folder, and says after Ctrl-C or SIGTERM that it goes on where it was."""
+    from contextual_bert.benchmark.termination import Terminated, ending_at_sigterm
+    from contextual_bert.folder_lock import locked_folder
+
+    left = f"Complete runs and checkpoints below {output} are whole: the same command goes on there."
     try:
-        yield
+        with locked_folder(output), ending_at_sigterm(f"Stopped by SIGTERM. {left}"):
+            yield
     except KeyboardInterrupt:
-        raise Interrupted(
-            f"Interrupted. Complete runs and checkpoints below {output} are whole: the same command goes on there."
-        ) from None
+        raise Interrupted(f"Interrupted. {left}") from None
+    except Terminated:
+        raise Terminated(f"Stopped by SIGTERM. {left}") from None
 
 
 def is_debugging() -> bool:
@@ -113,24 +137,32 @@ def describe(error: Exception) -> str | None:
         return in_options(text)
     if is_full(error):
         place = getattr(error, "filename", None)
-        return f"No space is left on the disk{f' ({place})' if place else ''}: {text}. {_FULL_ADVICE}"
+        return f"No space is left on the disk{f' ({place})' if place else ''}: {text.rstrip('.')}. {_FULL_ADVICE}"
     if isinstance(error, EOFError):
         return "A file ends where more of it should follow: it is damaged. Make it anew, or look at the disk."
     if "SafetensorError" in names:
         return f"A file of weights is damaged or cannot be written: {text}. Train again, or look at the disk."
-    if "OutOfMemoryError" in names or isinstance(error, MemoryError):
-        return f"Not enough memory: {text or 'the machine has no more'}. Give a smaller --batch-size."
+    if is_out_of_memory(error):
+        reason = " ".join(text.split()).partition("DefaultCPUAllocator: ")[2] or text or "the machine has no more"
+        return f"Not enough memory: {reason.rstrip('.')}. Give a smaller --batch-size."
     if isinstance(error, OSError):
         return f"{text}. Check the path, its permissions and the disk."
     return None
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether the machine or an accelerator has no memory left; libraries say so in their own words."""
+    if "contextual_bert" not in sys.modules:
+        return isinstance(error, MemoryError)
+    from contextual_bert import memory
+
+    return memory.is_out_of_memory(error)
 
 
 def is_full(error: BaseException) -> bool:
     """Whether the disk, or the quota, is full; libraries say so in their own words."""
     causes = [error, *([error.__cause__] if error.__cause__ is not None else [])]
     return any(
-        (isinstance(each, OSError) and each.errno in _FULL)
-        or "No space left on device" in str(each)
-        or "PytorchStreamWriter failed" in str(each)
+        (isinstance(each, OSError) and each.errno in _FULL) or any(words in str(each) for words in _FULL_WORDS)
         for each in causes
     )

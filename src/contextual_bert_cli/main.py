@@ -5,26 +5,29 @@ import sys
 from importlib import metadata
 from typing import Annotated
 
-import typer
+from contextual_bert_cli.interruption import ending_at_interrupt, remember_interrupts
 
-from contextual_bert_cli import (
-    attribute,
-    benchmark,
-    compare,
-    complete,
-    evaluate,
-    explain,
-    export,
-    inspect,
-    parameters,
-    predict,
-    sample,
-    serve,
-    split,
-    train,
-    world,
-)
-from contextual_bert_cli.failures import DEBUG_VARIABLE, INTERRUPTED, MISTAKE, InWords, say
+with ending_at_interrupt():
+    import typer
+
+    from contextual_bert_cli import (
+        attribute,
+        benchmark,
+        compare,
+        complete,
+        evaluate,
+        explain,
+        export,
+        inspect,
+        parameters,
+        predict,
+        sample,
+        serve,
+        split,
+        train,
+        world,
+    )
+    from contextual_bert_cli.failures import DEBUG_VARIABLE, INTERRUPTED, MISTAKE, InWords, say
 
 # Verbatim, line for line, in the help text.
 EXAMPLE = """\b
@@ -96,7 +99,8 @@ def options(
 
 
 def main() -> None:
-    """Run the command line: exit code 0, 2 for a mistake, 130 after Ctrl-C."""
+    """Run the command line: exit code 0, 2 for a mistake, 130 after Ctrl-C, 143 after SIGTERM in a training."""
+    remember_interrupts()
     try:
         app(prog_name="contextual-bert")
     except KeyboardInterrupt:  # before a command ran, or after

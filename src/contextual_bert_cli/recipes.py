@@ -90,6 +90,8 @@ def assigned(settings: Sequence[str] | None, *, option: str) -> dict[str, Any]:
             raise ConfigurationError(f"{option} names {name!r} twice. Give it once.")
         try:
             found[name] = json.loads(text)
+        except RecursionError:
+            raise ConfigurationError(f"{option} {setting!r:.60}: the value is nested too deep.") from None
         except ValueError:
             found[name] = {"True": True, "False": False, "None": None}.get(text, text)
     return found

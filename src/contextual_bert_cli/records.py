@@ -27,7 +27,8 @@ def record_of(text: str, *, place: str) -> dict[str, Any]:
     Raises:
         ConfigurationError: something else.
     """
-    from contextual_bert.errors import ConfigurationError
+    from contextual_bert.errors import ConfigurationError, ContextualBertError
+    from contextual_bert.json_files import reason_of
 
     def refuse(constant: str) -> None:
         raise ConfigurationError(
@@ -49,6 +50,14 @@ def record_of(text: str, *, place: str) -> dict[str, Any]:
             f"{place} is not valid JSON at line {error.lineno}, column {error.colno}, near {near!r}: {error.msg}. "
             """Names and text stand in double quotes, all of it in single ones: '{"age": 34, "weekday": "Sunday"}'."""
         ) from error
+    except RecursionError:
+        raise ConfigurationError(
+            f"{place} is nested too deep. Give an object with values and lists of values."
+        ) from None
+    except ContextualBertError:
+        raise
+    except ValueError as error:
+        raise ConfigurationError(f"{place} is not valid JSON: {reason_of(error)}. Shorten it.") from error
     try:
         json.dumps(found, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError as error:
@@ -68,11 +77,14 @@ def read_queries(path: Path) -> tuple[list[int], list[dict[str, Any]]]:
         ConfigurationError: a line that is no JSON object.
     """
     from contextual_bert.errors import DataError
+    from contextual_bert.json_files import unreadable
 
     if not path.is_file():
         raise DataError("there is no such file", file=str(path), fix="Give a file with one JSON object a line.")
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")  # a JSON text may hold what else ends a line
+    except OSError as error:
+        raise unreadable(path, error, error=DataError) from error
     except UnicodeDecodeError as error:
         raise DataError(f"it is not UTF-8 ({error})", file=str(path), fix="Save it as UTF-8.") from error
     numbers = [number for number, line in enumerate(lines, 1) if line.strip()]

@@ -103,8 +103,10 @@ def command(
     from contextual_bert.benchmark.checks import check_conditioning, check_recipe, keeps_weights
     from contextual_bert.benchmark.run_directories import checkpoint_to_resume, load_recipe
     from contextual_bert.benchmark.run_files import CHECKPOINTS, last_checkpoint, load_label_report
+    from contextual_bert.benchmark.termination import Terminated, ending_at_sigterm
     from contextual_bert.benchmark.text_starts import method_of
     from contextual_bert.errors import ConfigurationError
+    from contextual_bert.folder_lock import locked_folder
     from contextual_bert.training import emulation_lines
 
     calm_transformers()
@@ -119,30 +121,41 @@ def command(
     choices["conditioning"] = conditioning
     recipe = recipe_of(choices)
     check_recipe(recipe)
-    if not overwrite:
-        found = checkpoint_to_resume(output, is_resumed=resume)
-        if resume:
-            remark(f"going on at {found}" if found else f"{output} holds no checkpoint: starting from the beginning")
-    try:
-        with working(f"reading {data}"):
-            ready = prepare_for(recipe)
-        remark(*map(in_options, ready.lines()), *ready.news, *emulation_lines(device, recipe.dtype))
-        report = run(
-            recipe,
-            output,
-            preparation=ready,
-            is_resumed=resume,
-            is_overwritten=overwrite,
-            is_quiet=not is_main_process(),
-        )
-    except KeyboardInterrupt:
+
+    def told(happened: str) -> str:
         left = last_checkpoint(output)
         if left is None:
-            raise Interrupted("Interrupted before the first checkpoint: there is nothing to go on with.") from None
-        raise Interrupted(
-            f"Interrupted. The last checkpoint is whole: {left}. Give the same command with --resume to go on there, "
+            return f"{happened} before the first checkpoint: there is nothing to go on with."
+        return (
+            f"{happened}. The last checkpoint is whole: {left}. Give the same command with --resume to go on there, "
             "to the same result as without the interruption."
-        ) from None
+        )
+
+    try:
+        with locked_folder(output), ending_at_sigterm("Stopped by SIGTERM"):
+            if not overwrite:
+                found = checkpoint_to_resume(output, is_resumed=resume)
+                if resume:
+                    remark(
+                        f"going on at {found}"
+                        if found
+                        else f"{output} holds no checkpoint: starting from the beginning"
+                    )
+            with working(f"reading {data}"):
+                ready = prepare_for(recipe)
+            remark(*map(in_options, ready.lines()), *ready.news, *emulation_lines(device, recipe.dtype))
+            report = run(
+                recipe,
+                output,
+                preparation=ready,
+                is_resumed=resume,
+                is_overwritten=overwrite,
+                is_quiet=not is_main_process(),
+            )
+    except KeyboardInterrupt:
+        raise Interrupted(told("Interrupted")) from None
+    except Terminated as error:
+        raise Terminated(told(error.sentence)) from None
     part = ready.evaluated_part
     if report is not None and part is not None:
         show(report.to_rich())

@@ -19,6 +19,7 @@ from contextual_bert.conditioning import get_method
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import cooccurrence_vectors
 from contextual_bert.errors import ConfigurationError, ContextualBertError
+from contextual_bert.inference.saved_files import check_files
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, count_parameters
 from contextual_bert.training import ContextualTrainingArguments, training_arguments
 from contextual_bert.training.devices import chosen_device
@@ -170,6 +171,7 @@ def copy_at_scale(vectors: NDArray[np.float64], weight: Tensor) -> None:
 
 def started_from(recipe: Recipe, ready: Preparation) -> ContextualBertForMaskedLM:
     """The model of the run ``init_from``, with rows for the items that were appended to its vocabulary."""
+    check_files(str(recipe.init_from))
     attention = attention_for(recipe, ready)
     model = ContextualBertForMaskedLM.from_pretrained(str(recipe.init_from), attn_implementation=attention)
     if recipe.conditioning != model.config.conditioning:

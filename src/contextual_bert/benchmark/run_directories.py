@@ -23,12 +23,14 @@ from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.inference.exported.export import RECORD_FILE
 from contextual_bert.inference.saved import check_run
 from contextual_bert.inference.text_baseline import holds_baseline
+from contextual_bert.manifest import MANIFEST_FILE, RESULT_FILES, check_manifest
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 from contextual_bert.whole_files import replacing_file
 
 MODEL_FILES = ("config.json", "model.safetensors", "README.md")
 RUN_FILES = (
     METRICS_FILE,  # first, so that a directory that is half cleared is not taken for a run
+    MANIFEST_FILE,
     SCORES_FILE,
     LABELS_FILE,
     HISTORY_FILE,
@@ -109,6 +111,7 @@ def load_recipe(directory: Path) -> Recipe:
     check_run(directory)
     if (directory / RECORD_FILE).is_file():
         raise RunDirectoryError(f"{directory} is an export. Name the run that it was made from.")
+    check_manifest(directory, RESULT_FILES)
     recipe = Recipe.load(directory)
     is_baseline = recipe.texts is not None and recipe.conditioning in BASELINES
     is_older = is_baseline and not holds_baseline(directory) and not (directory / "config.json").is_file()
@@ -150,7 +153,7 @@ def check_same_recipe(
         found = Recipe.load(folders[0])
     except RunDirectoryError as error:
         raise RunDirectoryError(f"{error} Or give --overwrite.") from error
-    theirs, ours = _plain(found), _plain(recipe)
+    theirs, ours = settings_of(found), settings_of(recipe)
     differing = [
         f"{name}: {_unlike(theirs.get(name), ours.get(name))}"
         for name in dict.fromkeys((*ours, *theirs))
@@ -187,8 +190,12 @@ def check_same_devices(output: Path, *, num_devices: int) -> None:
         )
 
 
-def _plain(recipe: Recipe) -> dict[str, Any]:
-    """Setting -> value, those of the trainer, the model and the policy one by one."""
+def settings_of(recipe: Recipe) -> dict[str, Any]:
+    """Return setting -> value, those of the trainer, the model and the policy one by one; what is free is left empty.
+
+    Args:
+        recipe: of a run.
+    """
     content = json.loads(json.dumps(recipe.to_dict() | dict.fromkeys(_FREE, ""), default=str))
     texts = content["texts"]
     if texts is not None and Path(texts["checkpoint"]).parent.name == START:

@@ -5,9 +5,10 @@ Weights, config, processor and schema make it usable; recipe, metrics, scores an
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from zipfile import is_zipfile
 
 import numpy as np
@@ -28,6 +29,8 @@ from contextual_bert.evaluation import (
     Scores,
 )
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY
+from contextual_bert.json_files import read_json_object, unreadable
+from contextual_bert.manifest import RESULT_FILES, check_manifest, check_readable
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
 METRICS_FILE = "metrics.json"
@@ -48,8 +51,20 @@ def is_complete(directory: Path) -> bool:
 
 def last_checkpoint(directory: Path) -> Path | None:
     """The latest whole checkpoint."""
-    found = [path for path in (directory / CHECKPOINTS).glob("checkpoint-*") if is_whole_checkpoint(path)]
-    return max(found, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
+    found = {path: step_of(path) for path in (directory / CHECKPOINTS).glob("checkpoint-*")}
+    whole = [path for path, step in found.items() if step is not None and is_whole_checkpoint(path)]
+    return max(whole, key=lambda path: found[path] or 0, default=None)
+
+
+def step_of(path: Path) -> int | None:
+    """Return the step in the name of a checkpoint's folder, None for the name of anything else.
+
+    Example:
+        >>> step_of(Path("checkpoint-52")), step_of(Path("checkpoint-52.bak"))
+        (52, None)
+    """
+    found = re.fullmatch(r"checkpoint-([0-9]+)", path.name)
+    return int(found[1]) if found else None
 
 
 def is_whole_checkpoint(path: Path) -> bool:
@@ -57,7 +72,7 @@ def is_whole_checkpoint(path: Path) -> bool:
     machine that went down may have kept the end from the disk. Of several processes each writes a file of its own.
     """
     states = (*path.glob("*.pt"), *path.glob("*.pth"))  # of torch.save: archives with a directory at their end
-    if "global_step" not in trainer_state(path) or not all(is_zipfile(each) for each in states):
+    if trainer_state(path).get("global_step") != step_of(path) or not all(is_zipfile(each) for each in states):
         return False
     of_processes = {each.name for each in path.glob("rng_state_*.pth")}
     if of_processes and len(of_processes) < (resolved_in(path.parent, "num_devices") or 0):
@@ -75,16 +90,30 @@ def is_whole_checkpoint(path: Path) -> bool:
 def resolved_in(folder: Path, name: str) -> Any:
     """What stands beside a recipe: the hash of split and table, how many devices took part; None where nothing does."""
     path = folder / RECIPE_FILE
-    return json.loads(path.read_text(encoding="utf-8")).get("resolved", {}).get(name) if path.is_file() else None
+    found = read_json_object(path).get("resolved") if path.is_file() else None
+    return cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
 
 
 def trainer_state(checkpoint: Path) -> dict[str, Any]:
     """What transformers' Trainer wrote about itself; empty where it is missing or damaged."""
     try:
-        state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        state = read_json_object(checkpoint / "trainer_state.json")
+    except RunDirectoryError as error:
+        if isinstance(error.__cause__, PermissionError):
+            raise
         return {}
-    return state if isinstance(state, dict) else {}
+    callbacks = state.get("stateful_callbacks", {})
+    is_valid = isinstance(callbacks, dict) and isinstance(state.get("log_history", []), list)
+    return state if is_valid and all(_is_callback(each) for each in callbacks.values()) else {}
+
+
+def _is_callback(state: Any) -> bool:
+    """Whether a part of trainer_state.json has the shape of a callback's state, or of several of its class."""
+    states: list[Any] = state if isinstance(state, list) else [state]
+    return all(
+        isinstance(each, dict) and all(isinstance(each.get(name, {}), dict) for name in ("args", "attributes"))
+        for each in states
+    )
 
 
 def is_trained(checkpoint: Path) -> bool:
@@ -107,10 +136,11 @@ def load_environment(directory: Path) -> dict[str, str]:
         RunDirectoryError: recipe.json is damaged.
     """
     path = directory / RECIPE_FILE
+    content = read_json_object(path)
     try:
-        made = json.loads(path.read_text(encoding="utf-8"))["environment"]
+        made = content["environment"]
         return {"commit": made["commit"], "hardware": made["hardware"], **made}
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (TypeError, KeyError) as error:
         raise RunDirectoryError(f"{path} does not say what it was made with ({error}). Train again.") from error
 
 
@@ -143,7 +173,9 @@ def load_labels(directory: Path) -> LabelledRows | AnsweredRows | None:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             names = (file.metadata() or {}).get("names")
             return AnsweredRows(**arrays) if names is None else LabelledRows(**arrays, names=tuple(json.loads(names)))
-    except (SafetensorError, ValueError, TypeError, KeyError) as error:
+    except PermissionError as error:
+        raise unreadable(path, error) from error
+    except (OSError, SafetensorError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise RunDirectoryError(f"{path} holds no labels ({error}). Train again with --overwrite.") from error
 
 
@@ -167,15 +199,29 @@ def load_run(directory: Path, *, name: str, role: Any = "method") -> Run:
     Raises:
         RunDirectoryError: a file is missing or damaged.
     """
+    check_readable(directory, RESULT_FILES)
+    check_manifest(directory, RESULT_FILES)
     try:
         arrays = load_file(directory / SCORES_FILE)
-        metrics = json.loads((directory / METRICS_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError, SafetensorError) as error:
+        metrics = load_metrics(directory)
+        clusters = arrays.pop(CLUSTERS, None)
+        cost = Cost(**metrics["cost"], hardware=load_environment(directory)["hardware"])
+        scores = Scores(**arrays)
+    except RunDirectoryError:
+        raise
+    except (OSError, ValueError, TypeError, KeyError, SafetensorError) as error:
         raise RunDirectoryError(f"{directory} is no complete run: {error}. Train it again with --overwrite.") from error
-    clusters = arrays.pop(CLUSTERS, None)
-    cost = Cost(**metrics["cost"], hardware=load_environment(directory)["hardware"])
     labelled = load_labels(directory)
-    return Run(name, Recipe.load(directory).seed, Scores(**arrays), clusters, cost, role, labelled)
+    return Run(name, Recipe.load(directory).seed, scores, clusters, cost, role, labelled)
+
+
+def load_metrics(directory: Path) -> dict[str, Any]:
+    """Return the content of metrics.json of a finished run.
+
+    Raises:
+        RunDirectoryError: the file is missing or damaged.
+    """
+    return read_json_object(directory / METRICS_FILE, fix="Train the run again with --overwrite.")
 
 
 def write_metrics(directory: Path, reports: Mapping[str, Report], cost: Cost, extra: Mapping[str, Any]) -> None:
@@ -217,7 +263,9 @@ def load_history(directory: Path) -> LearningCurve | None:
         return None
     try:
         return LearningCurve.from_json(path.read_text(encoding="utf-8"))
-    except (ValueError, TypeError, KeyError) as error:
+    except PermissionError as error:
+        raise unreadable(path, error) from error
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise RunDirectoryError(f"{path} is no learning curve ({error}). Train again with --overwrite.") from error
 
 

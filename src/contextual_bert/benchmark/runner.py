@@ -4,7 +4,7 @@ An interrupted run goes on at its last checkpoint. PROTOCOL, points 7, 10, 13.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +17,7 @@ from transformers.integrations.integration_utils import TensorBoardCallback
 
 from contextual_bert.benchmark.building import arguments_of
 from contextual_bert.benchmark.card import write_card
+from contextual_bert.benchmark.checkpoints import CheckpointFiles, check_resumable, recipe_digest
 from contextual_bert.benchmark.checks import check_conditioning, check_kind, keeps_weights
 from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.reporting import cluster_numbers, label_report_on, report_on
@@ -47,11 +48,14 @@ from contextual_bert.benchmark.run_files import (
     write_metrics,
     write_recipe,
 )
+from contextual_bert.benchmark.termination import StopAfterStep, stopping_after_step
 from contextual_bert.benchmark.text_baselines import processor_of
 from contextual_bert.benchmark.work import Work, prepare_for, work_of
 from contextual_bert.evaluation import Cost, LabelledRows, LabelReport, Report
 from contextual_bert.evaluation.labels.rows import can_measure
+from contextual_bert.folder_lock import locked_folder
 from contextual_bert.inference import ScoredSet
+from contextual_bert.manifest import write_manifest
 from contextual_bert.training import (
     Bars,
     ContextualTrainingArguments,
@@ -74,7 +78,9 @@ def run(
     is_quiet: bool = False,
     bars: Bars | None = None,
 ) -> Report | None:
-    """Train one model, evaluate its best checkpoint, and write the run directory.
+    """Train one model, evaluate its best checkpoint, and write the run directory, under the folder's lock.
+
+    At SIGTERM training finishes its step, writes a checkpoint and raises ``SystemExit`` with code 143.
 
     Args:
         recipe: what to train.
@@ -89,17 +95,42 @@ def run(
         The report on the test part; on the validation part where there is no test; None where nothing is held out.
 
     Raises:
-        ConfigurationError: the directory holds a run already.
+        ConfigurationError: the directory holds a run already, or checkpoints of another recipe.
+        RunDirectoryError: another process writes to the directory; a checkpoint lacks what a resume needs.
         DataError: no row is left to evaluate.
     """
     check_conditioning(recipe.conditioning)
     check_kind(recipe)
+    with locked_folder(output):
+        return _run(
+            recipe,
+            output,
+            preparation=preparation,
+            is_resumed=is_resumed,
+            is_overwritten=is_overwritten,
+            is_quiet=is_quiet,
+            bars=bars,
+        )
+
+
+def _run(
+    recipe: Recipe,
+    output: Path,
+    *,
+    preparation: Prepared | None,
+    is_resumed: bool,
+    is_overwritten: bool,
+    is_quiet: bool,
+    bars: Bars | None,
+) -> Report:
     is_overwritten = is_overwritten and is_run(output)
     checkpoint = checkpoint_to_resume(output, is_resumed=is_resumed) if not is_overwritten else None
     ready = preparation or prepare_for(recipe)
     recipe, work, evaluated_part = ready.resolve(recipe), work_of(ready), ready.evaluated_part
+    digest = recipe_digest(recipe, digests=ready.digests)
     if checkpoint is not None:
         check_same_recipe(recipe, output, digests=ready.digests)
+        check_resumable(checkpoint, recipe, digest=digest)
     has_validation = "validation" in ready.datasets
     arguments = arguments_of(recipe, output / CHECKPOINTS, has_validation=has_validation, defaults=work.training)
     num_devices = arguments.world_size * max(1, arguments.n_gpu)
@@ -115,7 +146,8 @@ def run(
         is_quiet, bars = True, None
     elif bars is None and not is_quiet:
         bars = progress_bars()
-    trainer = make_trainer(work, recipe, model, arguments, clock, bars=bars)
+    stop = StopAfterStep()
+    trainer = make_trainer(work, recipe, model, arguments, [clock, CheckpointFiles(digest), stop], bars=bars)
     if trainer.is_world_process_zero():
         remember_recipe(output, recipe, digests=ready.digests, num_devices=num_devices)
     try:
@@ -125,7 +157,8 @@ def run(
             load_model(cast(nn.Module, trainer.model), best, strict=False)
             history = trainer_state(checkpoint)["log_history"]
         else:
-            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
+            with stopping_after_step(stop):
+                trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
             history = trainer.state.log_history
     finally:
         if bars is not None:
@@ -181,14 +214,15 @@ def make_trainer(
     recipe: Recipe,
     model: nn.Module,
     arguments: ContextualTrainingArguments,
-    clock: TrainingClock,
+    own: Sequence[TrainerCallback],
     *,
     bars: Bars | None,
 ) -> Trainer:
     """The trainer of a run: its data, TensorBoard in ``<checkpoints>/../tensorboard``, where its steps are shown."""
-    callbacks: list[TrainerCallback] = [clock]
+    callbacks: list[TrainerCallback] = []
     if bars is not None:
         callbacks.append(TrainingProgress(f"{recipe.label}, seed {recipe.seed}", bars))
+    callbacks.extend(own)
     with refusals_in_words(recipe.training):
         trainer = work.make_trainer(recipe, model, arguments, callbacks=callbacks)
     if arguments.should_log:  # a folder that is there before a setting is refused would stay
@@ -237,3 +271,4 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
         if results["labels"]:
             extra[LABELS] = {name: json.loads(found.to_json()) for name, found in results["labels"].items()}
         write_metrics(folder, reports, results["cost"], extra)
+        write_manifest(folder)

@@ -14,9 +14,9 @@ from contextual_bert.benchmark.checks import NOTHING_TO_COMPARE, check_study
 from contextual_bert.benchmark.findings import findings, label_findings
 from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.reporting import cluster_numbers, label_groups, label_settings, provenance_of_runs
-from contextual_bert.benchmark.run_files import METRICS_FILE, is_complete, load_history
+from contextual_bert.benchmark.run_files import METRICS_FILE, is_complete, load_history, load_metrics
 from contextual_bert.benchmark.study_runs import run_directory, train_missing
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
 from contextual_bert.evaluation import (
     Comparison,
     LabelComparison,
@@ -156,19 +156,31 @@ def label_comparison(
 
 def _unranked(directory: Path, ready: Prepared) -> list[str]:
     """How much of the evaluated part is left out, for training lacks it."""
-    metrics = json.loads((directory / METRICS_FILE).read_text(encoding="utf-8"))
-    count = metrics["unknown_targets"][ready.evaluated_part]
+    metrics = load_metrics(directory)
+    try:
+        count = metrics["unknown_targets"][ready.evaluated_part]
+    except (KeyError, TypeError) as error:
+        raise _no_metrics(directory, error) from error
     what = f"{count:,} {ready.settings.row_name}s of the {ready.evaluated_part} part"
     return [f"{what} cannot be ranked, for training lacks what is asked for, and are left out"] if count else []
 
 
 def load_report(directory: Path) -> Report:
     """The report on the evaluated part of a complete run."""
-    metrics = json.loads((directory / METRICS_FILE).read_text(encoding="utf-8"))
-    report = Report.from_json(json.dumps(metrics[metrics["evaluated_part"]]))
+    metrics = load_metrics(directory)
+    try:
+        report = Report.from_json(json.dumps(metrics[metrics["evaluated_part"]]))
+    except (KeyError, TypeError, DataError) as error:
+        raise _no_metrics(directory, error) from error
     # Older runs wrote intervals of small segments that end below 0.
     segments = (
         replace(each, cross_entropy_nats=bounded(each.cross_entropy_nats, within=(0.0, math.inf)))
         for each in report.segments
     )
     return replace(report, segments=tuple(segments))
+
+
+def _no_metrics(directory: Path, error: Exception) -> RunDirectoryError:
+    return RunDirectoryError(
+        f"{directory / METRICS_FILE} is not what a run writes: {error!r}. Train the run again with --overwrite."
+    )

@@ -5,6 +5,7 @@ knows. PROTOCOL, points 7, 10, 13.
 """
 
 import multiprocessing
+import os
 import signal
 import time
 import traceback
@@ -24,9 +25,11 @@ from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.run_directories import check_same_recipe
 from contextual_bert.benchmark.run_files import is_complete, load_run
 from contextual_bert.benchmark.runner import run
+from contextual_bert.benchmark.termination import EXIT_CODE
 from contextual_bert.benchmark.work import work_of
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import Role, Run
+from contextual_bert.folder_lock import locked_folder
 from contextual_bert.training import Bars, emulation_lines, progress_bars
 from contextual_bert.training.recipe import Recipe
 
@@ -48,8 +51,14 @@ def train_missing(planned: Sequence[Planned], output: Path, *, num_jobs: int = 1
 
     Raises:
         ConfigurationError: a run in the folder has other settings; several jobs in a process of torchrun.
+        RunDirectoryError: another process trains or reports in the folder.
     """
     check_jobs(num_jobs)
+    with locked_folder(output):
+        return _train_missing(planned, output, num_jobs=num_jobs, say=say)
+
+
+def _train_missing(planned: Sequence[Planned], output: Path, *, num_jobs: int, say: Say) -> list[Run]:
     works = {ready: work_of(ready) for _, ready in planned}
     missing: list[Planned] = []
     for recipe, ready in planned:
@@ -109,11 +118,16 @@ def _train_beside_each_other(missing: Sequence[Planned], output: Path, *, num_jo
             for ours in [each for each in running if each in telling]:
                 _hear(running, ours, bars, say)
     finally:
-        bars.close()
         for job in running.values():
-            job.process.terminate()
-        for job in running.values():
-            job.process.join()
+            job.process.terminate()  # what trains finishes its step and writes a checkpoint
+        try:
+            for job in running.values():
+                job.process.join()
+        except BaseException:  # asked to end a second time
+            for job in running.values():
+                job.process.kill()
+            raise
+        bars.close()  # last, for where nobody reads what is shown it raises
 
 
 def _started() -> tuple[connection.Connection, BaseProcess]:
@@ -138,7 +152,9 @@ def _hear(running: dict[connection.Connection, _Job], ours: connection.Connectio
         if not is_complete(job.folder):
             code = job.process.exitcode or 0
             advice = (
-                "Mostly that is for want of memory: give fewer jobs"
+                "It was stopped: the same command goes on at its last checkpoint"
+                if code == EXIT_CODE
+                else "Mostly that is for want of memory: give fewer jobs"
                 if code < 0
                 else 'What it said stands above; a script that asks for several jobs needs if __name__ == "__main__":'
             )
@@ -163,7 +179,12 @@ class _Told:
     def show(self, label: str, done: int, total: int, note: str = "", *, is_milestone: bool = False) -> None:
         if is_milestone or time.monotonic() - self._last > SECONDS_BETWEEN_NOTES:
             self._last = time.monotonic()
-            self._listener.send((done, total, note, is_milestone))
+            try:
+                self._listener.send((done, total, note, is_milestone))
+            except ConnectionError:
+                # The first process is no more. Nobody waits for this run: it stops, at a checkpoint.
+                self._last = float("inf")
+                os.kill(os.getpid(), signal.SIGTERM)
 
     def remove(self, label: str) -> None:
         pass
@@ -179,7 +200,10 @@ def train_as_told(listener: connection.Connection) -> None:
         listener: first says (recipe, run directory, its data, number of threads, transformers' verbosity).
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one
-    recipe, folder, ready, num_threads, verbosity = listener.recv()
+    try:
+        recipe, folder, ready, num_threads, verbosity = listener.recv()
+    except (EOFError, ConnectionError):  # it is no more
+        return
     torch.set_num_threads(num_threads)
     logging.set_verbosity(verbosity)
     logging.disable_progress_bar()
@@ -187,8 +211,13 @@ def train_as_told(listener: connection.Connection) -> None:
         run(recipe, folder, preparation=ready, is_resumed=True, is_quiet=True, bars=_Told(listener))
     except Exception as error:
         error.add_note(traceback.format_exc())
+        if isinstance(error, ConnectionError):
+            return
         try:
             ForkingPickler.loads(ForkingPickler.dumps(error))  # pyright: ignore[reportAttributeAccessIssue]
             listener.send(error)
+        except ConnectionError:
+            return
         except Exception:
-            listener.send(RuntimeError(traceback.format_exc()))
+            with suppress(ConnectionError):
+                listener.send(RuntimeError(traceback.format_exc()))

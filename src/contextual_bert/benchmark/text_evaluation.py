@@ -34,7 +34,10 @@ from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
 from contextual_bert.evaluation import EvaluationSettings, Provenance, Scores
 from contextual_bert.inference import ScoredSet, set_index
+from contextual_bert.inference.saved import check_weights
+from contextual_bert.inference.saved_files import check_files
 from contextual_bert.inference.text_baseline import holds_baseline, load_text_baseline
+from contextual_bert.memory import is_out_of_memory
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.training import TextTask, chosen_device, chosen_dtype
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
@@ -174,14 +177,17 @@ def load_texts(
         split, chosen = _all_rows(table), TEST
     if not len(split.rows(chosen)):
         raise DataError(f"no text of the part {chosen!r} is left", file=recipe.data, fix="Name another --part.")
+    check_files(directory)
     try:
         processor = ContextualBertProcessor.from_pretrained(directory).with_context_as("values")  # those of segments
         unlabelled = TextPreparation(recipe=recipe, split=split, processor=processor, table=table, labels=())
         asked = MODELS[unlabelled.head]
-        loaded = load_text_baseline(directory) if holds_baseline(directory) else (asked.from_pretrained(directory),)
+        loaded = load_text_baseline(directory) if holds_baseline(directory) else _loaded(asked, directory)
     except RunDirectoryError:
         raise
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:  # see load_saved
+        if is_out_of_memory(error):
+            raise
         raise RunDirectoryError(f"{directory} cannot be loaded: {error} Train it again with --overwrite.") from error
     model: Any = loaded[0]
     check_head(model, directory, recipe, asked=asked.__name__)
@@ -217,6 +223,13 @@ def check_head(model: Any, directory: Path, recipe: Recipe, *, asked: str) -> No
             column=recipe.texts.label if recipe.texts is not None else None,
             fix="Give a label for each text where the run had one, and lists of words and tags where it had these.",
         )
+
+
+def _loaded(model_class: Any, directory: Path) -> tuple[Any]:
+    model, found = model_class.from_pretrained(directory, output_loading_info=True)
+    if model.config.architectures == [model_class.__name__]:  # that of another head is said by check_head
+        check_weights(directory, found)
+    return (model,)
 
 
 def _all_rows(table: pa.Table) -> Split:

@@ -12,6 +12,7 @@ from contextual_bert.context import ContextSchema
 from contextual_bert.data import Split
 from contextual_bert.errors import CheckpointError, ConfigurationError
 from contextual_bert.inference.text_baseline import holds_baseline
+from contextual_bert.manifest import check_manifest
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.models.checkpoint_files import has_masked_lm_head, label_names_of, weight_shapes
 from contextual_bert.models.continued import context_config
@@ -50,6 +51,7 @@ def reader_of(recipe: Recipe) -> ContextualBertProcessor | None:
     """
     task = cast(TextTask, recipe.texts)
     folder = Path(task.checkpoint)
+    check_manifest(folder)
     if is_run(folder):
         if load_recipe(folder).texts is None:
             raise CheckpointError(f"{folder} is a run on sets of items, and these are texts. Give a BERT.")
@@ -64,7 +66,7 @@ def reader_of(recipe: Recipe) -> ContextualBertProcessor | None:
         )
     try:
         processor = ContextualBertProcessor.from_pretrained(task.checkpoint).with_context_as("values")
-    except (OSError, ValueError) as error:
+    except Exception as error:  # see load_saved
         raise CheckpointError(
             f"{task.checkpoint}: its processor cannot be read ({str(error).strip().splitlines()[0]}). Give the folder "
             "of a whole run, with processor_config.json and tokenizer.json."

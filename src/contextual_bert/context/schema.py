@@ -7,7 +7,6 @@ It deliberately does not know tables, tensors or models: `infer.py` makes one fr
 import hashlib
 import json
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
@@ -29,6 +28,8 @@ from contextual_bert.context.features import (
     explain,
 )
 from contextual_bert.errors import ConfigurationError, ContextualBertError, SchemaError, UnknownNameError, did_you_mean
+from contextual_bert.json_files import reason_of, unreadable
+from contextual_bert.whole_files import replacing_file
 
 __all__ = [
     "Categorical",
@@ -191,29 +192,26 @@ class ContextSchema(BaseModel):
         """From what `to_json` gave."""
         try:
             values = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise SchemaError(f"not JSON: {error}. Write the schema anew with `contextual-bert inspect`.") from None
+        except RecursionError:
+            raise SchemaError("nested too deep. Write the schema anew with `contextual-bert inspect`.") from None
+        except ValueError as error:
+            reason = reason_of(error)
+            raise SchemaError(f"not JSON: {reason}. Write the schema anew with `contextual-bert inspect`.") from None
         return cls.from_dict(values)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON whole or not at all: to a temporary name first, which is then renamed."""
         path = Path(path)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(self.to_json())
-            # mkstemp makes the file private; a schema is read by whoever may read its folder.
-            Path(temporary).chmod(0o644)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with replacing_file(path) as partial:
+            partial.write_text(self.to_json(), encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "ContextSchema":
         """Read what `save` wrote."""
         try:
             text = Path(path).read_text(encoding="utf-8-sig")  # some editors write a mark of byte order
+        except PermissionError as error:
+            raise unreadable(os.fspath(path), error, error=SchemaError) from None
         except (OSError, UnicodeDecodeError) as error:
             raise SchemaError(
                 f"{os.fspath(path)}: the context schema cannot be read ({error}). "

@@ -29,6 +29,7 @@ from contextual_bert.data.digests import table_digest
 from contextual_bert.data.hashing import hash_counters, hash_strings, unit_interval
 from contextual_bert.data.sets import SetTable
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
+from contextual_bert.json_files import reason_of, unreadable
 from contextual_bert.whole_files import replacing_file
 
 __all__ = ["PARTS", "Split", "split_by_column", "split_by_customer", "split_by_row", "split_by_time"]
@@ -162,8 +163,12 @@ class Split:
             loaded = json.loads(Path(path).read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise DataError("there is no such file", file=file, fix="Check the path, or make the split.") from error
+        except RecursionError:
+            raise DataError("this is not a split: it is nested too deep", file=file, fix=fix) from None
+        except PermissionError as error:
+            raise unreadable(file, error, error=DataError) from error
         except (OSError, ValueError) as error:
-            raise DataError(f"this is not a split: {error}", file=file, fix=fix) from error
+            raise DataError(f"this is not a split: {reason_of(error)}", file=file, fix=fix) from error
         if not isinstance(loaded, dict) or cast(dict[str, Any], loaded).get("format") != _FORMAT:
             raise DataError(f"this is not a split of the format {_FORMAT!r}", file=file, fix=fix)
         record = cast(dict[str, Any], loaded)

@@ -4,12 +4,8 @@ Generative story: customer -> style and template -> one article a category (docs
 Deliberately knows nothing of models, masks or metrics; `oracle.py` scores what this draws. Paper: section 4 (data).
 """
 
-import contextlib
 import hashlib
 import json
-import os
-import tempfile
-from collections.abc import Generator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -37,6 +33,8 @@ from contextual_bert.data.world_tables import (
     draw_articles,
 )
 from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.json_files import reason_of, unreadable
+from contextual_bert.whole_files import replacing_file
 
 FORMAT = 1
 OUTFITS_PER_CUSTOMER = 3
@@ -170,17 +168,17 @@ class StylistWorld:
         folder = Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
         arrays: dict[str, NDArray[np.generic]] = self.tendencies.to_arrays() | self.articles.to_arrays()
-        with _replacing(folder / ARRAYS_FILE) as path:
+        with replacing_file(folder / ARRAYS_FILE) as path:
             save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        with _replacing(folder / ARTICLES_FILE) as path:
+        with replacing_file(folder / ARTICLES_FILE) as path:
             pq.write_table(self.articles.to_table(), path)
         about = {
             "format": FORMAT, "num_items": self.num_items, "seed": self.seed,
             "has_interactions": self.has_interactions, "arrays_sha256": digest, "num_brands": len(self.brands),
             "categories": CATEGORIES, "styles": STYLES, "colours": COLOURS,
         }  # fmt: skip
-        with _replacing(folder / WORLD_FILE) as path:
+        with replacing_file(folder / WORLD_FILE) as path:
             path.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
     @classmethod
@@ -196,9 +194,13 @@ class StylistWorld:
                 file=str(error.filename),
                 fix="Write a world there with StylistWorld.generate(...).save().",
             ) from error
-        except json.JSONDecodeError as error:
+        except PermissionError as error:
+            raise unreadable(folder, error, error=DataError) from error
+        except (ValueError, RecursionError) as error:
             raise DataError(
-                f"is not valid JSON ({error})", file=str(folder / WORLD_FILE), fix="Generate the world again."
+                f"is not valid JSON ({reason_of(error)})",
+                file=str(folder / WORLD_FILE),
+                fix="Generate the world again.",
             ) from error
         if not isinstance(about, dict) or about.get("format") != FORMAT:
             found = about.get("format") if isinstance(about, dict) else about
@@ -223,16 +225,3 @@ def _checked_seed(seed: int) -> int:
     if seed < 0:
         raise ConfigurationError(f"seed={seed} is negative. Give an integer of 0 or more.")
     return seed
-
-
-@contextlib.contextmanager
-def _replacing(path: Path) -> Generator[Path]:
-    """A temporary path beside `path` that takes its place if the block ends well, and vanishes otherwise."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -31,7 +31,7 @@ class JsonText:
         """
         try:
             return _restore(json.loads(text), cls)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             fix = f"Give the text that {cls.__name__}.to_json wrote with this version."
             raise DataError(f"this is not the JSON of a {cls.__name__}: {error!r}", fix=fix) from error
 

@@ -53,6 +53,7 @@ from contextual_bert.inference.texts import (
     score_answers,
     score_labels,
 )
+from contextual_bert.manifest import write_manifest
 
 __all__ = [
     "CONSTRAINTS",
@@ -115,4 +116,5 @@ __all__ = [
     "score_labels",
     "segment_labels",
     "set_index",
+    "write_manifest",
 ]

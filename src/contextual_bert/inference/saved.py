@@ -6,13 +6,14 @@ It knows no table and no training.
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, PreTrainedModel
 
-from contextual_bert.errors import ContextualBertError, RunDirectoryError
+from contextual_bert.errors import RunDirectoryError
+from contextual_bert.inference.saved_files import check_files
 from contextual_bert.inference.text_baseline import TextBaseline, holds_baseline, load_text_baseline
+from contextual_bert.json_files import unreadable
+from contextual_bert.memory import is_out_of_memory
 from contextual_bert.models import (
     ContextualBertForMaskedLM,
     ContextualBertForQuestionAnswering,
@@ -24,7 +25,6 @@ from contextual_bert.models import (
 
 Model = TypeVar("Model", bound=PreTrainedModel)
 LabelsTexts = TypeVar("LabelsTexts", bound=nn.Module)
-FAULTS = (ContextualBertError, OSError, ValueError, RuntimeError, SafetensorError, StrictDataclassError)
 ITEMS = "ContextualBertForMaskedLM for sets of items"
 USED_BY = {
     ITEMS: "CompletionPipeline, or contextual-bert complete",
@@ -43,9 +43,13 @@ def check_run(directory: str | Path) -> None:
         >>> check_run("runs/verdict")
     """
     folder = Path(directory)
-    if folder.is_file():
+    try:
+        is_file, is_complete = folder.is_file(), (folder / "metrics.json").is_file()
+    except OSError as error:
+        raise unreadable(directory, error) from error
+    if is_file:
         raise RunDirectoryError(f"{directory} is a file. Name the folder of a run, the --output of train.")
-    if not (folder / "metrics.json").is_file() and (folder / "checkpoints" / "recipe.json").is_file():
+    if not is_complete and (folder / "checkpoints" / "recipe.json").is_file():
         raise RunDirectoryError(
             f"{directory} holds an interrupted run: go on with contextual-bert train ... --output {directory} --resume."
         )
@@ -60,7 +64,13 @@ def load_item_model(directory: str | Path) -> tuple[ContextualBertForMaskedLM, C
     found, processor = _content(directory)
     if found in USED_BY and found != ITEMS:
         raise _other_model(directory, found, wanted=ITEMS)
-    return load_saved(directory, ContextualBertForMaskedLM, processor)
+    model, processor = load_saved(directory, ContextualBertForMaskedLM, processor)
+    if not processor.is_for_text and len(processor.items) != model.config.vocab_size:
+        raise RunDirectoryError(
+            f"{directory}: its tokenizer has {len(processor.items):,} items and its model {model.config.vocab_size:,}. "
+            "Its files do not belong together: copy the folder again, or train again."
+        )
+    return model, processor
 
 
 def load_saved(
@@ -69,24 +79,41 @@ def load_saved(
     """The model of a folder, of this class, and its processor, where that was not loaded before.
 
     Raises:
-        RunDirectoryError: a file is missing or damaged, or the weights are those of another model.
+        RunDirectoryError: a file is missing or damaged, or the weights are not all and only those of the model.
     """
     try:
         loaded: Any = model_class.from_pretrained(directory, output_loading_info=True)
         processor = processor or ContextualBertProcessor.from_pretrained(directory)
-    except FAULTS as error:
+    except Exception as error:  # what is amiss in a file comes as any class, of transformers, tokenizers, safetensors
+        if is_out_of_memory(error):
+            raise
         raise RunDirectoryError(
             f"{directory} cannot be loaded: {error} Its files are damaged or from another version: train again."
         ) from error
     model, found = loaded
-    lacking = sorted(found["missing_keys"])
-    if lacking:
-        raise RunDirectoryError(
-            f"The weights in {directory} lack {', '.join(lacking[:3])} ({len(lacking)} in all): its files do not "
-            "belong together or are from another version. Train again."
-        )
+    check_weights(directory, found)
     _detach_from_file(model)
     return model, processor
+
+
+def check_weights(directory: str | Path, found: Any) -> None:
+    """Raise RunDirectoryError unless a file has all weights of its model and no others.
+
+    Args:
+        directory: where the file lies.
+        found: what ``from_pretrained(output_loading_info=True)`` says of it.
+    """
+    differing = {
+        "lack": sorted(found["missing_keys"]),
+        "have, beside those of the model,": sorted(found["unexpected_keys"]),
+        "have in another shape": sorted(key for key, *_ in found["mismatched_keys"]),
+    }
+    for verb, names in differing.items():
+        if names:
+            raise RunDirectoryError(
+                f"The weights in {directory} {verb} {', '.join(names[:3])} ({len(names)} in all): its files do not "
+                "belong together or are from another version. Train again."
+            )
 
 
 def bare_model(model: Any) -> Any:
@@ -145,6 +172,7 @@ def _content(directory: str | Path) -> tuple[str, ContextualBertProcessor | None
             f"{directory} cannot be loaded: there is no such folder. Name the one that model and processor were saved "
             "in with save_pretrained."
         )
+    check_files(directory)
     if holds_baseline(directory):
         return TextBaseline.__name__, None
     if (Path(directory) / "metrics.json").is_file() and not (Path(directory) / "config.json").is_file():
@@ -158,7 +186,9 @@ def _content(directory: str | Path) -> tuple[str, ContextualBertProcessor | None
             return name, None
         processor = ContextualBertProcessor.from_pretrained(directory)
         return (name if processor.is_for_text else ITEMS), processor
-    except FAULTS as error:
+    except Exception as error:  # see load_saved
+        if is_out_of_memory(error):
+            raise
         raise RunDirectoryError(
             f"{directory} cannot be loaded: {_first_line(error)}. Save model and processor there with save_pretrained."
         ) from error

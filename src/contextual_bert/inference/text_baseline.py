@@ -17,6 +17,8 @@ from contextual_bert.baselines import BiLSTM, BiLSTMTagger, LabelShares, NgramBa
 from contextual_bert.baselines.text import LabelModel
 from contextual_bert.context import FeatureLayout
 from contextual_bert.errors import RunDirectoryError
+from contextual_bert.json_files import read_json_object
+from contextual_bert.memory import is_out_of_memory
 from contextual_bert.models import (
     ContextualBertForSequenceClassification,
     ContextualBertForTokenClassification,
@@ -24,6 +26,7 @@ from contextual_bert.models import (
 )
 from contextual_bert.models.modeling_contextual_bert import LearnedAbsence
 from contextual_bert.models.sequence_classification import OrdinalClassifier
+from contextual_bert.whole_files import share_files
 
 BASELINE_FILE, WEIGHTS_FILE = "baseline.json", "model.safetensors"
 FORMAT = "contextual-bert text baseline 1"
@@ -165,6 +168,7 @@ class TextBaseline(LearnedAbsence, nn.Module):
         save_file(weights, Path(folder) / WEIGHTS_FILE)
         text = json.dumps({"format": FORMAT, **asdict(self.config)}, ensure_ascii=False, indent=1)
         (Path(folder) / BASELINE_FILE).write_text(f"{text}\n", encoding="utf-8")
+        share_files(Path(folder) / WEIGHTS_FILE)
 
 
 def holds_baseline(directory: str | Path) -> bool:
@@ -179,7 +183,7 @@ def load_text_baseline(directory: str | Path) -> tuple[TextBaseline, ContextualB
         RunDirectoryError: a file is missing or damaged, or is of another baseline.
     """
     try:
-        content = json.loads((Path(directory) / BASELINE_FILE).read_text(encoding="utf-8"))
+        content = read_json_object(Path(directory) / BASELINE_FILE)
         if (found := content.pop("format", None)) != FORMAT:
             raise ValueError(f"its format is {found!r}, not {FORMAT!r}.")
         config = TypeAdapter(TextBaselineConfig).validate_python(content)
@@ -187,6 +191,8 @@ def load_text_baseline(directory: str | Path) -> tuple[TextBaseline, ContextualB
         model = label_model(config, processor.tokenizer)
         model.load_state_dict(load_file(Path(directory) / WEIGHTS_FILE))
     except Exception as error:  # of JSON, of missing keys and files, of weights that do not fit
+        if is_out_of_memory(error):
+            raise
         raise RunDirectoryError(
             f"{directory} cannot be loaded: {error} Its files are damaged or from another version: train again."
         ) from error

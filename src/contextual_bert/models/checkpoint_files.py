@@ -15,6 +15,7 @@ from transformers.utils import logging
 from transformers.utils.hub import cached_file
 
 from contextual_bert.errors import CheckpointError, ConfigurationError, did_you_mean
+from contextual_bert.memory import is_out_of_memory
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 
 # Architectures whose weights and computations are those of this package's blocks.
@@ -39,7 +40,7 @@ def found_config(checkpoint: str | Path, hub: Mapping[str, Any]) -> Any:
         raise CheckpointError(f"{checkpoint} is a file. Give its folder.")
     try:
         config = AutoConfig.from_pretrained(checkpoint, **hub)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # transformers checks no type: null, a list or deep brackets end in any class
         is_folder = Path(checkpoint).is_dir()
         reason = _first_line(error) if is_folder else "no such folder, and no such name on the Hub can be reached"
         raise CheckpointError(
@@ -81,7 +82,7 @@ def own_config(checkpoint: str | Path) -> ContextualBertConfig | None:
         return None
     try:
         config = AutoConfig.from_pretrained(checkpoint)
-    except (OSError, ValueError):
+    except Exception:
         return None  # who starts from it says what is amiss
     return config if isinstance(config, ContextualBertConfig) and config.has_position_embeddings else None
 
@@ -98,6 +99,8 @@ def weights_read(checkpoint: str | Path) -> Generator[None]:
     try:
         yield
     except (OSError, RuntimeError, SafetensorError) as error:
+        if is_out_of_memory(error):
+            raise
         raise CheckpointError(f"{checkpoint}: its weights cannot be loaded: {error}") from error
     finally:
         logging.set_verbosity(verbosity)
@@ -187,7 +190,7 @@ def pooling_of(checkpoint: str | Path) -> str:
         return "cls"
     try:
         modes = dict(json.loads(Path(path).read_text(encoding="utf-8")))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise CheckpointError(
             f"{path} is no JSON object ({error}); it says how the checkpoint makes one vector of a text. Mend it, or "
             "remove it: a label is then read from the first position."
@@ -211,7 +214,7 @@ def load_tokenizer(checkpoint: str | Path, **hub: Any) -> PreTrainedTokenizerBas
     config = found_config(checkpoint, hub)  # says better what is amiss where nothing is there, or no BERT
     try:
         tokenizer = AutoTokenizer.from_pretrained(checkpoint, **hub)
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # tokenizers has no class of its own
         raise _no_tokenizer(checkpoint, _first_line(error)) from error
     # Without its files transformers makes one that knows no word, and every text would be [UNK] [UNK] [UNK].
     if len(tokenizer) <= len(tokenizer.all_special_ids):

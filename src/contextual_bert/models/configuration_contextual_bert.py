@@ -19,6 +19,17 @@ ATTRIBUTE_STARTS = ("ones", "paper", "released")
 POOLINGS = ("cls", "mean")
 PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
 SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "max_position_embeddings")
+# No such model was ever trained. What is larger is a slip, or damage, and would be built for hours.
+LARGEST = {
+    "hidden_size": 1_000_000,
+    "num_hidden_layers": 1_000,
+    "num_attention_heads": 100_000,
+    "intermediate_size": 10_000_000,
+    "max_position_embeddings": 100_000_000,
+    "vocab_size": 1_000_000_000,
+    "type_vocab_size": 1_000_000,
+    "num_extra_layers": 1_000,
+}
 DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")
 
 
@@ -96,6 +107,10 @@ class ContextualBertConfig(BertConfig):
             value: Any = getattr(self, name)
             if isinstance(value, int) and value < 1:
                 raise ConfigurationError(f"{name}={value}: give a whole number of at least 1.")
+        for name, largest in LARGEST.items():
+            value = getattr(self, name)
+            if isinstance(value, int) and value > largest:
+                raise ConfigurationError(f"{name}={value:.3g}: give a whole number of at most {largest:,}.")
         for name in DROPOUTS:
             value = getattr(self, name)
             if isinstance(value, int | float) and not 0 <= value < 1:
@@ -210,6 +225,20 @@ class ContextualBertConfig(BertConfig):
     def context_size(self) -> int:
         """Width of the concatenated feature embeddings (d_context), 0 without a context."""
         return sum(feature.embedding_size for feature in self.layout)
+
+    @property
+    def num_weights(self) -> int:
+        """How many weights a model has at least: embeddings, blocks, features of the context.
+
+        Example:
+            >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+            >>> ContextualBertConfig(vocab_size=50, **sizes).num_weights
+            912
+        """
+        hidden, positions = self.hidden_size, self.max_position_embeddings if self.has_position_embeddings else 0
+        block = 4 * hidden**2 + 2 * hidden * self.intermediate_size
+        features = sum((each.num_embeddings + each.vector_size) * each.embedding_size for each in self.layout)
+        return (self.vocab_size + positions) * hidden + self.num_hidden_layers * block + features
 
     @property
     def sizes(self) -> Sizes:

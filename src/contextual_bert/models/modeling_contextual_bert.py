@@ -36,9 +36,11 @@ from contextual_bert.conditioning import StateSlot, get_method
 from contextual_bert.context import ContextEmbedding, ContextEncoder, ContextSchema
 from contextual_bert.context.encoder import MeanEmbedding, ValueEmbedding
 from contextual_bert.errors import ConfigurationError
+from contextual_bert.memory import memory_bytes
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_state import ContextState
 from contextual_bert.models.pretrained import load_bert
+from contextual_bert.whole_files import share_files
 
 Context = Mapping[str, Tensor]
 
@@ -216,6 +218,11 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
     _no_split_modules = ["ContextualBertEmbeddings", "ContextualBertLayer"]  # noqa: RUF012
     _can_record_outputs = {"hidden_states": ContextualBertLayer, "attentions": BertSelfAttention}  # noqa: RUF012
 
+    def save_pretrained(self, save_directory: Any, *arguments: Any, **settings: Any) -> None:
+        """Save as transformers does, in files with the mode of the umask: safetensors makes private ones."""
+        super().save_pretrained(save_directory, *arguments, **settings)
+        share_files(*Path(save_directory).glob("model*.safetensors"))
+
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         if isinstance(module, BertLMPredictionHead) and "bias" not in dict(module.named_parameters(recurse=False)):
@@ -304,6 +311,22 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
                 module.conditioning.start_as_bert(module.embeddings(separator, position_ids=second)[0, 0])
 
 
+def check_memory(config: ContextualBertConfig) -> None:
+    """Raise ConfigurationError where a model's weights alone are more than the machine has memory.
+
+    On the meta device, on which ``from_pretrained`` builds, they take none.
+    """
+    needed, memory = 4 * config.num_weights, memory_bytes()
+    if memory is not None and needed > memory and torch.empty(0).device.type != "meta":
+        raise ConfigurationError(
+            f"A model of hidden_size={config.hidden_size}, num_hidden_layers={config.num_hidden_layers}, "
+            f"intermediate_size={config.intermediate_size}, vocab_size={config.vocab_size:,} and a context of "
+            f"{config.context_size:,} components has "
+            f"{config.num_weights:,} weights or more. They take {needed / 2**30:,.0f} GiB, and this machine has "
+            f"{memory / 2**30:,.0f} GiB. Give smaller sizes."
+        )
+
+
 class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright: ignore[reportIncompatibleVariableOverride]
     """BERT's encoder with a context.
 
@@ -351,6 +374,7 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
                 "The config says has_context_as_text, and this model by itself would pass over the context. Load it "
                 "with one of the heads, whose attribute `bert` reads the words."
             )
+        check_memory(config)
         ContextualBertPreTrainedModel.__init__(self, config)
         method = get_method(config.conditioning)
         self.embeddings = ContextualBertEmbeddings(config)

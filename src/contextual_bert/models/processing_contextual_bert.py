@@ -81,6 +81,8 @@ class ContextualBertProcessor(ProcessorMixin):
         check_truncation(truncation)
         check_rule(value_spelling)
         self.value_spelling = value_spelling
+        if tokenizer.pad_token is None:
+            raise ConfigurationError("The tokenizer has no pad_token, with which texts get one length. Name it.")
         self.truncation: Truncation = truncation
         self.has_context_as_text = has_context_as_text
         self._schema = feature_extractor.schema

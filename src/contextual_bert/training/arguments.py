@@ -17,6 +17,7 @@ from transformers import TrainingArguments
 
 from contextual_bert.errors import ConfigurationError, ContextualBertError, UnknownNameError, did_you_mean
 from contextual_bert.evaluation.metrics import metric_key, metric_of
+from contextual_bert.memory import is_out_of_memory
 from contextual_bert.training.devices import chosen_device, chosen_dtype
 
 SHARES = ("adam_beta1", "adam_beta2", "context_dropout", "field_dropout", "label_smoothing_factor")
@@ -231,7 +232,7 @@ def refusals_in_words(settings: Mapping[str, Any]) -> Generator[None]:
     except (ContextualBertError, torch.OutOfMemoryError):
         raise
     except (ValueError, TypeError, KeyError, RuntimeError, ImportError) as error:
-        if not settings:
+        if not settings or is_out_of_memory(error):
             raise
         raise ConfigurationError(f"The training settings {dict(settings)} do not work: {error}") from error
 

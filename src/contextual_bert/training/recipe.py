@@ -3,7 +3,6 @@
 Paths and plain values only, so that ``recipe.json`` says all of it. This module reads no data and builds no model.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -17,6 +16,7 @@ from contextual_bert.data import ReadSettings, SetPolicy
 from contextual_bert.data.splits import check_fractions
 from contextual_bert.errors import ConfigurationError, RunDirectoryError, UnknownNameError, did_you_mean
 from contextual_bert.evaluation.metrics import LABEL_METRICS, RANK_METRICS, metric_key
+from contextual_bert.json_files import read_json_object
 from contextual_bert.training.adaptation import check_lora
 from contextual_bert.training.arguments import check_settings
 from contextual_bert.training.devices import fast_dtype
@@ -374,17 +374,15 @@ class Recipe:
             RunDirectoryError: it has none, or an unreadable one.
         """
         path = directory / RECIPE_FILE
-        try:
-            content = json.loads(path.read_text(encoding="utf-8-sig"))
-        except FileNotFoundError as error:
+        if not path.exists():
             raise RunDirectoryError(
                 f"{path} does not exist: {directory} is no run directory. Name the folder given as --output."
-            ) from error
-        except ValueError as error:
-            raise RunDirectoryError(f"{path} is not valid JSON ({error}). Train again.") from error
-        if not isinstance(content, dict):
+            )
+        content = read_json_object(path, what="recipe")
+        found = content.get("recipe", content)
+        if not isinstance(found, dict):
             raise RunDirectoryError(f"{path} holds no recipe. Train again.")
-        return cls.from_dict(content.get("recipe", content))
+        return cls.from_dict(cast("dict[str, Any]", found))
 
 
 def _checked(kind: type, values: Any, *, place: str = "") -> dict[str, Any]:

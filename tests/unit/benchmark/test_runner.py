@@ -32,6 +32,7 @@ FILES = {
     "README.md",
     "config.json",
     "history.json",
+    "manifest.json",
     "metrics.json",
     "model.safetensors",
     "processor_config.json",

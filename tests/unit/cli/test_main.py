@@ -106,6 +106,12 @@ def outcome(error: BaseException) -> tuple[int, str, BaseException | None]:
         (OSError(errno.EDQUOT, "Disk quota exceeded"), MISTAKE, "Free some space"),
         (RuntimeError("[enforce fail] PytorchStreamWriter failed writing file data/0"), MISTAKE, "No space is left"),
         (SafetensorError("I/O error: No space left on device (os error 28)"), MISTAKE, "Free some space"),
+        (RuntimeError("[enforce fail] . unexpected pos 64 vs 0"), MISTAKE, "No space is left on the disk"),
+        (
+            RuntimeError("[enforce fail at alloc_cpu.cpp:127] . DefaultCPUAllocator: can't allocate memory: you tried"),
+            MISTAKE,
+            "Not enough memory: can't allocate memory: you tried. Give a smaller --batch-size.",
+        ),
         (SafetensorError("header too large"), MISTAKE, "weights is damaged"),
         (PermissionError(errno.EACCES, "Permission denied", "/etc/x"), MISTAKE, "Permission denied: '/etc/x'. Check"),
         (MemoryError(), MISTAKE, "Not enough memory: the machine has no more. Give a smaller --batch-size."),

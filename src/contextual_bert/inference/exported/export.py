@@ -28,6 +28,7 @@ from contextual_bert.inference.exported.completion_graph import (
 )
 from contextual_bert.inference.exported.onnx_model import COMPLETION_FILE, CONTEXT_FILE, INPUTS, OUTPUTS, OnnxModel
 from contextual_bert.inference.pipeline import CompletionPipeline
+from contextual_bert.manifest import write_manifest
 from contextual_bert.models import ContextualBertForMaskedLM
 from contextual_bert.whole_files import replacing_directory
 
@@ -120,6 +121,7 @@ def export_onnx(
                 "the values of tensors?"
             )
         (folder / RECORD_FILE).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        write_manifest(folder)
     return record
 
 

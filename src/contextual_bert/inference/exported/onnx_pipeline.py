@@ -3,7 +3,6 @@
 It loads no weight into torch. The folder of ``export_onnx`` is all that is needed.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, cast
@@ -22,6 +21,9 @@ from contextual_bert.inference.exported.onnx_model import COMPLETION_FILE, Compl
 from contextual_bert.inference.permission import Permitted
 from contextual_bert.inference.pipeline import RUN_FILES, CompletionPipeline
 from contextual_bert.inference.queries import MASK
+from contextual_bert.inference.saved_files import check_files
+from contextual_bert.json_files import read_json_object
+from contextual_bert.memory import is_out_of_memory
 from contextual_bert.models import ContextState, ContextualBertConfig, ContextualBertProcessor
 
 FILES = (COMPLETION_FILE, RECORD_FILE, *(name for name in RUN_FILES if name != "model.safetensors"))
@@ -70,12 +72,17 @@ class OnnxCompletionPipeline(CompletionPipeline):
                 f"{directory} is no complete export: {', '.join(missing)} missing. "
                 "Write it with: contextual-bert export RUN --output DIRECTORY."
             )
+        check_files(directory)
         try:
-            self.record: OnnxExport = json.loads((directory / RECORD_FILE).read_text("utf-8"))
+            self.record = cast(OnnxExport, read_json_object(directory / RECORD_FILE, fix="Export the run again."))
             config = cast(Any, ContextualBertConfig.from_pretrained(directory))
             self.exported = OnnxModel(directory, config, num_threads=num_threads)
             processor = ContextualBertProcessor.from_pretrained(directory)
+        except RunDirectoryError:
+            raise
         except Exception as error:  # onnxruntime's own classes have no common base but this one
+            if is_out_of_memory(error):
+                raise
             raise RunDirectoryError(f"{directory} cannot be loaded: {error} Export the run again.") from error
         shop = Catalogue(catalogue, processor.items) if catalogue is not None else None
         super().__init__(self.exported.model, processor, catalogue=shop)

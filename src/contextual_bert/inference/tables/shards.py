@@ -316,7 +316,7 @@ def check_manifest(output: Path, text: str) -> None:
     try:
         there = json.loads(path.read_text(encoding="utf-8"))
         settings = dict(there["settings"])
-    except (ValueError, TypeError, LookupError):
+    except (ValueError, TypeError, LookupError, RecursionError):
         raise ConfigurationError(
             f"{path} cannot be read, which says what the files beside it are. Remove all, or give another --output."
         ) from None

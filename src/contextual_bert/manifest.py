@@ -1,0 +1,200 @@
+"""The manifest of a folder: the size and SHA-256 of each file that decides what a model answers.
+
+A folder without a manifest is taken as it is: models that somebody saved with ``save_pretrained`` have none.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from contextual_bert.errors import RunDirectoryError
+from contextual_bert.json_files import read_json_object, unreadable
+from contextual_bert.whole_files import replacing_file
+
+MANIFEST_FILE = "manifest.json"
+FORMAT = "contextual-bert manifest 1"
+# What loading a model reads, and transformers and tokenizers with it: such a file that was added changes the answer.
+MODEL_FILES = frozenset(
+    {
+        "adapter_config.json",
+        "adapter_model.safetensors",
+        "added_tokens.json",
+        "baseline.json",
+        "chat_template.jinja",
+        "chat_template.json",
+        "completion.onnx",
+        "completion.onnx.data",
+        "config.json",
+        "context.onnx",
+        "context.onnx.data",
+        "export.json",
+        "generation_config.json",
+        "merges.txt",
+        "model.safetensors",
+        "model.safetensors.index.json",
+        "preprocessor_config.json",
+        "processor_config.json",
+        "pytorch_model.bin",
+        "pytorch_model.bin.index.json",
+        "special_tokens_map.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "vocab.json",
+        "vocab.txt",
+    }
+)
+# What else a run is evaluated, compared and resumed by.
+RESULT_FILES = frozenset(
+    {
+        "history.json",
+        "metrics.json",
+        "recipe.json",
+        "schema.json",
+        "split.json",
+        "test_labels.safetensors",
+        "test_scores.safetensors",
+    }
+)
+# What a training goes on by. Of several processes each writes its own random state, when it likes: these are left out.
+CHECKPOINT_FILES = frozenset(
+    {
+        "adapter_model.safetensors",
+        "model.safetensors",
+        "optimizer.pt",
+        "rng_state.pth",
+        "scaler.pt",
+        "scheduler.pt",
+    }
+)
+_LISTED = MODEL_FILES | RESULT_FILES | CHECKPOINT_FILES
+
+
+def write_manifest(folder: str | Path) -> Path:
+    """Write ``manifest.json`` for the files that a folder holds now, and return its path.
+
+    README.md, evaluations, TensorBoard logs and whatever else decides no answer are left out: they may change.
+
+    Args:
+        folder: of a model, a run, an export or a checkpoint.
+
+    Raises:
+        RunDirectoryError: no such folder, or a file that cannot be read.
+
+    Example:
+        >>> from contextual_bert.testing import miniature_processor
+        >>> _ = miniature_processor().save_pretrained("shop")
+        >>> write_manifest("shop").name
+        'manifest.json'
+    """
+    directory = Path(folder)
+    if not directory.is_dir():
+        raise RunDirectoryError(f"{folder} is no folder. Name the folder that a model was saved in.")
+    decisive = [path for path in sorted(directory.iterdir()) if path.name in _LISTED and path.is_file()]
+    files = {path.name: _entry(path) for path in decisive}
+    path = directory / MANIFEST_FILE
+    with replacing_file(path) as partial:
+        partial.write_text(json.dumps({"format": FORMAT, "files": files}, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def check_manifest(folder: str | Path, names: Collection[str] = MODEL_FILES) -> None:
+    """Raise RunDirectoryError unless these files of a folder are those of its manifest; without a manifest do nothing.
+
+    Args:
+        folder: of a model, a run, an export or a checkpoint.
+        names: the files that are going to be read.
+
+    Raises:
+        RunDirectoryError: a file that was changed, removed or added since, or cannot be read; names it.
+
+    Example:
+        >>> check_manifest("runs/verdict")
+    """
+    directory = Path(folder)
+    path = directory / MANIFEST_FILE
+    if not path.is_file():
+        return
+    listed = _read(path)
+    for name in (name for name in listed if name in names):
+        _check(directory / name, listed[name])
+    for added in sorted(name for name in names if name not in listed and (directory / name).exists()):
+        raise RunDirectoryError(
+            f"{directory / added} is not in {path}: it was added after the files were written, and loading would read "
+            "it. Remove it."
+        )
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file, as hexadecimal digits.
+
+    Raises:
+        RunDirectoryError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def check_readable(folder: str | Path, names: Iterable[str] = MODEL_FILES) -> None:
+    """Raise RunDirectoryError where a file is there and this process may not read it.
+
+    Libraries take such a file for a missing one, or for a damaged one.
+
+    Args:
+        folder: of a model.
+        names: the files that are going to be read.
+    """
+    try:
+        there = {path.name for path in Path(folder).iterdir()}
+    except OSError as error:
+        raise unreadable(folder, error) from error
+    for path in (Path(folder) / name for name in sorted(there & {*names})):
+        try:
+            with path.open("rb"):
+                pass
+        except OSError as error:
+            raise unreadable(path, error) from error
+
+
+def _entry(path: Path) -> dict[str, Any]:
+    return {"bytes": path.stat().st_size, "sha256": digest_of(path)}
+
+
+def _read(path: Path) -> Mapping[str, Mapping[str, Any]]:
+    fix = f"Copy the folder again; if its files are right, remove {path.name} and write it with write_manifest."
+    content = read_json_object(path, fix=fix)
+    files = content.get("files")
+    is_valid = content.get("format") == FORMAT and isinstance(files, dict)
+    if not is_valid or not all(
+        isinstance(entry, dict) and type(entry.get("bytes")) is int and isinstance(entry.get("sha256"), str)
+        for entry in files.values()
+    ):
+        raise RunDirectoryError(f"{path} is no {FORMAT!r}. {fix}")
+    return files
+
+
+def _check(path: Path, entry: Mapping[str, Any]) -> None:
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError as error:
+        raise RunDirectoryError(
+            f"{path} is missing, and {MANIFEST_FILE} lists it. Copy the whole folder again, or train again."
+        ) from error
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if size != entry["bytes"]:
+        found = f"it has {size:,} bytes, and {entry['bytes']:,} were written"
+    elif path.is_file() and digest_of(path) != entry["sha256"]:
+        found = "its content is another than was written"
+    elif not path.is_file():
+        found = "it is no file"
+    else:
+        return
+    raise RunDirectoryError(
+        f"{path} differs from {MANIFEST_FILE}: {found}. Copy the folder again, or train again. If the change is meant, "
+        "write the manifest anew with contextual_bert.inference.write_manifest."
+    )

@@ -1,0 +1,48 @@
+"""Ctrl-C while the command line is imported: the process ends with a sentence, as nothing has begun.
+
+An import may take an interrupt for a fault of what it imports, or pass it over.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import FrameType
+
+EXIT_CODE = 130
+is_interrupted = False  # since the commands run
+
+
+@contextmanager
+def ending_at_interrupt() -> Generator[None]:
+    """End the process at Ctrl-C, without a traceback, where Python's own handler is in place."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    try:
+        signal.signal(signal.SIGINT, _end)
+    except ValueError:  # imported in another thread, which hears no signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def remember_interrupts() -> None:
+    """Raise KeyboardInterrupt at Ctrl-C as before, and set ``is_interrupted``."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _remember)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    os.write(sys.stderr.fileno(), b"contextual-bert: Interrupted.\n")
+    os._exit(EXIT_CODE)
+
+
+def _remember(number: int, frame: FrameType | None) -> None:
+    global is_interrupted
+    is_interrupted = True
+    raise KeyboardInterrupt
