@@ -19,6 +19,7 @@ from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation import EvaluationSettings
 from contextual_bert.evaluation.tables import plural
+from contextual_bert.frames import Frame, as_table
 from contextual_bert.inference import placed
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.training.recipe import Recipe
@@ -157,8 +158,9 @@ class Prepared:
         return resolved
 
 
-def make_split(recipe: Recipe, table: pa.Table) -> Split:
+def make_split(recipe: Recipe, table: Frame) -> Split:
     """The split file that the recipe names, checked against the table, or a new split."""
+    table = as_table(table)
     if recipe.split is not None:
         split = Split.load(recipe.split)
         split.check(table, file=recipe.data)

@@ -30,6 +30,7 @@ from contextual_bert.benchmark.run_directories import (
 )
 from contextual_bert.benchmark.run_files import (
     CHECKPOINTS,
+    IN_MEMORY,
     LABELS_FILE,
     METRICS_FILE,
     SCORES_FILE,
@@ -46,7 +47,9 @@ from contextual_bert.benchmark.run_files import (
 )
 from contextual_bert.benchmark.text_baselines import processor_of
 from contextual_bert.benchmark.work import Work, prepare_for, work_of
+from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import Cost, Report
+from contextual_bert.frames import Frame
 from contextual_bert.inference import ScoredSet
 from contextual_bert.training import (
     Bars,
@@ -64,6 +67,7 @@ def run(
     recipe: Recipe,
     output: Path,
     *,
+    table: Frame | None = None,
     preparation: Prepared | None = None,
     is_resumed: bool = False,
     is_overwritten: bool = False,
@@ -75,6 +79,7 @@ def run(
     Args:
         recipe: what to train.
         output: the run directory.
+        table: the data in memory, which ``recipe.data`` then only names: pyarrow, pandas, polars or `datasets`.
         preparation: the data, where they were prepared already.
         is_resumed: go on at the last whole checkpoint of an interrupted run.
         is_overwritten: replace a run that is there, as soon as the new model could be made.
@@ -85,14 +90,16 @@ def run(
         The report on the test part (on the validation part where there is no test).
 
     Raises:
-        ConfigurationError: the directory holds a run already.
+        ConfigurationError: the directory holds a run already; both ``table`` and ``preparation``.
         DataError: no row is left to evaluate.
     """
     check_conditioning(recipe.conditioning)
     check_kind(recipe)
+    if table is not None and preparation is not None:
+        raise ConfigurationError("table and preparation both say what the data are. Give one of them.")
     is_overwritten = is_overwritten and is_run(output)
     checkpoint = checkpoint_to_resume(output, is_resumed=is_resumed) if not is_overwritten else None
-    ready = preparation or prepare_for(recipe)
+    ready = preparation or prepare_for(recipe, source=table)
     recipe, work, evaluated_part = ready.resolve(recipe), work_of(ready), ready.evaluated_part
     if checkpoint is not None:
         check_same_recipe(recipe, output, digests=ready.digests)
@@ -207,6 +214,7 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
             save_labels(labelled, folder / LABELS_FILE)
         resolved = {
             "data_digest": ready.split.data_digest,
+            IN_MEMORY: not Path(recipe.data).exists(),
             **ready.digests,
             "model": model.config.to_dict() if isinstance(model, PreTrainedModel) else str(model),
             "training": results["arguments"].to_dict(),

@@ -32,6 +32,7 @@ from contextual_bert.data.columns import checked_column
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
 from contextual_bert.evaluation import EvaluationSettings, Provenance, Scores
+from contextual_bert.frames import Frame
 from contextual_bert.inference import ScoredSet, set_index
 from contextual_bert.inference.text_baseline import holds_baseline, load_text_baseline
 from contextual_bert.models import ContextualBertProcessor
@@ -140,7 +141,7 @@ def load_texts(
     *,
     overrides: Mapping[str, Any] | None = None,
     part: str | None = None,
-    source: pa.Table | None = None,
+    source: Frame | None = None,
     batch_size: int | None = None,
 ) -> EvaluatedTexts:
     """Load a finished run on texts and read what it is evaluated on.

@@ -7,13 +7,12 @@ splits: the caller excludes those columns and gives the rows to learn from. Not 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from contextual_bert.arrow_types import without_views
 from contextual_bert.context.features import Feature
 from contextual_bert.context.findings import Finding, Settings, count_missing, find
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
+from contextual_bert.frames import Frame, as_table
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class InferredSchema:
 
 
 def infer_schema(
-    table: pa.Table,
+    table: Frame,
     *,
     exclude: Sequence[str] = (),
     overrides: Mapping[str, str | Feature] | None = None,
@@ -75,7 +74,7 @@ def infer_schema(
     Constant columns, and those whose every value differs as in an id, are left out.
 
     Args:
-        table: the rows to learn from.
+        table: the rows to learn from: pyarrow, pandas, polars or `datasets`, as ``frames.as_table`` takes them.
         exclude: columns that are no context: the items, the customer.
         overrides: column -> a kind, "ignore", or a feature, which then stands in the schema as given.
         min_count: a category that occurs less often counts as unknown, which is how unknown is learned.
@@ -88,7 +87,7 @@ def infer_schema(
         SchemaError: a column that cannot be what its override asks for.
         DataError: a value that is none, with its row.
     """
-    overrides, table = overrides or {}, without_views(table)
+    overrides, table = overrides or {}, without_views(as_table(table))
     for column in (*exclude, *overrides):
         if column not in table.column_names:
             raise UnknownNameError(f"the table has no column {column!r}. {did_you_mean(column, table.column_names)}")

@@ -1,4 +1,4 @@
-"""Files to columns: Parquet, CSV, JSON Lines and `datasets.Dataset` become one `pyarrow.Table`.
+"""Files to columns: Parquet, CSV, JSON Lines and tables in memory become one `pyarrow.Table`.
 
 A faulty row is named with its file, row and column; none is dropped or repaired in silence. Rows are counted from
 zero, without the header. It does not know which column holds the items, nor what a context is.
@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +20,7 @@ from contextual_bert.arrow_types import is_list, without_views
 from contextual_bert.data.csv_tables import check_names, read_csv
 from contextual_bert.data.reviews import REVIEW_SUFFIX, read_reviews
 from contextual_bert.errors import DataError, did_you_mean
+from contextual_bert.frames import Frame, as_table
 
 __all__ = ["read_table"]
 
@@ -29,24 +30,15 @@ _JSON_TEXTS = {pa.timestamp("s"): pa.string(), pa.list_(pa.timestamp("s")): pa.l
 _OFFSET = r"[T ].*[+-].*[1-9]"  # a time zone other than UTC
 
 
-@runtime_checkable
-class _HuggingFaceDataset(Protocol):
-    """What we use of a `datasets.Dataset`; its package is not imported."""
-
-    def with_format(self, type: str) -> Any: ...  # noqa: A002  (the name is theirs)
-
-
-def read_table(
-    source: str | PathLike[str] | pa.Table | _HuggingFaceDataset, *, text_columns: Collection[str | None] = ()
-) -> pa.Table:
+def read_table(source: str | PathLike[str] | Frame, *, text_columns: Collection[str | None] = ()) -> pa.Table:
     """Read a table with at least one row.
 
     In CSV every column is read whole and becomes a number, a date or a truth value only if every cell is one and
     nothing is lost: codes with leading zeros ("010101") stay text. An empty cell is a missing value.
 
     Args:
-        source: a path that ends in .parquet, .csv, .jsonl, .ndjson or .ss (reviews, see ``read_reviews``); a
-            `pyarrow.Table`; or a `datasets.Dataset`.
+        source: a path that ends in .parquet, .csv, .jsonl, .ndjson or .ss (reviews, see ``read_reviews``); or a
+            table in memory: pyarrow, pandas, polars, `datasets`, as ``frames.as_table`` takes it.
         text_columns: columns that are wanted as text. In CSV and JSON Lines they keep the spelling of the file where
             all of it looks like numbers, truth values or dates; elsewhere columns have types of their own. Names that
             the file lacks, and None, change nothing.
@@ -58,23 +50,9 @@ def read_table(
         >>> read_table(pa.table({"age": [34, 51]})).num_rows
         2
     """
-    if isinstance(source, pa.Table):
-        return _checked(source, None)
     if isinstance(source, (str, PathLike)):
         return _read_file(Path(source), text_columns)
-    if isinstance(source, dict):
-        raise DataError(
-            f"a dictionary of data sets ({', '.join(map(str, cast(dict[object, object], source)))}) is not a table",
-            fix="Choose one of them, such as dataset['train'].",
-        )
-    if isinstance(source, _HuggingFaceDataset):
-        # The arrow format applies select() and shuffle(), which `.data` does not.
-        rows = source.with_format("arrow")[:] if len(cast(Any, source)) else pa.table({})
-        return _checked(rows, None)
-    raise DataError(
-        f"a {type(source).__name__} is not a table",
-        fix="Give a path, a pyarrow.Table (pandas: pa.Table.from_pandas(frame)) or a datasets.Dataset.",
-    )
+    return _checked(as_table(source), None)
 
 
 def _read_file(path: Path, text_columns: Collection[str | None]) -> pa.Table:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -21,6 +20,7 @@ from contextual_bert.errors import (
     SchemaError,
     UnknownNameError,
 )
+from contextual_bert.frames import Frame
 from contextual_bert.inference.answers import Answer, Candidate, Remarks, Slot, notes_on, slot_of
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.guidance import guidance_notes, guided_logits
@@ -96,7 +96,7 @@ class CompletionPipeline:
         directory: str | Path,
         *,
         device: str | torch.device | None = None,
-        catalogue: str | Path | pa.Table | None = None,
+        catalogue: str | Path | Frame | None = None,
     ) -> Self:
         """The pipeline of a run directory, and a catalogue if there is one: a file or a table.
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
-import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
+from contextual_bert.frames import Frame
 from contextual_bert.inference.answers import Slot
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.exported.completion_graph import Example
@@ -60,7 +60,7 @@ class OnnxCompletionPipeline(CompletionPipeline):
     )
 
     def __init__(
-        self, directory: str | Path, *, num_threads: int = 1, catalogue: str | Path | pa.Table | None = None
+        self, directory: str | Path, *, num_threads: int = 1, catalogue: str | Path | Frame | None = None
     ) -> None:
         check_installed()
         directory = Path(directory)
@@ -88,7 +88,7 @@ class OnnxCompletionPipeline(CompletionPipeline):
         directory: str | Path,
         *,
         device: str | torch.device | None = None,
-        catalogue: str | Path | pa.Table | None = None,
+        catalogue: str | Path | Frame | None = None,
     ) -> Self:
         """The pipeline of an export's folder, and a catalogue if there is one.
 

@@ -22,6 +22,7 @@ from contextual_bert.context import unknown_in_words
 from contextual_bert.data import read_table, table_digest, write_table
 from contextual_bert.data.columns import check_separator, checked_column
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
+from contextual_bert.frames import Frame
 from contextual_bert.inference.encode import naming
 from contextual_bert.inference.permission import constraint_keys
 from contextual_bert.inference.pipeline import CompletionPipeline
@@ -81,7 +82,7 @@ class ShardPlan:
 
     Args:
         pipeline: the model.
-        source: the table: a path or a table.
+        source: the table: a path, or a table in memory as ``read_table`` takes it.
         output: folder of the files; finished ones are kept where they are of the same table, model and settings.
         settings: columns, constraints and sizes.
         shard_size: rows of the table a file.
@@ -97,7 +98,7 @@ class ShardPlan:
     def __init__(
         self,
         pipeline: CompletionPipeline,
-        source: str | Path | pa.Table,
+        source: str | Path | Frame,
         output: Path,
         *,
         settings: BulkSettings,
@@ -167,7 +168,7 @@ class ShardPlan:
 
 def complete_table(
     pipeline: CompletionPipeline,
-    source: str | Path | pa.Table,
+    source: str | Path | Frame,
     output: Path,
     *,
     settings: BulkSettings,
@@ -178,7 +179,7 @@ def complete_table(
 
     Args:
         pipeline: the model.
-        source: the table: a path or a table.
+        source: the table: a path, or a table in memory as ``read_table`` takes it.
         output: folder of the shards; finished ones are kept where they are of the same table, model and settings.
         settings: columns, constraints and sizes.
         shard_size: rows of the table a file.
