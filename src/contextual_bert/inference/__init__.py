@@ -1,7 +1,8 @@
 """Using a trained model: completion of raw sets, labels of texts, scoring of data sets."""
 
 from contextual_bert.inference.answers import Answer, Candidate, Slot
-from contextual_bert.inference.catalogue import Attribute, Catalogue
+from contextual_bert.inference.attributes import Attribute
+from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.constraints import CONSTRAINTS
 from contextual_bert.inference.encode import bin_names, edge_names, encode_sets, placed, segment_labels, set_index
 from contextual_bert.inference.explaining import (

@@ -2,9 +2,6 @@
 
 from typing import TypedDict
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from contextual_bert.context import Vocabulary
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.fields import Condition
@@ -115,9 +112,7 @@ def _absent_values(request: Request, catalogue: Catalogue) -> list[str]:
         wanted += [condition.equals] if condition.equals is not None else []
         if not wanted:
             continue
-        # The few that are asked for are what is hashed, not the many that the catalogue has.
-        values = catalogue.attribute(condition.attribute).values
-        there = {*values.filter(pc.is_in(values, value_set=pa.array(wanted, pa.string()))).to_pylist()}
+        there = catalogue.attribute(condition.attribute).known_among(wanted)
         absent = [value for value in dict.fromkeys(wanted) if value not in there]
         if absent:
             named = ", ".join(map(repr, absent[:5]))

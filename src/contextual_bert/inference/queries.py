@@ -4,10 +4,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, cast
+from typing import Any
 
+from contextual_bert.context.records import as_record, plain
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
-from contextual_bert.inference.fields import names_of
+from contextual_bert.inference.fields import listed, names_of
 from contextual_bert.inference.guidance import read_guidance
 from contextual_bert.inference.permission import known_keys, read_settings
 from contextual_bert.models import ContextualBertConfig
@@ -61,16 +62,37 @@ def check_query(query: Mapping[str, Any], *, row: int, known: Sequence[str], fix
     Raises:
         DataError, UnknownNameError: what is wrong, and in which query.
     """
-    given = cast(object, query)
+    given: object = query
     if not isinstance(given, Mapping):
         raise DataError(f"{given!r:.80} is not a query", row=row, fix=fix)
     for key in query:
         if key not in known:
             raise UnknownNameError(f"Query {row}: unknown key {key!r:.80}. {did_you_mean(str(key), known)}")
-    if not isinstance(query.get("context") or {}, Mapping):
+    context_of(query, row=row)
+
+
+def context_of(query: Mapping[str, Any], *, row: int) -> Mapping[str, Any]:
+    """Return the context of a query, empty where it says nothing; a row of a pandas frame is one, too.
+
+    Raises:
+        DataError: it is no record.
+
+    Example:
+        >>> context_of({"items": ["hat"], "context": {"age": 34}}, row=0), context_of({"context": None}, row=0)
+        ({'age': 34}, {})
+    """
+    value = plain(query.get("context"))
+    if value is None or (not hasattr(value, "ndim") and not value):
+        return {}
+    record = as_record(value)
+    if record is None:
         raise DataError(
-            f"{query['context']!r:.80} is not a record", row=row, column="context", fix='Give {"feature": value, ...}.'
+            f"{' '.join(repr(value).split()):.80} is not a record",
+            row=row,
+            column="context",
+            fix='Give {"feature": value, ...}.',
         )
+    return record
 
 
 def check_count(name: str, value: object) -> None:
@@ -93,9 +115,10 @@ def check_queries(queries: object, *, fix: str = QUERY) -> Sequence[Mapping[str,
     Raises:
         DataError: it is something else.
     """
-    if isinstance(queries, str) or not isinstance(queries, Sequence):
-        raise DataError(f"{queries!r:.80} is neither a query nor a list of them", fix=fix)
-    return cast("Sequence[Mapping[str, Any]]", queries)
+    given = listed(queries)
+    if given is None:
+        raise DataError(f"{' '.join(repr(queries).split()):.80} is neither a query nor a list of them", fix=fix)
+    return given
 
 
 def check_length(request: Request, config: ContextualBertConfig, *, row: int) -> None:
@@ -125,7 +148,7 @@ def read_request(query: Mapping[str, Any], *, row: int) -> Request:
     check_query(query, row=row, known=known_keys(), fix=QUERY)
     try:
         items = names_of(query.get("items", []), key="items")
-        locked = names_of(query["locked"], key="locked") if query.get("locked") is not None else items
+        locked = names_of(query["locked"], key="locked") if plain(query.get("locked")) is not None else items
     except DataError as error:
         raise DataError(error.problem, row=row, column=error.column, fix=error.fix) from None
     there, kept = {*items}, {*locked}
@@ -137,4 +160,4 @@ def read_request(query: Mapping[str, Any], *, row: int) -> Request:
     items = [item if item in kept else MASK for item in items]
     settings = read_settings(query, row=row)
     asked = items if MASK in items else [*items, MASK]
-    return Request(asked, query.get("context") or {}, settings, replaced, read_guidance(query, row=row))
+    return Request(asked, context_of(query, row=row), settings, replaced, read_guidance(query, row=row))
