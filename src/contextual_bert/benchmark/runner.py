@@ -51,6 +51,7 @@ from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import Cost, Report
 from contextual_bert.frames import Frame
 from contextual_bert.inference import ScoredSet
+from contextual_bert.inference.saved import LARGEST_SET
 from contextual_bert.training import (
     Bars,
     ContextualTrainingArguments,
@@ -214,6 +215,7 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
             save_labels(labelled, folder / LABELS_FILE)
         resolved = {
             "data_digest": ready.split.data_digest,
+            **({LARGEST_SET: int(ready.datasets["train"].sizes.max())} if recipe.texts is None else {}),
             IN_MEMORY: not Path(recipe.data).exists(),
             **ready.digests,
             "model": model.config.to_dict() if isinstance(model, PreTrainedModel) else str(model),

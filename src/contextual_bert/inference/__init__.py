@@ -14,6 +14,7 @@ from contextual_bert.inference.explaining import (
 )
 from contextual_bert.inference.exported import Completions, OnnxCompletionPipeline, OnnxExport, export_onnx
 from contextual_bert.inference.fields import Condition
+from contextual_bert.inference.flat import to_table
 from contextual_bert.inference.joint import Completion, JointAnswer, JointSearch
 from contextual_bert.inference.permission import (
     Asked,
@@ -116,4 +117,5 @@ __all__ = [
     "score_labels",
     "segment_labels",
     "set_index",
+    "to_table",
 ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
+from contextual_bert.context import Vocabulary
 from contextual_bert.context.records import as_record, plain
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
 from contextual_bert.inference.fields import listed, names_of
@@ -14,6 +15,7 @@ from contextual_bert.inference.permission import known_keys, read_settings
 from contextual_bert.models import ContextualBertConfig
 
 MASK = "[MASK]"
+SEPARATORS = (";", ",", "|", "\t")
 _PLACE = re.compile(r"^(?:[Qq]uery|row) (?P<row>\d+): ")
 QUERY = 'Give {"items": [...], "context": {...}}, or a list of such queries.'
 
@@ -32,6 +34,27 @@ class Request:
     settings: Mapping[str, Mapping[str, Any]]
     replaced: Sequence[str] = ()
     guidance: float = 1.0
+
+
+@dataclass(frozen=True)
+class TrainedSets:
+    """How a run read the sets that it was trained on.
+
+    Args:
+        separator: what stood between the items of one text.
+        largest: items of the largest set, None where the run does not say.
+
+    Example:
+        >>> TrainedSets().separator
+        ','
+    """
+
+    separator: str = ","
+    largest: int | None = None
+
+    def separator_in(self, item: str) -> str | None:
+        """Return the separator that an item holds, the run's own first; None where it holds none."""
+        return next((each for each in dict.fromkeys((self.separator, *SEPARATORS)) if each in item), None)
 
 
 UNUSED_CONTEXT = "The context was not used: this model was trained with conditioning='none'."
@@ -135,6 +158,32 @@ def check_length(request: Request, config: ContextualBertConfig, *, row: int) ->
             column="items",
             fix="Give a shorter set.",
         )
+
+
+def check_separated(items: Sequence[str], vocabulary: Vocabulary, sets: TrainedSets, *, row: int) -> None:
+    """Refuse an unknown item that is several known ones in one text.
+
+    Raises:
+        DataError: the item, with what stands between its parts.
+
+    Example:
+        >>> check_separated(["coat;hat"], Vocabulary(["coat", "hat"]), TrainedSets(), row=0)
+        Traceback (most recent call last):
+        contextual_bert.errors.DataError: row 0, column 'items': 'coat;hat' is one item here, and its parts 'coat', ...
+    """
+    for item in items:
+        if item in vocabulary:
+            continue
+        for separator in dict.fromkeys((sets.separator, *SEPARATORS, " ")):
+            parts = [part.strip() for part in item.split(separator)]
+            is_set = all(part in vocabulary for part in parts) or MASK in parts
+            if len(parts) > 1 and is_set:
+                raise DataError(
+                    f"{item!r:.80} is one item here, and its parts {', '.join(map(repr, parts[:5]))} are items",
+                    row=row,
+                    column="items",
+                    fix=f"Give them one by one: they are separated with {separator!r}.",
+                )
 
 
 def read_request(query: Mapping[str, Any], *, row: int) -> Request:

@@ -22,6 +22,7 @@ from contextual_bert.inference.exported.onnx_model import COMPLETION_FILE, Compl
 from contextual_bert.inference.permission import Permitted
 from contextual_bert.inference.pipeline import RUN_FILES, CompletionPipeline
 from contextual_bert.inference.queries import MASK
+from contextual_bert.inference.saved import trained_sets
 from contextual_bert.models import ContextState, ContextualBertConfig, ContextualBertProcessor
 
 FILES = (COMPLETION_FILE, RECORD_FILE, *(name for name in RUN_FILES if name != "model.safetensors"))
@@ -80,6 +81,7 @@ class OnnxCompletionPipeline(CompletionPipeline):
         shop = Catalogue(catalogue, processor.items) if catalogue is not None else None
         super().__init__(self.exported.model, processor, catalogue=shop)
         has_all = self.record["top_k"] >= config.vocab_size  # then more may be asked for, as of the run
+        self.sets = trained_sets(directory)
         self.max_top_k = None if has_all else self.record["top_k"]
 
     @classmethod

@@ -32,6 +32,7 @@ from contextual_bert.inference.tables.bulk import (
     TableCompleter,
     context_columns,
     item_lists,
+    settled,
 )
 from contextual_bert.whole_files import replacing_directory
 
@@ -106,7 +107,7 @@ class ShardPlan:
     ) -> None:
         if shard_size < 1:
             raise ConfigurationError(f"shard_size={shard_size}: give 1 or more.")
-        table = read_table(source)
+        table, settings = read_table(source), settled(settings, pipeline)
         self.file = str(source) if isinstance(source, str | Path) else None
         for name in settings.keep:
             checked_column(table, name, file=self.file)
@@ -225,8 +226,10 @@ def is_whole(path: Path) -> bool:
 def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSettings) -> list[str]:
     """What of the items and contexts the model never saw, whole columns at once."""
     column = checked_column(table, settings.items)
-    check_separator(column, items=settings.items, separator=settings.separator, file=None)
-    names = item_lists(table, settings.items, settings.separator).flatten()
+    separator = str(settings.separator)
+    check_separator(column, items=settings.items, separator=separator, file=None)
+    lists = item_lists(table, settings.items, separator)
+    names = lists.flatten()
     vocabulary = pa.array([*pipeline.processor.items.values, *pipeline.processor.items.reserved])
     num_strangers = len(names) - (pc.sum(pc.is_in(names, value_set=vocabulary)).as_py() or 0)
     if 0 < num_strangers == len(names):
@@ -236,6 +239,11 @@ def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
             fix="Name the column and the separator that the run was trained with.",
         )
     lines = [f"{num_strangers:,} of {len(names):,} items are unknown to the model"] if num_strangers else []
+    lines += unlike_training(column, lists, pipeline)
+    taken = [name for name in constraint_keys() if name in table.column_names and name not in context_columns(pipeline)]
+    if taken:
+        named = ", ".join(map(repr, taken))
+        lines.append(f"taken for constraints of their rows, because of their names: the columns {named}")
     lines += [
         f"the column {name!r} is a feature of the context here, no constraint"
         for name in constraint_keys()
@@ -243,6 +251,22 @@ def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
     ]
     context = pipeline.processor.encode_columns(table)
     return lines + (unknown_in_words(context.unknown) if context is not None else [])
+
+
+def unlike_training(column: pa.ChunkedArray, lists: pa.LargeListArray, pipeline: CompletionPipeline) -> list[str]:
+    """Which sets are unlike those of training: none at all, or more items."""
+    lines: list[str] = []
+    sizes = pc.list_value_length(lists)
+    if column.null_count:
+        lines.append(f"{column.null_count:,} sets are missing (null): they are completed from the context alone")
+    largest = pipeline.sets.largest
+    num_larger = 0 if largest is None else pc.sum(pc.greater(sizes, largest)).as_py() or 0
+    if num_larger:
+        lines.append(
+            f"{num_larger:,} sets have up to {pc.max(sizes).as_py():,} items, and no set of training had more than "
+            f"{largest:,}"
+        )
+    return lines
 
 
 def manifest_text(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSettings, shard_size: int) -> str:
