@@ -22,6 +22,7 @@ from contextual_bert.inference import (
     export_onnx,
     sample_texts,
     score,
+    to_table,
 )
 from contextual_bert.models import (
     ContextualBertConfig,
@@ -79,6 +80,7 @@ __all__ = [
     "register_method",
     "sample_texts",
     "score",
+    "to_table",
     "unfreeze_bert",
 ]
 

@@ -30,6 +30,7 @@ CONSTRAINT_OPTIONS = {  # option -> key of a query
     "max-price": "max_price", "budget": "budget", "budget-includes-visible": "budget_includes_visible",
     "one-per": "at_most_one_per",
 }  # fmt: skip
+ITEM_LISTS = ("items", "allow", "deny", "owned", "locked")  # keys of a query
 QUERY_OPTIONS = {  # key of a query -> option
     **{key: f"--{option}" for option, key in CONSTRAINT_OPTIONS.items()}, "items": "--set", "guidance": "--guidance",
 }  # fmt: skip
@@ -66,8 +67,8 @@ def command(
     separator: Annotated[
         str | None,
         typer.Option(
-            help="What stands between the items of --set, --allow, --deny and --owned (default ','), and of text in "
-            "--data (left out, as the run was trained)."
+            help="What stands between the items of --set, --allow, --deny, --owned and of text in --input and --data; "
+            "left out, as the run was trained."
         ),
     ] = None,
     catalogue: Annotated[
@@ -83,8 +84,8 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="ATTRIBUTE=VALUE",
-            help="Propose only items like this: 'category=coat|jacket', 'material!=leather', 'price<=80', 'price>=20'; "
-            "'0:category=coat' for the first [MASK] alone; repeatable.",
+            help="Propose only items like this: 'category=coat|jacket', 'material!=leather', 'price<=80', 'stock>0', "
+            "'since>=2016-03-05'; '0:category=coat' for the first [MASK] alone; repeatable.",
         ),
     ] = None,
     max_price: Annotated[float | None, typer.Option(help="Propose only items of at most this price.")] = None,
@@ -163,6 +164,7 @@ def command(
     from contextual_bert.benchmark.run_directories import load_recipe
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.inference import BulkSettings
+    from contextual_bert.inference.saved import trained_sets
 
     calm_transformers()
     checked_format(output_format, ("table", "json"))
@@ -187,7 +189,7 @@ def command(
         raise ConfigurationError(
             f"--{next(iter(search)).replace('_', '-')} is for --joint: give that, or leave it out."
         )
-    between = separator or ","
+    between = separator or trained_sets(directory).separator
     allowed = list(_split(allow or [], between))
     if allow and not allowed:
         raise ConfigurationError("--allow names no item, and nothing may be proposed then. Name some, or leave it out.")
@@ -237,6 +239,8 @@ def command(
     lines: list[int] = []
     if queries is not None:
         lines, asked = read_queries(queries)
+        numbered = zip(lines, asked, strict=True)
+        asked = [split_texts(query, between, place=f"{queries}, line {line}") for line, query in numbered]
         if repeats:
             asked = [{"repeats": True, **query} for query in asked]
         if guidance is not None:
@@ -267,8 +271,14 @@ def command(
         show_answer(answers[0], num_items=len(pipeline.processor.items.values))
 
 
-def items_of(text: str, separator: str) -> list[str]:
-    """The items of --set; an empty text is the empty set.
+def split_texts(query: dict[str, Any], separator: str, *, place: str) -> dict[str, Any]:
+    """A query whose lists of items are lists, where it had them as texts."""
+    texts = {key: value for key in ITEM_LISTS if isinstance(value := query.get(key), str)}
+    return {**query, **{key: items_of(text, separator, place=f"{place}, {key}") for key, text in texts.items()}}
+
+
+def items_of(text: str, separator: str, *, place: str = "--set") -> list[str]:
+    """The items of a text; an empty text is the empty set.
 
     Raises:
         ConfigurationError: nothing between two separators.
@@ -280,7 +290,7 @@ def items_of(text: str, separator: str) -> list[str]:
     items = [part.strip() for part in text.split(separator)]
     if "" in items:
         raise ConfigurationError(
-            f"--set {text!r}: item {items.index('') + 1} of {len(items)} is empty. Give names with {separator!r} "
+            f"{place} {text!r}: item {items.index('') + 1} of {len(items)} is empty. Give names with {separator!r} "
             "between them, and [MASK] where one is missing."
         )
     return items

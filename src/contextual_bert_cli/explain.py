@@ -29,7 +29,9 @@ def command(
     item: Annotated[str | None, typer.Option(metavar="ITEM", help="What to explain; left out, the best item.")] = None,
     slot: Annotated[int, typer.Option(min=1, help="Which [MASK] of the set, the first is 1.")] = 1,
     repeats: Annotated[bool, typer.Option("--repeats", help="Permit items that are in the set already.")] = False,
-    separator: Annotated[str, typer.Option(help="What stands between the items of --set.")] = ",",
+    separator: Annotated[
+        str | None, typer.Option(help="What stands between the items of --set; left out, as the run was trained.")
+    ] = None,
     pairs: Annotated[
         int,
         typer.Option(min=2, help="With more than 12 fields: orders drawn and taken both ways; more is less chance."),
@@ -42,11 +44,13 @@ def command(
     """Say which fields of the context made an item as probable as it is, which items, and what others would get."""
     from contextual_bert import CompletionPipeline, explain
     from contextual_bert.benchmark.run_directories import load_recipe
+    from contextual_bert.inference.saved import trained_sets
     from contextual_bert.training import chosen_device
 
     calm_transformers()
     checked_format(output_format)
-    query: dict[str, Any] = {"items": items_of(items, separator), "context": read_context(context), "repeats": repeats}
+    between = separator or trained_sets(directory).separator
+    query: dict[str, Any] = {"items": items_of(items, between), "context": read_context(context), "repeats": repeats}
     load_recipe(directory)
     with working(f"loading {directory}"):
         pipeline = CompletionPipeline.from_pretrained(directory, device=chosen_device(device))

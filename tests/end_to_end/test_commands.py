@@ -342,6 +342,27 @@ def test_complete_reads_a_table_of_text_as_the_run_was_trained(command: Any, tab
     )
     found = [pq.read_table(tmp_path / name / "part-00000.parquet") for name in ("out", "lists")]
     assert found[0] == found[1]
+    assert "taken for constraints" not in result.stderr
+    context = ("--context", '{"age": 34}', "--format", "json")
+    items = [item for row in lists["items"].to_pylist() for item in row][:2]
+    asked = [
+        json.loads(command(verb, run, "--set", f"{items[0]}; {items[1]};[MASK]", *context, *more).stdout)
+        for verb, more in (("complete", ()), ("complete", ("--separator", ";")), ("explain", ()))
+    ]
+    assert asked[0]["items"] == [*items, "[MASK]"]
+    assert asked[0] == asked[1]
+    assert asked[2]["item"] == asked[0]["slots"][0]["candidates"][0]["item"]
+    (tmp_path / "queries.jsonl").write_text(json.dumps({"items": ";".join(items), "deny": ";".join(items)}))
+    (line,) = command("complete", run, "--input", tmp_path / "queries.jsonl").stdout.splitlines()
+    assert json.loads(line)["items"] == [*items, "[MASK]"]
+    slip = command("complete", run, "--set", f"{items[0]},{items[1]},[MASK]")
+    assert slip.exit_code == 2, slip.output
+    assert "--set: " in slip.stderr
+    assert "they are separated with ','" in " ".join(slip.stderr.split())
+    exported = command("export", run, "--output", tmp_path / "exported")
+    assert exported.exit_code == 0, exported.output
+    again = command("complete", tmp_path / "exported", "--set", f"{items[0]};{items[1]};[MASK]", *context)
+    assert json.loads(again.stdout)["items"] == [*items, "[MASK]"]
     refused = command("complete", run, "--data", source, "--output", tmp_path / "no", "--separator", "|")
     assert refused.exit_code == 2, refused.output
     assert "have ';'" in refused.output

@@ -26,6 +26,7 @@ from contextual_bert.data.hashing import hash_counters, hash_strings
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation import FeatureImportances, Scores, measure_importances
 from contextual_bert.evaluation.importance import ALL_FEATURES
+from contextual_bert.frames import Frame
 
 Rows = TypeVar("Rows", SetDataset, TextDataset)
 
@@ -52,7 +53,7 @@ def attribute_run(
     seed: int = 0,
     overrides: Mapping[str, Any] | None = None,
     part: str | None = None,
-    source: pa.Table | None = None,
+    source: Frame | None = None,
     batch_size: int | None = None,
     progress: Progress | None = None,
 ) -> Attribution:

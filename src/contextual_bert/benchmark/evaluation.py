@@ -8,10 +8,13 @@ import pyarrow as pa
 
 from contextual_bert.benchmark.evaluated import Evaluation, EvaluationData, Progress, provenance_of
 from contextual_bert.benchmark.run_directories import load_recipe
+from contextual_bert.benchmark.run_files import IN_MEMORY, resolved_in
 from contextual_bert.benchmark.set_evaluation import load_sets
 from contextual_bert.benchmark.text_evaluation import load_texts
 from contextual_bert.data import Oracle, StylistWorld
+from contextual_bert.errors import DataError
 from contextual_bert.evaluation import Scores, evaluate_scores
+from contextual_bert.frames import Frame
 
 
 def load_evaluation(
@@ -19,7 +22,7 @@ def load_evaluation(
     *,
     overrides: Mapping[str, Any] | None = None,
     part: str | None = None,
-    source: pa.Table | None = None,
+    source: Frame | None = None,
     batch_size: int | None = None,
 ) -> EvaluationData:
     """Load a finished run, on sets or texts, and read what it is evaluated on.
@@ -30,14 +33,20 @@ def load_evaluation(
             ``dtype``; and ``scored_tokens`` of its ``texts``.
         part: train, validation or test of the split, or "all" rows; None: the test part where the table is the run's,
             else all rows.
-        source: the table, where it was read already.
+        source: the table, where it is in memory: pyarrow, pandas, polars or `datasets`.
         batch_size: rows a forward pass; that of the run if left out, for another changes the last digits.
 
     Raises:
         RunDirectoryError: the directory is incomplete, from another version, or without weights.
-        DataError, SchemaError, UnknownNameError: the table does not fit the run.
+        DataError, SchemaError, UnknownNameError: the table does not fit the run, or was in memory and is not given.
     """
     own = load_recipe(directory)
+    is_own_table = source is None and (overrides or {}).get("data", own.data) == own.data
+    if is_own_table and resolved_in(directory, IN_MEMORY) and not Path(own.data).exists():
+        raise DataError(
+            f"the run was trained on a table in memory, which it calls {own.data!r}, and no file has it",
+            fix="Give the rows with --data FILE. In Python give the table itself: source=frame.",
+        )
     load = load_sets if own.texts is None else load_texts
     return load(directory, own, overrides=overrides, part=part, source=source, batch_size=batch_size)
 
@@ -47,7 +56,7 @@ def evaluate_run(
     *,
     overrides: Mapping[str, Any] | None = None,
     part: str | None = None,
-    source: pa.Table | None = None,
+    source: Frame | None = None,
     batch_size: int | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:

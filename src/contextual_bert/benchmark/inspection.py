@@ -21,6 +21,7 @@ from contextual_bert.context import ContextSchema, infer_schema
 from contextual_bert.context.infer import ColumnNote
 from contextual_bert.data import Audit, SetTable, Split, audit, read_sets
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
+from contextual_bert.frames import Frame
 from contextual_bert.inference import placed
 from contextual_bert.training.recipe import Recipe
 
@@ -76,14 +77,14 @@ class Inspection:
 
 
 def inspect_table(
-    recipe: Recipe, *, overrides: Mapping[str, str] | None = None, source: pa.Table | None = None
+    recipe: Recipe, *, overrides: Mapping[str, str] | None = None, source: Frame | None = None
 ) -> Inspection:
     """Look at the table of sets of a recipe; ``inspect_texts`` is for texts.
 
     Args:
         recipe: the table, its columns, the item filters and the split, as for ``run``.
         overrides: column -> a kind of feature or "ignore".
-        source: the table, where it was read already.
+        source: the table, where it is in memory: pyarrow, pandas, polars or `datasets`.
 
     Raises:
         DataError, UnknownNameError: a fault of the table that ``train`` would stop at too.

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from contextual_bert.benchmark.grouping import audit_of_file
@@ -31,6 +30,7 @@ from contextual_bert.data import (
     read_sets,
 )
 from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.frames import Frame
 from contextual_bert.inference import CompletionPipeline, encode_sets
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.training.recipe import Recipe
@@ -96,12 +96,12 @@ class Preparation(Prepared):
         return len(self.processor.items.values)
 
 
-def prepare(recipe: Recipe, *, source: pa.Table | None = None) -> Preparation:
+def prepare(recipe: Recipe, *, source: Frame | None = None) -> Preparation:
     """Read and encode the data of a recipe.
 
     Args:
         recipe: what to read.
-        source: the table, where it was read already.
+        source: the table, where it is in memory: pyarrow, pandas, polars or `datasets`.
 
     Raises:
         DataError, UnknownNameError, SchemaError, ConfigurationError, RunDirectoryError: a fault of the table, of the

@@ -32,6 +32,7 @@ from contextual_bert.data.splits import PARTS, ready_split
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError
 from contextual_bert.evaluation import EvaluationSettings
 from contextual_bert.evaluation.tables import plural
+from contextual_bert.frames import Frame, as_table
 from contextual_bert.inference import placed
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
@@ -192,7 +193,7 @@ class Prepared:
         return resolved
 
 
-def make_split(recipe: Recipe, table: pa.Table, *, sizes: Sequence[int] = ()) -> Split:
+def make_split(recipe: Recipe, table: Frame, *, sizes: Sequence[int] = ()) -> Split:
     """Return the split file that the recipe names, checked against the table, or a new split.
 
     A part that has no file of its own is drawn from the training file, where its share is not 0.
@@ -202,6 +203,7 @@ def make_split(recipe: Recipe, table: pa.Table, *, sizes: Sequence[int] = ()) ->
         table: all rows.
         sizes: rows of each file of the recipe, where there are several.
     """
+    table = as_table(table)
     if recipe.split_column is not None:
         return split_by_column(table, recipe.split_column, file=recipe.data)
     if len(sizes) > 1:

@@ -41,6 +41,7 @@ LABELS_FILE = "test_labels.safetensors"
 CHECKPOINTS = "checkpoints"
 TENSORBOARD = "tensorboard"
 CLUSTERS = "cluster"
+IN_MEMORY = "is_data_in_memory"  # key of what a recipe resolved to: no file has the table
 LABELS = "labels"  # key of the reports on labels in metrics.json
 
 

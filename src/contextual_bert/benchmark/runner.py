@@ -33,6 +33,7 @@ from contextual_bert.benchmark.run_directories import (
 )
 from contextual_bert.benchmark.run_files import (
     CHECKPOINTS,
+    IN_MEMORY,
     LABELS,
     LABELS_FILE,
     METRICS_FILE,
@@ -51,10 +52,13 @@ from contextual_bert.benchmark.run_files import (
 from contextual_bert.benchmark.termination import StopAfterStep, stopping_after_step
 from contextual_bert.benchmark.text_baselines import processor_of
 from contextual_bert.benchmark.work import Work, prepare_for, work_of
+from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import Cost, LabelledRows, LabelReport, Report
 from contextual_bert.evaluation.labels.rows import can_measure
 from contextual_bert.folder_lock import locked_folder
+from contextual_bert.frames import Frame
 from contextual_bert.inference import ScoredSet
+from contextual_bert.inference.saved import LARGEST_SET
 from contextual_bert.manifest import write_manifest
 from contextual_bert.training import (
     Bars,
@@ -72,6 +76,7 @@ def run(
     recipe: Recipe,
     output: Path,
     *,
+    table: Frame | None = None,
     preparation: Prepared | None = None,
     is_resumed: bool = False,
     is_overwritten: bool = False,
@@ -85,6 +90,7 @@ def run(
     Args:
         recipe: what to train.
         output: the run directory.
+        table: the data in memory, which ``recipe.data`` then only names: pyarrow, pandas, polars or `datasets`.
         preparation: the data, where they were prepared already.
         is_resumed: go on at the last whole checkpoint of an interrupted run.
         is_overwritten: replace a run that is there, as soon as the new model could be made.
@@ -95,17 +101,21 @@ def run(
         The report on the test part; on the validation part where there is no test; None where nothing is held out.
 
     Raises:
-        ConfigurationError: the directory holds a run already, or checkpoints of another recipe.
+        ConfigurationError: the directory holds a run already, or checkpoints of another recipe; both ``table`` and
+            ``preparation``.
         RunDirectoryError: another process writes to the directory; a checkpoint lacks what a resume needs.
         DataError: no row is left to evaluate.
     """
     check_conditioning(recipe.conditioning)
     check_kind(recipe)
+    if table is not None and preparation is not None:
+        raise ConfigurationError("table and preparation both say what the data are. Give one of them.")
     with locked_folder(output):
         return _run(
             recipe,
             output,
             preparation=preparation,
+            table=table,
             is_resumed=is_resumed,
             is_overwritten=is_overwritten,
             is_quiet=is_quiet,
@@ -118,14 +128,15 @@ def _run(
     output: Path,
     *,
     preparation: Prepared | None,
+    table: Frame | None,
     is_resumed: bool,
     is_overwritten: bool,
     is_quiet: bool,
     bars: Bars | None,
-) -> Report:
+) -> Report | None:
     is_overwritten = is_overwritten and is_run(output)
     checkpoint = checkpoint_to_resume(output, is_resumed=is_resumed) if not is_overwritten else None
-    ready = preparation or prepare_for(recipe)
+    ready = preparation or prepare_for(recipe, source=table)
     recipe, work, evaluated_part = ready.resolve(recipe), work_of(ready), ready.evaluated_part
     digest = recipe_digest(recipe, digests=ready.digests)
     if checkpoint is not None:
@@ -258,6 +269,8 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
                 save_labels(labelled, folder / LABELS_FILE)
         resolved = {
             "data_digest": ready.split.data_digest,
+            **({LARGEST_SET: int(ready.datasets["train"].sizes.max())} if recipe.texts is None else {}),
+            IN_MEMORY: not Path(recipe.data).exists(),
             **ready.digests,
             "model": model.config.to_dict() if isinstance(model, PreTrainedModel) else str(model),
             "training": results["arguments"].to_dict(),

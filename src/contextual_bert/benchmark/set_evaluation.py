@@ -29,6 +29,7 @@ from contextual_bert.benchmark.set_work import FREQUENCY_FEATURE, item_frequenci
 from contextual_bert.data import SetDataset, SetTable, Split, read_sets
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import EvaluationSettings, Provenance, Scores, evaluate_scores
+from contextual_bert.frames import Frame
 from contextual_bert.inference import CompletionPipeline, ScoredSet, encode_sets, score, set_index
 from contextual_bert.training import ContextualTrainingArguments, chosen_device, chosen_dtype
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
@@ -137,7 +138,7 @@ def load_sets(
     *,
     overrides: Mapping[str, Any] | None = None,
     part: str | None = None,
-    source: pa.Table | None = None,
+    source: Frame | None = None,
     batch_size: int | None = None,
 ) -> EvaluatedSets:
     """Load a finished run on sets and read what it is evaluated on.
@@ -149,7 +150,7 @@ def load_sets(
         own: its recipe.
         overrides: fields of Recipe that differ from the run's: data, items, customer, split, device, dtype ...
         part: train, validation or test of the split, or "all" rows; default: test where there is a split, else all.
-        source: the table, where it was read already.
+        source: the table, where it is in memory: pyarrow, pandas, polars or `datasets`.
         batch_size: masked sets a forward pass; that of the run if left out, for another changes the last digits.
 
     Raises:

@@ -33,6 +33,7 @@ from contextual_bert.data.columns import checked_column
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
 from contextual_bert.evaluation import EvaluationSettings, Provenance, Scores
+from contextual_bert.frames import Frame
 from contextual_bert.inference import ScoredSet, set_index
 from contextual_bert.inference.saved import check_weights
 from contextual_bert.inference.saved_files import check_files
@@ -146,7 +147,7 @@ def load_texts(
     *,
     overrides: Mapping[str, Any] | None = None,
     part: str | None = None,
-    source: pa.Table | None = None,
+    source: Frame | None = None,
     batch_size: int | None = None,
 ) -> EvaluatedTexts:
     """Load a finished run on texts and read what it is evaluated on.

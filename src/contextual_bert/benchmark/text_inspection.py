@@ -29,6 +29,7 @@ from contextual_bert.data import Split, audit_texts, reading_lines
 from contextual_bert.data.text_audit import joined_words
 from contextual_bert.errors import ConfigurationError, DataError, place_of_row
 from contextual_bert.evaluation.labels import has_grades
+from contextual_bert.frames import Frame
 from contextual_bert.inference import encode_questions, encode_texts, placed
 from contextual_bert.inference.texts.encode_questions import find_answers
 from contextual_bert.models import ContextualBertProcessor
@@ -44,7 +45,7 @@ def inspect_texts(
     recipe: Recipe,
     *,
     overrides: Mapping[str, str] | None = None,
-    source: pa.Table | None = None,
+    source: Frame | None = None,
     has_tokens: bool = True,
 ) -> Inspection:
     """Look at the table of texts of a recipe.
@@ -52,7 +53,7 @@ def inspect_texts(
     Args:
         recipe: the table, its columns and the split, as for ``run``.
         overrides: column -> a kind of feature or "ignore".
-        source: the table, where it was read already.
+        source: the table, where it is in memory: pyarrow, pandas, polars or `datasets`.
         has_tokens: count the texts in tokens too, with the tokenizer of the recipe's checkpoint; False never loads it.
 
     Raises:

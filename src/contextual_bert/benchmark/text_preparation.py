@@ -38,6 +38,7 @@ from contextual_bert.data.columns import checked_column
 from contextual_bert.data.text_audit import audit_texts
 from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
 from contextual_bert.evaluation import EvaluationSettings
+from contextual_bert.frames import Frame
 from contextual_bert.inference import EncodedQuestions, EncodedTexts, encode_questions, encode_texts, placed
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.models.checkpoint_files import pooling_of
@@ -287,12 +288,12 @@ class TextPreparation(Prepared):
         )
 
 
-def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPreparation:
+def prepare_texts(recipe: Recipe, *, source: Frame | None = None) -> TextPreparation:
     """Read and encode the texts of a recipe.
 
     Args:
         recipe: what to read.
-        source: the table, where it was read already.
+        source: the table, where it is in memory: pyarrow, pandas, polars or `datasets`.
 
     Raises:
         DataError, UnknownNameError, SchemaError, ConfigurationError, CheckpointError: a fault of the table, of the

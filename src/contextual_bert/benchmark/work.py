@@ -14,6 +14,7 @@ from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.set_work import SetWork
 from contextual_bert.benchmark.text_preparation import TextPreparation, prepare_texts
 from contextual_bert.benchmark.text_work import TextWork
+from contextual_bert.frames import Frame
 from contextual_bert.inference import ScoredSet
 from contextual_bert.training import ContextualTrainingArguments
 from contextual_bert.training.recipe import Recipe
@@ -83,6 +84,6 @@ def work_of(ready: Prepared) -> Work:
     return SetWork(ready)
 
 
-def prepare_for(recipe: Recipe) -> Prepared:
-    """Read the data of a recipe, sets or texts."""
-    return prepare(recipe) if recipe.texts is None else prepare_texts(recipe)
+def prepare_for(recipe: Recipe, *, source: Frame | None = None) -> Prepared:
+    """Read the data of a recipe, sets or texts; ``source`` is its table, where that is in memory."""
+    return prepare(recipe, source=source) if recipe.texts is None else prepare_texts(recipe, source=source)

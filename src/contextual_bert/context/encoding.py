@@ -27,6 +27,7 @@ from contextual_bert.context.features import (
 from contextual_bert.context.records import record_columns
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.errors import SchemaError, did_you_mean
+from contextual_bert.frames import Frame, as_table
 
 
 @dataclass(frozen=True)
@@ -70,17 +71,18 @@ class EncodedContext:
         return found.tolist()
 
 
-def encode_table(schema: ContextSchema, table: pa.Table, *, file: str | None = None) -> EncodedContext:
+def encode_table(schema: ContextSchema, table: Frame, *, file: str | None = None) -> EncodedContext:
     """Encode whole columns of a table; columns that the schema does not read are left alone.
 
     Args:
         schema: what the context consists of.
-        table: raw values.
+        table: raw values, as ``frames.as_table`` takes them.
         file: where the table comes from, for messages.
 
     Null, NaN in a column of floats, blank text, and "NA" and its like where a number or date is wanted are missing;
     infinity is an error that names row and column.
     """
+    table = as_table(table)
     absent = [column for column in schema.columns if column not in table.column_names]
     if absent:
         place = f"{file}: " if file else ""

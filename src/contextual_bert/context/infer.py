@@ -16,6 +16,7 @@ from contextual_bert.context.features import Feature
 from contextual_bert.context.findings import INDEX, Finding, Settings, count_missing, find
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
+from contextual_bert.frames import Frame, as_table
 
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 _UNNAMED_COLUMN = re.compile(r"Unnamed: \d+(\.\d+)*")
@@ -64,7 +65,7 @@ class InferredSchema:
 
 
 def infer_schema(
-    table: pa.Table,
+    table: Frame,
     *,
     exclude: Sequence[str] = (),
     overrides: Mapping[str, str | Feature] | None = None,
@@ -81,7 +82,7 @@ def infer_schema(
     Constant columns, those whose every value differs as in an id, and the index of a pandas table are left out.
 
     Args:
-        table: the rows to learn from.
+        table: the rows to learn from: pyarrow, pandas, polars or `datasets`, as ``frames.as_table`` takes them.
         exclude: columns that are no context: the items, the customer.
         overrides: column -> a kind, "ignore", or a feature, which then stands in the schema as given.
         min_count: a category that occurs less often counts as unknown, which is how unknown is learned.
@@ -96,7 +97,7 @@ def infer_schema(
         SchemaError: a column that cannot be what its override asks for.
         DataError: a value that is none, with its row.
     """
-    overrides, table = overrides or {}, without_views(table)
+    overrides, table = overrides or {}, without_views(as_table(table))
     for column in (*exclude, *overrides):
         if column not in table.column_names:
             raise UnknownNameError(f"the table has no column {column!r}. {did_you_mean(column, table.column_names)}")

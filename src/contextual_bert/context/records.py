@@ -8,6 +8,7 @@ import datetime
 import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -29,23 +30,28 @@ def record_columns(schema: ContextSchema, records: Sequence[Mapping[str, object]
     A feature is given under its own name or under the column it reads; its own name wins.
     """
     known = {*schema.names, *schema.columns}
-    for row, record in enumerate(records):
-        if not isinstance(record, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+    rows: list[Mapping[str, object]] = []
+    for row, given in enumerate(records):
+        record = as_record(given)
+        if record is None:
             raise DataError(
-                f"{record!r:.80} is not a mapping of feature names to values", row=row, fix='Give {"name": value}.'
+                f"{' '.join(repr(given).split()):.80} is not a mapping of feature names to values",
+                row=row,
+                fix='Give {"name": value}.',
             )
+        rows.append(record)
         for key in record:
             if key not in known:
                 raise UnknownNameError(
                     f"row {row + 1}: the context has no feature {key!r:.80}. {did_you_mean(str(key), known)}"
                 )
-    return {feature.name: _column(feature, records) for feature in schema.features}
+    return {feature.name: _column(feature, rows) for feature in schema.features}
 
 
 def _column(feature: Feature, records: Sequence[Mapping[str, object]]) -> pa.Array:
     values: list[object] = []
     for row, record in enumerate(records):
-        key = feature.name if record.get(feature.name) is not None else feature.column
+        key = feature.name if plain(record.get(feature.name)) is not None else feature.column
         value = plain(record.get(key))
         if value is None:
             values.append(None)
@@ -65,12 +71,32 @@ def _column(feature: Feature, records: Sequence[Mapping[str, object]]) -> pa.Arr
 
 
 def plain(value: object) -> object:
-    """None where nothing is said: blank text, and the NaT of pandas and numpy, whose times become Python's."""
+    """Return the value, None where it is missing: blank text, NaN, and NaT and NA of pandas and numpy.
+
+    Times of numpy become those of Python.
+    """
     if isinstance(value, np.datetime64):
         value = value.astype("datetime64[us]").item()
-    if isinstance(value, str) and not value.strip():
-        return None
-    return None if isinstance(value, datetime.date) and value != value else value  # NaT is unlike itself
+    if isinstance(value, str):
+        return value if value.strip() else None
+    if isinstance(value, (float, Decimal, datetime.date, np.floating)):
+        return None if value != value else value  # NaN and NaT are unlike themselves
+    return None if type(value).__name__ == "NAType" else value  # pandas is not imported for its NA
+
+
+def as_record(value: object) -> Mapping[str, object] | None:
+    """Return a mapping of names to values, None where the value is no record.
+
+    A row of a pandas frame (``frame.iloc[0]``, a Series) is a record of its columns.
+
+    Example:
+        >>> as_record({"age": 34}), as_record([34])
+        ({'age': 34}, None)
+    """
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, object]", value)
+    is_row = hasattr(value, "keys") and hasattr(value, "__getitem__") and getattr(value, "ndim", 1) == 1
+    return dict(cast(Any, value)) if is_row else None
 
 
 def _checked(feature: Feature, value: object) -> object:
@@ -78,7 +104,7 @@ def _checked(feature: Feature, value: object) -> object:
         return _category(value)
     if isinstance(feature, MultiCategorical):
         return _categories(value, feature.separator)
-    return _number(value) if isinstance(feature, Numerical) else _vector(value, feature)
+    return number_of(value) if isinstance(feature, Numerical) else _vector(value, feature)
 
 
 def _category(value: object) -> str:
@@ -105,7 +131,16 @@ def _categories(value: object, separator: str | None) -> list[str | None]:
     return [None if element is None else _category(element) for element in map(plain, value)]
 
 
-def _number(value: object) -> float:
+def number_of(value: object) -> float:
+    """Return a finite number as a float: a number of Python or numpy, or text that spells one.
+
+    Raises:
+        DataError: something else.
+
+    Example:
+        >>> number_of("80"), number_of(Decimal("9.90"))
+        (80.0, 9.9)
+    """
     try:
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, (str, int, float, Decimal, np.generic)):
             raise TypeError

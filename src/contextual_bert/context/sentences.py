@@ -83,7 +83,7 @@ def _days(column: str, parts: Sequence[str], records: Sequence[Mapping[str, obje
     days: list[str | None] = []
     for row, record in enumerate(records):
         value = plain(record.get(column))
-        lone = [name for name in parts if name != column and record.get(name) is not None]
+        lone = [name for name in parts if name != column and plain(record.get(name)) is not None]
         if value is None and lone:
             raise DataError("is a part of a date, which is said whole", row=row, column=lone[0], fix=f"Give {column}.")
         days.append(None if value is None else canonical(value)[:_DAY])

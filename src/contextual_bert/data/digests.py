@@ -16,11 +16,12 @@ import pyarrow.compute as pc
 from contextual_bert.arrow_types import decoded, is_list, is_text
 from contextual_bert.data.spelling import as_typed
 from contextual_bert.errors import DataError
+from contextual_bert.frames import Frame, as_table
 
 __all__ = ["table_digest"]
 
 
-def table_digest(table: pa.Table) -> str:
+def table_digest(table: Frame) -> str:
     """SHA-256 of the content of a table, in hexadecimal.
 
     Example:
@@ -29,6 +30,7 @@ def table_digest(table: pa.Table) -> str:
         >>> table_digest(a) == table_digest(b) != table_digest(a.slice(1))
         True
     """
+    table = as_table(table)
     total = hashlib.sha256(f"rows {table.num_rows}".encode())
     for name in table.column_names:
         # A stream a kind of buffer, each with its own hash: so the borders of chunks leave no trace.

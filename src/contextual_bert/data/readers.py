@@ -1,4 +1,4 @@
-"""Files to columns: Parquet, CSV, JSON and `datasets.Dataset` become one `pyarrow.Table`.
+"""Files to columns: Parquet, CSV, JSON and tables in memory become one `pyarrow.Table`.
 
 A faulty row is named with its file, place and column; none is dropped or repaired in silence. It does not know which
 column holds the items, nor what a context is.
@@ -7,7 +7,6 @@ column holds the items, nor what a context is.
 from collections.abc import Collection
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol, cast, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
@@ -21,21 +20,15 @@ from contextual_bert.data.reading_notes import ReadingNotes
 from contextual_bert.data.reviews import REVIEW_SUFFIX, reviews_of
 from contextual_bert.data.text_files import COMPRESSIONS, content_of, kind_of
 from contextual_bert.errors import DataError, did_you_mean, rows_are_lines
+from contextual_bert.frames import Frame, as_table
 
 __all__ = ["read_table"]
 
 _SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".json", REVIEW_SUFFIX)
 
 
-@runtime_checkable
-class _HuggingFaceDataset(Protocol):
-    """What we use of a `datasets.Dataset`; its package is not imported."""
-
-    def with_format(self, type: str) -> Any: ...  # noqa: A002  (the name is theirs)
-
-
 def read_table(
-    source: str | PathLike[str] | pa.Table | _HuggingFaceDataset,
+    source: str | PathLike[str] | Frame,
     *,
     text_columns: Collection[str | None] = (),
     code_columns: Collection[str | None] = (),
@@ -49,8 +42,8 @@ def read_table(
 
     Args:
         source: a path that ends in .parquet, .csv, .tsv, .jsonl, .ndjson, .json or .ss (reviews, see
-            ``read_reviews``), those of text also with .gz, .bz2 or .zst behind it; a `pyarrow.Table`; or a
-            `datasets.Dataset`.
+            ``read_reviews``), those of text also with .gz, .bz2 or .zst behind it; or a table in memory: pyarrow,
+            pandas, polars, `datasets`, as ``frames.as_table`` takes it.
         text_columns: columns that are wanted as text. In CSV and JSON Lines they keep the spelling of the file where
             all of it looks like numbers, truth values or dates; elsewhere columns have types of their own. Names that
             the file lacks, and None, change nothing.
@@ -65,23 +58,9 @@ def read_table(
         >>> read_table(pa.table({"age": [34, 51]})).num_rows
         2
     """
-    if isinstance(source, pa.Table):
-        return _checked(source, None)
     if isinstance(source, (str, PathLike)):
         return _read_file(Path(source), text_columns, code_columns, settings or ReadSettings())
-    if isinstance(source, dict):
-        raise DataError(
-            f"a dictionary of data sets ({', '.join(map(str, cast(dict[object, object], source)))}) is not a table",
-            fix="Choose one of them, such as dataset['train'].",
-        )
-    if isinstance(source, _HuggingFaceDataset):
-        # The arrow format applies select() and shuffle(), which `.data` does not.
-        rows = source.with_format("arrow")[:] if len(cast(Any, source)) else pa.table({})
-        return _checked(rows, None)
-    raise DataError(
-        f"a {type(source).__name__} is not a table",
-        fix="Give a path, a pyarrow.Table (pandas: pa.Table.from_pandas(frame)) or a datasets.Dataset.",
-    )
+    return _checked(as_table(source), None)
 
 
 def _read_file(

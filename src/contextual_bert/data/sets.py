@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
+from contextual_bert.arrow_types import without_views
 from contextual_bert.context.spelling import alike_warning, spelt, spelt_start
 from contextual_bert.data.columns import (
     Flat,
@@ -27,6 +28,7 @@ from contextual_bert.data.ragged import flat_index, offsets_of
 from contextual_bert.data.read_settings import OnBadRow
 from contextual_bert.data.reading_notes import reading_lines
 from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.frames import Frame, as_table
 
 __all__ = ["SetTable", "read_sets"]
 
@@ -88,7 +90,7 @@ class SetTable:
 
 
 def read_sets(
-    table: pa.Table,
+    table: Frame,
     *,
     items: str,
     policy: SetPolicy,
@@ -101,7 +103,7 @@ def read_sets(
     """Read the sets of a table under a policy.
 
     Args:
-        table: from `read_table`.
+        table: from `read_table`, or a table in memory as ``frames.as_table`` takes it.
         items: name of the items column: lists, or strings in which the policy's separator stands between the items.
         policy: which items and sets are kept.
         file: path of the table, for messages.
@@ -121,6 +123,7 @@ def read_sets(
         1 sets of 3 rows kept (33.3%), 2 distinct items, 2.00 items a set (2 to 2)
         rows dropped: 1 empty in the table, 1 with fewer than 2 items
     """
+    table = without_views(as_table(table))
     for name in (customer, time):
         if name is not None:
             checked_column(table, name, file=file, complete=True)

@@ -29,6 +29,7 @@ from contextual_bert.data.digests import table_digest
 from contextual_bert.data.hashing import hash_counters, hash_strings, unit_interval
 from contextual_bert.data.sets import SetTable
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
+from contextual_bert.frames import Frame, as_table
 from contextual_bert.json_files import reason_of, unreadable
 from contextual_bert.whole_files import replacing_file
 
@@ -113,8 +114,9 @@ class Split:
                 fix="Use the split with the table it was made from, or make a new one.",
             )
 
-    def check(self, table: pa.Table, *, file: str | None = None) -> None:
+    def check(self, table: Frame, *, file: str | None = None) -> None:
         """Raise a DataError if this is not the table that the split was made from."""
+        table = as_table(table)
         fix = "Use the table that the split was made from, or make a new split."
         if table.num_rows != len(self.assignment):
             raise DataError(
@@ -201,12 +203,13 @@ class Split:
 
 
 def split_by_customer(
-    table: pa.Table, column: str, *, validation: float, test: float, seed: int = 0, file: str | None = None
+    table: Frame, column: str, *, validation: float, test: float, seed: int = 0, file: str | None = None
 ) -> Split:
     """All rows of a customer in one part, which is a pure function of (seed, customer).
 
     Shares are met on average over customers, not exactly. A customer is a string: 7, 7.0 and "7" are the same one.
     """
+    table = as_table(table)
     customers = checked_column(table, column, file=file, complete=True)
     unique = canonical_array(customers, file=file, column=column).dictionary_encode()
     draws = unit_interval(hash_strings(unique.dictionary, seed=seed))
@@ -214,14 +217,15 @@ def split_by_customer(
     return _split(table, assignment, by="customer", column=column, fractions=(validation, test), seed=seed, file=file)
 
 
-def split_by_row(table: pa.Table, *, validation: float, test: float, seed: int = 0, file: str | None = None) -> Split:
+def split_by_row(table: Frame, *, validation: float, test: float, seed: int = 0, file: str | None = None) -> Split:
     """Each row by itself, a pure function of (seed, row number): for tables without customers."""
+    table = as_table(table)
     assignment = _parts_of(unit_interval(hash_counters(seed, np.arange(table.num_rows))), validation, test)
     return _split(table, assignment, by="row", column=None, fractions=(validation, test), seed=seed, file=file)
 
 
 def split_by_time(
-    table: pa.Table,
+    table: Frame,
     column: str,
     *,
     validation: float,
@@ -235,6 +239,7 @@ def split_by_time(
     are written that are not ISO 8601, as strptime has it.
     """
     check_fractions(validation, test)
+    table = as_table(table)
     times = _times(checked_column(table, column, file=file, complete=True), column, file, date_formats=date_formats)
     distinct, place, counts = np.unique(times, return_inverse=True, return_counts=True)
     before = np.concatenate([[0], np.cumsum(counts)]) / len(times)  # share of the rows before each border

@@ -14,6 +14,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
 from contextual_bert.errors import DataError
+from contextual_bert.frames import Frame, as_table
 from contextual_bert.whole_files import replacing_file
 
 __all__ = ["check_writable", "write_table"]
@@ -21,7 +22,7 @@ __all__ = ["check_writable", "write_table"]
 _ROWS = 10_000  # of JSON in memory at a time
 
 
-def write_table(table: pa.Table, path: str | PathLike[str]) -> None:
+def write_table(table: Frame, path: str | PathLike[str]) -> None:
     """Write a table to a path that ends in .parquet, .csv, .jsonl or .ndjson; what is there is replaced.
 
     Missing values are empty cells in CSV and null in JSON, where NaN is null, too.
@@ -34,7 +35,7 @@ def write_table(table: pa.Table, path: str | PathLike[str]) -> None:
         >>> Path("predictions.jsonl").read_text()
         '{"label": "good", "probability": 0.5}\\n'
     """
-    target = Path(path)
+    target, table = Path(path), as_table(table)
     check_writable(target, table.schema)
     target.parent.mkdir(parents=True, exist_ok=True)
     try:

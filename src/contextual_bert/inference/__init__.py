@@ -1,7 +1,8 @@
 """Using a trained model: completion of raw sets, labels of texts, scoring of data sets."""
 
 from contextual_bert.inference.answers import Answer, Candidate, Slot
-from contextual_bert.inference.catalogue import Attribute, Catalogue
+from contextual_bert.inference.attributes import Attribute
+from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.constraints import CONSTRAINTS
 from contextual_bert.inference.encode import bin_names, edge_names, encode_sets, placed, segment_labels, set_index
 from contextual_bert.inference.explaining import (
@@ -13,6 +14,7 @@ from contextual_bert.inference.explaining import (
 )
 from contextual_bert.inference.exported import Completions, OnnxCompletionPipeline, OnnxExport, export_onnx
 from contextual_bert.inference.fields import Condition
+from contextual_bert.inference.flat import to_table
 from contextual_bert.inference.joint import Completion, JointAnswer, JointSearch
 from contextual_bert.inference.permission import (
     Asked,
@@ -116,5 +118,6 @@ __all__ = [
     "score_labels",
     "segment_labels",
     "set_index",
+    "to_table",
     "write_manifest",
 ]

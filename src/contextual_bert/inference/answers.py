@@ -1,15 +1,13 @@
 """What a completion answers, as plain records that become JSON, and the sentences beside the proposals."""
 
+from collections.abc import Sequence
 from typing import TypedDict
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from contextual_bert.context import Vocabulary
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.fields import Condition
 from contextual_bert.inference.permission import Permitted
-from contextual_bert.inference.queries import MASK, UNUSED_CONTEXT, Request
+from contextual_bert.inference.queries import MASK, UNUSED_CONTEXT, Request, TrainedSets
 
 PERMITTED = "permitted items"
 
@@ -74,7 +72,12 @@ def slot_of(
 
 
 def notes_on(
-    request: Request, vocabulary: Vocabulary, *, has_context: bool, catalogue: Catalogue | None = None
+    request: Request,
+    vocabulary: Vocabulary,
+    *,
+    has_context: bool,
+    catalogue: Catalogue | None = None,
+    sets: TrainedSets | None = None,
 ) -> list[str]:
     """What the reader of an answer should know about the query.
 
@@ -83,10 +86,12 @@ def notes_on(
         vocabulary: the items of the model.
         has_context: whether the model reads a context.
         catalogue: what ``where`` asks about.
+        sets: how the run read its sets.
     """
     notes: list[str] = []
     if request.context and not has_context:
         notes.append(UNUSED_CONTEXT)
+    notes += _notes_on_items(request.items, vocabulary, sets or TrainedSets())
     repeated = sorted({item for item in request.items if item != MASK and request.items.count(item) > 1})
     if repeated:
         notes.append(f"In the set more than once, and read so: {', '.join(repeated)}.")
@@ -106,6 +111,21 @@ def notes_on(
     return notes if catalogue is None else [*notes, *_absent_values(request, catalogue)]
 
 
+def _notes_on_items(items: Sequence[str], vocabulary: Vocabulary, sets: TrainedSets) -> list[str]:
+    """What is unlike the sets of training: none of the items known, a separator within an item, more items."""
+    notes: list[str] = []
+    visible = [item for item in items if item != MASK]
+    strangers = [item for item in visible if item not in vocabulary]
+    if strangers and len(strangers) == len(visible):
+        notes.append("The model knows none of the items of the set, only how many they are.")
+    for item in strangers:
+        if (separator := sets.separator_in(item)) is not None:
+            notes.append(f"{item!r:.80} was read as one item, which holds the separator {separator!r}.")
+    if sets.largest is not None and len(items) > sets.largest:
+        notes.append(f"The set has {len(items)} items, and no set of training had more than {sets.largest}.")
+    return notes
+
+
 def _absent_values(request: Request, catalogue: Catalogue) -> list[str]:
     """What ``where`` asks for that nothing has: a slip of the pen, by which ``not_in`` would forbid nothing."""
     notes: list[str] = []
@@ -115,9 +135,7 @@ def _absent_values(request: Request, catalogue: Catalogue) -> list[str]:
         wanted += [condition.equals] if condition.equals is not None else []
         if not wanted:
             continue
-        # The few that are asked for are what is hashed, not the many that the catalogue has.
-        values = catalogue.attribute(condition.attribute).values
-        there = {*values.filter(pc.is_in(values, value_set=pa.array(wanted, pa.string()))).to_pylist()}
+        there = catalogue.attribute(condition.attribute).known_among(wanted)
         absent = [value for value in dict.fromkeys(wanted) if value not in there]
         if absent:
             named = ", ".join(map(repr, absent[:5]))

@@ -5,9 +5,7 @@ It knows ids, names and columns; which item may be proposed is for `constraints.
 
 import math
 import threading
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from collections.abc import Iterable
 from os import PathLike
 from typing import Any
 
@@ -16,12 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import is_list
+from contextual_bert.arrow_types import is_text, value_type
 from contextual_bert.context import Vocabulary, canonical, canonical_array
 from contextual_bert.context.vocabulary import to_doubles
 from contextual_bert.data import read_table
-from contextual_bert.data.spelling import EVERY_COLUMN, as_typed
+from contextual_bert.data.spelling import EVERY_COLUMN
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean
+from contextual_bert.frames import Frame
+from contextual_bert.inference.attributes import NO_GROUP, Attribute, attribute_of
 from contextual_bert.inference.catalogue_columns import (
     ID_COLUMNS,
     PRICE,
@@ -31,44 +31,8 @@ from contextual_bert.inference.catalogue_columns import (
     stock,
     with_numbers,
     with_prices,
+    with_stock,
 )
-
-NO_GROUP = -1
-NUM_MASKS = 32  # kept of each attribute, a byte an item: of what customers and tables ask again and again
-_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
-
-
-@dataclass(frozen=True, eq=False)
-class Attribute:
-    """A column of the catalogue: item ``owners[n]`` has the value ``values[codes[n]]``.
-
-    ``is_known`` (vocabulary,): whether the item's cell is filled; ``numbers`` (vocabulary,): the cell where the column
-    holds numbers, NaN where it is empty; ``is_list``: an item may have several values, or none.
-    """
-
-    owners: NDArray[np.int64]
-    codes: NDArray[np.int64]
-    values: pa.Array
-    is_known: NDArray[np.bool_]
-    numbers: NDArray[np.float64] | None
-    is_list: bool
-
-    def has_one_of(self, wanted: Iterable[str]) -> NDArray[np.bool_]:
-        """Which items have one of these values: (vocabulary,), kept for who asks again, so nobody writes into it."""
-        return self._mask(frozenset(wanted))
-
-    @cached_property
-    def groups(self) -> NDArray[np.int64]:
-        """The code of each item, NO_GROUP where it is unknown: (vocabulary,); of items with one value each."""
-        groups = np.full(len(self.is_known), NO_GROUP, dtype=np.int64)
-        groups[self.owners] = self.codes
-        groups.flags.writeable = False
-        return groups
-
-    @cached_property
-    def _mask(self) -> Callable[[frozenset[str]], NDArray[np.bool_]]:
-        # Of the columns and not of the attribute, which would hold itself and its columns in memory.
-        return lru_cache(NUM_MASKS)(partial(_mask, self.owners, self.codes, self.values, len(self.is_known)))
 
 
 class Catalogue:
@@ -78,8 +42,10 @@ class Catalogue:
         every column (vocabulary,), in the order of the ids; empty for reserved ids and for items that the table lacks.
 
     Args:
-        source: a path or table, as ``read_table`` takes it: one row an item. A column ``price`` holds numbers, a column
-            ``in_stock`` truth values; every other column is an attribute, a list of values where an item has several.
+        source: a path, or a table in memory, as ``read_table`` takes it: one row an item. A column ``price``
+            holds numbers, a column ``in_stock`` truth values (also 1 and 0, yes and no); every other column is an
+            attribute. An item has several values of it where its cell is a list, or text with ``;``, ``|`` or a comma
+            between values.
         vocabulary: the items of the model.
         id_column: the column of item names; default: ``id`` or ``item``, else the one that holds most items
             of the model.
@@ -105,13 +71,13 @@ class Catalogue:
     """
 
     def __init__(
-        self, source: str | PathLike[str] | pa.Table | Any, vocabulary: Vocabulary, *, id_column: str | None = None
+        self, source: str | PathLike[str] | Frame, vocabulary: Vocabulary, *, id_column: str | None = None
     ) -> None:
         table = read_table(source, code_columns=EVERY_COLUMN)
         file = str(source) if isinstance(source, str | PathLike) else None
         self.id_column = id_column if id_column is not None else id_column_of(table, vocabulary, file=file)
         names = item_names(table, self.id_column, file=file)
-        table = with_prices(with_numbers(table, self.id_column), file=file)
+        table = with_stock(with_prices(with_numbers(table, self.id_column), file=file), file=file)
         wanted = pa.concat_arrays([pa.nulls(len(vocabulary.reserved), pa.string()), vocabulary.array])
         rows = pc.index_in(wanted, value_set=names, skip_nulls=True)
         if rows.null_count == len(rows):
@@ -130,7 +96,7 @@ class Catalogue:
         self.strangers: tuple[str, ...] = tuple(names.filter(pc.invert(known)).to_pylist())
         self._strangers = table.filter(pc.invert(known))
         self._row_of_stranger = {name: row for row, name in enumerate(self.strangers)}
-        self._in_stock = stock(self.table, self.is_known, file=file)
+        self._in_stock = stock(self.table, self.is_known)
         self._attributes: dict[str, Attribute] = {}
         self._lock = threading.Lock()
 
@@ -176,9 +142,9 @@ class Catalogue:
             known = did_you_mean(name, self.table.column_names)
             raise UnknownNameError(f"The catalogue has no attribute {name!r}. {known}")
         if name == STOCK:  # which changes
-            return _attribute(pa.chunked_array([pa.array(self._in_stock, mask=~self.is_known)]), name)
+            return attribute_of(pa.chunked_array([pa.array(self._in_stock, mask=~self.is_known)]), name)
         if name not in self._attributes:
-            self._attributes[name] = _attribute(self.table.column(name), name, self.table.schema.field(name))
+            self._attributes[name] = attribute_of(self.table.column(name), name, field=self.table.schema.field(name))
         return self._attributes[name]
 
     def groups(self, name: str) -> NDArray[np.int64]:
@@ -223,6 +189,12 @@ class Catalogue:
             found.append(f"The column {self.id_column!r} names the items of the catalogue.")
         if STOCK not in self.table.column_names:
             found.append(f"The catalogue has no column {STOCK!r}: every item of it counts as in stock.")
+        for name in self.table.column_names:
+            if name not in (self.id_column, PRICE, STOCK) and (separator := self._separator(name)) is not None:
+                found.append(
+                    f"Cells of the column {name!r} hold several values with {separator!r} between them: where finds "
+                    "each of them, and the whole cell."
+                )
         if self.lacking:
             found.append(
                 f"The catalogue lacks {len(self.lacking):,} of the model's {len(self.vocabulary.values):,} items, "
@@ -235,46 +207,10 @@ class Catalogue:
             )
         return found
 
+    def _separator(self, name: str) -> str | None:
+        kind = value_type(self.table.column(name).type)
+        return self.attribute(name).separator if is_text(kind) else None
+
 
 def _some(names: tuple[str, ...]) -> str:
     return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-
-
-def _mask(
-    owners: NDArray[np.int64], codes: NDArray[np.int64], values: pa.Array, num_items: int, wanted: frozenset[str]
-) -> NDArray[np.bool_]:
-    is_wanted = pc.is_in(values, value_set=pa.array(list(wanted), pa.string())).to_numpy(zero_copy_only=False)
-    found = np.zeros(num_items, dtype=np.bool_)
-    found[owners[is_wanted[codes]]] = True
-    found.flags.writeable = False
-    return found
-
-
-def _attribute(column: pa.ChunkedArray, name: str, field: pa.Field | None = None) -> Attribute:
-    cells = column.combine_chunks()
-    is_known: NDArray[np.bool_] = cells.is_valid().to_numpy(zero_copy_only=False)
-    owners = np.flatnonzero(is_known)
-    has_lists = is_list(cells.type)
-    numbers: NDArray[np.float64] | None = None
-    if has_lists:
-        owners = pc.list_parent_indices(cells).to_numpy()
-        values = canonical_array(pc.list_flatten(cells), column=name)
-        is_filled = values.is_valid().to_numpy(zero_copy_only=False)
-        is_known[owners[~is_filled]] = False  # a list with a gap may hold anything
-        owners, values = owners[is_filled], values.drop_null()
-    else:
-        counted = as_typed(column, field).combine_chunks() if field is not None else cells
-        if any(check(counted.type) for check in _NUMBERS):
-            numbers = to_doubles(counted).to_numpy(zero_copy_only=False)
-        named = canonical_array(cells, column=name)
-        is_known = named.is_valid().to_numpy(zero_copy_only=False)  # NaN is as empty as null
-        owners, values = np.flatnonzero(is_known), named.drop_null()
-    encoded = values.dictionary_encode()
-    return Attribute(
-        owners=owners.astype(np.int64),
-        codes=encoded.indices.to_numpy().astype(np.int64),
-        values=encoded.dictionary,
-        is_known=is_known,
-        numbers=numbers,
-        is_list=has_lists,
-    )

@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import decoded, is_text, value_type
 from contextual_bert.context import Vocabulary, canonical_array
+from contextual_bert.context.records import number_of
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.spelling import as_typed
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean, place_of_row
+from contextual_bert.inference.fields import TRUTH_WORDS
 
 ID_COLUMNS = ("id", "item")
 PRICE, STOCK = "price", "in_stock"
+_STOCK_FIX = "Give true or false, also 1 and 0 or yes and no. A number of pieces belongs into another column."
 
 
 def id_column_of(table: pa.Table, vocabulary: Vocabulary, *, file: str | None) -> str:
@@ -101,10 +104,12 @@ def with_prices(table: pa.Table, *, file: str | None) -> pa.Table:
         return table
     column = decoded(table.column(PRICE))
     prices = column.to_pylist()
+    if is_text(column.type):
+        prices = [_number_in(price) for price in prices]
+        column = pa.chunked_array([pa.array([_cell(price) for price in prices], pa.float64())])
     faults = [row for row, price in enumerate(prices) if not _is_price(price)]
     if faults:
-        # One word makes a column of CSV text: then that cell is the fault, not the first number.
-        row = next((row for row in faults if not str(prices[row]).replace(".", "", 1).isdigit()), faults[0])
+        row = faults[0]
         raise DataError(
             f"{prices[row]!r:.80} is not a price",
             file=file,
@@ -117,6 +122,20 @@ def with_prices(table: pa.Table, *, file: str | None) -> pa.Table:
     return table.set_column(table.column_names.index(PRICE), PRICE, column)
 
 
+def _number_in(text: str | None) -> float | str | None:
+    """The number that a text spells, None where it is blank; the text itself where it spells none."""
+    if text is None or not text.strip():
+        return None
+    try:
+        return number_of(text)
+    except DataError:
+        return text
+
+
+def _cell(price: float | str | None) -> float | None:
+    return price if isinstance(price, float) else None
+
+
 def _is_price(value: object) -> bool:
     if value is None:
         return True
@@ -125,19 +144,41 @@ def _is_price(value: object) -> bool:
     )
 
 
-def stock(table: pa.Table, is_known: NDArray[np.bool_], *, file: str | None) -> NDArray[np.bool_]:
-    """Which rows are in stock, read-only: all that are known, unless a column says otherwise.
+def with_stock(table: pa.Table, *, file: str | None) -> pa.Table:
+    """Return the same table, with truth values in the column that says what is in stock; an empty cell says nothing.
 
     Raises:
-        DataError: that column holds no truth values.
+        DataError: a cell that is neither true nor false.
     """
+    if STOCK not in table.column_names:
+        return table
+    column = table.column(STOCK)
+    try:
+        words = pc.utf8_trim_whitespace(canonical_array(column, column=STOCK))
+    except SchemaError:
+        raise DataError(
+            f"the type is {column.type}, not a truth value", file=file, column=STOCK, fix=_STOCK_FIX
+        ) from None
+    spelt = pc.if_else(pc.equal(words, ""), pa.scalar(None, pa.string()), words).dictionary_encode()
+    truths = [TRUTH_WORDS.get(word.lower()) for word in spelt.dictionary.to_pylist()]
+    if None in truths:
+        row = int(pc.index(spelt.indices, truths.index(None)).as_py())
+        kind = "" if is_text(value_type(column.type)) else f"the type is {column.type}, not a truth value: "
+        raise DataError(
+            f"{kind}{words[row].as_py()!r:.80} is neither true nor false",
+            file=file,
+            row=row,
+            column=STOCK,
+            fix=_STOCK_FIX,
+        )
+    found = pa.array(truths, pa.bool_()).take(spelt.indices)
+    return table.set_column(table.column_names.index(STOCK), STOCK, found)
+
+
+def stock(table: pa.Table, is_known: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which rows are in stock, read-only: all that are known, unless a column says otherwise."""
     found = is_known.copy()
     if STOCK in table.column_names:
-        column = table.column(STOCK)
-        if not pa.types.is_boolean(column.type):
-            raise DataError(
-                f"the type is {column.type}, not a truth value", file=file, column=STOCK, fix="Give true or false."
-            )
-        found = column.fill_null(False).to_numpy().astype(np.bool_)
+        found = table.column(STOCK).fill_null(False).to_numpy().astype(np.bool_)
     found.flags.writeable = False
     return found

@@ -131,7 +131,8 @@ def holds(asked: Asked, condition: Condition, *, path: str) -> NDArray[np.bool_]
     """Which items fulfil a condition: (vocabulary,).
 
     Raises:
-        UnknownNameError, DataError: there is no such attribute, or it holds no numbers; ``path`` says where it stands.
+        UnknownNameError, DataError: there is no such attribute, or its values cannot be compared with a limit; ``path``
+            says where the condition stands.
     """
     try:
         attribute = asked.needed_catalogue("where").attribute(condition.attribute)
@@ -144,17 +145,12 @@ def holds(asked: Asked, condition: Condition, *, path: str) -> NDArray[np.bool_]
         found &= attribute.has_one_of(condition.one_of)
     if condition.not_in is not None:
         found &= ~attribute.has_one_of(condition.not_in)
-    if condition.at_most is None and condition.at_least is None:
-        return found
-    if attribute.numbers is None:
-        raise DataError(
-            f"{condition.attribute!r} holds no numbers, so nothing is at most or at least",
-            column=path,
-            fix="Use equals, in or not_in.",
-        )
-    # NaN, an unknown number, is neither.
-    if condition.at_most is not None:
-        found &= attribute.numbers <= condition.at_most
-    if condition.at_least is not None:
-        found &= attribute.numbers >= condition.at_least
+    for test, limit in condition.limits.items():
+        if limit is None:
+            continue
+        try:
+            found &= attribute.within(test, limit)
+        except DataError as error:
+            place = f"{path}.{error.column}" if error.column is not None else path
+            raise DataError(f"{condition.attribute!r} {error.problem}", column=place, fix=error.fix) from None
     return found

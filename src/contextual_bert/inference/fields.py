@@ -1,17 +1,29 @@
 """The kinds of value that a query may hold, checked by pydantic; its findings with row, path and what is allowed.
 
+Values come from JSON, Python, numpy and pandas: numbers may be text, and a missing value of any of them is none.
+
 It knows no item and no catalogue: only what a name, a price or a condition looks like.
 """
 
+import datetime
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Self
+from decimal import Decimal
+from typing import Annotated, Any, Self, cast
 
+import numpy as np
+import pyarrow as pa
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 
 from contextual_bert.context import canonical
+from contextual_bert.context.records import number_of, plain
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
 
-TESTS = ("equals", "in", "not_in", "at_most", "at_least")
+TESTS = ("equals", "in", "not_in", "at_most", "at_least", "below", "above")
+LIMITS = TESTS[3:]
+TRUTH_WORDS = {  # how tables and people write truth values, in lower case
+    **dict.fromkeys(("true", "t", "yes", "y", "1"), True),
+    **dict.fromkeys(("false", "f", "no", "n", "0"), False),
+}
 CONDITION = 'Give {"attribute": "category", "in": ["coat", "jacket"]}, or short {"category": "coat"}.'
 
 
@@ -21,14 +33,54 @@ def names_of(value: Any, *, key: str) -> list[str]:
     Raises:
         DataError: it is something else, a single string for instance, or an entry is no name.
     """
-    if isinstance(value, str) or not isinstance(value, Sequence | set | frozenset):
+    names = listed(value)
+    if names is None:
         raise DataError(
             f"{value!r:.80} is not a list of items", column=key, fix=f'Give a list: "{key}": ["coat-17", ...].'
         )
     try:
-        return [canonical(name) for name in value]
+        return [canonical(name) for name in names]
     except DataError as error:
         raise DataError(error.problem, column=key, fix=error.fix) from None
+
+
+def listed(value: object) -> list[Any] | None:
+    """Return a list of what a list, tuple, set, array or column holds; None for text, records and single values.
+
+    Example:
+        >>> listed(np.array(["a", "b"]))[1], listed(pa.array(["a"])), listed("a")
+        (np.str_('b'), ['a'], None)
+    """
+    if isinstance(value, str | bytes | Mapping):
+        return None
+    if isinstance(value, Sequence | set | frozenset):
+        return list(cast("Sequence[Any]", value))
+    if isinstance(value, pa.Array | pa.ChunkedArray):
+        return value.to_pylist()
+    is_column = getattr(value, "ndim", None) == 1 or hasattr(value, "to_list")
+    return list(cast(Any, value)) if is_column else None
+
+
+def told(value: Any) -> Any:
+    """Return a value without its missing parts, in Python's own types; None where it says nothing.
+
+    NaN stays, and is refused where it stands: a limit must not vanish because a sum went wrong.
+
+    Example:
+        >>> told({"category": np.array(["coat", "hat"]), "price": {"at_most": np.float32(0.1), "at_least": None}})
+        {'category': ['coat', 'hat'], 'price': {'at_most': 0.1}}
+    """
+    if isinstance(value, Mapping):
+        each = {key: told(part) for key, part in cast("Mapping[Any, Any]", value).items()}
+        return {key: part for key, part in each.items() if part is not None} or None
+    if (parts := listed(value)) is not None:
+        return [told(part) for part in parts]
+    if isinstance(value, np.floating):
+        return float(str(value))  # 0.1 in 32 bits is 0.1
+    if isinstance(value, str | float):
+        return value
+    value = plain(value)
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _names(value: Any, info: ValidationInfo) -> list[str]:
@@ -39,6 +91,23 @@ def _true_or_false(value: Any) -> bool:
     if not isinstance(value, bool):
         raise DataError(f"{value!r:.80} is neither true nor false", fix="Give true or false.")
     return value
+
+
+def _number(value: Any) -> Any:
+    """The number that a text spells, as in a context; everything else is for pydantic to check."""
+    try:
+        return number_of(value) if isinstance(value, str | Decimal) else value
+    except DataError:
+        return value
+
+
+def _limit(value: Any) -> float | str:
+    if isinstance(value, datetime.date | str):
+        return canonical(value).strip()
+    try:
+        return number_of(value)
+    except DataError:
+        raise DataError(f"{value!r:.80} is no limit", fix="Give a finite number, a date or text.") from None
 
 
 def _conditions(value: Any) -> Any:
@@ -68,10 +137,13 @@ Single = str | float | bool  # what `canonical` takes of JSON
 Names = Annotated[list[str], BeforeValidator(_names, json_schema_input_type=list[Single])]
 Flag = Annotated[bool, BeforeValidator(_true_or_false)]
 Value = Annotated[str, BeforeValidator(canonical, json_schema_input_type=Single)]
-Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 MAX_WEIGHT = 100.0  # far beyond what changes an answer, and far from where logits overflow
+_NUMBER_TEXT = Annotated[str, Field(pattern=r"^([0-9]{1,15}(\.[0-9]{0,15})?|\.[0-9]{1,15})$")]
+_PRICE: Any = Annotated[float, Field(ge=0)] | _NUMBER_TEXT
+_OF_TEXT = BeforeValidator(_number, json_schema_input_type=_PRICE)
 Weight = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=MAX_WEIGHT)]
-Price = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)]
+Price = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0), _OF_TEXT]
+Limit = Annotated[float | str, BeforeValidator(_limit, json_schema_input_type=float | str)]
 Attributes = Annotated[list[str], BeforeValidator(_as_list, json_schema_input_type=str | list[str])]
 
 
@@ -83,8 +155,9 @@ class Condition(BaseModel):
         equals: this value. Of an item with several values, one of them.
         one_of: ``in``: one of these values.
         not_in: none of these values; an item whose value is unknown does not pass.
-        at_most: a number up to this.
-        at_least: a number from this.
+        at_most, at_least, below, above: a number, a date or text up to this, from this, before it, after it. Of an
+            item with several values, one of them. Text that spells numbers or dates is compared as these are, other
+            text letter by letter. A day that limits times counts as a whole.
         blank: the number of the [MASK] in the set, from 0, that it is about; default: all.
 
     Example:
@@ -98,16 +171,23 @@ class Condition(BaseModel):
     equals: Value | None = None
     one_of: list[Value] | None = Field(default=None, alias="in")
     not_in: list[Value] | None = None
-    at_most: Number | None = None
-    at_least: Number | None = None
+    at_most: Limit | None = None
+    at_least: Limit | None = None
+    below: Limit | None = None
+    above: Limit | None = None
     blank: int | None = Field(default=None, ge=0, strict=True)
 
     @model_validator(mode="after")
     def _tests_something(self) -> Self:
-        if all(test is None for test in (self.equals, self.one_of, self.not_in, self.at_most, self.at_least)):
+        if all(test is None for test in (self.equals, self.one_of, self.not_in, *self.limits.values())):
             fix = f"Give one of {', '.join(TESTS)}."
             raise DataError(f"the condition on {self.attribute!r:.80} tests nothing", fix=fix)
         return self
+
+    @property
+    def limits(self) -> dict[str, float | str | None]:
+        """Test -> its limit, None where the condition does not have it."""
+        return {name: getattr(self, name) for name in LIMITS}
 
 
 Test = Single | list[Single] | dict[str, Any]
@@ -127,10 +207,10 @@ def fault(error: ValidationError, given: Mapping[str, Any], *, row: int) -> Data
 
     Example:
         >>> try:
-        ...     Condition.model_validate({"attribute": "price", "at_most": "cheap"})
+        ...     Condition.model_validate({"attribute": "price", "blank": "first"})
         ... except ValidationError as error:
         ...     print(fault(error, {}, row=3))
-        row 3, column 'at_most': 'cheap' is not allowed: input should be a valid number
+        row 3, column 'blank': 'first' is not allowed: input should be a valid integer
     """
     finding = error.errors()[0]
     path, cause = _path(finding["loc"], given), finding.get("ctx", {}).get("error")

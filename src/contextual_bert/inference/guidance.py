@@ -12,7 +12,7 @@ from torch import Tensor
 
 from contextual_bert.context import missing_like
 from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.inference.fields import MAX_WEIGHT
+from contextual_bert.inference.fields import MAX_WEIGHT, told
 from contextual_bert.inference.permission import GUIDANCE
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.models import ContextualBertPreTrainedModel
@@ -28,7 +28,7 @@ def read_guidance(query: Mapping[str, Any], *, row: int) -> float:
         >>> read_guidance({"items": ["hat"], "guidance": 1.5}, row=0), read_guidance({}, row=0)
         (1.5, 1.0)
     """
-    value = query.get(GUIDANCE)
+    value = told(query.get(GUIDANCE))
     if value is None:
         return 1.0
     is_number = isinstance(value, int | float) and not isinstance(value, bool)

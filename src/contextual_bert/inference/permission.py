@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from contextual_bert.context import Vocabulary
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.catalogue import Catalogue
-from contextual_bert.inference.fields import Names, Weight, fault
+from contextual_bert.inference.fields import Names, Weight, fault, told
 
 Function = Callable[..., NDArray[np.bool_]]
 Settings = Mapping[str, Mapping[str, Any]]
@@ -109,6 +109,10 @@ class Constraint:
     keys: tuple[str, ...]
     model: type[BaseModel]
     is_default: bool
+
+    def lacks(self, key: str, value: object) -> bool:
+        """Whether a value is the NaN that pandas has for a missing list; where a number is wanted, NaN is a fault."""
+        return value != value and self.model.model_fields[key].annotation not in (int, float)
 
     def permitted(self, asked: Asked, values: Mapping[str, Any]) -> NDArray[np.bool_]:
         """What the function says about these values."""
@@ -227,7 +231,7 @@ def read_settings(query: Mapping[str, Any], *, row: int) -> dict[str, dict[str, 
     """The constraints of a query that apply, in the order of the registry, with their checked values.
 
     Args:
-        query: its keys are known; null is as good as absent.
+        query: its keys are known; null is as good as absent, and so are NA of pandas and NaN in place of a list.
         row: its number, for messages.
 
     Raises:
@@ -235,7 +239,8 @@ def read_settings(query: Mapping[str, Any], *, row: int) -> dict[str, dict[str, 
     """
     settings: dict[str, dict[str, Any]] = {}
     for name, each in CONSTRAINTS.items():
-        given = {key: query[key] for key in each.keys if query.get(key) is not None}
+        values = {key: told(query[key]) for key in each.keys if key in query}
+        given = {key: value for key, value in values.items() if value is not None and not each.lacks(key, value)}
         if name not in given and not each.is_default:
             if given:
                 raise DataError(f"it belongs to {name}, which is not there", row=row, column=next(iter(given)))

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -21,13 +20,22 @@ from contextual_bert.errors import (
     SchemaError,
     UnknownNameError,
 )
+from contextual_bert.frames import Frame
 from contextual_bert.inference.answers import Answer, Candidate, Remarks, Slot, notes_on, slot_of
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.guidance import guidance_notes, guided_logits
 from contextual_bert.inference.joint import JointAnswer, JointSearch, Method
 from contextual_bert.inference.permission import Asked, Permitted, permitted_items
-from contextual_bert.inference.queries import MASK, Request, check_length, check_queries, read_request
-from contextual_bert.inference.saved import check_run, load_item_model
+from contextual_bert.inference.queries import (
+    MASK,
+    Request,
+    TrainedSets,
+    check_length,
+    check_queries,
+    check_separated,
+    read_request,
+)
+from contextual_bert.inference.saved import check_holds_model, check_run, load_item_model, trained_sets
 from contextual_bert.inference.text_baseline import holds_baseline
 from contextual_bert.models import ContextState, ContextualBertForMaskedLM, ContextualBertProcessor, check_processor
 
@@ -67,6 +75,7 @@ class CompletionPipeline:
 
     no_logits: str | None = None  # why there are none, in a pipeline that ranks without them
     max_top_k: int | None = None  # where it can give no more
+    sets = TrainedSets()  # how the run read its sets; what ``from_pretrained`` finds in the folder
 
     def __init__(
         self,
@@ -96,7 +105,7 @@ class CompletionPipeline:
         directory: str | Path,
         *,
         device: str | torch.device | None = None,
-        catalogue: str | Path | pa.Table | None = None,
+        catalogue: str | Path | Frame | None = None,
     ) -> Self:
         """The pipeline of a run directory, and a catalogue if there is one: a file or a table.
 
@@ -106,6 +115,7 @@ class CompletionPipeline:
         """
         directory = Path(directory)
         check_run(directory)
+        check_holds_model(directory)
         missing = [name for name in RUN_FILES if not (directory / name).is_file()]
         if missing and not holds_baseline(directory):
             raise RunDirectoryError(
@@ -114,7 +124,9 @@ class CompletionPipeline:
             )
         model, processor = load_item_model(directory)
         shop = Catalogue(catalogue, processor.items) if catalogue is not None else None
-        return cls(model, processor, device=device, catalogue=shop)
+        pipeline = cls(model, processor, device=device, catalogue=shop)
+        pipeline.sets = trained_sets(directory)
+        return pipeline
 
     def __call__(
         self, queries: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, top_k: int = 5, batch_size: int = 256
@@ -208,6 +220,7 @@ class CompletionPipeline:
     def permitted(self, request: Request, *, row: int) -> Permitted:
         """What this query permits in each of its blanks."""
         check_length(request, self.model.config, row=row)
+        check_separated(request.items, self.processor.items, self.sets, row=row)
         try:
             return permitted_items(Asked(self.processor.items, request.items, self.catalogue), request.settings)
         except DataError as error:
@@ -294,7 +307,7 @@ class CompletionPipeline:
             unknown_context=self.processor.unknown_values(request.context) if has_unknown else {},
             notes=[
                 *notes,
-                *notes_on(request, vocabulary, has_context=self._has_context, catalogue=self.catalogue),
+                *notes_on(request, vocabulary, has_context=self._has_context, catalogue=self.catalogue, sets=self.sets),
                 *guidance_notes(self.model, request.guidance),
             ],
         )

@@ -4,15 +4,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, cast
+from typing import Any
 
+from contextual_bert.context import Vocabulary
+from contextual_bert.context.records import as_record, plain
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
-from contextual_bert.inference.fields import names_of
+from contextual_bert.inference.fields import listed, names_of
 from contextual_bert.inference.guidance import read_guidance
 from contextual_bert.inference.permission import known_keys, read_settings
 from contextual_bert.models import ContextualBertConfig
 
 MASK = "[MASK]"
+SEPARATORS = (";", ",", "|", "\t")
 _PLACE = re.compile(r"^(?:[Qq]uery|row) (?P<row>\d+): ")
 QUERY = 'Give {"items": [...], "context": {...}}, or a list of such queries.'
 
@@ -31,6 +34,27 @@ class Request:
     settings: Mapping[str, Mapping[str, Any]]
     replaced: Sequence[str] = ()
     guidance: float = 1.0
+
+
+@dataclass(frozen=True)
+class TrainedSets:
+    """How a run read the sets that it was trained on.
+
+    Args:
+        separator: what stood between the items of one text.
+        largest: items of the largest set, None where the run does not say.
+
+    Example:
+        >>> TrainedSets().separator
+        ','
+    """
+
+    separator: str = ","
+    largest: int | None = None
+
+    def separator_in(self, item: str) -> str | None:
+        """Return the separator that an item holds, the run's own first; None where it holds none."""
+        return next((each for each in dict.fromkeys((self.separator, *SEPARATORS)) if each in item), None)
 
 
 UNUSED_CONTEXT = "The context was not used: this model was trained with conditioning='none'."
@@ -61,16 +85,37 @@ def check_query(query: Mapping[str, Any], *, row: int, known: Sequence[str], fix
     Raises:
         DataError, UnknownNameError: what is wrong, and in which query.
     """
-    given = cast(object, query)
+    given: object = query
     if not isinstance(given, Mapping):
         raise DataError(f"{given!r:.80} is not a query", row=row, fix=fix)
     for key in query:
         if key not in known:
             raise UnknownNameError(f"Query {row + 1}: unknown key {key!r:.80}. {did_you_mean(str(key), known)}")
-    if not isinstance(query.get("context") or {}, Mapping):
+    context_of(query, row=row)
+
+
+def context_of(query: Mapping[str, Any], *, row: int) -> Mapping[str, Any]:
+    """Return the context of a query, empty where it says nothing; a row of a pandas frame is one, too.
+
+    Raises:
+        DataError: it is no record.
+
+    Example:
+        >>> context_of({"items": ["hat"], "context": {"age": 34}}, row=0), context_of({"context": None}, row=0)
+        ({'age': 34}, {})
+    """
+    value = plain(query.get("context"))
+    if value is None or (not hasattr(value, "ndim") and not value):
+        return {}
+    record = as_record(value)
+    if record is None:
         raise DataError(
-            f"{query['context']!r:.80} is not a record", row=row, column="context", fix='Give {"feature": value, ...}.'
+            f"{' '.join(repr(value).split()):.80} is not a record",
+            row=row,
+            column="context",
+            fix='Give {"feature": value, ...}.',
         )
+    return record
 
 
 def check_count(name: str, value: object) -> None:
@@ -93,9 +138,10 @@ def check_queries(queries: object, *, fix: str = QUERY) -> Sequence[Mapping[str,
     Raises:
         DataError: it is something else.
     """
-    if isinstance(queries, str) or not isinstance(queries, Sequence):
-        raise DataError(f"{queries!r:.80} is neither a query nor a list of them", fix=fix)
-    return cast("Sequence[Mapping[str, Any]]", queries)
+    given = listed(queries)
+    if given is None:
+        raise DataError(f"{' '.join(repr(queries).split()):.80} is neither a query nor a list of them", fix=fix)
+    return given
 
 
 def check_length(request: Request, config: ContextualBertConfig, *, row: int) -> None:
@@ -114,6 +160,32 @@ def check_length(request: Request, config: ContextualBertConfig, *, row: int) ->
         )
 
 
+def check_separated(items: Sequence[str], vocabulary: Vocabulary, sets: TrainedSets, *, row: int) -> None:
+    """Refuse an unknown item that is several known ones in one text.
+
+    Raises:
+        DataError: the item, with what stands between its parts.
+
+    Example:
+        >>> check_separated(["coat;hat"], Vocabulary(["coat", "hat"]), TrainedSets(), row=0)
+        Traceback (most recent call last):
+        contextual_bert.errors.DataError: row 0, column 'items': 'coat;hat' is one item here, and its parts 'coat', ...
+    """
+    for item in items:
+        if item in vocabulary:
+            continue
+        for separator in dict.fromkeys((sets.separator, *SEPARATORS, " ")):
+            parts = [part.strip() for part in item.split(separator)]
+            is_set = all(part in vocabulary for part in parts) or MASK in parts
+            if len(parts) > 1 and is_set:
+                raise DataError(
+                    f"{item!r:.80} is one item here, and its parts {', '.join(map(repr, parts[:5]))} are items",
+                    row=row,
+                    column="items",
+                    fix=f"Give them one by one: they are separated with {separator!r}.",
+                )
+
+
 def read_request(query: Mapping[str, Any], *, row: int) -> Request:
     """The request of a query; a set without a [MASK] gets one at its end.
 
@@ -125,7 +197,7 @@ def read_request(query: Mapping[str, Any], *, row: int) -> Request:
     check_query(query, row=row, known=known_keys(), fix=QUERY)
     try:
         items = names_of(query.get("items", []), key="items")
-        locked = names_of(query["locked"], key="locked") if query.get("locked") is not None else items
+        locked = names_of(query["locked"], key="locked") if plain(query.get("locked")) is not None else items
     except DataError as error:
         raise DataError(error.problem, row=row, column=error.column, fix=error.fix) from None
     there, kept = {*items}, {*locked}
@@ -137,4 +209,4 @@ def read_request(query: Mapping[str, Any], *, row: int) -> Request:
     items = [item if item in kept else MASK for item in items]
     settings = read_settings(query, row=row)
     asked = items if MASK in items else [*items, MASK]
-    return Request(asked, query.get("context") or {}, settings, replaced, read_guidance(query, row=row))
+    return Request(asked, context_of(query, row=row), settings, replaced, read_guidance(query, row=row))

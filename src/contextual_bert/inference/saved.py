@@ -3,6 +3,7 @@
 It knows no table and no training.
 """
 
+import json
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -10,6 +11,7 @@ from torch import nn
 from transformers import AutoConfig, PreTrainedModel
 
 from contextual_bert.errors import RunDirectoryError
+from contextual_bert.inference.queries import TrainedSets
 from contextual_bert.inference.saved_files import check_files
 from contextual_bert.inference.text_baseline import TextBaseline, holds_baseline, load_text_baseline
 from contextual_bert.json_files import unreadable
@@ -25,6 +27,11 @@ from contextual_bert.models import (
 
 Model = TypeVar("Model", bound=PreTrainedModel)
 LabelsTexts = TypeVar("LabelsTexts", bound=nn.Module)
+LARGEST_SET = "largest_set"  # key of what a recipe resolved to, and of the record of an export
+RECORDS = {  # file -> where it says the separator and the largest set
+    "recipe.json": ("recipe.policy.separator", f"resolved.{LARGEST_SET}"),
+    "export.json": ("separator", LARGEST_SET),
+}
 ITEMS = "ContextualBertForMaskedLM for sets of items"
 USED_BY = {
     ITEMS: "CompletionPipeline, or contextual-bert complete",
@@ -53,6 +60,38 @@ def check_run(directory: str | Path) -> None:
         raise RunDirectoryError(
             f"{directory} holds an interrupted run: go on with contextual-bert train ... --output {directory} --resume."
         )
+
+
+def check_holds_model(directory: str | Path) -> None:
+    """Raise RunDirectoryError for the run of a baseline of which no model is kept."""
+    folder = Path(directory)
+    if (folder / "metrics.json").is_file() and not (folder / "config.json").is_file() and not holds_baseline(folder):
+        raise RunDirectoryError(
+            f"{directory} is the run of a baseline, of which scores and metrics are kept and no model. Name the run of "
+            "a method."
+        )
+
+
+def trained_sets(directory: str | Path) -> TrainedSets:
+    """How the run in a folder, or the run of an export, read its sets; what it does not say is as by default."""
+    for name, path in RECORDS.items():
+        try:
+            content: Any = json.loads((Path(directory) / name).read_text(encoding="utf-8"))
+            found = [_at(content, keys) for keys in path]
+        except (OSError, ValueError):
+            continue
+        separator, largest = found
+        return TrainedSets(
+            separator if isinstance(separator, str) and separator else ",",
+            largest if isinstance(largest, int) else None,
+        )
+    return TrainedSets()
+
+
+def _at(content: Any, keys: str) -> Any:
+    for key in keys.split("."):
+        content = cast("dict[str, Any]", content).get(key) if isinstance(content, dict) else None
+    return content
 
 
 def load_item_model(directory: str | Path) -> tuple[ContextualBertForMaskedLM, ContextualBertProcessor]:
@@ -175,11 +214,7 @@ def _content(directory: str | Path) -> tuple[str, ContextualBertProcessor | None
     check_files(directory)
     if holds_baseline(directory):
         return TextBaseline.__name__, None
-    if (Path(directory) / "metrics.json").is_file() and not (Path(directory) / "config.json").is_file():
-        raise RunDirectoryError(
-            f"{directory} holds no model: of this baseline's run scores and metrics are kept and no weights. Name the "
-            "run of a method."
-        )
+    check_holds_model(directory)
     try:
         name = next(iter(AutoConfig.from_pretrained(directory).architectures or []), "no model")
         if name != ContextualBertForMaskedLM.__name__:

@@ -29,6 +29,7 @@ from contextual_bert.context import (
     unknown_values,
 )
 from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.frames import Frame, as_table
 from contextual_bert.models.checkpoint_files import load_tokenizer
 from contextual_bert.models.context_words import word_ids
 from contextual_bert.models.feature_extraction_contextual_bert import ContextFeatureExtractor, ContextualBatch
@@ -286,11 +287,11 @@ class ContextualBertProcessor(ProcessorMixin):
         encoded = encode_records(self.schema, records)
         return self._in_words(encoded, record_sentences(self.schema, records)) if self.has_context_as_text else encoded
 
-    def encode_columns(self, table: pa.Table, *, file: str | None = None) -> EncodedContext | None:
+    def encode_columns(self, table: Frame, *, file: str | None = None) -> EncodedContext | None:
         """The context in the columns of a table, None for a model without one.
 
         Args:
-            table: raw values.
+            table: raw values, as ``frames.as_table`` takes them.
             file: where it comes from, for messages.
 
         Raises:
@@ -298,6 +299,7 @@ class ContextualBertProcessor(ProcessorMixin):
         """
         if self.schema is None:
             return None
+        table = as_table(table)
         encoded = encode_table(self.schema, table, file=file)
         return self._in_words(encoded, table_sentences(self.schema, table)) if self.has_context_as_text else encoded
 

@@ -7,7 +7,7 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -204,6 +204,17 @@ def query_of(content: Any) -> Any:
         problem = "it is a list of queries" if isinstance(content, list) else "it is not a query"
         raise invalid("body", content, problem, allowed=ONE_QUERY)
     return content
+
+
+def check_top_k(top_k: int, queries: Sequence[Mapping[str, Any]], settings: ServerSettings) -> None:
+    """Raise ProblemError where more proposals are asked for than the limit, of a query that does not list them.
+
+    All items of an ``allow`` list may be ranked: a shop that asks about 500 items wants an answer about each.
+    """
+    allowed = [len(allow) if isinstance(allow := query.get("allow"), list) else 0 for query in queries]
+    if top_k > settings.max_top_k and min(allowed, default=0) < top_k:
+        fix = f"Give at most {settings.max_top_k}, or in allow as many items as are to be ranked."
+        raise invalid("top_k", top_k, f"it is more than {settings.max_top_k}", allowed=fix)
 
 
 def check_blanks(query: ReadQuery, settings: ServerSettings, *, place: str = "") -> None:

@@ -8,6 +8,7 @@ from fastapi.responses import Response
 from contextual_bert.inference import Answer
 from contextual_bert.server.asking import DEADLINE_ABOUT, client_of, read_inquiry
 from contextual_bert.server.batching import Batcher, Computed
+from contextual_bert.server.bodies import check_top_k
 from contextual_bert.server.protocol import answer_model
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Serving
@@ -19,13 +20,14 @@ _Answer: Any = answer_model(Answer)
 def completion_routes(serving: Serving, batcher: Batcher, settings: ServerSettings) -> APIRouter:
     """The route that is asked most: many queries, each [MASK] by itself."""
     router = APIRouter(tags=["completion"])
-    top_k_about = "Proposals a slot."
+    top_k_about = f"Proposals a slot, more than {settings.max_top_k:,} only where each query allows so many items."
+    most = max(settings.max_top_k, settings.max_values)
     longest = round(1000 * settings.deadline_seconds)
 
     @router.post(COMPLETE, response_model=_Answer | list[_Answer], summary="Complete one set, or many")
     async def complete(
         request: Request,
-        top_k: Annotated[int, Query(ge=1, le=settings.max_top_k, description=top_k_about)] = min(5, settings.max_top_k),
+        top_k: Annotated[int, Query(ge=1, le=most, description=top_k_about)] = min(5, settings.max_top_k),
         deadline_milliseconds: Annotated[int, Query(ge=1, le=longest, description=DEADLINE_ABOUT)] = longest,
     ) -> Response:
         """Propose items for every [MASK]. The body is a query, or a list of queries; so is the answer.
@@ -33,6 +35,7 @@ def completion_routes(serving: Serving, batcher: Batcher, settings: ServerSettin
         The header X-Model-Version says which version of the model answered: all queries of a request get the same.
         """
         inquiry = await read_inquiry(request, serving, settings)
+        check_top_k(top_k, inquiry.queries, settings)
         computed = Computed([], 0, 0.0, 0.0)
         if inquiry.queries:
             seconds = inquiry.seconds_left(deadline_milliseconds)

@@ -6,6 +6,7 @@ Paths and plain values only, so that ``recipe.json`` says all of it. This module
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Self, cast, get_args, get_type_hints
 
@@ -40,7 +41,7 @@ class Recipe:
     """What ``contextual_bert.benchmark.run`` needs to train and evaluate one model.
 
     Args:
-        data: path of the table.
+        data: path of the table, or a name for one in memory, which ``run`` and ``prepare`` take beside the recipe.
         items: name of its items column; None where it is a table of texts.
         texts: what is learned from a table of texts; None where it is one of sets.
         customer: column that says whose set or text it is: the unit of splits and intervals; None: each is its own.
@@ -122,6 +123,12 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(cast(object, self.data), str | PathLike):
+            raise ConfigurationError(
+                f"data is a {type(self.data).__name__}, and a recipe holds plain values. Give a path, or a name for a "
+                "table in memory and the table itself to run: run(Recipe(data='orders', ...), output, table=frame)."
+            )
+        object.__setattr__(self, "data", str(self.data))
         if self.dtype == "auto":
             object.__setattr__(self, "dtype", fast_dtype(self.device))
         check_settings(self.training)

@@ -11,6 +11,7 @@ from contextual_bert.context import infer_schema
 from contextual_bert.data import read_table, write_table
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
 from contextual_bert.inference import BulkSettings, Catalogue, CompletionPipeline, TableCompleter, complete_table
+from contextual_bert.inference.queries import TrainedSets
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
 
 
@@ -323,3 +324,52 @@ def test_a_column_is_kept_once(pipeline: CompletionPipeline, table: pa.Table) ->
     assert found.column_names.count("who") == 1
     with pytest.raises(UnknownNameError, match="Did you mean 'who'"):
         TableCompleter(pipeline, BulkSettings(keep=["whom"]))(table)
+
+
+def test_constraints_of_a_table_of_text(pipeline: CompletionPipeline, table: pa.Table, names: list[str]) -> None:
+    count = table.num_rows
+    denied = [f"{names[0]};{names[1]}", "", None, names[2]] * count
+    texts = table.append_column("deny", pa.array(denied[:count])).append_column(
+        "repeats", pa.array([1, 0] * count)[:count]
+    )
+    lists = [[part for part in cell.split(";") if part] if cell else None for cell in denied[:count]]
+    whole = table.append_column("deny", pa.array(lists)).append_column(
+        "repeats", pa.array([True, False] * count)[:count]
+    )
+    settings = BulkSettings(separator=";", top_k=3)
+    assert TableCompleter(pipeline, settings)(texts) == TableCompleter(pipeline, settings)(whole)
+    with pytest.raises(DataError, match="row 0, column 'repeats': 'soon' is neither true nor false"):
+        TableCompleter(pipeline, settings)(table.append_column("repeats", pa.array(["soon"] * count)))
+
+
+def test_what_a_table_has_unlike_training_is_said(
+    pipeline: CompletionPipeline, table: pa.Table, names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "sets", TrainedSets(";", 2), raising=False)
+    sets = pa.array([[names[0]] * 5, None, [names[0], "[MASK]"], [names[1]]])
+    rows = table.slice(0, 4).set_column(table.column_names.index("items"), "items", sets)
+    rows = rows.append_column("deny", pa.array([[names[2]], None, None, None]))
+    report = complete_table(pipeline, rows, tmp_path / "out", settings=BulkSettings(constraints={"repeats": True}))
+    assert report.lines()[1:4] == [
+        "1 sets are missing (null): they are completed from the context alone",
+        "1 sets have up to 5 items, and no set of training had more than 2",
+        "taken for constraints of their rows, because of their names: the columns 'deny'",
+    ]
+
+
+def test_the_separator_is_that_of_the_run(
+    pipeline: CompletionPipeline, table: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "sets", TrainedSets(";"), raising=False)
+    texts = [";".join(row) for row in table.column("items").to_pylist()]
+    spelt = table.set_column(table.column_names.index("items"), "items", pa.array(texts))
+    assert TableCompleter(pipeline, BulkSettings())(spelt) == TableCompleter(pipeline, BulkSettings())(table)
+
+
+def test_a_table_of_pandas_is_completed(pipeline: CompletionPipeline, table: pa.Table, tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    frame = table.to_pandas()
+    settings = BulkSettings(keep=["who"], top_k=2)
+    found, expected = (TableCompleter(pipeline, settings)(rows).to_pylist() for rows in (frame, table))
+    assert found == expected
+    assert complete_table(pipeline, frame, tmp_path / "out", settings=settings).num_rows == table.num_rows

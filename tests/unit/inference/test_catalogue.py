@@ -1,5 +1,6 @@
 """The shop's table beside a vocabulary: what fits, what does not, what is in stock."""
 
+import datetime
 import json
 import threading
 from decimal import Decimal
@@ -147,7 +148,9 @@ FAULTS: list[tuple[dict[str, list[Any]], type[Exception], str]] = [
     ({"id": ["hat", "bag"], "price": ["3", "cheap"]}, DataError, "row 2, column 'price': 'cheap' is not a price"),
     ({"id": ["hat", "bag"], "price": [1.0, float("inf")]}, DataError, "row 2, column 'price': inf is not a price"),
     ({"id": ["hat"], "price": [True]}, DataError, "row 1, column 'price': True is not a price"),
-    ({"id": ["hat"], "in_stock": [3]}, DataError, "column 'in_stock': the type is int64, not a truth value"),
+    ({"id": ["hat"], "in_stock": [3]}, DataError, "column 'in_stock': the type is int64, not a truth value: '3' is"),
+    ({"id": ["hat", "bag"], "in_stock": ["yes", "soon"]}, DataError, "row 2, column 'in_stock': 'soon' is neither"),
+    ({"id": ["kilt", "hat"], "in_stock": [[1], [0]]}, DataError, "column 'in_stock': the type is list<"),
 ]
 
 
@@ -227,3 +230,112 @@ def test_a_price_is_the_number_that_it_is_spelt_like(kind: pa.DataType) -> None:
     assert ids(numbers <= 6.39) == ["17"]
     assert ids(numbers == 16.99) == ["hat"]
     assert catalogue.price_of_stranger("kilt") == 59.9
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pa.array([1, 0, None, 1]),
+        pa.array([1.0, 0.0, float("nan"), 1.0], from_pandas=False),
+        pa.array(["yes", "no", "", "YES"]),
+        pa.array(["Y", "n", " ", "y"]),
+        pa.array(["true", "FALSE", None, "True"]).dictionary_encode(),
+        pa.array(["1", "0", None, " 1 "], pa.large_string()),
+    ],
+)
+def test_truth_values_as_tables_have_them(cells: pa.Array) -> None:
+    table = pa.table({"id": ["17", "hat", "bag", "coat"], "in_stock": cells})
+    catalogue = Catalogue(table, VOCABULARY)
+    assert ids(catalogue.in_stock) == ["coat", "17"]
+    assert ids(catalogue.attribute("in_stock").has_one_of(["yes"])) == ["coat", "17"]
+
+
+@pytest.mark.parametrize("separator", [";", "; ", "|", " | "])
+def test_a_cell_of_several_values_has_each_of_them(separator: str, tmp_path: Path) -> None:
+    path = tmp_path / "shop.csv"
+    labels = {"coat": f"bio{separator}sale", "hat": "bio", "bag": f"new{separator}sale", "17": ""}
+    path.write_text("\n".join(["id,labels", *(f"{item},{cell}" for item, cell in labels.items())]))
+    catalogue = Catalogue(path, VOCABULARY)
+    found = catalogue.attribute("labels")
+    assert ids(found.has_one_of(["bio"])) == ["coat", "hat"]
+    assert ids(found.has_one_of(["sale"])) == ["coat", "bag"]
+    assert ids(found.has_one_of([f"bio{separator}sale"])) == ["coat"]  # the whole cell, as before
+    assert ids(found.is_known) == ["coat", "hat", "bag"]
+    assert found.known_among(["bio", "cheap"]) == {"bio"}
+    assert f"'labels' hold several values with {separator.strip()!r} between them" in catalogue.findings()[1]
+
+
+def test_a_comma_separates_values_that_come_again_and_again() -> None:
+    again = shop(category=["red, blue", "blue, red", "red, blue", "blue,red"]).attribute("category")
+    assert ids(again.has_one_of(["red"])) == ["coat", "hat", "17"]
+    prose = shop(category=["A coat, warm", "A kilt, light", "A hat", "Shoes, for rain"])
+    assert prose.attribute("category").parts is None
+    assert not any("several values" in line for line in prose.findings())
+
+
+LIMITS: list[tuple[Any, str, Any, list[str]]] = [
+    ([1, 2, 10, None], "above", 1, ["hat"]),
+    ([1, 2, 10, None], "at_least", "1", ["hat", "17"]),
+    ([1, 2, 10, None], "below", 10.0, ["17"]),
+    ([Decimal("1.1"), Decimal("2"), Decimal("10"), None], "at_most", 1.1, ["17"]),
+    (["1", "2", "10", None], "above", 9, ["hat"]),  # text that spells numbers
+    (["1", "2", "10", None], "above", "9", ["hat"]),
+    ([datetime.date(2016, 3, 5), None, datetime.date(2016, 3, 7), None], "above", "2016-03-05", ["hat"]),
+    ([datetime.date(2016, 3, 5), None, datetime.date(2016, 3, 7), None], "at_most", "2016-03-05", ["17"]),
+    (["2016-03-05", None, "2016-03-07", None], "below", "2016-03-07", ["17"]),
+    ([datetime.datetime(2016, 3, 5, 10), None, datetime.datetime(2016, 3, 6), None], "at_most", "2016-03-05", ["17"]),
+    ([datetime.datetime(2016, 3, 5, 10), None, datetime.datetime(2016, 3, 6), None], "above", "2016-03-05", ["hat"]),
+    ([datetime.datetime(2016, 3, 5, 10), None, None, None], "above", "2016-03-05T09:30", ["17"]),
+    (["L", "M", "S", None], "above", "L", ["hat"]),
+    ([[38, 40], [39], [44], None], "above", 40, ["hat"]),
+    (["38;40", "39", "44", None], "at_least", 40, ["hat", "17"]),
+]
+
+
+@pytest.mark.parametrize(("cells", "test", "limit", "expected"), LIMITS)
+def test_limits_on_numbers_dates_and_text(cells: list[Any], test: str, limit: Any, expected: list[str]) -> None:
+    assert ids(shop(category=cells).attribute("category").within(test, limit)) == expected
+
+
+def test_limits_on_times_with_a_zone() -> None:
+    times = pa.array([datetime.datetime(2016, 3, 5, 10, tzinfo=datetime.UTC), None, None, None])
+    attribute = Catalogue(pa.table({"id": COLUMNS["id"], "since": times}), VOCABULARY).attribute("since")
+    assert ids(attribute.within("at_most", "2016-03-05T11:00+01:00")) == ["17"]
+    assert ids(attribute.within("below", "2016-03-05T11:00+01:00")) == []
+    assert ids(attribute.within("at_least", "2016-03-05T09:00")) == ["17"]  # in UTC
+
+
+@pytest.mark.parametrize(
+    ("cells", "limit", "said"),
+    [
+        (["coat", "10", "11", None], 9.0, "holds no numbers but text such as 'coat'"),
+        ([1, None, None, None], "cheap", "holds numbers such as '1', and 'cheap' is none"),
+        ([True, False, None, None], 1.0, "holds no numbers but truth values"),
+        ([datetime.date(2016, 3, 5), None, None, None], 2016.0, "holds times such as '2016-03-05'"),
+        ([datetime.date(2016, 3, 5), None, None, None], "5 March", "cannot be compared with '5 March'"),
+        ([datetime.datetime(2016, 3, 5, 9), None, None, None], "2016-03-05T10:00+01:00", "cannot be compared"),
+    ],
+)
+def test_a_limit_of_another_kind_is_refused(cells: list[Any], limit: Any, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        shop(category=cells).attribute("category").within("above", limit)
+
+
+def test_numbers_are_equal_however_they_are_spelt() -> None:
+    catalogue = shop(category=["1.10", "1.1", "2", "x"])
+    assert ids(catalogue.attribute("price").has_one_of(["20.0"])) == ids(
+        catalogue.attribute("price").has_one_of(["20"])
+    )
+    assert ids(catalogue.attribute("category").has_one_of(["1.10"])) == ["17"]  # codes stay what they are
+
+
+def test_prices_that_are_text() -> None:
+    catalogue = shop(price=["40", " 60.5 ", "", None])
+    assert catalogue.prices.tolist() == pytest.approx([np.nan] * 6 + [40], nan_ok=True)
+
+
+def test_a_catalogue_of_pandas() -> None:
+    pd: Any = pytest.importorskip("pandas")
+    frame = pd.DataFrame(COLUMNS)
+    assert Catalogue(frame, VOCABULARY).findings() == shop().findings()
+    assert Catalogue(frame, VOCABULARY).prices.tolist() == pytest.approx(shop().prices.tolist(), nan_ok=True)

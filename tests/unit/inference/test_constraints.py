@@ -1,6 +1,7 @@
 """Constraints: what each permits, what is said about it, and that no proposal ever breaks one."""
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,10 @@ def test_in_stock_follows_the_catalogue_while_serving() -> None:
         ([{"attribute": "category", "in": ["hat"]}, {"attribute": "price", "at_most": 30}], {"beret"}),
         ({"attribute": "category", "equals": "coat"}, {"parka", "trench"}),
         ({"category": "cape"}, set()),
+        ({"price": {"above": 80.5}}, {"parka", "boots"}),
+        ({"price": {"above": "60.2", "below": 90}}, {"trench", "loafers"}),
+        ({"category": {"above": "coat", "at_most": "hat"}}, {"beret", "stetson"}),
+        ({"category": np.array(["hat", "bag"])}, {"beret", "stetson", "tote", "clutch"}),
         ([], set(ITEMS)),
     ],
 )
@@ -190,7 +195,11 @@ def test_the_reason_names_the_constraint_that_took_the_last_item() -> None:
 
 FAULTS: list[tuple[Any, type[Exception], str]] = [
     ({"max_price": -1}, DataError, "row 2, column 'max_price': -1 is not allowed: .*greater than or equal to 0"),
-    ({"max_price": "10"}, DataError, "row 2, column 'max_price': '10' is not allowed: input should be a valid number"),
+    (
+        {"max_price": "ten"},
+        DataError,
+        "row 2, column 'max_price': 'ten' is not allowed: input should be a valid number",
+    ),
     ({"max_price": True}, DataError, "column 'max_price': True is not allowed"),
     ({"budget": float("nan")}, DataError, "column 'budget': nan is not allowed: input should be a finite number"),
     ({"in_stock": 1}, DataError, "row 2, column 'in_stock': 1 is neither true nor false"),
@@ -198,7 +207,8 @@ FAULTS: list[tuple[Any, type[Exception], str]] = [
     ({"budget_includes_visible": True}, DataError, "column 'budget_includes_visible': it belongs to budget"),
     ({"where": {"categry": "coat"}}, UnknownNameError, r"Query 2: where\[0\].attribute: .*Did you mean 'category'"),
     ({"where": {"category": {"at_most": 3}}}, DataError, r"row 2, column 'where\[0\]': 'category' holds no numbers"),
-    ({"where": {"price": {"at_most": "x"}}}, DataError, r"row 2, column 'where.price.at_most': 'x' is not allowed"),
+    ({"where": {"price": {"at_most": "x"}}}, DataError, r"row 2, column 'where\[0\].at_most': 'price' holds numbers"),
+    ({"where": {"price": {"above": [3]}}}, DataError, r"row 2, column 'where.price.above': \[3\] is no limit"),
     (
         {"where": {"price": {"atmost": 3}}},
         UnknownNameError,
@@ -422,3 +432,17 @@ def test_an_attribute_named_often_is_looked_at_once(monkeypatch: pytest.MonkeyPa
     answered({"items": ["[MASK]"], "at_most_one_per": ["category"] * 1000})
     assert set(looked) == {"category"}
     assert len(looked) < 5
+
+
+@pytest.mark.parametrize("price", ["80", "80.0", np.float32(80), np.int64(80), Decimal("80")])
+def test_a_price_as_tables_and_forms_have_it(price: Any) -> None:
+    assert proposed({"max_price": price}) == proposed({"max_price": 80})
+    assert proposed({"budget": price}) == proposed({"budget": 80})
+
+
+def test_constraints_from_a_row_of_pandas() -> None:
+    pd: Any = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"deny": [["parka"], float("nan")], "allow": [pd.NA, ["parka", "tote"]]})
+    assert [proposed(record) for record in frame.to_dict("records")] == [set(ITEMS) - {"parka"}, {"parka", "tote"}]
+    assert proposed({"deny": pd.Series(["parka"]), "in_stock": np.bool_(False)}) == set(ITEMS) - {"parka"}
+    assert proposed({"allow": pa.array(["parka", "tote"])}) == {"parka", "tote"}

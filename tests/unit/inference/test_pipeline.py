@@ -1,18 +1,21 @@
 """Completion of raw sets: what is asked, what is permitted, what is said about it."""
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError
 from contextual_bert.inference import CONSTRAINTS, Asked, CompletionPipeline, constraint
+from contextual_bert.inference.queries import TrainedSets
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
 
 ITEMS = ("coat", "hat", "bag", "belt", "shoes", "17")
@@ -357,3 +360,79 @@ def test_a_model_and_a_processor_that_do_not_belong_together(
         CompletionPipeline.from_pretrained(directory)
     with pytest.raises(ConfigurationError, match="disagree on: age, brands, gender"):
         CompletionPipeline(pipeline.model, ContextualBertProcessor.from_items(ITEMS))
+
+
+def saved_run(folder: Path, pipeline: CompletionPipeline, *, separator: str = ";", largest: int | None = 3) -> Path:
+    pipeline.model.save_pretrained(folder)
+    pipeline.processor.save_pretrained(folder)
+    recipe = {"recipe": {"policy": {"separator": separator}}, "resolved": {"largest_set": largest}}
+    (folder / "recipe.json").write_text(json.dumps(recipe))
+    return folder
+
+
+def test_a_set_unlike_those_of_training_is_said(pipeline: CompletionPipeline, tmp_path: Path) -> None:
+    trained = CompletionPipeline.from_pretrained(saved_run(tmp_path, pipeline))
+    assert (trained.sets.separator, trained.sets.largest) == (";", 3)
+    assert trained({"items": ["coat", "hat", "[MASK]"]})["notes"] == []
+    (note,) = trained({"items": ["coat", "hat", "bag", "[MASK]"]})["notes"]
+    assert note == "The set has 4 items, and no set of training had more than 3."
+    assert note in trained.complete_jointly({"items": ["coat", "hat", "bag", "[MASK]"]})["notes"]
+    notes = trained({"items": ["kilt;sari", "[MASK]"]})["notes"]
+    assert notes == [
+        "The model knows none of the items of the set, only how many they are.",
+        "'kilt;sari' was read as one item, which holds the separator ';'.",
+    ]
+
+
+@pytest.mark.parametrize("content", ["null", "[]", "{", '{"recipe": []}', '{"recipe": {"policy": {"separator": 3}}}'])
+def test_a_run_that_does_not_say_how_it_read_sets(pipeline: CompletionPipeline, tmp_path: Path, content: str) -> None:
+    saved_run(tmp_path, pipeline)
+    (tmp_path / "recipe.json").write_text(content)
+    assert CompletionPipeline.from_pretrained(tmp_path).sets == TrainedSets(",", None)
+
+
+@pytest.mark.parametrize(
+    ("items", "separator"),
+    [
+        (["coat;hat"], ";"),
+        (["coat; hat", "bag"], ";"),
+        (["coat|hat"], "|"),
+        (["coat,kilt,[MASK]"], ","),
+        (["coat\that"], "\t"),
+        (["coat hat"], " "),
+    ],
+)
+def test_several_items_in_one_text_are_refused(pipeline: CompletionPipeline, items: list[str], separator: str) -> None:
+    with pytest.raises(DataError, match=rf"row 1, column 'items': .* is one item here.*{re.escape(repr(separator))}"):
+        pipeline([{"items": ["coat"]}, {"items": items}])
+    with pytest.raises(DataError, match="is one item here"):
+        pipeline.complete_jointly({"items": [*items, "[MASK]"]})
+
+
+def test_an_unknown_item_may_hold_a_separator(pipeline: CompletionPipeline) -> None:
+    answer: Any = pipeline({"items": ["coat", "kilt, red", "coat hanger"]})
+    assert answer["unknown_items"] == ["kilt, red", "coat hanger"]
+    assert answer["notes"] == ["'kilt, red' was read as one item, which holds the separator ','."]
+
+
+@pytest.mark.parametrize("items", [None, float("nan"), 3, "coat", {"coat": 1}, ["coat", None]])
+def test_a_set_that_is_missing_is_refused_by_its_row(pipeline: CompletionPipeline, items: Any) -> None:
+    with pytest.raises(DataError, match="row 1, column 'items'"):
+        pipeline([{"items": ["coat"]}, {"items": items}])
+
+
+def test_items_and_contexts_as_numpy_and_pandas_have_them(pipeline: CompletionPipeline) -> None:
+    pd: Any = pytest.importorskip("pandas")
+    expected: Any = pipeline({"items": ["17", "hat"], "context": {"age": 34, "brands": ["acme"]}})
+    row = pd.Series({"age": np.int64(34), "gender": float("nan"), "brands": np.array(["acme"])})
+    for items in (np.array(["17", "hat"]), pd.Series([17, "hat"]), ("17", "hat"), pa.array(["17", "hat"])):
+        assert pipeline({"items": items, "context": row}) == expected
+        assert pipeline([{"items": items, "context": row.to_dict()}]) == [expected]
+    assert pipeline({"items": np.array([17.0, 3.0])})["items"] == ["17", "3", "[MASK]"]
+    assert pipeline(pd.Series([{"items": ["hat"]}])) == [pipeline({"items": ["hat"]})]
+
+
+def test_a_run_of_a_baseline_says_that_it_has_no_model(tmp_path: Path) -> None:
+    (tmp_path / "metrics.json").write_text("{}")
+    with pytest.raises(RunDirectoryError, match=r"is the run of a baseline, of which .* no model"):
+        CompletionPipeline.from_pretrained(tmp_path)

@@ -175,3 +175,22 @@ def test_what_was_taken_is_answered_before_the_server_stops(tools: Any, held: An
 
     answers = asyncio.run(run())
     assert [each.status_code for each in answers] == [200] * 5
+
+
+def test_all_of_an_allowed_list_are_ranked(tools: Any, pipeline: CompletionPipeline) -> None:
+    allowed = list(pipeline.processor.items.values)
+    limits = ServerSettings(max_top_k=2)
+
+    async def run() -> list[Any]:
+        async with tools.served(tools.app(pipeline, settings=limits)) as client:
+            address = f"/v1/complete?top_k={len(allowed)}"
+            bodies: list[Any] = [{"allow": allowed}, [{"allow": allowed}, {}], {"allow": allowed[1:]}, {}]
+            return [await client.post(address, json=body) for body in bodies]
+
+    ranked, *refused = asyncio.run(run())
+    assert ranked.status_code == 200, ranked.text
+    assert {each["item"] for each in ranked.json()["slots"][0]["candidates"]} == set(allowed)
+    for response in refused:
+        assert response.status_code == 422
+        assert response.json()["errors"][0]["field"] == "top_k"
+        assert response.json()["errors"][0]["allowed"].startswith("Give at most 2, or in allow as many items")

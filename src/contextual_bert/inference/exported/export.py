@@ -58,6 +58,8 @@ class OnnxExport(TypedDict):
     top_k: int
     output_matrix: OutputMatrix
     num_items: int
+    separator: str
+    largest_set: int | None
     context_features: list[str]
     opset: int
     versions: dict[str, str]
@@ -108,6 +110,8 @@ def export_onnx(
             top_k=graph.top_k,
             output_matrix=output_matrix,
             num_items=model.config.vocab_size,
+            separator=pipeline.sets.separator,
+            largest_set=pipeline.sets.largest,
             context_features=[feature.name for feature in model.config.layout],
             opset=OPSET,
             versions={name: version(name) for name in ("contextual-bert", "torch", *PACKAGES) if has_version(name)},

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
-import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
+from contextual_bert.frames import Frame
 from contextual_bert.inference.answers import Slot
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.exported.completion_graph import Example
@@ -21,6 +21,7 @@ from contextual_bert.inference.exported.onnx_model import COMPLETION_FILE, Compl
 from contextual_bert.inference.permission import Permitted
 from contextual_bert.inference.pipeline import RUN_FILES, CompletionPipeline
 from contextual_bert.inference.queries import MASK
+from contextual_bert.inference.saved import trained_sets
 from contextual_bert.inference.saved_files import check_files
 from contextual_bert.json_files import read_json_object
 from contextual_bert.memory import is_out_of_memory
@@ -62,7 +63,7 @@ class OnnxCompletionPipeline(CompletionPipeline):
     )
 
     def __init__(
-        self, directory: str | Path, *, num_threads: int = 1, catalogue: str | Path | pa.Table | None = None
+        self, directory: str | Path, *, num_threads: int = 1, catalogue: str | Path | Frame | None = None
     ) -> None:
         check_installed()
         directory = Path(directory)
@@ -87,6 +88,7 @@ class OnnxCompletionPipeline(CompletionPipeline):
         shop = Catalogue(catalogue, processor.items) if catalogue is not None else None
         super().__init__(self.exported.model, processor, catalogue=shop)
         has_all = self.record["top_k"] >= config.vocab_size  # then more may be asked for, as of the run
+        self.sets = trained_sets(directory)
         self.max_top_k = None if has_all else self.record["top_k"]
 
     @classmethod
@@ -95,7 +97,7 @@ class OnnxCompletionPipeline(CompletionPipeline):
         directory: str | Path,
         *,
         device: str | torch.device | None = None,
-        catalogue: str | Path | pa.Table | None = None,
+        catalogue: str | Path | Frame | None = None,
     ) -> Self:
         """The pipeline of an export's folder, and a catalogue if there is one.
 

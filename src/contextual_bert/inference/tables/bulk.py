@@ -4,22 +4,29 @@ It writes nothing: ``shards`` makes a folder of what it returns. It knows no tra
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from contextual_bert.arrow_types import without_views
+from contextual_bert.context import canonical
 from contextual_bert.context.vocabulary import to_doubles
 from contextual_bert.data import ReadSettings
 from contextual_bert.data.columns import checked_column, flatten_items
 from contextual_bert.errors import ConfigurationError, SchemaError, UnknownNameError, did_you_mean
+from contextual_bert.frames import Frame, as_table
+from contextual_bert.inference.fields import TRUTH_WORDS
 from contextual_bert.inference.permission import GUIDANCE, constraint_keys
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.queries import read_request
 
 ROW = "row"
+NAMES = ("allow", "deny", "owned")  # constraints that are lists of items
 NEVER = ("deny", "owned")  # lists of what is not proposed
+_LIMITS = ("max_price", "budget")  # in which NaN is a fault
+FLAGS = ("in_stock", "repeats", "budget_includes_visible")
 COLUMNS = pa.schema(
     [
         (ROW, pa.int64()),
@@ -39,7 +46,7 @@ class BulkSettings:
 
     Args:
         items: column of sets: lists, or text with a separator; a set without [MASK] gets one more item.
-        separator: what stands between the items of a text.
+        separator: what stands between the items of a text; None: as the run was trained.
         group_by: columns that name a set, where the table has one item a row; they are kept in the output.
         keep: columns that go into the output beside the proposals: the customer, for instance.
         constraints: for all rows, as a query has them; a column with the name of a constraint holds that of its row,
@@ -59,7 +66,7 @@ class BulkSettings:
     """
 
     items: str = "items"
-    separator: str = ","
+    separator: str | None = None
     group_by: Sequence[str] = ()
     keep: Sequence[str] = ()
     constraints: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -106,26 +113,28 @@ class TableCompleter:
     def __init__(self, pipeline: CompletionPipeline | str | Path, settings: BulkSettings) -> None:
         is_loaded = isinstance(pipeline, CompletionPipeline)
         self.pipeline = pipeline if is_loaded else CompletionPipeline.from_pretrained(pipeline)
-        self.settings = settings
+        self.settings = settled(settings, self.pipeline)
 
     def reads(self, table: pa.Table) -> list[str]:
         """The columns of a table that make a difference to its proposals, as they stand in it."""
         read = {ROW, self.settings.items, *self.settings.keep, *constraint_keys(), *context_columns(self.pipeline)}
         return [name for name in table.column_names if name in read]
 
-    def __call__(self, table: pa.Table) -> pa.Table:
+    def __call__(self, table: Frame) -> pa.Table:
         """The proposals for these rows; a column ``row`` is theirs, else they are numbered.
 
         Raises:
             DataError, SchemaError, UnknownNameError: a column that is missing or faulty, with its row.
         """
-        settings, processor = self.settings, self.pipeline.processor
+        settings, processor, table = self.settings, self.pipeline.processor, without_views(as_table(table))
         numbers = table.column(ROW).to_pylist() if ROW in table.column_names else list(range(table.num_rows))
-        sets = item_lists(table, settings.items, settings.separator).to_pylist()
+        sets = item_lists(table, settings.items, str(settings.separator)).to_pylist()
         features = context_columns(self.pipeline)
         given = [name for name in constraint_keys() if name in table.column_names and name not in features]
         told = _as_spelt(table.select(given)).to_pylist() if given else [{}] * table.num_rows
-        own = [{name: _told(value) for name, value in row.items()} for row in told]
+        own = [
+            {name: constraint_of(name, _told(value), settings.separator) for name, value in row.items()} for row in told
+        ]
         for name in settings.keep:
             checked_column(table, name)
         rows = enumerate(zip(sets, own, strict=True))
@@ -159,6 +168,28 @@ class TableCompleter:
         for name in reversed(settings.keep):
             completed = completed.add_column(0, table.schema.field(name), kept.column(name))
         return completed
+
+
+def settled(settings: BulkSettings, pipeline: CompletionPipeline) -> BulkSettings:
+    """The same settings, with the separator of the run where they name none."""
+    return replace(settings, separator=settings.separator or pipeline.sets.separator)
+
+
+def constraint_of(name: str, value: Any, separator: str | None) -> Any:
+    """The value of a constraint as a query has it, of a cell as tables without lists and truth values have it.
+
+    Example:
+        >>> constraint_of("deny", "fur; silk", ";"), constraint_of("deny", " ", ";"), constraint_of("in_stock", 1, ";")
+        (['fur', 'silk'], None, True)
+    """
+    is_lacking = value != value and name not in _LIMITS
+    if is_lacking or (isinstance(value, str) and not value.strip()):
+        return None
+    if name in NAMES and isinstance(value, str | int | float):
+        return [part.strip() for part in canonical(value).split(separator or ",") if part.strip()]
+    if name in FLAGS and isinstance(value, str | int | float):
+        return TRUTH_WORDS.get(canonical(value).strip().lower(), value)
+    return value
 
 
 def context_columns(pipeline: CompletionPipeline) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from typing import cast
 import pyarrow as pa
 
 from contextual_bert.data import read_table
+from contextual_bert.frames import Frame
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.tables.bulk import BulkSettings, TableCompleter
 from contextual_bert.inference.tables.ray_cluster import RayCluster, connected, lost_workers, ray_data, workers_of
@@ -23,12 +24,12 @@ from contextual_bert.inference.tables.shards import BulkReport, ShardCounts, Sha
 
 def complete_table_on_ray(
     run: str | Path,
-    source: str | Path | pa.Table,
+    source: str | Path | Frame,
     output: Path,
     *,
     settings: BulkSettings,
     cluster: RayCluster | None = None,
-    catalogue: str | Path | pa.Table | None = None,
+    catalogue: str | Path | Frame | None = None,
     shard_size: int = 20_000,
     progress: Callable[[int, int], None] | None = None,
 ) -> BulkReport:

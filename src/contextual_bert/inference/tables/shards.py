@@ -32,6 +32,7 @@ from contextual_bert.data import (
 from contextual_bert.data.columns import check_separator, checked_column
 from contextual_bert.data.groups import separator_of_cells
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
+from contextual_bert.frames import Frame
 from contextual_bert.inference.encode import naming
 from contextual_bert.inference.permission import constraint_keys
 from contextual_bert.inference.pipeline import CompletionPipeline
@@ -42,6 +43,7 @@ from contextual_bert.inference.tables.bulk import (
     TableCompleter,
     context_columns,
     item_lists,
+    settled,
 )
 from contextual_bert.whole_files import replacing_directory
 
@@ -92,7 +94,7 @@ class ShardPlan:
 
     Args:
         pipeline: the model.
-        source: the table: a path or a table.
+        source: the table: a path, or a table in memory as ``read_table`` takes it.
         output: folder of the files; finished ones are kept where they are of the same table, model and settings.
         settings: columns, constraints and sizes.
         shard_size: rows of the table a file.
@@ -108,7 +110,7 @@ class ShardPlan:
     def __init__(
         self,
         pipeline: CompletionPipeline,
-        source: str | Path | pa.Table,
+        source: str | Path | Frame,
         output: Path,
         *,
         settings: BulkSettings,
@@ -116,6 +118,7 @@ class ShardPlan:
     ) -> None:
         if shard_size < 1:
             raise ConfigurationError(f"shard_size={shard_size}: give 1 or more.")
+        settings = settled(settings, pipeline)
         codes = (settings.items, *settings.keep, *pipeline.processor.code_columns)
         table = read_table(source, text_columns=settings.group_by, code_columns=codes, settings=settings.reading)
         notes = reading_lines(table)
@@ -190,7 +193,7 @@ class ShardPlan:
 
 def complete_table(
     pipeline: CompletionPipeline,
-    source: str | Path | pa.Table,
+    source: str | Path | Frame,
     output: Path,
     *,
     settings: BulkSettings,
@@ -201,7 +204,7 @@ def complete_table(
 
     Args:
         pipeline: the model.
-        source: the table: a path or a table.
+        source: the table: a path, or a table in memory as ``read_table`` takes it.
         output: folder of the shards; finished ones are kept where they are of the same table, model and settings.
         settings: columns, constraints and sizes.
         shard_size: rows of the table a file.
@@ -252,7 +255,7 @@ def grouped(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSetting
     """
     read = (*settings.keep, *context_columns(pipeline), *constraint_keys())
     needed = [name for name in read if name in table.column_names]
-    separator = separator_of_cells(settings.separator)
+    separator = separator_of_cells(str(settings.separator))
     with naming(file):
         return group_rows(table, settings.group_by, items=settings.items, separator=separator, needed=needed, file=file)
 
@@ -260,8 +263,10 @@ def grouped(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSetting
 def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSettings) -> list[str]:
     """What of the items and contexts the model never saw, whole columns at once."""
     column = checked_column(table, settings.items)
-    check_separator(column, items=settings.items, separator=settings.separator, file=None)
-    names = item_lists(table, settings.items, settings.separator).flatten()
+    separator = str(settings.separator)
+    check_separator(column, items=settings.items, separator=separator, file=None)
+    lists = item_lists(table, settings.items, separator)
+    names = lists.flatten()
     vocabulary = pa.concat_arrays([pipeline.processor.items.array, pa.array([MASK], pa.string())])
     num_strangers = len(names) - (pc.sum(pc.is_in(names, value_set=vocabulary)).as_py() or 0)
     if 0 < num_strangers == len(names):
@@ -271,6 +276,11 @@ def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
             fix="Name the column and the separator that the run was trained with.",
         )
     lines = [f"{num_strangers:,} of {len(names):,} items are unknown to the model"] if num_strangers else []
+    lines += unlike_training(column, lists, pipeline)
+    taken = [name for name in constraint_keys() if name in table.column_names and name not in context_columns(pipeline)]
+    if taken:
+        named = ", ".join(map(repr, taken))
+        lines.append(f"taken for constraints of their rows, because of their names: the columns {named}")
     lines += [
         f"the column {name!r} is a feature of the context here, no constraint"
         for name in constraint_keys()
@@ -278,6 +288,22 @@ def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
     ]
     context = pipeline.processor.encode_columns(table)
     return lines + (unknown_in_words(context.unknown) if context is not None else [])
+
+
+def unlike_training(column: pa.ChunkedArray, lists: pa.LargeListArray, pipeline: CompletionPipeline) -> list[str]:
+    """Which sets are unlike those of training: none at all, or more items."""
+    lines: list[str] = []
+    sizes = pc.list_value_length(lists)
+    if column.null_count:
+        lines.append(f"{column.null_count:,} sets are missing (null): they are completed from the context alone")
+    largest = pipeline.sets.largest
+    num_larger = 0 if largest is None else pc.sum(pc.greater(sizes, largest)).as_py() or 0
+    if num_larger:
+        lines.append(
+            f"{num_larger:,} sets have up to {pc.max(sizes).as_py():,} items, and no set of training had more than "
+            f"{largest:,}"
+        )
+    return lines
 
 
 def manifest_text(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSettings, shard_size: int) -> str:

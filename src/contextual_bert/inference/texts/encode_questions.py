@@ -21,6 +21,7 @@ from contextual_bert.data import TextDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.ragged import offsets_of, places_of
 from contextual_bert.errors import DataError
+from contextual_bert.frames import Frame
 from contextual_bert.inference.queries import check_count
 from contextual_bert.inference.texts.question_windows import windows_of
 from contextual_bert.inference.texts.text_layout import text_column, token_limit
@@ -81,7 +82,7 @@ class EncodedQuestions:
 
 
 def encode_questions(
-    table: pa.Table | Any,
+    table: Frame,
     processor: ContextualBertProcessor,
     *,
     question: str = "question",
@@ -93,7 +94,7 @@ def encode_questions(
     """Encode a table of questions, each with the text that holds its answer.
 
     Args:
-        table: the rows, a table of arrow or whatever else ``read_table`` takes.
+        table: the rows: pyarrow, pandas, polars or `datasets`, as ``read_table`` takes them.
         processor: for text; its schema says which columns are the context.
         question: name of the column of questions.
         text: name of the column of texts.

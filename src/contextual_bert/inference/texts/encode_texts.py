@@ -18,6 +18,7 @@ from contextual_bert.context import Vocabulary, canonical, canonical_array, unkn
 from contextual_bert.data import TextDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.frames import Frame
 from contextual_bert.inference.queries import check_count
 from contextual_bert.inference.texts.text_layout import (
     NO_START,
@@ -82,7 +83,7 @@ class EncodedTexts:
 
 
 def encode_texts(
-    table: pa.Table | Any,
+    table: Frame,
     processor: ContextualBertProcessor,
     *,
     text: str,
@@ -95,7 +96,7 @@ def encode_texts(
     """Encode a table with a column of text, or of lists of words that each have a tag.
 
     Args:
-        table: the rows, a table of arrow or whatever else ``read_table`` takes.
+        table: the rows: pyarrow, pandas, polars or `datasets`, as ``read_table`` takes them.
         processor: for text; its schema says which columns are the context.
         text: name of the column of texts; a column of lists of words where ``label`` is one of lists of tags.
         pair: name of a column of second texts.

@@ -16,7 +16,8 @@ from contextual_bert.context import EncodedContext
 from contextual_bert.data import read_table
 from contextual_bert.data.columns import check_free
 from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.inference.queries import UNUSED_CONTEXT, check_count, check_queries, check_query
+from contextual_bert.frames import Frame
+from contextual_bert.inference.queries import UNUSED_CONTEXT, check_count, check_queries, check_query, context_of
 from contextual_bert.inference.saved import bare_model, load_text_model
 from contextual_bert.inference.texts.answer_spans import (
     MAX_ANSWER_TOKENS,
@@ -168,7 +169,7 @@ class QuestionAnsweringPipeline:
 
     def answer_table(
         self,
-        table: pa.Table | Any,
+        table: Frame,
         *,
         question: str = "question",
         text: str = "text",
@@ -178,7 +179,7 @@ class QuestionAnsweringPipeline:
         """Answer the question of every row of a table, with the context in the columns that the schema names.
 
         Args:
-            table: the rows, a table of arrow or whatever else ``read_table`` takes.
+            table: the rows: pyarrow, pandas, polars or `datasets`, as ``read_table`` takes them.
             question: name of the column of questions.
             text: name of the column of texts.
             batch_size: windows a forward pass.
@@ -210,7 +211,7 @@ class QuestionAnsweringPipeline:
         for row, query in enumerate(queries):
             _check(query, row)
         columns = {name: [query[name] for query in queries] for name in ("question", "text")}
-        records = [query.get("context") or {} for query in queries]
+        records = [context_of(query, row=row) for row, query in enumerate(queries)]
         context = self.processor.encode_context(records, num_rows=len(queries))
         encoded = self._encoded(pa.table(columns), context, question="question", text="text")
         answers = self._found(encoded, batch_size=batch_size)
@@ -240,7 +241,7 @@ class QuestionAnsweringPipeline:
         return answers_of(encoded, spans.numpy())
 
     def _answer(self, query: Mapping[str, Any], answers: Answers, piece: str, row: int) -> TextSpan:
-        context = query.get("context") or {}
+        context = context_of(query, row=0)
         return TextSpan(
             answer=piece,
             start=int(answers.starts[row]),

@@ -18,8 +18,9 @@ from contextual_bert.context import EncodedContext
 from contextual_bert.data import read_table
 from contextual_bert.data.columns import check_free, checked_column
 from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.frames import Frame
 from contextual_bert.inference.guidance import GUIDANCE, guidance_notes, read_guidance
-from contextual_bert.inference.queries import UNUSED_CONTEXT, check_count, check_queries, check_query
+from contextual_bert.inference.queries import UNUSED_CONTEXT, check_count, check_queries, check_query, context_of
 from contextual_bert.inference.saved import bare_model, load_text_model
 from contextual_bert.inference.text_baseline import TextBaseline
 from contextual_bert.inference.texts.encode_texts import EncodedTexts, TextReport, encode_texts
@@ -158,7 +159,7 @@ class TextPipeline:
 
     def label_table(
         self,
-        table: pa.Table | Any,
+        table: Frame,
         *,
         text: str = "text",
         pair: str | None = None,
@@ -168,7 +169,7 @@ class TextPipeline:
         """Label every row of a table, with the context in the columns that the schema names.
 
         Args:
-            table: the rows, a table of arrow or whatever else ``read_table`` takes.
+            table: the rows: pyarrow, pandas, polars or `datasets`, as ``read_table`` takes them.
             text: name of the column of texts; for tags of lists of words, or of texts that are split at spaces.
             pair: name of a column of second texts.
             batch_size: texts a forward pass.
@@ -202,7 +203,7 @@ class TextPipeline:
             if row is not None:
                 raise DataError(f"{given[row]!r} is no second text", row=row, column="pair", fix="All queries or none.")
             table, pairs = table.append_column("pair", pa.array(given)), "pair"
-        records = [query.get("context") or {} for query in queries]
+        records = [context_of(query, row=row) for row, query in enumerate(queries)]
         context = self.processor.encode_context(records, num_rows=len(queries))
         encoded = self._encoded(table, context, text="text", pair=pairs)
         column = table.column("text")
@@ -274,7 +275,7 @@ class TextPipeline:
         return self._labels.of_words(kept, encoded.word_starts, pc.list_value_length(texts).to_numpy())
 
     def _answer(self, query: Mapping[str, Any], labels: Mapping[str, Any], *, is_cut: bool) -> TextAnswer:
-        context = query.get("context") or {}
+        context = context_of(query, row=0)
         notes: list[str] = []
         if is_cut:
             what = "an end of it or of its pair was" if query.get("pair") is not None else UNREAD[self.truncation]

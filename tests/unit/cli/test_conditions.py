@@ -1,0 +1,55 @@
+"""``--where``: every sign, with and without blanks, and what is none."""
+
+from typing import Any
+
+import pytest
+
+from contextual_bert.errors import ConfigurationError
+from contextual_bert_cli.conditions import condition_of
+
+SIGNS: list[tuple[str, dict[str, Any]]] = [
+    ("stock>0", {"above": 0.0}),
+    ("stock<5", {"below": 5.0}),
+    ("stock>=0.5", {"at_least": 0.5}),
+    ("stock<=5", {"at_most": 5.0}),
+    ("stock>-1", {"above": -1.0}),
+    ("stock=5", {"in": ["5"]}),
+    ("stock==5", {"in": ["5"]}),
+    ("stock!=5|6", {"not_in": ["5", "6"]}),
+    ("stock>2016-03-05", {"above": "2016-03-05"}),
+    ("stock<=2016-03-05 10:00", {"at_most": "2016-03-05 10:00"}),
+    ("stock>=M", {"at_least": "M"}),
+    ("stock in a, b", {"in": ["a", "b"]}),
+    ("stock in a|b", {"in": ["a", "b"]}),
+    ("stock IN [a,b]", {"in": ["a", "b"]}),
+    ("stock not in (a, b)", {"not_in": ["a", "b"]}),
+    ("stock='new in'", {"in": ["new in"]}),
+    ('stock=15"', {"in": ['15"']}),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), SIGNS)
+def test_every_sign_is_a_test(text: str, expected: dict[str, Any]) -> None:
+    assert condition_of(text) == {"attribute": "stock", **expected}
+    assert condition_of(f" 1: {text} ") == {"attribute": "stock", **expected, "blank": 1}
+    for sign in ("<=", ">=", "==", "!=", "<", ">", "="):
+        if sign in text:
+            assert condition_of(text.replace(sign, f"  {sign} ")) == {"attribute": "stock", **expected}
+            break
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["stock", "stock>", ">0", "stock=<5", "stock=>5", "stock<>5", "stock===5", "stock = ", "", "in", "stock in "],
+)
+def test_what_is_no_condition(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"is no condition\. Give 'category=coat|jacket'"):
+        condition_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("price<=cheap", "'cheap' is no number"), ("stock=a||b", "names an empty value")]
+)
+def test_a_faulty_value(text: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        condition_of(text)
