@@ -32,6 +32,10 @@ class CheckpointError(ContextualBertError, OSError):
     """A pretrained checkpoint that is absent, incomplete or of another architecture."""
 
 
+class NonFiniteError(ContextualBertError, FloatingPointError):
+    """A number that is none: a model gave NaN or infinity, from its weights or its inputs."""
+
+
 class DataError(ContextualBertError, ValueError):
     """A faulty table: names the file, the row, the column and the value.
 
@@ -61,6 +65,20 @@ class DataError(ContextualBertError, ValueError):
             place.append(f"column {self.column!r}")
         text = f"{', '.join(place)}: {self.problem}" if place else self.problem
         return f"{text}. {self.fix}" if self.fix else text
+
+
+def shown(value: object, *, longest: int = 80) -> str:
+    """A value as a message names it, cut short; Python itself spells no whole number of more than 4,300 digits.
+
+    Example:
+        >>> shown("old"), shown(10**5000)
+        ("'old'", 'a whole number of about 5000 digits')
+    """
+    try:
+        return f"{value!r:.{longest}}"
+    except ValueError:
+        digits = round(int(value).bit_length() * 0.30103) if isinstance(value, int) else 0
+        return f"a whole number of about {digits} digits" if digits else f"a {type(value).__name__} of such numbers"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

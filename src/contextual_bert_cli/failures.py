@@ -14,6 +14,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from contextual_bert_cli.printable import printable
+
 MISTAKE, INTERRUPTED = 2, 130
 DEBUG_VARIABLE = "CONTEXTUAL_BERT_DEBUG"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -96,7 +98,7 @@ def say(sentence: str, *, everywhere: bool = False) -> None:
     """
     if everywhere or is_main_process():
         speaker = "contextual-bert" if is_main_process() else f"contextual-bert, process {rank()}"
-        typer.echo(f"{speaker}: {' '.join(sentence.split())}", err=True)
+        typer.echo(f"{speaker}: {printable(' '.join(sentence.split()))}", err=True)
 
 
 def _names_of(error: Exception) -> set[str]:

@@ -27,3 +27,14 @@ def test_every_package_stands_in_a_layer() -> None:
     named = set(re.findall(r"contextual_bert\.(\w+)", " ".join(layers)))
     present = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
     assert not present - named - {"__init__"}, "add these to the layers contract in pyproject.toml"
+
+
+def test_json_is_written_in_one_place() -> None:
+    """`json_text` refuses NaN, which is no JSON; a text that is only looked at for its characters may have any."""
+    looked_at = {"contextual_bert/server/bodies.py": 1, "contextual_bert_cli/records.py": 1}
+    found = {
+        path.relative_to(ROOT / "src").as_posix(): len(re.findall(r"\bjson\.dumps?\(", path.read_text("utf-8")))
+        for path in (ROOT / "src").rglob("*.py")
+        if path.name != "json_text.py"
+    }
+    assert {name: count for name, count in found.items() if count} == looked_at, "use contextual_bert.json_text"

@@ -21,7 +21,7 @@ from contextual_bert.data import (
     read_table,
 )
 from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.inference import CompletionPipeline, encode_sets
+from contextual_bert.inference import CompletionPipeline, encode_sets, outside_lines_of
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.training.recipe import Recipe
 
@@ -72,7 +72,8 @@ class Preparation(Prepared):
 
     def lines(self) -> list[str]:
         """What was read, split and found, for people."""
-        return [*self.sets.report.lines(), *self.split.lines(), *self.audit.lines(), *self.unlearned_lines()]
+        found = (*self.audit.lines(), *self.unlearned_lines(), *outside_lines_of(self.sets, self.processor))
+        return [*self.sets.report.lines(), *self.split.lines(), *found]
 
     @property
     def num_choices(self) -> int:
@@ -109,7 +110,7 @@ def prepare(recipe: Recipe, *, source: pa.Table | None = None) -> Preparation:
     training = split.select(sets, "train")
     if recipe.init_from is not None:
         known = CompletionPipeline.from_pretrained(recipe.init_from).processor
-        if recipe.schema is not None and ContextSchema.from_dict(dict(recipe.schema)) != known.schema:
+        if recipe.schema is not None and not ContextSchema.from_dict(dict(recipe.schema)).is_like(known.schema):
             raise ConfigurationError(
                 f"{recipe.init_from} was trained with another schema. Leave --schema out: the run brings its own."
             )

@@ -218,7 +218,10 @@ def schema_of(recipe: Recipe, training: pa.Table, rows: NDArray[np.int64]) -> Co
     if recipe.schema is not None:
         schema = ContextSchema.from_dict(dict(recipe.schema))
         check_unlearned(schema, recipe)
-        return schema
+        try:
+            return schema.with_ranges(training)
+        except DataError as error:
+            raise placed(error, rows, file=recipe.data) from error
     exclude = recipe.columns_beside_context
     if set(training.column_names) <= set(exclude):
         return None

@@ -23,6 +23,7 @@ from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.inference.exported.export import RECORD_FILE
 from contextual_bert.inference.saved import check_run
 from contextual_bert.inference.text_baseline import holds_baseline
+from contextual_bert.json_text import echoed, json_text
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 from contextual_bert.whole_files import replacing_file
 
@@ -126,7 +127,7 @@ def remember_recipe(output: Path, recipe: Recipe, *, digests: Mapping[str, str],
     folder.mkdir(parents=True, exist_ok=True)
     resolved = {**digests, "num_devices": num_devices}
     with replacing_file(folder / RECIPE_FILE) as partial:
-        partial.write_text(json.dumps({"recipe": recipe.to_dict(), "resolved": resolved}) + "\n", encoding="utf-8")
+        partial.write_text(json_text({"recipe": recipe.to_dict(), "resolved": resolved}) + "\n", encoding="utf-8")
 
 
 def check_same_recipe(
@@ -189,7 +190,7 @@ def check_same_devices(output: Path, *, num_devices: int) -> None:
 
 def _plain(recipe: Recipe) -> dict[str, Any]:
     """Setting -> value, those of the trainer, the model and the policy one by one."""
-    content = json.loads(json.dumps(recipe.to_dict() | dict.fromkeys(_FREE, ""), default=str))
+    content = json.loads(json_text(recipe.to_dict() | dict.fromkeys(_FREE, ""), default=str))
     texts = content["texts"]
     if texts is not None and Path(texts["checkpoint"]).parent.name == START:
         texts["checkpoint"] = START  # the start of a study lies beside its runs, wherever that is
@@ -203,5 +204,5 @@ def _unlike(there: Any, here: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value)
+    text = echoed(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

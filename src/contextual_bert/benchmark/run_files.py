@@ -27,6 +27,7 @@ from contextual_bert.evaluation import (
     Scores,
 )
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY
+from contextual_bert.json_text import json_text
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
 METRICS_FILE = "metrics.json"
@@ -123,7 +124,7 @@ def save_scores(scores: Scores, clusters: np.ndarray | None, path: Path) -> None
 def save_labels(labelled: LabelledRows | AnsweredRows, path: Path) -> None:
     """The label of each scored row, the true one and the best one, with their names; or how a question was answered."""
     arrays = {name: np.ascontiguousarray(array) for name, array in labelled.as_arrays().items()}
-    names = {"names": json.dumps(labelled.names)} if isinstance(labelled, LabelledRows) else None
+    names = {"names": json_text(labelled.names)} if isinstance(labelled, LabelledRows) else None
     save_file(arrays, path, metadata=names)
 
 
@@ -173,7 +174,7 @@ def write_metrics(directory: Path, reports: Mapping[str, Report], cost: Cost, ex
         },
         **extra,
     }
-    (directory / METRICS_FILE).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    (directory / METRICS_FILE).write_text(json_text(content, indent=1) + "\n", encoding="utf-8")
 
 
 def write_history(directory: Path, recipe: Recipe, history: Sequence[Mapping[str, Any]]) -> None:
@@ -208,4 +209,4 @@ def load_history(directory: Path) -> LearningCurve | None:
 def write_recipe(directory: Path, recipe: Recipe, resolved: Mapping[str, Any]) -> None:
     """recipe.json: the recipe, everything it resolved to, and the versions it ran on."""
     content = {"recipe": recipe.to_dict(), "resolved": resolved, "environment": environment()}
-    (directory / RECIPE_FILE).write_text(json.dumps(content, indent=1, default=str) + "\n", encoding="utf-8")
+    (directory / RECIPE_FILE).write_text(json_text(content, indent=1, default=str) + "\n", encoding="utf-8")

@@ -31,6 +31,7 @@ from contextual_bert.evaluation import (
 from contextual_bert.evaluation.intervals import bounded
 from contextual_bert.evaluation.paper import PaperRow
 from contextual_bert.inference import set_index
+from contextual_bert.json_text import json_text
 from contextual_bert.training import training_arguments
 from contextual_bert.training.recipe import Recipe
 
@@ -163,7 +164,7 @@ def _unranked(directory: Path, ready: Prepared) -> list[str]:
 def load_report(directory: Path) -> Report:
     """The report on the evaluated part of a complete run."""
     metrics = json.loads((directory / METRICS_FILE).read_text(encoding="utf-8"))
-    report = Report.from_json(json.dumps(metrics[metrics["evaluated_part"]]))
+    report = Report.from_json(json_text(metrics[metrics["evaluated_part"]]))
     # Older runs wrote intervals of small segments that end below 0.
     segments = (
         replace(each, cross_entropy_nats=bounded(each.cross_entropy_nats, within=(0.0, math.inf)))

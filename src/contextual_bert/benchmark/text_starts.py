@@ -63,7 +63,7 @@ def reader_of(recipe: Recipe) -> ContextualBertProcessor | None:
             f"exclude={recipe.exclude} (--exclude) says what of the table is no context, and {task.checkpoint} brings "
             "the features. Leave it out."
         )
-    if recipe.schema is not None and ContextSchema.from_dict(dict(recipe.schema)) != schema:
+    if recipe.schema is not None and not ContextSchema.from_dict(dict(recipe.schema)).is_like(schema):
         raise ConfigurationError(
             f"{task.checkpoint} was trained with another schema. Leave --schema out: the run brings its own."
         )

@@ -5,6 +5,7 @@ from contextual_bert.context.encoding import (
     EncodedContext,
     encode_records,
     encode_table,
+    find_outside,
     missing_like,
     unknown_in_words,
     unknown_like,
@@ -20,6 +21,7 @@ from contextual_bert.context.features import (
     default_embedding_size,
 )
 from contextual_bert.context.infer import ColumnNote, InferredSchema, infer_schema
+from contextual_bert.context.ranges import Outside, outside_lines, outside_notes, outside_of
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.sentences import record_sentences, table_sentences
 from contextual_bert.context.vocabulary import Vocabulary, canonical, canonical_array
@@ -36,6 +38,7 @@ __all__ = [
     "InferredSchema",
     "MultiCategorical",
     "Numerical",
+    "Outside",
     "Vector",
     "Vocabulary",
     "canonical",
@@ -43,8 +46,12 @@ __all__ = [
     "default_embedding_size",
     "encode_records",
     "encode_table",
+    "find_outside",
     "infer_schema",
     "missing_like",
+    "outside_lines",
+    "outside_notes",
+    "outside_of",
     "record_sentences",
     "table_sentences",
     "unknown_in_words",

@@ -25,6 +25,7 @@ from contextual_bert.context.features import (
     Numerical,
     Vector,
 )
+from contextual_bert.context.ranges import with_ranges
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.errors import ConfigurationError, SchemaError, did_you_mean
 
@@ -169,12 +170,8 @@ def _find_vector(column: str, array: pa.Array, settings: Settings, is_forced: bo
     lengths = pc.unique(pc.drop_null(pc.list_value_length(array))).to_pylist()
     if len(lengths) > 1 or lengths == [0]:
         return Finding(None, f"lists of {min(lengths)} to {max(lengths)} numbers are no vectors of one length", 0)
-    return Finding(
-        "vector",
-        f"vectors of {lengths[0]} numbers",
-        0,
-        (Vector(name=_name(column), source=_source(column), size=lengths[0]),),
-    )
+    feature = Vector(name=_name(column), source=_source(column), size=lengths[0])
+    return Finding("vector", f"vectors of {lengths[0]} numbers", 0, (with_ranges(feature, array),))
 
 
 def _find_date(column: str, array: pa.Array, settings: Settings, is_forced: bool) -> Finding:

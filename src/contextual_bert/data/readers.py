@@ -20,6 +20,7 @@ from contextual_bert.arrow_types import is_list, without_views
 from contextual_bert.data.csv_tables import check_names, read_csv
 from contextual_bert.data.reviews import REVIEW_SUFFIX, read_reviews
 from contextual_bert.errors import DataError, did_you_mean
+from contextual_bert.json_text import echoed
 
 __all__ = ["read_table"]
 
@@ -162,7 +163,7 @@ def _broken_line(path: Path, problem: str) -> DataError:
             for kind in _kinds(value):
                 if kinds.setdefault(name, kind) != kind:
                     return DataError(
-                        f"line {number} holds {kind} ({json.dumps(value)[:80]}), the lines before hold {kinds[name]}",
+                        f"line {number} holds {kind} ({echoed(value)[:80]}), the lines before hold {kinds[name]}",
                         file=file,
                         row=row,
                         column=name,

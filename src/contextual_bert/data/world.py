@@ -37,6 +37,7 @@ from contextual_bert.data.world_tables import (
     draw_articles,
 )
 from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.json_text import json_text
 
 FORMAT = 1
 OUTFITS_PER_CUSTOMER = 3
@@ -181,7 +182,7 @@ class StylistWorld:
             "categories": CATEGORIES, "styles": STYLES, "colours": COLOURS,
         }  # fmt: skip
         with _replacing(folder / WORLD_FILE) as path:
-            path.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+            path.write_text(json_text(about, indent=2) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, directory: str | Path) -> Self:

@@ -3,7 +3,15 @@
 from contextual_bert.inference.answers import Answer, Candidate, Slot
 from contextual_bert.inference.catalogue import Attribute, Catalogue
 from contextual_bert.inference.constraints import CONSTRAINTS
-from contextual_bert.inference.encode import bin_names, edge_names, encode_sets, placed, segment_labels, set_index
+from contextual_bert.inference.encode import (
+    bin_names,
+    edge_names,
+    encode_sets,
+    outside_lines_of,
+    placed,
+    segment_labels,
+    set_index,
+)
 from contextual_bert.inference.explaining import (
     Counterfactual,
     Explanation,
@@ -104,6 +112,7 @@ __all__ = [
     "explain",
     "export_onnx",
     "load_text_model",
+    "outside_lines_of",
     "permitted_beside",
     "permitted_items",
     "placed",

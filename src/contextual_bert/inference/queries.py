@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, cast
 
-from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
+from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean, shown
 from contextual_bert.inference.fields import names_of
 from contextual_bert.inference.guidance import read_guidance
 from contextual_bert.inference.permission import known_keys, read_settings
 from contextual_bert.models import ContextualBertConfig
 
 MASK = "[MASK]"
+LARGEST_SEED = 2**63 - 1  # that a generator of torch takes
 _PLACE = re.compile(r"^(?:[Qq]uery|row) (?P<row>\d+): ")
 QUERY = 'Give {"items": [...], "context": {...}}, or a list of such queries.'
 
@@ -69,7 +70,7 @@ def check_query(query: Mapping[str, Any], *, row: int, known: Sequence[str], fix
             raise UnknownNameError(f"Query {row}: unknown key {key!r:.80}. {did_you_mean(str(key), known)}")
     if not isinstance(query.get("context") or {}, Mapping):
         raise DataError(
-            f"{query['context']!r:.80} is not a record", row=row, column="context", fix='Give {"feature": value, ...}.'
+            f"{shown(query['context'])} is not a record", row=row, column="context", fix='Give {"feature": value, ...}.'
         )
 
 
@@ -80,7 +81,17 @@ def check_count(name: str, value: object) -> None:
         >>> check_count("batch_size", 64)
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ConfigurationError(f"{name}={value!r}: give a whole number, 1 or more.")
+        raise ConfigurationError(f"{name}={shown(value)}: give a whole number, 1 or more.")
+
+
+def check_seed(value: object) -> None:
+    """Raise ConfigurationError unless a seed is a whole number that a generator of torch takes.
+
+    Example:
+        >>> check_seed(0)
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= value <= LARGEST_SEED:
+        raise ConfigurationError(f"seed={shown(value)}: give a whole number between 0 and {LARGEST_SEED}.")
 
 
 def check_queries(queries: object, *, fix: str = QUERY) -> Sequence[Mapping[str, Any]]:

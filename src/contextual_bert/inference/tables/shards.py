@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 import torch
 
-from contextual_bert.context import unknown_in_words
+from contextual_bert.context import outside_lines, unknown_in_words
 from contextual_bert.data import read_table, table_digest, write_table
 from contextual_bert.data.columns import check_separator, checked_column
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
@@ -32,6 +32,7 @@ from contextual_bert.inference.tables.bulk import (
     context_columns,
     item_lists,
 )
+from contextual_bert.json_text import json_text
 from contextual_bert.whole_files import replacing_directory
 
 MANIFEST, DONE = "manifest.json", "_SUCCESS"
@@ -241,7 +242,9 @@ def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
         if name in table.column_names and name in context_columns(pipeline)
     ]
     context = pipeline.processor.encode_columns(table)
-    return lines + (unknown_in_words(context.unknown) if context is not None else [])
+    if context is None:
+        return lines
+    return [*lines, *unknown_in_words(context.unknown), *outside_lines(context.outside)]
 
 
 def manifest_text(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSettings, shard_size: int) -> str:
@@ -252,7 +255,7 @@ def manifest_text(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
     content = {"table": table_digest(table), "model": model_digest(pipeline), "catalogue": catalogue, "stock": stock}
     chosen = {name: value for name, value in asdict(settings).items() if name != "batch_size"}
     manifest = {"format": FORMAT, **content, "settings": chosen, "shard_size": shard_size}
-    return json.dumps(manifest, indent=1, default=list) + "\n"
+    return json_text(manifest, indent=1, default=list) + "\n"
 
 
 def model_digest(pipeline: CompletionPipeline) -> str:
