@@ -156,7 +156,8 @@ def test_temperatures_that_are_allowed_draw_texts(temperature: float) -> None:
 
 @pytest.mark.parametrize("temperature", [1e300, math.inf, math.nan, 0.0, -1.0])
 def test_other_temperatures_are_refused(temperature: float) -> None:
-    with pytest.raises(
+    message = re.escape(f"temperature={temperature}: give a number above 0, at most 1e")
+    with pytest.raises(ConfigurationError, match=message):
         ConfigurationError, match=re.escape(f"temperature={temperature}: give a number above 0, at most 1e")
     ):
         TextSampling(temperature=temperature)
