@@ -158,8 +158,6 @@ def test_temperatures_that_are_allowed_draw_texts(temperature: float) -> None:
 def test_other_temperatures_are_refused(temperature: float) -> None:
     message = re.escape(f"temperature={temperature}: give a number above 0, at most 1e")
     with pytest.raises(ConfigurationError, match=message):
-        ConfigurationError, match=re.escape(f"temperature={temperature}: give a number above 0, at most 1e")
-    ):
         TextSampling(temperature=temperature)
 
 
