@@ -11,6 +11,7 @@ from contextual_bert.data import Split
 from contextual_bert.errors import CheckpointError, ConfigurationError
 from contextual_bert.inference.text_baseline import holds_baseline
 from contextual_bert.models import ContextualBertProcessor
+from contextual_bert.models.checkpoint_files import first_line
 from contextual_bert.models.continued import context_config
 from contextual_bert.training import TextTask
 from contextual_bert.training.recipe import Recipe
@@ -54,7 +55,7 @@ def reader_of(recipe: Recipe) -> ContextualBertProcessor | None:
         processor = ContextualBertProcessor.from_pretrained(task.checkpoint).with_context_as("values")
     except (OSError, ValueError) as error:
         raise CheckpointError(
-            f"{task.checkpoint}: its processor cannot be read ({str(error).strip().splitlines()[0]}). Give the folder "
+            f"{task.checkpoint}: its processor cannot be read ({first_line(error)}). Give the folder "
             "of a whole run, with processor_config.json and tokenizer.json."
         ) from error
     schema = processor.schema

@@ -21,6 +21,7 @@ from contextual_bert.models import (
     ContextualBertProcessor,
     check_processor,
 )
+from contextual_bert.models.checkpoint_files import first_line, reason_of
 
 Model = TypeVar("Model", bound=PreTrainedModel)
 LabelsTexts = TypeVar("LabelsTexts", bound=nn.Module)
@@ -76,7 +77,8 @@ def load_saved(
         processor = processor or ContextualBertProcessor.from_pretrained(directory)
     except FAULTS as error:
         raise RunDirectoryError(
-            f"{directory} cannot be loaded: {error} Its files are damaged or from another version: train again."
+            f"{directory} cannot be loaded: {reason_of(error)} Its files are damaged or from another version: train "
+            "again."
         ) from error
     model, found = loaded
     lacking = sorted(found["missing_keys"])
@@ -153,16 +155,14 @@ def _content(directory: str | Path) -> tuple[str, ContextualBertProcessor | None
             "run of a method."
         )
     try:
-        name = next(iter(AutoConfig.from_pretrained(directory).architectures or []), "no model")
+        name = next(
+            iter(AutoConfig.from_pretrained(directory, trust_remote_code=False).architectures or []), "no model"
+        )
         if name != ContextualBertForMaskedLM.__name__:
             return name, None
         processor = ContextualBertProcessor.from_pretrained(directory)
         return (name if processor.is_for_text else ITEMS), processor
     except FAULTS as error:
         raise RunDirectoryError(
-            f"{directory} cannot be loaded: {_first_line(error)}. Save model and processor there with save_pretrained."
+            f"{directory} cannot be loaded: {first_line(error)}. Save model and processor there with save_pretrained."
         ) from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0].rstrip(".")

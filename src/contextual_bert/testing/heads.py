@@ -89,7 +89,7 @@ def check_heads(method_name: str) -> None:
         )
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
-            loaded = auto_class.from_pretrained(folder)
+            loaded = auto_class.from_pretrained(folder, trust_remote_code=False)
         require(type(loaded) is model_class, f"{name}: loaded as {type(loaded).__name__}")
         same = all(torch.equal(*pair) for pair in zip(found, _outputs(loaded.eval(), batch), strict=True))
         require(same, f"{name}: the loaded model gives other outputs")
