@@ -131,3 +131,14 @@ def test_what_is_missing_is_not_outside():
     table = pa.table({"age": [None, float("nan")], "photo": pa.array([None, None], pa.list_(pa.float64()))})
     assert encode_table(schema, table).outside == {} == encode_records(schema, [{}, {"age": None}]).outside
     assert encode_table(schema, table.slice(0, 0)).outside == {}
+
+
+def test_a_mark_among_numbers_is_told_and_has_a_bin_of_its_own():
+    table = pa.table({"age": [-9999.0] * 20 + [20.0 + row % 50 for row in range(180)]})
+    [note] = infer_schema(table).notes
+    assert note.reason.endswith("; -9999 stands out (20 rows): leave the cell empty if it says 'no data'")
+    [line] = outside_lines(encode_table(infer_schema(table).schema, table).outside)
+    assert line.startswith("context 'age', row 0: -9999 is far outside of the bins")
+    assert line.endswith("(20 such rows)")
+    [note] = infer_schema(table.slice(20)).notes
+    assert "stands out" not in note.reason
