@@ -35,6 +35,10 @@ class CheckpointError(ContextualBertError, OSError):
     """A pretrained checkpoint that is absent, incomplete or of another architecture."""
 
 
+class NonFiniteError(ContextualBertError, FloatingPointError):
+    """A number that is none: a model gave NaN or infinity, from its weights or its inputs."""
+
+
 class DataError(ContextualBertError, ValueError):
     """A faulty table: names the file, the row, the column and the value.
 
@@ -101,6 +105,20 @@ def place_of_row(row: int, file: str | None = None) -> str:
     if 0 <= row < len(lines):
         return f"line {lines[row]}"
     return f"row {row + 1}"
+
+
+def shown(value: object, *, longest: int = 80) -> str:
+    """A value as a message names it, cut short; Python itself spells no whole number of more than 4,300 digits.
+
+    Example:
+        >>> shown("old"), shown(10**5000)
+        ("'old'", 'a whole number of about 5000 digits')
+    """
+    try:
+        return f"{value!r:.{longest}}"
+    except ValueError:
+        digits = round(int(value).bit_length() * 0.30103) if isinstance(value, int) else 0
+        return f"a whole number of about {digits} digits" if digits else f"a {type(value).__name__} of such numbers"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

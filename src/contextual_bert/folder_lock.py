@@ -13,6 +13,7 @@ from pathlib import Path
 from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
 from contextual_bert.errors import RunDirectoryError
+from contextual_bert.json_text import json_text
 
 LOCK_FILE = ".contextual-bert.lock"
 FILE_AS_LOCK = f"{LOCK_FILE}-file"
@@ -102,7 +103,7 @@ def _acquire(folder: Path, wait_seconds: float) -> BaseFileLock:
         since = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
         about = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
         with suppress(OSError):
-            path.write_text(json.dumps(about) + "\n", encoding="utf-8")
+            path.write_text(json_text(about) + "\n", encoding="utf-8")
     return lock
 
 

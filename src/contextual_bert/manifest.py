@@ -4,13 +4,13 @@ A folder without a manifest is taken as it is: models that somebody saved with `
 """
 
 import hashlib
-import json
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from contextual_bert.errors import RunDirectoryError
 from contextual_bert.json_files import read_json_object, unreadable
+from contextual_bert.json_text import json_text
 from contextual_bert.whole_files import replacing_file
 
 MANIFEST_FILE = "manifest.json"
@@ -95,7 +95,7 @@ def write_manifest(folder: str | Path) -> Path:
     files = {path.name: _entry(path) for path in decisive}
     path = directory / MANIFEST_FILE
     with replacing_file(path) as partial:
-        partial.write_text(json.dumps({"format": FORMAT, "files": files}, indent=1) + "\n", encoding="utf-8")
+        partial.write_text(json_text({"format": FORMAT, "files": files}, indent=1) + "\n", encoding="utf-8")
     return path
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from contextual_bert_cli import options
-from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, show_text
+from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, show_json_text, show_text
 from contextual_bert_cli.recipes import listed
 
 EXAMPLE = """\b
@@ -64,7 +64,7 @@ def command(
         )
     remark(*found.lines)
     if output_format == "json":
-        show_text(found.importances.to_json())
+        show_json_text(found.importances.to_json())
     elif output_format == "markdown":
         show_text(found.importances.to_markdown())
     else:

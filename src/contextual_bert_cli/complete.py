@@ -1,6 +1,5 @@
 """``contextual-bert complete``: raw values in, proposals out."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +10,7 @@ from contextual_bert_cli.answers import show_answer, show_joint_answer
 from contextual_bert_cli.bulk import chosen_cluster, complete_rows
 from contextual_bert_cli.choices import checked_format
 from contextual_bert_cli.conditions import condition_of
-from contextual_bert_cli.output import calm_transformers, remark, show_text, working
+from contextual_bert_cli.output import calm_transformers, remark, show_json, working
 from contextual_bert_cli.pipelines import load_pipeline
 from contextual_bert_cli.recipes import listed
 from contextual_bert_cli.records import at_lines, at_options, check_context, read_context, read_queries
@@ -262,9 +261,9 @@ def command(
         else:
             answers = pipeline(asked, top_k=top, batch_size=batch_size)
     if queries is not None:
-        show_text("\n".join(json.dumps(answer, ensure_ascii=False) for answer in answers))
+        show_json(*answers)
     elif output_format == "json":
-        show_text(json.dumps(answers[0], ensure_ascii=False, indent=1))
+        show_json(answers[0], indent=1)
     elif joint:
         show_joint_answer(answers[0])
     else:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from contextual_bert_cli import options
-from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, show_text
+from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, show_json_text, show_text
 from contextual_bert_cli.recipes import listed, use_of
 from contextual_bert_cli.wording import in_options
 
@@ -63,7 +63,7 @@ def command(
         )
     remark(*map(in_options, found.lines))
     if output_format == "json":
-        show_text(found.to_json())
+        show_json_text(found.to_json())
     elif output_format == "markdown":
         show_text(found.to_markdown(num_segments=segments))
     else:

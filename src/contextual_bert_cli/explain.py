@@ -7,7 +7,7 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.choices import checked_format
 from contextual_bert_cli.complete import QUERY_OPTIONS, items_of
-from contextual_bert_cli.output import calm_transformers, next_commands, show, show_text, working
+from contextual_bert_cli.output import calm_transformers, next_commands, show, show_json_text, show_text, working
 from contextual_bert_cli.records import at_options, check_context, read_context
 
 EXAMPLE = """\b
@@ -58,7 +58,7 @@ def command(
     with working("asking with fewer fields"), at_options(QUERY_OPTIONS):
         found = explain(pipeline, query, item=item, slot=slot - 1, num_pairs=pairs, seed=seed, batch_size=batch_size)
     if output_format == "json":
-        show_text(found.to_json())
+        show_json_text(found.to_json())
     elif output_format == "markdown":
         show_text(found.to_markdown())
     else:

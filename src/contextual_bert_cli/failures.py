@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from contextual_bert_cli import interruption
+from contextual_bert_cli.printable import printable
 from contextual_bert_cli.wording import in_options
 
 MISTAKE, INTERRUPTED = 2, 130
@@ -122,7 +123,7 @@ def say(sentence: str, *, everywhere: bool = False) -> None:
     """
     if everywhere or is_main_process():
         speaker = "contextual-bert" if is_main_process() else f"contextual-bert, process {rank()}"
-        typer.echo(f"{speaker}: {' '.join(sentence.split())}", err=True)
+        typer.echo(f"{speaker}: {printable(' '.join(sentence.split()))}", err=True)
 
 
 def _names_of(error: Exception) -> set[str]:

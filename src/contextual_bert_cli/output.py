@@ -1,14 +1,14 @@
 """Where text goes: results to standard output, everything else to standard error, and only from the first process.
 
-Text is printed as it is: "[MASK]" is an item and no markup.
+Text is printed as it is, "[MASK]" is an item and no markup; only what would steer a terminal is spelt out.
 """
 
-import shlex
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from contextual_bert_cli.failures import is_main_process
+from contextual_bert_cli.printable import printable, printable_argument, printable_json
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -35,20 +35,37 @@ def console(*, is_error: bool = False) -> "Console":
 
 def show(result: "RenderableType") -> None:
     """A result, laid out for a terminal."""
-    console().print(result)
+    console().print(_printable_layout(result))
 
 
 def show_text(text: str) -> None:
-    """A result that a program may read: not a character is added."""
+    """A result that a program may read: nothing is added but the escapes of what steers a terminal."""
     if is_main_process():
-        print(text)
+        print(printable(text))
+
+
+def show_json(*values: object, indent: int | None = None) -> None:
+    """Results as JSON, one after the other.
+
+    Raises:
+        NonFiniteError: a number in them is none.
+    """
+    from contextual_bert.json_text import json_text
+
+    show_json_text("\n".join(json_text(each, ensure_ascii=False, indent=indent) for each in values))
+
+
+def show_json_text(text: str) -> None:
+    """A result that is JSON already."""
+    if is_main_process():
+        print(printable_json(text))
 
 
 def remark(*lines: str) -> None:
-    """Sentences about what happens, beside the result."""
+    """Sentences about what happens, beside the result, a line each."""
     writer = console(is_error=True)
     for line in lines:
-        writer.print(line, soft_wrap=True)
+        writer.print(printable(line, is_one_line=True), soft_wrap=True)
 
 
 def remark_unknown(context: Mapping[str, Sequence[str]]) -> None:
@@ -61,14 +78,17 @@ def next_commands(*commands: Sequence[str | None]) -> None:
     """What to type next, ready to be copied; parts that are None are left out."""
     remark("", "next:")
     for command in commands:
-        remark("  contextual-bert " + shlex.join(part for part in command if part is not None))
+        parts = [printable_argument(part) for part in command if part is not None]
+        remark(" ".join(["  contextual-bert", *parts]))
 
 
 @contextmanager
 def working(label: str) -> Generator[None]:
     """A sign of life for work that cannot say how far it is."""
+    from rich.text import Text
+
     writer = console(is_error=True)
-    with writer.status(label) if writer.is_terminal else nullcontext():
+    with writer.status(Text(printable(label, is_one_line=True))) if writer.is_terminal else nullcontext():
         yield
 
 
@@ -78,3 +98,28 @@ def calm_transformers() -> None:
 
     disable_progress_bar()
     set_verbosity_error()
+
+
+def _printable_layout(result: Any) -> Any:
+    """The same layout, in which every name and every cell is printable."""
+    from rich.console import Group
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    from contextual_bert.evaluation.tables import Table
+
+    if isinstance(result, str):
+        return printable(result)
+    if isinstance(result, Text):
+        return Text(printable(result.plain), style=result.style)
+    if isinstance(result, Group):
+        return Group(*map(_printable_layout, result.renderables))
+    if isinstance(result, Table):
+        rows = tuple(tuple(map(printable, row)) for row in result.rows)
+        columns = tuple(map(printable, result.columns))
+        return Table(printable(result.title), columns, rows, num_label_columns=result.num_label_columns)
+    if isinstance(result, RichTable):
+        for column in result.columns:
+            column.header = _printable_layout(column.header)
+            column._cells = [_printable_layout(cell) for cell in column.cells]
+    return result

@@ -2,7 +2,7 @@
 
 from contextual_bert_cli import options
 from contextual_bert_cli.choices import checked_format
-from contextual_bert_cli.output import show, show_text
+from contextual_bert_cli.output import show, show_json, show_text
 
 EXAMPLE = """\b
 Example:
@@ -12,7 +12,6 @@ Example:
 
 def command(*, output_format: options.FormatChoice = "table") -> None:
     """Count the parameters of every method in the paper's setting, beside the numbers of the paper's Table 1."""
-    import json
 
     from contextual_bert.evaluation.tables import Table, render_markdown, render_rich
     from contextual_bert.models.parameters import table1
@@ -35,7 +34,7 @@ def command(*, output_format: options.FormatChoice = "table") -> None:
             }
             for row in rows
         ]
-        show_text(json.dumps(content, indent=1))
+        show_json(content, indent=1)
         return
     parts = list(dict.fromkeys(part for row in rows for part in row.count.parts))
     body = tuple(

@@ -1,6 +1,5 @@
 """``contextual-bert predict``: texts and contexts in, labels, tags or answers out, with probabilities."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.choices import checked, checked_format
-from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, show_text, working
+from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, show_json, working
 from contextual_bert_cli.questions import QUERY_OPTIONS, answer_query, check_question
 from contextual_bert_cli.recipes import reading_of_run, text_task_of_run
 from contextual_bert_cli.records import at_options, check_context, read_context
@@ -140,7 +139,7 @@ def command(
     with working("predicting"), at_options(QUERY_OPTIONS):
         answer = cast("TextAnswer", pipeline(query))
     if output_format == "json":
-        show_text(json.dumps(answer, ensure_ascii=False, indent=1))
+        show_json(answer, indent=1)
     else:
         show_answer(answer, text or "")
 

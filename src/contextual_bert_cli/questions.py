@@ -1,10 +1,9 @@
 """``predict`` for models that answer questions: questions, texts and contexts in, pieces of the texts out."""
 
-import json
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, cast
 
-from contextual_bert_cli.output import remark, remark_unknown, show, show_text, working
+from contextual_bert_cli.output import remark, remark_unknown, show, show_json, working
 from contextual_bert_cli.records import at_options, check_context
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def answer_query(pipeline: "QuestionAnsweringPipeline", query: dict[str, Any], *
     with working("answering"), at_options(QUERY_OPTIONS):
         span = cast("TextSpan", pipeline(query))
     if output_format == "json":
-        show_text(json.dumps(span, ensure_ascii=False, indent=1))
+        show_json(span, indent=1)
     else:
         show_span(span, query)
 

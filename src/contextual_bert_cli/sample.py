@@ -1,13 +1,12 @@
 """``contextual-bert sample``: texts drawn from a masked model, under one context or several."""
 
-import json
 from typing import Annotated, Any, cast
 
 import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.choices import checked_format
-from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show_text, working
+from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show_json, show_text, working
 from contextual_bert_cli.records import check_context, read_context
 
 EXAMPLE = """\b
@@ -88,7 +87,7 @@ def command(
     if output_format == "json":
         parts = zip(records, found, strangers, strict=True)
         answers = [dict(zip(("context", "texts", "unknown_context"), each, strict=True)) for each in parts]
-        show_text(json.dumps(answers, ensure_ascii=False, indent=1))
+        show_json(answers, indent=1)
     elif contexts:
         blocks = zip(records, found, strict=True)
         show_text("\n\n".join("\n  ".join([shown(record), *texts]) for record, texts in blocks))
@@ -102,4 +101,6 @@ def command(
 
 def shown(record: dict[str, Any]) -> str:
     """A context as it was typed."""
-    return json.dumps(record, ensure_ascii=False)
+    from contextual_bert.json_text import json_text
+
+    return json_text(record, ensure_ascii=False)

@@ -7,7 +7,7 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.choices import checked_format, checked_part
-from contextual_bert_cli.output import next_commands, remark, show, show_text, working
+from contextual_bert_cli.output import next_commands, remark, show, show_json_text, show_text, working
 
 OUTFITS_FILE = "outfits.parquet"  # as in contextual_bert.benchmark.world_files
 GENERATE_EXAMPLE = """\b
@@ -111,7 +111,7 @@ def oracle(
         found = evaluate_oracle(world, table, progress=progress)
     remark(*found.lines)
     if output_format == "json":
-        show_text(found.report.to_json())
+        show_json_text(found.report.to_json())
     elif output_format == "markdown":
         show_text(found.report.to_markdown())
     else:

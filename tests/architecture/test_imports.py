@@ -1,5 +1,6 @@
 """The import directions of pyproject.toml hold, and every package stands in one of their layers."""
 
+import ast
 import os
 import re
 import subprocess
@@ -27,3 +28,29 @@ def test_every_package_stands_in_a_layer() -> None:
     named = set(re.findall(r"contextual_bert\.(\w+)", " ".join(layers)))
     present = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
     assert not present - named - {"__init__"}, "add these to the layers contract in pyproject.toml"
+
+
+def test_json_is_written_in_one_place() -> None:
+    """`json_text` refuses NaN, which is no JSON; a text that is only looked at for its characters may have any."""
+    looked_at = {"contextual_bert/server/bodies.py": 1, "contextual_bert_cli/records.py": 1}
+    found = {
+        path.relative_to(ROOT / "src").as_posix(): len(re.findall(r"\bjson\.dumps?\(", path.read_text("utf-8")))
+        for path in (ROOT / "src").rglob("*.py")
+        if path.name != "json_text.py"
+    }
+    assert {name: count for name, count in found.items() if count} == looked_at, "use contextual_bert.json_text"
+
+
+def test_no_code_of_a_folder_is_run() -> None:
+    """transformers asks on the terminal whether to run it, unless it is told at each call that it shall not."""
+    faulty: list[str] = []
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            called, told = ast.unparse(node.func), {each.arg: ast.unparse(each.value) for each in node.keywords}
+            is_auto = re.fullmatch(r"(transformers\.)?(Auto\w+|auto\w*)\.from_(pretrained|config)", called)
+            loads = is_auto or (re.fullmatch(r"(transformers\.)?pipeline", called) and "task" in told)
+            if told.get("trust_remote_code", "False") != "False" or (loads and "trust_remote_code" not in told):
+                faulty.append(f"{path.relative_to(ROOT)}, line {node.lineno}: {called}")
+    assert faulty == [], "give trust_remote_code=False"

@@ -250,7 +250,7 @@ def test_a_run_that_diverged_is_not_served(command: Any, finished: Path, tmp_pat
     save_file(broken, tmp_path / "run" / "model.safetensors", metadata={"format": "pt"})
     result = command("serve", tmp_path / "run", "--port", 0)
     assert result.exit_code == 2
-    assert "The run answers with probabilities that are no numbers: its training diverged." in result.stderr
+    assert "The model gives no numbers, because its weights hold NaN or infinity" in result.stderr
 
 
 def test_faults_of_the_start_are_sentences(

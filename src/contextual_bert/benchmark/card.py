@@ -7,6 +7,7 @@ from contextual_bert.benchmark.building import has_context
 from contextual_bert.benchmark.checks import BERTLESS_BASELINES, CONTEXT_AS_TEXT, POPULARITY, keeps_weights
 from contextual_bert.benchmark.environment import environment
 from contextual_bert.evaluation import Report
+from contextual_bert.evaluation.tables import markdown_text
 from contextual_bert.training.recipe import Recipe
 
 CARD = """---
@@ -101,12 +102,22 @@ def write_card(directory: Path, recipe: Recipe, reports: Mapping[str, Report], l
         about=about(recipe),
         limits=limits_of(recipe),
         strangers=STRANGE_WORDS if recipe.conditioning == CONTEXT_AS_TEXT else STRANGERS,
-        data="\n".join(f"- {line}" for line in (f"table: {Path(recipe.data).name}", *lines)),
+        data="\n".join(f"- {one_line(line)}" for line in (f"table: {Path(recipe.data).name}", *lines)),
         results="\n\n".join(f"### {part}\n\n{report.to_markdown(num_segments=10)}" for part, report in reports.items())
         or NO_RESULTS,
         provenance="\n".join(f"- {name}: {value}" for name, value in environment().items()),
     )
     (directory / "README.md").write_text(text, encoding="utf-8")
+
+
+def one_line(text: str) -> str:
+    """Words with names of data in them, as a line of Markdown: a name ends no line and is no HTML.
+
+    Example:
+        >>> print(one_line("items: coat\\n# <b>"))
+        items: coat # \\<b>
+    """
+    return markdown_text(" ".join(text.split("\n")))
 
 
 def limits_of(recipe: Recipe) -> str:
@@ -123,7 +134,7 @@ def about(recipe: Recipe) -> str:
         return BASELINE.format(conditioning=recipe.conditioning)
     features = [feature["name"] for feature in (recipe.schema or {}).get("features", ())]
     sees_context = bool(features) and has_context(recipe)
-    context = ": " + ", ".join(features) if sees_context else ", without a context"
+    context = ": " + one_line(", ".join(features)) if sees_context else ", without a context"
     task = recipe.texts
     if task is None:
         example = ', "context": {...}' if sees_context else ""

@@ -1,7 +1,6 @@
 """The checkpoints of a run: which recipe they are of, that their files are theirs, and that a resume finds them all."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from transformers.trainer_callback import ExportableState
 from contextual_bert.benchmark.run_directories import settings_of
 from contextual_bert.benchmark.run_files import best_weights, is_trained, step_of, trainer_state
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
+from contextual_bert.json_text import json_text
 from contextual_bert.manifest import CHECKPOINT_FILES, check_manifest, check_readable, write_manifest
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.whole_files import share_files
@@ -54,7 +54,7 @@ def recipe_digest(recipe: Recipe, *, digests: Mapping[str, str]) -> str:
     """
     usual = settings_of(Recipe(data="", items=""))
     decisive = {name: value for name, value in settings_of(recipe).items() if value != usual.get(name)}
-    text = json.dumps([decisive, dict(digests)], sort_keys=True, separators=(",", ":"), default=str)
+    text = json_text([decisive, dict(digests)], sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

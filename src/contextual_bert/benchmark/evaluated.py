@@ -20,6 +20,7 @@ from contextual_bert.data import Split, table_digest
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import EvaluationSettings, LabelReport, Provenance, Report, Scores
 from contextual_bert.inference import ScoredSet
+from contextual_bert.json_text import json_text
 from contextual_bert.training.recipe import READY_PARTS, SPLIT_FIELDS, Recipe
 
 Progress = Callable[[int, int], None]
@@ -48,7 +49,7 @@ class Evaluation:
     def to_json(self) -> str:
         """The report; with the key ``labels`` where there are any."""
         content = json.loads(self.report.to_json())
-        return json.dumps(content | ({"labels": json.loads(self.labels.to_json())} if self.labels is not None else {}))
+        return json_text(content | ({"labels": json.loads(self.labels.to_json())} if self.labels is not None else {}))
 
     def to_markdown(self, *, num_segments: int | None = None) -> str:
         """Tables and footers; at most ``num_segments`` segments, the worst first, or all in order."""

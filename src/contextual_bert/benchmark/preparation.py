@@ -31,7 +31,7 @@ from contextual_bert.data import (
 )
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.frames import Frame
-from contextual_bert.inference import CompletionPipeline, encode_sets
+from contextual_bert.inference import CompletionPipeline, encode_sets, outside_lines_of
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.training.recipe import Recipe
 
@@ -84,7 +84,8 @@ class Preparation(Prepared):
         """What was read, split and found, for people."""
         read = [*(self.origin.lines() if self.origin is not None else ()), *self.sets.report.lines()]
         found = [*read, *self.split.lines(), *self.audit.lines()]
-        return [*found, *self.held_out_lines(), *self.alike_lines(), *self.unlearned_lines()]
+        outside = outside_lines_of(self.sets, self.processor)
+        return [*found, *self.held_out_lines(), *self.alike_lines(), *self.unlearned_lines(), *outside]
 
     def alike_lines(self) -> list[str]:
         """Warnings about values of the context that look alike, in the training part."""
@@ -141,7 +142,7 @@ def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | N
     training = split.select(sets, "train")
     news: list[str] = []
     if known is not None and recipe.init_from is not None:
-        if recipe.schema is not None and ContextSchema.from_dict(dict(recipe.schema)) != known.schema:
+        if recipe.schema is not None and not ContextSchema.from_dict(dict(recipe.schema)).is_like(known.schema):
             raise ConfigurationError(
                 f"{recipe.init_from} was trained with another schema. Leave --schema out: the run brings its own."
             )

@@ -301,7 +301,10 @@ def schema_of(
         schema = ContextSchema.from_dict(dict(recipe.schema))
         check_unlearned(schema, recipe)
         check_spelling(schema)
-        return schema
+        try:
+            return schema.with_ranges(training)
+        except DataError as error:
+            raise placed(error, rows, file=recipe.data) from error
     exclude = [name for name in recipe.columns_beside_context if name not in left_out]
     if set(training.column_names) <= set(exclude):
         return None

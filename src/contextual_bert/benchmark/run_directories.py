@@ -23,6 +23,7 @@ from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.inference.exported.export import RECORD_FILE
 from contextual_bert.inference.saved import check_run
 from contextual_bert.inference.text_baseline import holds_baseline
+from contextual_bert.json_text import echoed, json_text
 from contextual_bert.manifest import MANIFEST_FILE, RESULT_FILES, check_manifest
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 from contextual_bert.whole_files import replacing_file
@@ -129,7 +130,7 @@ def remember_recipe(output: Path, recipe: Recipe, *, digests: Mapping[str, str],
     folder.mkdir(parents=True, exist_ok=True)
     resolved = {**digests, "num_devices": num_devices}
     with replacing_file(folder / RECIPE_FILE) as partial:
-        partial.write_text(json.dumps({"recipe": recipe.to_dict(), "resolved": resolved}) + "\n", encoding="utf-8")
+        partial.write_text(json_text({"recipe": recipe.to_dict(), "resolved": resolved}) + "\n", encoding="utf-8")
 
 
 def check_same_recipe(
@@ -196,7 +197,7 @@ def settings_of(recipe: Recipe) -> dict[str, Any]:
     Args:
         recipe: of a run.
     """
-    content = json.loads(json.dumps(recipe.to_dict() | dict.fromkeys(_FREE, ""), default=str))
+    content = json.loads(json_text(recipe.to_dict() | dict.fromkeys(_FREE, ""), default=str))
     texts = content["texts"]
     if texts is not None and Path(texts["checkpoint"]).parent.name == START:
         texts["checkpoint"] = START  # the start of a study lies beside its runs, wherever that is
@@ -210,5 +211,5 @@ def _unlike(there: Any, here: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value)
+    text = echoed(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -30,6 +30,7 @@ from contextual_bert.evaluation import (
 )
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY
 from contextual_bert.json_files import read_json_object, unreadable
+from contextual_bert.json_text import json_text
 from contextual_bert.manifest import RESULT_FILES, check_manifest, check_readable
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
@@ -156,7 +157,7 @@ def save_scores(scores: Scores, clusters: np.ndarray | None, path: Path) -> None
 def save_labels(labelled: LabelledRows | AnsweredRows, path: Path) -> None:
     """The label of each scored row, the true one and the best one, with their names; or how a question was answered."""
     arrays = {name: np.ascontiguousarray(array) for name, array in labelled.as_arrays().items()}
-    names = {"names": json.dumps(labelled.names)} if isinstance(labelled, LabelledRows) else None
+    names = {"names": json_text(labelled.names)} if isinstance(labelled, LabelledRows) else None
     save_file(arrays, path, metadata=names)
 
 
@@ -189,7 +190,7 @@ def load_label_report(directory: Path, part: str) -> LabelReport | None:
     path = directory / METRICS_FILE
     try:
         found = json.loads(path.read_text(encoding="utf-8")).get(LABELS, {}).get(part)
-        return LabelReport.from_json(json.dumps(found)) if found is not None else None
+        return LabelReport.from_json(json_text(found)) if found is not None else None
     except (OSError, ValueError, AttributeError, DataError) as error:
         raise RunDirectoryError(f"{path} is damaged ({error}). Train again with --overwrite.") from error
 
@@ -236,7 +237,7 @@ def write_metrics(directory: Path, reports: Mapping[str, Report], cost: Cost, ex
         },
         **extra,
     }
-    (directory / METRICS_FILE).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    (directory / METRICS_FILE).write_text(json_text(content, indent=1) + "\n", encoding="utf-8")
 
 
 def write_history(directory: Path, recipe: Recipe, history: Sequence[Mapping[str, Any]]) -> None:
@@ -273,4 +274,4 @@ def load_history(directory: Path) -> LearningCurve | None:
 def write_recipe(directory: Path, recipe: Recipe, resolved: Mapping[str, Any]) -> None:
     """recipe.json: the recipe, everything it resolved to, and the versions it ran on."""
     content = {"recipe": recipe.to_dict(), "resolved": resolved, "environment": environment()}
-    (directory / RECIPE_FILE).write_text(json.dumps(content, indent=1, default=str) + "\n", encoding="utf-8")
+    (directory / RECIPE_FILE).write_text(json_text(content, indent=1, default=str) + "\n", encoding="utf-8")

@@ -30,7 +30,7 @@ from contextual_bert.data import SetDataset, SetTable, Split, read_sets
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import EvaluationSettings, Provenance, Scores, evaluate_scores
 from contextual_bert.frames import Frame
-from contextual_bert.inference import CompletionPipeline, ScoredSet, encode_sets, score, set_index
+from contextual_bert.inference import CompletionPipeline, ScoredSet, encode_sets, outside_lines_of, score, set_index
 from contextual_bert.training import ContextualTrainingArguments, chosen_device, chosen_dtype
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
@@ -190,7 +190,13 @@ def load_sets(
         dataset=dataset,
         batch_size=batch_size or own.training.get(BATCH_SIZE, DEFAULT_BATCH_SIZE),
         dtype=dtype,
-        reading=(*rows.lines(), *sets.report.lines(), sentence, *shuffled_lines(own)),
+        reading=(
+            *rows.lines(),
+            *sets.report.lines(),
+            sentence,
+            *shuffled_lines(own),
+            *outside_lines_of(chosen, pipeline.processor),
+        ),
         training=split.select(sets, "train") if is_own and split is not None else None,
     )
 

@@ -4,7 +4,6 @@ It trains what is missing; the sentences are those of `findings`, and what the p
 PROTOCOL, points 8 to 14.
 """
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +30,7 @@ from contextual_bert.evaluation import (
 from contextual_bert.evaluation.intervals import bounded
 from contextual_bert.evaluation.paper import PaperRow
 from contextual_bert.inference import set_index
+from contextual_bert.json_text import json_text
 from contextual_bert.training import training_arguments
 from contextual_bert.training.recipe import Recipe
 
@@ -169,7 +169,7 @@ def load_report(directory: Path) -> Report:
     """The report on the evaluated part of a complete run."""
     metrics = load_metrics(directory)
     try:
-        report = Report.from_json(json.dumps(metrics[metrics["evaluated_part"]]))
+        report = Report.from_json(json_text(metrics[metrics["evaluated_part"]]))
     except (KeyError, TypeError, DataError) as error:
         raise _no_metrics(directory, error) from error
     # Older runs wrote intervals of small segments that end below 0.

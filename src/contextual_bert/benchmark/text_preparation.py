@@ -257,7 +257,7 @@ class TextPreparation(Prepared):
                     max_length=task.max_length,
                 )
                 encoded.dataset.example_ids = torch.from_numpy(rows)[encoded.dataset.example_ids]
-                return encoded
+                return replace(encoded, report=encoded.report.at(rows))
             encoded = encode_texts(
                 table,
                 self.processor,
@@ -271,7 +271,7 @@ class TextPreparation(Prepared):
         except DataError as error:
             raise placed(error, rows, file=self.recipe.data) from error
         encoded.dataset.example_ids = torch.from_numpy(rows)
-        return encoded
+        return replace(encoded, report=encoded.report.at(rows))
 
     @cached_property
     def audit(self) -> Audit:

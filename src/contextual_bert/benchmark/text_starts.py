@@ -14,7 +14,7 @@ from contextual_bert.errors import CheckpointError, ConfigurationError
 from contextual_bert.inference.text_baseline import holds_baseline
 from contextual_bert.manifest import check_manifest
 from contextual_bert.models import ContextualBertProcessor
-from contextual_bert.models.checkpoint_files import has_masked_lm_head, label_names_of, weight_shapes
+from contextual_bert.models.checkpoint_files import first_line, has_masked_lm_head, label_names_of, weight_shapes
 from contextual_bert.models.continued import context_config
 from contextual_bert.training import TextTask
 from contextual_bert.training.recipe import Recipe
@@ -68,7 +68,7 @@ def reader_of(recipe: Recipe) -> ContextualBertProcessor | None:
         processor = ContextualBertProcessor.from_pretrained(task.checkpoint).with_context_as("values")
     except Exception as error:  # see load_saved
         raise CheckpointError(
-            f"{task.checkpoint}: its processor cannot be read ({str(error).strip().splitlines()[0]}). Give the folder "
+            f"{task.checkpoint}: its processor cannot be read ({first_line(error)}). Give the folder "
             "of a whole run, with processor_config.json and tokenizer.json."
         ) from error
     schema = processor.schema
@@ -77,7 +77,7 @@ def reader_of(recipe: Recipe) -> ContextualBertProcessor | None:
             f"exclude={recipe.exclude} (--exclude) says what of the table is no context, and {task.checkpoint} brings "
             "the features. Leave it out."
         )
-    if recipe.schema is not None and ContextSchema.from_dict(dict(recipe.schema)) != schema:
+    if recipe.schema is not None and not ContextSchema.from_dict(dict(recipe.schema)).is_like(schema):
         raise ConfigurationError(
             f"{task.checkpoint} was trained with another schema. Leave --schema out: the run brings its own."
         )

@@ -5,6 +5,7 @@ from contextual_bert.context.encoding import (
     EncodedContext,
     encode_records,
     encode_table,
+    find_outside,
     missing_like,
     unknown_in_words,
     unknown_like,
@@ -20,6 +21,7 @@ from contextual_bert.context.features import (
     default_embedding_size,
 )
 from contextual_bert.context.infer import ColumnNote, InferredSchema, infer_schema
+from contextual_bert.context.ranges import Outside, outside_lines, outside_notes, outside_of
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.sentences import record_sentences, table_sentences
 from contextual_bert.context.spelling import SPELLING_RULE, alike_warning, check_rule, spelt
@@ -38,6 +40,7 @@ __all__ = [
     "InferredSchema",
     "MultiCategorical",
     "Numerical",
+    "Outside",
     "Vector",
     "Vocabulary",
     "alike_warning",
@@ -47,8 +50,12 @@ __all__ = [
     "default_embedding_size",
     "encode_records",
     "encode_table",
+    "find_outside",
     "infer_schema",
     "missing_like",
+    "outside_lines",
+    "outside_notes",
+    "outside_of",
     "record_sentences",
     "spelt",
     "table_sentences",

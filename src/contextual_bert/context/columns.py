@@ -25,6 +25,7 @@ from contextual_bert.context.features import (
     Numerical,
     Vector,
 )
+from contextual_bert.context.ranges import Outside, clipped, given_vectors, outside_of
 from contextual_bert.context.vocabulary import NULL, UNKNOWN, canonical_array, require_finite, to_doubles
 from contextual_bert.errors import DataError, SchemaError
 
@@ -34,12 +35,13 @@ _NUMBER_FIX = "Allowed: a finite number; leave it empty if it is missing."
 
 @dataclass(frozen=True)
 class EncodedColumn:
-    """The ids or numbers of one feature, and which of its values were unknown.
+    """The ids or numbers of one feature, and which of its values were unknown or far from those of training.
 
     Args:
         values: (rows,) int64; for multi-categorical features (rows, width) int64, padded with 0; for vectors
             (rows, size + 1) float32, whose last component is 1 where the vector is missing.
         unknown: raw value -> how often it occurred.
+        outside: the rows whose number is far from those of training, clipped here; None where there is none.
 
     Example:
         >>> EncodedColumn(np.array([2, 1]), {"hooli": 1}).unknown
@@ -48,6 +50,7 @@ class EncodedColumn:
 
     values: np.ndarray
     unknown: dict[str, int] = field(default_factory=dict[str, int])
+    outside: Outside | None = None
 
 
 def encode_column(feature: Feature, array: pa.Array, *, file: str | None = None) -> EncodedColumn:
@@ -166,7 +169,7 @@ def _encode_numerical(feature: Numerical, array: pa.Array, file: str | None) -> 
     numbers = to_numbers(array, file=file, column=feature.column)
     bins = np.searchsorted(np.asarray(feature.edges, np.float64), numbers, side="right") + 1
     bins[np.isnan(numbers)] = MISSING
-    return EncodedColumn(bins.astype(np.int64, copy=False))
+    return EncodedColumn(bins.astype(np.int64, copy=False), outside=outside_of(feature, numbers))
 
 
 def _encode_vector(feature: Vector, array: pa.Array, file: str | None) -> EncodedColumn:
@@ -189,24 +192,28 @@ def _encode_vector(feature: Vector, array: pa.Array, file: str | None) -> Encode
             column=column,
             fix=f"Give {feature.size} numbers, or null if the vector is missing.",
         )
-    elements = array.filter(array.is_valid()).flatten()
-    kind = elements.type
+    kind = array.type.value_type
     if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
         raise SchemaError(f"column {column!r} has elements of type {kind}; vectors have numbers.")
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, which is checked next
-        numbers = elements.to_numpy(zero_copy_only=False).astype(np.float32).reshape(-1, feature.size)
+    numbers, rows = given_vectors(array, size=feature.size)
     faulty = ~np.isfinite(numbers).all(axis=1)
     if faulty.any():
-        row = int(np.flatnonzero(~is_missing)[faulty.argmax()])
+        row = int(rows[faulty.argmax()])
         raise DataError(
             "the vector has a component that is missing or not finite",
             file=file,
             row=row,
             column=column,
-            fix="Give finite 32-bit numbers, or null for the whole vector if it is missing.",
+            fix="Give finite numbers, or null for the whole vector if it is missing.",
         )
-    vectors[~is_missing, :-1] = numbers
-    return EncodedColumn(vectors)
+    outside = outside_of(feature, numbers)
+    with np.errstate(over="ignore"):  # what float32 cannot hold is clipped next
+        vectors[rows, :-1] = numbers
+    if outside is not None:
+        places = rows[outside.rows]
+        vectors[places, :-1] = clipped(feature, numbers, outside)
+        outside = outside.at(rows)
+    return EncodedColumn(vectors, outside=outside)
 
 
 _ENCODERS: dict[type, Callable[..., EncodedColumn]] = {

@@ -4,8 +4,9 @@ Missing, unknown and (for lists) empty are states of their own, never 0 or the m
 models: the tensors are named like the features, and `ContextEncoder` reads them by those names. Paper: section 4.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -13,17 +14,20 @@ import torch
 from torch import Tensor
 
 from contextual_bert.arrow_types import without_views
-from contextual_bert.context.columns import EncodedColumn, encode_column
+from contextual_bert.context.columns import EncodedColumn, encode_column, to_numbers
 from contextual_bert.context.dates import date_part, to_dates
 from contextual_bert.context.features import (
     CATEGORICAL_UNKNOWN,
     MULTI_MISSING,
     MULTI_UNKNOWN,
     Categorical,
+    Feature,
     FeatureLayout,
     MultiCategorical,
     Numerical,
+    Vector,
 )
+from contextual_bert.context.ranges import Outside, given_vectors, outside_of
 from contextual_bert.context.records import record_columns
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.errors import SchemaError, did_you_mean
@@ -41,6 +45,7 @@ class EncodedContext:
         tensors: one tensor a feature.
         num_rows: number of rows.
         unknown: feature -> raw value that the schema does not know -> how often it occurred.
+        outside: feature -> the rows whose number is far from those of training, and was clipped.
 
     Relation to its siblings: what `encode_table` and `encode_records` return, and a data set holds.
 
@@ -54,6 +59,7 @@ class EncodedContext:
     tensors: dict[str, Tensor]
     num_rows: int
     unknown: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    outside: dict[str, Outside] = field(default_factory=dict[str, Outside])
 
     def rows(self, index: Tensor | np.ndarray | slice) -> dict[str, Tensor]:
         """The tensors of the chosen rows, by number, mask or slice."""
@@ -80,7 +86,8 @@ def encode_table(schema: ContextSchema, table: Frame, *, file: str | None = None
         file: where the table comes from, for messages.
 
     Null, NaN in a column of floats, blank text, and "NA" and its like where a number or date is wanted are missing;
-    infinity is an error that names row and column.
+    infinity is an error that names row and column. A number far from all that training saw is clipped, and stands in
+    ``outside``.
     """
     table = as_table(table)
     absent = [column for column in schema.columns if column not in table.column_names]
@@ -91,18 +98,37 @@ def encode_table(schema: ContextSchema, table: Frame, *, file: str | None = None
             f"{place}the table lacks the context column{'s' if absent[1:] else ''} {names}, which the schema reads. "
             f"{did_you_mean(absent[0], table.column_names)} Rename the column, or infer the schema anew."
         )
-    table = without_views(table)
-    dates: dict[str, pa.Array] = {}
-    encoded: dict[str, EncodedColumn] = {}
-    for feature in schema.features:
-        column = feature.column
-        array = table[column].combine_chunks()
-        if isinstance(feature, (Categorical, Numerical)) and feature.part:
-            if column not in dates:  # features of one column read one format
-                dates[column] = to_dates(array, date_format=feature.date_format, file=file, column=column)
-            array = date_part(dates[column], feature.part)
-        encoded[feature.name] = encode_column(feature, array, file=file)
+    columns = _columns(schema.features, table, file=file)
+    encoded = {feature.name: encode_column(feature, array, file=file) for feature, array in columns}
     return _context(encoded, table.num_rows)
+
+
+def find_outside(schema: ContextSchema, table: pa.Table) -> dict[str, Outside]:
+    """Find the numbers of a table that are far from those of training, without encoding it.
+
+    Args:
+        schema: what the context consists of.
+        table: rows that ``encode_table`` takes.
+
+    Returns:
+        Feature -> its rows, as in ``EncodedContext``.
+
+    Example:
+        >>> schema = ContextSchema(features=(Numerical(name="age", edges=(25, 45)),))
+        >>> find_outside(schema, pa.table({"age": [30, 9999]}))["age"].rows.tolist()
+        [1]
+    """
+    found: dict[str, Outside] = {}
+    for feature, array in _columns([each for each in schema.features if isinstance(each, Numerical | Vector)], table):
+        if isinstance(feature, Vector):
+            numbers, rows = given_vectors(array, size=feature.size)
+            outside = outside_of(feature, numbers)
+            outside = outside.at(rows) if outside is not None else None
+        else:
+            outside = outside_of(cast(Numerical, feature), to_numbers(array, column=feature.column))
+        if outside is not None:
+            found[feature.name] = outside
+    return found
 
 
 def encode_records(schema: ContextSchema, records: Sequence[Mapping[str, object]]) -> EncodedContext:
@@ -175,9 +201,26 @@ def unknown_in_words(unknown: Mapping[str, Mapping[str, int]], *, has_taught: bo
     return [f"context {name!r}: {sum(values.values()):,} rows have {what}" for name, values in unknown.items()]
 
 
+def _columns(
+    features: Sequence[Feature], table: pa.Table, *, file: str | None = None
+) -> Iterator[tuple[Feature, pa.Array]]:
+    """Each feature with its column, already reduced to the part of the date that it wants."""
+    table = without_views(table)
+    dates: dict[str, pa.Array] = {}
+    for feature in features:
+        column = feature.column
+        array = table[column].combine_chunks()
+        if isinstance(feature, Categorical | Numerical) and feature.part:
+            if column not in dates:  # features of one column read one format
+                dates[column] = to_dates(array, date_format=feature.date_format, file=file, column=column)
+            array = date_part(dates[column], feature.part)
+        yield feature, array
+
+
 def _context(encoded: Mapping[str, EncodedColumn], num_rows: int) -> EncodedContext:
     return EncodedContext(
         tensors={name: torch.from_numpy(column.values) for name, column in encoded.items()},
         num_rows=num_rows,
         unknown={name: column.unknown for name, column in encoded.items() if column.unknown},
+        outside={name: column.outside for name, column in encoded.items() if column.outside is not None},
     )

@@ -25,6 +25,11 @@ MULTI_RESERVED = ("[padding]", "[missing]", "[unknown]", "[empty]")
 MULTI_PADDING, MULTI_MISSING, MULTI_UNKNOWN, MULTI_EMPTY = range(4)
 
 _LARGEST_DEFAULT_SIZE = 64
+# A number so many times as large as those of training is a "no data" mark, a slip of the unit or a broken sensor.
+FAR_FACTOR = 100.0
+FAR_YEARS = 100  # beside the years of training
+# Of vectors whose range is unknown: the square of it, summed, is still a float32, so that no layer overflows.
+LARGEST_UNKNOWN = 1e12
 
 
 def default_embedding_size(num_embeddings: int) -> int:
@@ -208,7 +213,8 @@ class Numerical(_DatePartDescription):
     ids: 0 missing, 1 below the first edge, then one for each bin [edge i, edge i+1); the last bin has no upper end.
 
     Binned and not standardised: outliers do no harm, effects need not be monotone, and `missing` is one more id.
-    A number outside the range that the edges were made from falls into the bin at that end.
+    A number outside the range that the edges were made from falls into the bin at that end; one beyond ``bounds`` does
+    so with a remark.
 
     Args:
         name: name of the feature.
@@ -238,6 +244,20 @@ class Numerical(_DatePartDescription):
         """The shape of the feature."""
         return _layout(self.name, self.kind, 2 + len(self.edges), self.embedding_size)
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Numbers beyond these are far from all that the edges were made from: 100 times the largest edge, 100 years.
+
+        Example:
+            >>> Numerical(name="age", edges=(25, 35, 45)).bounds
+            (-4500.0, 4500.0)
+        """
+        if self.part == "year" and self.edges:
+            return self.edges[0] - FAR_YEARS, self.edges[-1] + FAR_YEARS
+        largest = max(map(abs, self.edges), default=0.0)
+        far = FAR_FACTOR * largest if largest else LARGEST_UNKNOWN
+        return -far, far
+
 
 class Vector(_Description):
     """A vector given from outside, such as the embedding of a photograph; it is projected, and may be missing.
@@ -247,6 +267,8 @@ class Vector(_Description):
         size: length of the vectors.
         embedding_size: width after the projection; None for the smaller of `size` and 64.
         source: the raw column if it differs from the name.
+        largest: what no component of training is beyond, in either direction; None where that is unknown. Training
+            fills it in, rounded up to a power of two.
 
     Example:
         >>> Vector(name="photo", size=512).layout.embedding_size
@@ -255,12 +277,24 @@ class Vector(_Description):
 
     kind: Literal["vector"] = "vector"
     size: int = Field(ge=1)
+    largest: float | None = Field(default=None, gt=0, le=LARGEST_UNKNOWN)
 
     @property
     def layout(self) -> FeatureLayout:
         """The shape of the feature."""
         size = self.embedding_size or min(_LARGEST_DEFAULT_SIZE, self.size)
         return FeatureLayout(self.name, self.kind, 0, self.size, size)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Components beyond these are far from all that training saw: 100 times ``largest``."""
+        far = FAR_FACTOR * self.largest if self.largest is not None else LARGEST_UNKNOWN
+        return -far, far
+
+    @property
+    def clipped_to(self) -> float:
+        """What a component beyond ``bounds`` is read as, with its sign."""
+        return self.largest if self.largest is not None else LARGEST_UNKNOWN
 
 
 Feature = Annotated[Categorical | MultiCategorical | Numerical | Vector, Field(discriminator="kind")]

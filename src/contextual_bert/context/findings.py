@@ -32,6 +32,7 @@ from contextual_bert.context.features import (
     Numerical,
     Vector,
 )
+from contextual_bert.context.ranges import stray_threshold, with_ranges
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.errors import ConfigurationError, SchemaError, did_you_mean
 
@@ -174,7 +175,7 @@ def _find_numerical(column: str, array: pa.Array, settings: Settings, is_forced:
     if is_whole and not is_forced and distinct == num_present >= _FEWEST_NUMBERS_OF_AN_ID:
         return Finding(None, "looks like an id: every whole number is different; override to keep it", distinct)
     edges = quantile_edges(unique, counts, num_bins=settings.num_bins, min_count=settings.min_count)
-    reason = f"{len(edges) + 1} bins from {unique[0]:g} to {unique[-1]:g}"
+    reason = f"{len(edges) + 1} bins from {unique[0]:g} to {unique[-1]:g}{_strays(numbers[~is_missing])}"
     return Finding("numerical", reason, distinct, (Numerical(name=_name(column), source=_source(column), edges=edges),))
 
 
@@ -184,12 +185,8 @@ def _find_vector(column: str, array: pa.Array, settings: Settings, is_forced: bo
     lengths = pc.unique(pc.drop_null(pc.list_value_length(array))).to_pylist()
     if len(lengths) > 1 or lengths == [0]:
         return Finding(None, f"lists of {min(lengths)} to {max(lengths)} numbers are no vectors of one length", 0)
-    return Finding(
-        "vector",
-        f"vectors of {lengths[0]} numbers",
-        0,
-        (Vector(name=_name(column), source=_source(column), size=lengths[0]),),
-    )
+    feature = Vector(name=_name(column), source=_source(column), size=lengths[0])
+    return Finding("vector", f"vectors of {lengths[0]} numbers", 0, (with_ranges(feature, array),))
 
 
 def _find_date(column: str, array: pa.Array, settings: Settings, is_forced: bool) -> Finding:
@@ -266,6 +263,15 @@ def _separator_of(strings: pa.Array) -> str:
     """What stands between the values of a cell: where none has a comma, what most have."""
     other = separator_of_most(pc.drop_null(strings), _OTHER_SEPARATORS)
     return _DEFAULT_SEPARATOR if other is None or num_with(strings, _DEFAULT_SEPARATOR) else other[0]
+
+
+def _strays(numbers: np.ndarray) -> str:
+    """A remark where some numbers stand out by orders of magnitude; in a bin of their own they do no harm."""
+    found = numbers[np.abs(numbers) >= stray_threshold(np.abs(numbers))]
+    if len(found) == 0:
+        return ""
+    rows = f"{len(found):,} row{'s' if len(found) > 1 else ''}"
+    return f"; {found[0]:g} stands out ({rows}): leave the cell empty if it says 'no data'"
 
 
 def _spelling(strings: pa.Array) -> str:

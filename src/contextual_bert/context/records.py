@@ -18,7 +18,7 @@ from contextual_bert.context.dates import date_part_of
 from contextual_bert.context.features import Categorical, Feature, MultiCategorical, Numerical, Vector
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.vocabulary import canonical
-from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
+from contextual_bert.errors import DataError, UnknownNameError, did_you_mean, shown
 
 _Single = (str, bool, int, float, Decimal, datetime.date, np.generic)
 _MISSING_FIX = "Leave the key out, or give null, if the value is missing."
@@ -67,7 +67,7 @@ def _column(feature: Feature, records: Sequence[Mapping[str, object]]) -> pa.Arr
         return pa.array(values, pa.float64())
     if isinstance(feature, Categorical):
         return pa.array(values, pa.string())
-    return pa.array(values, pa.list_(pa.string() if isinstance(feature, MultiCategorical) else pa.float32()))
+    return pa.array(values, pa.list_(pa.string() if isinstance(feature, MultiCategorical) else pa.float64()))
 
 
 def plain(value: object) -> object:
@@ -145,7 +145,11 @@ def number_of(value: object) -> float:
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, (str, int, float, Decimal, np.generic)):
             raise TypeError
         number = float(str(value) if isinstance(value, np.floating) else value)  # 0.2 in 32 bits is 0.2
-    except (TypeError, ValueError, OverflowError):
+    except OverflowError:
+        raise DataError(
+            f"{shown(value)} is too large for a number", fix=f"Allowed: up to about 1e308. {_MISSING_FIX}"
+        ) from None
+    except (TypeError, ValueError):
         raise DataError(
             f"{value!r:.80} is a {type(value).__name__}, not a number",
             fix=f"Allowed: a finite number, or text that spells one. {_MISSING_FIX}",
@@ -160,9 +164,9 @@ def _vector(value: object, feature: Vector) -> np.ndarray:
     if isinstance(value, (str, bytes, Mapping)):
         raise DataError(f"{value!r:.80} is a {type(value).__name__}, not a vector", fix=fix)
     try:
-        vector = np.asarray(value, np.float32)
+        vector = np.asarray(value, np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise DataError(f"{value!r:.80} is not a vector of numbers", fix=fix) from None
+        raise DataError(f"{shown(value)} is not a vector of numbers", fix=fix) from None
     if vector.shape != (feature.size,):
         raise DataError(f"the vector has shape {vector.shape}, not ({feature.size},)", fix=fix)
     if not np.isfinite(vector).all():

@@ -13,8 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
+from contextual_bert.arrow_types import without_views
 from contextual_bert.context.features import (
     FEATURE_KINDS,
     Categorical,
@@ -27,8 +29,10 @@ from contextual_bert.context.features import (
     default_embedding_size,
     explain,
 )
+from contextual_bert.context.ranges import holds_vectors, with_ranges
 from contextual_bert.errors import ConfigurationError, ContextualBertError, SchemaError, UnknownNameError, did_you_mean
 from contextual_bert.json_files import reason_of, unreadable
+from contextual_bert.json_text import json_text
 from contextual_bert.whole_files import replacing_file
 
 __all__ = [
@@ -123,7 +127,7 @@ class ContextSchema(BaseModel):
     @cached_property
     def digest(self) -> str:
         """Sixteen hexadecimal digits that change whenever the schema means something else."""
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        text = json_text(self.to_dict(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def feature(self, name: str) -> Feature:
@@ -164,6 +168,33 @@ class ContextSchema(BaseModel):
             sizes[index] += 1
         return self.with_embedding_sizes(dict(zip(self.names, sizes, strict=True)))
 
+    def with_ranges(self, table: pa.Table) -> "ContextSchema":
+        """A copy whose vectors have the range of these rows, where they had none; columns that are absent stay so.
+
+        Args:
+            table: the rows to learn from.
+
+        Raises:
+            DataError: a vector beyond its range, or one that stands out against all others, with its row and column.
+        """
+        features = [
+            with_ranges(feature, without_views(table)[feature.column].combine_chunks())
+            if isinstance(feature, Vector) and holds_vectors(table, feature)
+            else feature
+            for feature in self.features
+        ]
+        return self if tuple(features) == self.features else ContextSchema(features=tuple(features))
+
+    def is_like(self, other: "ContextSchema | None") -> bool:
+        """Whether the features are the same; a range that is unknown here is no difference."""
+        if other is None or self.names != other.names:
+            return False
+        pairs = zip(self.features, other.features, strict=True)
+        return all(
+            mine == theirs or (isinstance(mine, Vector) and mine.largest is None and mine == _without_range(theirs))
+            for mine, theirs in pairs
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON-able values; settings at their default (None) are left out."""
         return self.model_dump(mode="json", exclude_none=True)
@@ -185,7 +216,7 @@ class ContextSchema(BaseModel):
 
     def to_json(self) -> str:
         """As text that a person can edit."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+        return json_text(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> "ContextSchema":
@@ -221,3 +252,7 @@ class ContextSchema(BaseModel):
             return cls.from_json(text)
         except ContextualBertError as error:
             raise SchemaError(f"{os.fspath(path)}: {error}") from None
+
+
+def _without_range(feature: Feature) -> Feature:
+    return feature.model_copy(update={"largest": None}) if isinstance(feature, Vector) else feature

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from contextual_bert.arrow_types import is_single, is_text
 from contextual_bert.context.cells import BOOLEAN, DATE, FLOAT, INTEGER, TIME
 from contextual_bert.context.spelling import spelt, spelt_array
-from contextual_bert.errors import ConfigurationError, DataError, SchemaError
+from contextual_bert.errors import ConfigurationError, DataError, SchemaError, shown
 
 UNKNOWN = -1
 NULL = -2
@@ -207,7 +207,10 @@ def canonical(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        return str(value)
+        try:
+            return str(value)
+        except ValueError:  # Python spells no more than 4,300 digits
+            raise DataError(f"{shown(value)} is not a value", fix="Give it as text.") from None
     if isinstance(value, (float, Decimal)):
         if not math.isfinite(value):
             raise DataError(f"{value} is not a value", fix="Give a finite number, or leave the value out.")

@@ -21,6 +21,7 @@ from contextual_bert.data.reading_notes import ReadingNotes
 from contextual_bert.data.spelling import loses_digits
 from contextual_bert.data.text_files import check_utf8, filled_lines, grown_blocks
 from contextual_bert.errors import DataError, rows_are_lines
+from contextual_bert.json_text import echoed
 
 __all__ = ["lines_of_json", "read_json_lines"]
 
@@ -383,8 +384,7 @@ def _broken_line(content: bytes, file: str, problem: str) -> DataError:
                     return _line_error(
                         lines,
                         number,
-                        f"this is {kind} ({json.dumps(value, default=str)[:_NUM_SHOWN]}), the lines before hold "
-                        f"{kinds[name]}",
+                        f"this is {kind} ({echoed(value)[:_NUM_SHOWN]}), the lines before hold {kinds[name]}",
                         file,
                         column=name,
                         fix="A column holds one kind of value: write all as strings, or correct this one.",

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field
 
 import pyarrow as pa
 
+from contextual_bert.json_text import json_text
+
 __all__ = ["KEY", "ReadingNotes", "joined_notes", "reading_lines", "reading_notes"]
 
 KEY = b"contextual_bert.reading"
@@ -37,7 +39,7 @@ class ReadingNotes:
         """The table with these notes, which its rows and columns keep when some are taken."""
         if not self.lines():
             return table
-        return table.replace_schema_metadata({**(table.schema.metadata or {}), KEY: json.dumps(asdict(self))})
+        return table.replace_schema_metadata({**(table.schema.metadata or {}), KEY: json_text(asdict(self))})
 
 
 def reading_notes(table: pa.Table) -> ReadingNotes:

@@ -31,6 +31,7 @@ from contextual_bert.data.sets import SetTable
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.json_files import reason_of, unreadable
+from contextual_bert.json_text import json_text
 from contextual_bert.whole_files import replacing_file
 
 __all__ = ["PARTS", "Split", "split_by_column", "split_by_customer", "split_by_row", "split_by_time"]
@@ -146,7 +147,7 @@ class Split:
         """Write the split as JSON: whole, or not at all."""
         target = Path(path)
         counts = {part: len(self.rows(part)) for part in PARTS}
-        text = json.dumps({"format": _FORMAT, "digest": self.digest, "counts": counts, **self._content}, indent=1)
+        text = json_text({"format": _FORMAT, "digest": self.digest, "counts": counts, **self._content}, indent=1)
         try:
             with replacing_file(target) as partial:
                 partial.write_text(text + "\n", encoding="utf-8")
@@ -400,4 +401,4 @@ def _split(
 
 
 def _digest(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json_text(content, sort_keys=True).encode()).hexdigest()

@@ -34,6 +34,7 @@ from contextual_bert.data.world_tables import (
 )
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.json_files import reason_of, unreadable
+from contextual_bert.json_text import json_text
 from contextual_bert.whole_files import replacing_file
 
 FORMAT = 1
@@ -179,7 +180,7 @@ class StylistWorld:
             "categories": CATEGORIES, "styles": STYLES, "colours": COLOURS,
         }  # fmt: skip
         with replacing_file(folder / WORLD_FILE) as path:
-            path.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+            path.write_text(json_text(about, indent=2) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, directory: str | Path) -> Self:

@@ -3,7 +3,6 @@
 `read_table` reads them. A file is written whole or not at all. It knows nothing of what the columns mean.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
@@ -13,8 +12,10 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
-from contextual_bert.errors import DataError
+from contextual_bert.arrow_types import is_list
+from contextual_bert.errors import DataError, NonFiniteError
 from contextual_bert.frames import Frame, as_table
+from contextual_bert.json_text import json_text
 from contextual_bert.whole_files import replacing_file
 
 __all__ = ["check_writable", "write_table"]
@@ -25,7 +26,7 @@ _ROWS = 10_000  # of JSON in memory at a time
 def write_table(table: Frame, path: str | PathLike[str]) -> None:
     """Write a table to a path that ends in .parquet, .csv, .jsonl or .ndjson; what is there is replaced.
 
-    Missing values are empty cells in CSV and null in JSON, where NaN is null, too.
+    Missing values are empty cells in CSV and null in Parquet and JSON; NaN is a missing value, too.
 
     Raises:
         DataError: another ending, or a column that such a file cannot hold.
@@ -40,8 +41,8 @@ def write_table(table: Frame, path: str | PathLike[str]) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         with replacing_file(target) as partial:
-            _WRITERS[target.suffix.lower()](table, partial)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError, ValueError) as error:
+            _WRITERS[target.suffix.lower()](_without_nan(table), partial)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, NonFiniteError, TypeError, ValueError) as error:
         raise DataError(f"the table cannot be written: {error}", file=str(target), fix=_FIX) from error
 
 
@@ -59,14 +60,27 @@ def check_writable(path: str | PathLike[str], schema: pa.Schema) -> None:
         )
 
 
-def _write_json(table: pa.Table, path: Path) -> None:
+def _without_nan(table: pa.Table) -> pa.Table:
+    """The same table with null for NaN, also in lists: no file holds a number that is none."""
     for index, field in enumerate(table.schema):
-        if pa.types.is_floating(field.type):
-            is_missing = pc.is_null(table[index], nan_is_null=True)
-            table = table.set_column(index, field, pc.if_else(is_missing, pa.scalar(None, field.type), table[index]))
+        column, kind = table[index], field.type
+        if pa.types.is_floating(kind):
+            is_nan = pc.fill_null(pc.is_nan(column), False)
+            table = table.set_column(index, field, pc.if_else(is_nan, pa.scalar(None, kind), column))
+        elif is_list(kind) and _has_nan(column):  # hardly ever, so value by value
+            rows = [row and [None if each != each else each for each in row] for row in column.to_pylist()]
+            table = table.set_column(index, field, pa.chunked_array([pa.array(rows, kind)], kind))
+    return table
+
+
+def _has_nan(lists: pa.ChunkedArray) -> bool:
+    return pa.types.is_floating(lists.type.value_type) and bool(pc.any(pc.is_nan(pc.list_flatten(lists))).as_py())
+
+
+def _write_json(table: pa.Table, path: Path) -> None:
     with path.open("w", encoding="utf-8") as stream:
         for batch in table.to_batches(max_chunksize=_ROWS):
-            lines = (json.dumps(row, ensure_ascii=False, allow_nan=False, default=str) for row in batch.to_pylist())
+            lines = (json_text(row, ensure_ascii=False, default=str) for row in batch.to_pylist())
             stream.writelines(f"{line}\n" for line in lines)
 
 

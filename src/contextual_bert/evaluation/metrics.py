@@ -73,7 +73,7 @@ class Scores:
 
     def __post_init__(self) -> None:
         set_columns(self, self.as_arrays(), real=("log_probability", "confidence"), row="masked position")
-        diverged = "So ends a training that diverged: train again with a smaller learning rate."
+        diverged = "Weights that are NaN give such scores, after a training that diverged or in a damaged file."
         reject(np.isnan(self.log_probability), self.log_probability, "log_probability", "a number", diverged)
         smooth = "A target with probability 0 has infinite cross-entropy: smooth the scorer."
         reject(~np.isfinite(self.log_probability), self.log_probability, "log_probability", "a finite number", smooth)

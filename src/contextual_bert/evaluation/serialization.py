@@ -7,12 +7,12 @@ Paper: not there.
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Self, get_args, get_origin, get_type_hints
 
 from contextual_bert.errors import DataError
+from contextual_bert.json_text import json_text, without_nonfinite
 
 
 class JsonText:
@@ -20,7 +20,7 @@ class JsonText:
 
     def to_json(self) -> str:
         """Everything, unrounded; units are in the keys, an unknown number is null."""
-        return json.dumps(_plain(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return json_text(_plain(self), indent=2, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -38,14 +38,8 @@ class JsonText:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        return _plain(asdict(value))
-    if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
+        value = asdict(value)
+    return without_nonfinite(value)
 
 
 def _restore(raw: Any, kind: Any) -> Any:

@@ -25,6 +25,7 @@ _LABEL_WIDTH = 24
 _PADDING = 3
 # Below it three digits would say that there is no chance at all.
 _LEAST_P = 0.0005
+_LARGEST_EXPONENT = 700
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,16 @@ def plural(name: str) -> str:
     return f"{name}es" if name.endswith(("ss", "x", "ch", "sh")) else f"{name}s"
 
 
+def number_cell(value: float, pattern: str) -> str:
+    """A number for people; a dash where there is none, as of one seed or one customer.
+
+    Example:
+        >>> number_cell(0.5, ".2f"), number_cell(math.nan, "+.2f")
+        ('0.50', '-')
+    """
+    return f"{value:{pattern}}" if math.isfinite(value) else "-"
+
+
 def interval_cell(interval: Interval, metric: Metric, *, is_signed: bool = False) -> str:
     """Value and interval with the metric's digits.
 
@@ -160,9 +171,10 @@ def interval_cell(interval: Interval, metric: Metric, *, is_signed: bool = False
         '3.2620 [3.2410, 3.2830]'
     """
     pattern = f"{'+' if is_signed else ''}.{metric.digits}f"
-    if math.isnan(interval.low):
-        return f"{interval.value:{pattern}} [unknown]"
-    return f"{interval.value:{pattern}} [{interval.low:{pattern}}, {interval.high:{pattern}}]"
+    value = number_cell(interval.value, pattern)
+    if not (math.isfinite(interval.low) and math.isfinite(interval.high)):
+        return f"{value} [unknown]"
+    return f"{value} [{interval.low:{pattern}}, {interval.high:{pattern}}]"
 
 
 def difference_cell(difference: Difference, metric: Metric, *, num_resamples: int) -> str:
@@ -176,7 +188,7 @@ def difference_cell(difference: Difference, metric: Metric, *, num_resamples: in
     """
     value, interval = interval_cell(difference.interval, metric, is_signed=True).split(" ", maxsplit=1)
     p_value = difference.adjusted_p_value
-    if p_value is None:
+    if p_value is None or not math.isfinite(p_value):
         return f"{value}\n{interval}"
     # No resample was on the other side: more resamples could only make p smaller.
     is_limit = difference.p_value * (num_resamples + 1) <= 2
@@ -192,8 +204,8 @@ def seed_cell(value: SeedMean, metric: Metric) -> str:
         >>> seed_cell(SeedMean(8.53, 0.06, 3), metric_of("recall_at_1_percent"))
         '8.53 (0.06)'
     """
-    error = "-" if math.isnan(value.standard_error) else f"{value.standard_error:.{metric.digits}f}"
-    return f"{value.mean:.{metric.digits}f} ({error})"
+    pattern = f".{metric.digits}f"
+    return f"{number_cell(value.mean, pattern)} ({number_cell(value.standard_error, pattern)})"
 
 
 def metric_notes(
@@ -218,7 +230,7 @@ def metric_notes(
         f"ranking{over}, higher is better; ties get their expected rank; with one target recall@k equals hit rate@k.",
     ]
     if choice == "token" and cross_entropies:
-        told = ", ".join(f"{name} {math.exp(nats):.2f}".strip() for name, nats in cross_entropies.items())
+        told = ", ".join(f"{name} {_exponential(nats)}".strip() for name, nats in cross_entropies.items())
         notes.append(
             f"Pseudo-perplexity, e to the CE of each token hidden once (Salazar et al. 2020), lower is better: {told}."
         )
@@ -226,6 +238,11 @@ def metric_notes(
         names = ", ".join(f"recall@{k}" for k in left_out_ks)
         notes.append(f"Left out: {names}. With {num_items} {choice}s it is 100% whatever the scorer does.")
     return notes
+
+
+def _exponential(nats: float) -> str:
+    """E to these nats, which beyond 700 no number holds."""
+    return f"{math.exp(nats):.2f}" if nats < _LARGEST_EXPONENT else f"e^{nats:.0f}"
 
 
 def _escape(cell: str) -> str:

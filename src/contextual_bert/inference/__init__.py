@@ -4,7 +4,15 @@ from contextual_bert.inference.answers import Answer, Candidate, Slot
 from contextual_bert.inference.attributes import Attribute
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.constraints import CONSTRAINTS
-from contextual_bert.inference.encode import bin_names, edge_names, encode_sets, placed, segment_labels, set_index
+from contextual_bert.inference.encode import (
+    bin_names,
+    edge_names,
+    encode_sets,
+    outside_lines_of,
+    placed,
+    segment_labels,
+    set_index,
+)
 from contextual_bert.inference.explaining import (
     Counterfactual,
     Explanation,
@@ -107,6 +115,7 @@ __all__ = [
     "explain",
     "export_onnx",
     "load_text_model",
+    "outside_lines_of",
     "permitted_beside",
     "permitted_items",
     "placed",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contextual_bert.context import Categorical, Feature, MultiCategorical, Numerical
+from contextual_bert.context import Categorical, Feature, MultiCategorical, Numerical, find_outside, outside_lines
 from contextual_bert.data import SetDataset, SetTable
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError, place_of_row
 from contextual_bert.inference.queries import placed_row
@@ -33,6 +33,14 @@ def encode_sets(sets: SetTable, processor: ContextualBertProcessor, *, file: str
         raise placed(error, sets.rows, file=file) from error
     tensors = context.tensors if context is not None else {}
     return SetDataset(np.where(ids < 0, UNKNOWN_ID, ids), sets.offsets, context=tensors, example_ids=sets.rows)
+
+
+def outside_lines_of(sets: SetTable, processor: ContextualBertProcessor) -> list[str]:
+    """A line on each feature of which some sets have a number far from those of training, by its row of the file."""
+    if processor.schema is None:
+        return []
+    found = find_outside(processor.schema, sets.table)
+    return outside_lines({name: outside.at(sets.rows) for name, outside in found.items()})
 
 
 def placed(error: DataError, rows: NDArray[np.int64], *, file: str | None) -> DataError:

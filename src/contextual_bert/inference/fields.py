@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from contextual_bert.context import canonical
 from contextual_bert.context.records import number_of, plain
-from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
+from contextual_bert.errors import DataError, UnknownNameError, did_you_mean, shown
 
 TESTS = ("equals", "in", "not_in", "at_most", "at_least", "below", "above")
 LIMITS = TESTS[3:]
@@ -225,7 +225,7 @@ def fault(error: ValidationError, given: Mapping[str, Any], *, row: int) -> Data
         fix = CONDITION if path.startswith("where") else ""
         return DataError("the key is missing", row=row, column=path, fix=fix)
     fix = CONDITION if path.partition("[")[0] == "where" and "." not in path else ""
-    problem = f"{finding['input']!r:.80} is not allowed: {finding['msg'][0].lower()}{finding['msg'][1:]}"
+    problem = f"{shown(finding['input'])} is not allowed: {finding['msg'][0].lower()}{finding['msg'][1:]}"
     return DataError(problem, row=row, column=path, fix=fix)
 
 

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from contextual_bert.context import missing_like
-from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.errors import ConfigurationError, DataError, shown
 from contextual_bert.inference.fields import MAX_WEIGHT, told
+from contextual_bert.inference.nonfinite import check_finite
 from contextual_bert.inference.permission import GUIDANCE
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.models import ContextualBertPreTrainedModel
@@ -34,7 +35,7 @@ def read_guidance(query: Mapping[str, Any], *, row: int) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 <= value <= MAX_WEIGHT:
         raise DataError(
-            f"{value!r:.80} is no number between 0 and {MAX_WEIGHT:g}",
+            f"{shown(value)} is no number between 0 and {MAX_WEIGHT:g}",
             row=row,
             column=GUIDANCE,
             fix="Give 0 for what anybody would get, 1 for the model as it is, more for a more personal answer.",
@@ -61,6 +62,7 @@ def guided_logits(
 
     Raises:
         ConfigurationError: a guidance with what was made of a context, which cannot be left out any more.
+        NonFiniteError: the model gives no numbers.
     """
     inputs = to_device(inputs, model.device)
     weights = torch.tensor(guidance, device=model.device)
@@ -68,6 +70,7 @@ def guided_logits(
         logits: Tensor = model(**inputs).logits.float()
         asked = (weights != 1).nonzero()[:, 0]
         if not len(asked) or "context" not in inputs:
+            check_finite(logits, model)
             return logits
         if not isinstance(inputs["context"], Mapping):
             raise ConfigurationError("guidance asks for an answer without the context: give the context itself.")
@@ -78,6 +81,7 @@ def guided_logits(
         is_guided = torch.isin(rows, asked)
         weight = weights[rows[is_guided]].view(-1, *(1,) * (logits.ndim - 1))
         logits[is_guided] = without + weight * (logits[is_guided] - without)
+        check_finite(logits, model)
     return logits
 
 

@@ -26,7 +26,7 @@ from contextual_bert.inference.joint_search import (
     search,
 )
 from contextual_bert.inference.permission import CONSTRAINTS, Asked, Permitted
-from contextual_bert.inference.queries import MASK, Request
+from contextual_bert.inference.queries import MASK, Request, check_count, check_seed
 
 Method = Literal["auto", "exact", "beam", "gibbs"]
 GIBBS_CHAINS = 16
@@ -119,8 +119,8 @@ class JointSearch:
 
     def __post_init__(self) -> None:
         for name in ("num_completions", "diversity", "max_forward_passes", "batch_size"):
-            if getattr(self, name) < 1:
-                raise ConfigurationError(f"{name}={getattr(self, name)}: give 1 or more.")
+            check_count(name, getattr(self, name))
+        check_seed(self.seed)
         if self.method not in get_args(Method):
             raise ConfigurationError(
                 f"method={self.method!r} is unknown. {did_you_mean(self.method, get_args(Method))}"
@@ -244,7 +244,8 @@ def _no_combination(request: Request, method: str, *, num_blanks: int) -> str:
 def _completions(found: Found, conditionals: Conditionals, asked: Asked) -> list[Completion]:
     prices = np.full(len(found.filled), np.nan)
     if asked.catalogue is not None and PRICE in asked.catalogue.table.column_names:
-        prices = asked.catalogue.prices[found.filled].sum(axis=1)
+        with np.errstate(over="ignore"):
+            prices = asked.catalogue.prices[found.filled].sum(axis=1)
     pseudo = pseudo_scores(conditionals, found.filled) if len(found.filled) else np.empty(0)
     completions: list[Completion] = []
     for ids, score, other, price in zip(found.filled.tolist(), found.scores.tolist(), pseudo, prices, strict=True):
@@ -257,7 +258,7 @@ def _completions(found: Found, conditionals: Conditionals, asked: Asked) -> list
                 log_probability=score,
                 probability=math.exp(score - found.log_total) if found.log_total is not None else None,
                 pseudo_log_likelihood=float(other),
-                price=None if math.isnan(price) else float(price),
+                price=float(price) if math.isfinite(price) else None,  # a sum of finite ones may be infinite
             )
         )
     return completions

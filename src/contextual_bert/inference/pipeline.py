@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from contextual_bert.context import EncodedContext, outside_notes
 from contextual_bert.errors import (
     ConfigurationError,
     DataError,
@@ -30,6 +31,7 @@ from contextual_bert.inference.queries import (
     MASK,
     Request,
     TrainedSets,
+    check_count,
     check_length,
     check_queries,
     check_separated,
@@ -146,10 +148,10 @@ class CompletionPipeline:
 
         Raises:
             DataError, UnknownNameError: a faulty query, named by its row, before anything is computed.
+            NonFiniteError: the model gives no numbers.
         """
         for name, value in (("top_k", top_k), ("batch_size", batch_size)):
-            if value < 1:
-                raise ConfigurationError(f"{name}={value}: give 1 or more.")
+            check_count(name, value)
         if isinstance(queries, Mapping):
             return next(self.complete([queries], top_k=top_k, batch_size=1))
         return list(self.complete(check_queries(queries), top_k=top_k, batch_size=batch_size))
@@ -169,7 +171,9 @@ class CompletionPipeline:
             guidance = [each.guidance for each in batch]
             filled = self.fill([each.items for each in batch], encoded, permitted, top_k=top_k, guidance=guidance)
             for row, (request, slots) in enumerate(zip(batch, filled, strict=True), start):
-                yield self.answer(request, slots, has_unknown=has_unknown[row])
+                yield self.answer(
+                    request, slots, has_unknown=has_unknown[row], context_notes=self.context_notes(context, row)
+                )
 
     def complete_jointly(
         self,
@@ -213,7 +217,7 @@ class CompletionPipeline:
                 permitted=self.permitted(request, row=row),
                 has_order=self.model.config.has_position_embeddings,
             )
-            notes = [found["reason"]] if found["reason"] else []
+            notes = [*([found["reason"]] if found["reason"] else []), *self.context_notes(context, row)]
             answers.append({**found, **self.remarks(request, notes)})
         return answers[0] if isinstance(queries, Mapping) else answers
 
@@ -282,13 +286,20 @@ class CompletionPipeline:
                 slots.append(slot_of(position, proposals, each, blank=blank, excluded_probability=outside))
             yield slots
 
-    def answer(self, request: Request, slots: list[Slot], *, has_unknown: bool = True) -> Answer:
+    def context_notes(self, context: EncodedContext | None, row: int) -> list[str]:
+        """What was clipped in the context of a query, for its answer; nothing where the model reads none."""
+        return outside_notes(context.outside, row) if context is not None and self._has_context else []
+
+    def answer(
+        self, request: Request, slots: list[Slot], *, has_unknown: bool = True, context_notes: Sequence[str] = ()
+    ) -> Answer:
         """The answer with what the reader should know about it.
 
         Args:
             request: the query as it was read.
             slots: what was found.
             has_unknown: False where all values of the context are known, so that nobody needs to look for others.
+            context_notes: what was clipped in its context.
         """
         notes = [f"Item {slot['position'] + 1}: {slot['reason']}" for slot in slots if slot["reason"]]
         apart = [name for name in ("budget", "at_most_one_per") if name in request.settings]
@@ -297,7 +308,8 @@ class CompletionPipeline:
                 f"Each blank is filled by itself: a choice of proposals for all {len(slots)} may break "
                 f"{' and '.join(apart)}. complete_jointly (--joint) proposes whole sets."
             )
-        return Answer(items=request.items, slots=slots, **self.remarks(request, notes, has_unknown=has_unknown))
+        remarks = self.remarks(request, [*notes, *context_notes], has_unknown=has_unknown)
+        return Answer(items=request.items, slots=slots, **remarks)
 
     def remarks(self, request: Request, notes: Sequence[str], *, has_unknown: bool = True) -> Remarks:
         """What the model does not know of a query, and notes on it after these."""

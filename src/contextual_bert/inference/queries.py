@@ -8,7 +8,7 @@ from typing import Any
 
 from contextual_bert.context import Vocabulary
 from contextual_bert.context.records import as_record, plain
-from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
+from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean, shown
 from contextual_bert.inference.fields import listed, names_of
 from contextual_bert.inference.guidance import read_guidance
 from contextual_bert.inference.permission import known_keys, read_settings
@@ -16,6 +16,7 @@ from contextual_bert.models import ContextualBertConfig
 
 MASK = "[MASK]"
 SEPARATORS = (";", ",", "|", "\t")
+LARGEST_SEED = 2**63 - 1  # that a generator of torch takes
 _PLACE = re.compile(r"^(?:[Qq]uery|row) (?P<row>\d+): ")
 QUERY = 'Give {"items": [...], "context": {...}}, or a list of such queries.'
 
@@ -125,7 +126,17 @@ def check_count(name: str, value: object) -> None:
         >>> check_count("batch_size", 64)
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ConfigurationError(f"{name}={value!r}: give a whole number, 1 or more.")
+        raise ConfigurationError(f"{name}={shown(value)}: give a whole number, 1 or more.")
+
+
+def check_seed(value: object) -> None:
+    """Raise ConfigurationError unless a seed is a whole number that a generator of torch takes.
+
+    Example:
+        >>> check_seed(0)
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= value <= LARGEST_SEED:
+        raise ConfigurationError(f"seed={shown(value)}: give a whole number between 0 and {LARGEST_SEED}.")
 
 
 def check_queries(queries: object, *, fix: str = QUERY) -> Sequence[Mapping[str, Any]]:

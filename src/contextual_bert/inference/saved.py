@@ -24,6 +24,7 @@ from contextual_bert.models import (
     ContextualBertProcessor,
     check_processor,
 )
+from contextual_bert.models.checkpoint_files import first_line, reason_of
 
 Model = TypeVar("Model", bound=PreTrainedModel)
 LabelsTexts = TypeVar("LabelsTexts", bound=nn.Module)
@@ -127,7 +128,8 @@ def load_saved(
         if is_out_of_memory(error):
             raise
         raise RunDirectoryError(
-            f"{directory} cannot be loaded: {error} Its files are damaged or from another version: train again."
+            f"{directory} cannot be loaded: {reason_of(error)} Its files are damaged or from another version: train "
+            "again."
         ) from error
     model, found = loaded
     check_weights(directory, found)
@@ -216,7 +218,9 @@ def _content(directory: str | Path) -> tuple[str, ContextualBertProcessor | None
         return TextBaseline.__name__, None
     check_holds_model(directory)
     try:
-        name = next(iter(AutoConfig.from_pretrained(directory).architectures or []), "no model")
+        name = next(
+            iter(AutoConfig.from_pretrained(directory, trust_remote_code=False).architectures or []), "no model"
+        )
         if name != ContextualBertForMaskedLM.__name__:
             return name, None
         processor = ContextualBertProcessor.from_pretrained(directory)
@@ -225,9 +229,5 @@ def _content(directory: str | Path) -> tuple[str, ContextualBertProcessor | None
         if is_out_of_memory(error):
             raise
         raise RunDirectoryError(
-            f"{directory} cannot be loaded: {_first_line(error)}. Save model and processor there with save_pretrained."
+            f"{directory} cannot be loaded: {first_line(error)}. Save model and processor there with save_pretrained."
         ) from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0].rstrip(".")

@@ -11,12 +11,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch import distributed as dist
 
 from contextual_bert.data import EveryPosition, MaskingCollator, SetDataset
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import AnsweredRows, LabelledRows, Scores
+from contextual_bert.inference.nonfinite import nonfinite_error
 from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS
 
 
@@ -78,6 +80,7 @@ def score(
 
     Raises:
         DataError: there is no set.
+        NonFiniteError: the scorer gives no numbers, by its weights or for some rows.
 
     Example:
         >>> from contextual_bert.data import SetDataset
@@ -114,6 +117,7 @@ def score(
         for number, rows_of_process in enumerate(gathered):
             results[process_of == number] = rows_of_process
     is_known = ~np.isin(results[:, 0], reserved)
+    check_scores(results[is_known, 1], scorer, dataset.example_ids[positions.set_index].numpy()[is_known])
     # Of a text's special tokens, which were not asked for, those that stand for a word are unknown answers, too.
     num_left_out = 0 if tokenizer is None else int((dataset.item_ids == tokenizer.unk_token_id).sum())
     scores = Scores(
@@ -126,6 +130,22 @@ def score(
     )
     num_possible = positions.num_possible if len(positions) < positions.num_possible else None
     return ScoredSet(scores.sorted(), num_left_out + int((~is_known).sum()), num_possible=num_possible)
+
+
+def check_scores(log_probabilities: NDArray[np.float64], scorer: Any, rows: NDArray[np.int64]) -> None:
+    """Raise NonFiniteError unless all are numbers; that of what a scorer rules out is minus infinity.
+
+    Args:
+        log_probabilities: of the true items or labels.
+        scorer: what gave them.
+        rows: of the table, one a log-probability.
+
+    Example:
+        >>> check_scores(np.array([-0.5]), None, np.array([7]))
+    """
+    is_none = np.isnan(log_probabilities)
+    if is_none.any():
+        raise nonfinite_error(scorer, rows=np.unique(rows[is_none]).tolist())
 
 
 def to_device(inputs: Mapping[str, Tensor | Mapping[str, Tensor]], device: torch.device) -> dict[str, Any]:

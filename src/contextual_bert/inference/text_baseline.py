@@ -3,7 +3,6 @@
 How a baseline works is its own file's matter, in ``baselines``. Paper: not there.
 """
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,6 +17,7 @@ from contextual_bert.baselines.text import LabelModel
 from contextual_bert.context import FeatureLayout
 from contextual_bert.errors import RunDirectoryError
 from contextual_bert.json_files import read_json_object
+from contextual_bert.json_text import json_text
 from contextual_bert.memory import is_out_of_memory
 from contextual_bert.models import (
     ContextualBertForSequenceClassification,
@@ -166,7 +166,7 @@ class TextBaseline(LearnedAbsence, nn.Module):
         Path(folder).mkdir(parents=True, exist_ok=True)
         weights = {name: tensor.contiguous() for name, tensor in self.model.state_dict().items()}
         save_file(weights, Path(folder) / WEIGHTS_FILE)
-        text = json.dumps({"format": FORMAT, **asdict(self.config)}, ensure_ascii=False, indent=1)
+        text = json_text({"format": FORMAT, **asdict(self.config)}, ensure_ascii=False, indent=1)
         (Path(folder) / BASELINE_FILE).write_text(f"{text}\n", encoding="utf-8")
         share_files(Path(folder) / WEIGHTS_FILE)
 

@@ -16,7 +16,7 @@ from transformers.utils.hub import cached_file
 
 from contextual_bert.errors import CheckpointError, ConfigurationError, did_you_mean
 from contextual_bert.memory import is_out_of_memory
-from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
+from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig, check_no_kernel
 
 # Architectures whose weights and computations are those of this package's blocks.
 MODEL_TYPES = ("bert",)
@@ -39,14 +39,15 @@ def found_config(checkpoint: str | Path, hub: Mapping[str, Any]) -> Any:
     if Path(checkpoint).is_file():
         raise CheckpointError(f"{checkpoint} is a file. Give its folder.")
     try:
-        config = AutoConfig.from_pretrained(checkpoint, **hub)
+        config = AutoConfig.from_pretrained(checkpoint, trust_remote_code=False, **hub)
     except Exception as error:  # transformers checks no type: null, a list or deep brackets end in any class
         is_folder = Path(checkpoint).is_dir()
-        reason = _first_line(error) if is_folder else "no such folder, and no such name on the Hub can be reached"
+        reason = first_line(error) if is_folder else "no such folder, and no such name on the Hub can be reached"
         raise CheckpointError(
             f"{checkpoint}: no config can be read ({reason}). Give the folder of a BERT checkpoint, with "
             "config.json, model.safetensors and tokenizer, or a name on the Hub."
         ) from error
+    check_no_kernel(config._attn_implementation, place=str(checkpoint))
     if config.model_type not in MODEL_TYPES and not is_plain_bert(config):
         advice = (
             "It is more than a BERT, with a context or new blocks, or it is of sets: load it with from_pretrained."
@@ -81,10 +82,32 @@ def own_config(checkpoint: str | Path) -> ContextualBertConfig | None:
     if Path(checkpoint).is_file():
         return None
     try:
-        config = AutoConfig.from_pretrained(checkpoint)
+        config = AutoConfig.from_pretrained(checkpoint, trust_remote_code=False)
     except Exception:
         return None  # who starts from it says what is amiss
     return config if isinstance(config, ContextualBertConfig) and config.has_position_embeddings else None
+
+
+def reason_of(error: Exception) -> str:
+    """What transformers says is amiss with a folder; it advises to trust the folder's code, which is never run here.
+
+    Example:
+        >>> reason_of(ValueError("Please pass the argument `trust_remote_code=True`."))
+        'It asks to run code of its own (auto_map), which is never done. Remove auto_map from its files.'
+    """
+    if "trust_remote_code" in str(error):
+        return "It asks to run code of its own (auto_map), which is never done. Remove auto_map from its files."
+    return str(error)
+
+
+def first_line(error: Exception) -> str:
+    """The same in a line.
+
+    Example:
+        >>> first_line(ValueError("It has no model_type. Should it?"))
+        'It has no model_type. Should it?'
+    """
+    return reason_of(error).strip().split("\n")[0].rstrip(".")
 
 
 @contextmanager
@@ -213,9 +236,9 @@ def load_tokenizer(checkpoint: str | Path, **hub: Any) -> PreTrainedTokenizerBas
         raise ConfigurationError(f"No setting {name!r} of a checkpoint's place. {did_you_mean(name, HUB_SETTINGS)}")
     config = found_config(checkpoint, hub)  # says better what is amiss where nothing is there, or no BERT
     try:
-        tokenizer = AutoTokenizer.from_pretrained(checkpoint, **hub)
+        tokenizer = AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False, **hub)
     except Exception as error:  # tokenizers has no class of its own
-        raise _no_tokenizer(checkpoint, _first_line(error)) from error
+        raise _no_tokenizer(checkpoint, first_line(error)) from error
     # Without its files transformers makes one that knows no word, and every text would be [UNK] [UNK] [UNK].
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         raise _no_tokenizer(checkpoint, "no vocabulary")
@@ -254,7 +277,3 @@ def _no_tokenizer(checkpoint: str | Path, reason: str) -> CheckpointError:
 
 def _is_own(config: PreTrainedConfig) -> bool:
     return config.model_type == ContextualBertConfig.model_type
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0].rstrip(".")

@@ -160,6 +160,7 @@ class ContextualBertConfig(BertConfig):
                 "package saved. A BERT checkpoint is started from with from_bert(checkpoint, schema=..., "
                 "conditioning=...)."
             )
+        check_no_kernel(config_dict.get("attn_implementation"), place="config.json")
         return super().from_dict(config_dict, **kwargs)
 
     @classmethod
@@ -256,4 +257,17 @@ class ContextualBertConfig(BertConfig):
             attribute_start=self.attribute_start,
             has_attribute_values=self.has_attribute_values,
             has_bert_start=self.has_bert_start,
+        )
+
+
+def check_no_kernel(attn_implementation: object, *, place: str) -> None:
+    """Raise CheckpointError where a config names a kernel of the Hub, which is code, as its attention.
+
+    Example:
+        >>> check_no_kernel("sdpa", place="config.json")
+    """
+    if isinstance(attn_implementation, str) and "/" in attn_implementation:
+        raise CheckpointError(
+            f"{place}: its attn_implementation is {attn_implementation!r:.80}, code from the Hub, which is never run. "
+            "Remove it from config.json."
         )

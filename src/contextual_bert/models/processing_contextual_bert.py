@@ -101,6 +101,17 @@ class ContextualBertProcessor(ProcessorMixin):
         self._items = Vocabulary(names[len(RESERVED_ITEMS) :], reserved=RESERVED_ITEMS)
 
     @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: Any, **settings: Any) -> Self:
+        """The processor of a folder, or of a name on the Hub; code that lies there is never run, nor is one asked.
+
+        Raises:
+            ConfigurationError: ``trust_remote_code``.
+        """
+        if settings.pop("trust_remote_code", False):
+            raise ConfigurationError("trust_remote_code=True: code beside a model is never run. Leave it out.")
+        return super().from_pretrained(pretrained_model_name_or_path, trust_remote_code=False, **settings)
+
+    @classmethod
     def from_items(cls, items: Sequence[str], schema: ContextSchema | None = None) -> Self:
         """A processor for these items, ids in the given order after the reserved ones.
 

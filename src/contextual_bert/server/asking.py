@@ -4,17 +4,17 @@ Which question is asked, and who computes it, is for the routes to say.
 """
 
 import ipaddress
-import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fastapi import Request
 from fastapi.responses import Response
 
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import ConfigurationError, NonFiniteError
 from contextual_bert.inference.queries import read_request
+from contextual_bert.json_text import json_text
 from contextual_bert.server.bodies import beside_the_loop, check_blanks, parse_json, queries_of, query_of, read_body
-from contextual_bert.server.logs import RequestRecord
+from contextual_bert.server.logs import EVENTS, RequestRecord
 from contextual_bert.server.middleware import RECORD
 from contextual_bert.server.problems import ProblemError, is_clients_fault, parameter_problem, problem_of
 from contextual_bert.server.queueing import DeadlineError, DrainingError, QueueFullError
@@ -48,6 +48,9 @@ class Inquiry(NamedTuple):
         if is_clients_fault(error):
             known = self.version.feature_names
             return problem_of(error, self.queries, is_list=self.is_list, known=known)  # pyright: ignore[reportArgumentType]
+        if isinstance(error, NonFiniteError):
+            EVENTS.error(str(error), extra={"details": {"request_id": self.record.request_id}})
+            return ProblemError("no-numbers", "The model gives NaN for this query. The server's log says why.")
         # What this model cannot do, in the library's words.
         return ProblemError("conflict", str(error)) if isinstance(error, ConfigurationError) else error
 
@@ -57,7 +60,7 @@ class Inquiry(NamedTuple):
             "queue_milliseconds": round(1000 * queue_seconds, 3),
             "model_milliseconds": round(1000 * model_seconds, 3),
         }
-        return Response(json.dumps(content, ensure_ascii=False), media_type="application/json")
+        return Response(json_text(content, ensure_ascii=False), media_type="application/json")
 
 
 def client_of(request: Request) -> str:

@@ -1,12 +1,13 @@
 """The log: a JSON object a line, one line a request. It does not decide what a request says about itself."""
 
-import json
 import logging
 import sys
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+
+from contextual_bert.json_text import json_text, without_nonfinite
 
 REQUESTS = logging.getLogger("contextual_bert.server.requests")
 EVENTS = logging.getLogger("contextual_bert.server")
@@ -36,7 +37,7 @@ class JsonLines(logging.Formatter):
         content |= getattr(record, "details", {})
         if record.exc_info:
             content["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(content, default=str)
+        return json_text(without_nonfinite(content), default=str)
 
 
 def configure_logging() -> None:

@@ -3,7 +3,6 @@
 They name the field, its value and what is allowed, and nothing of the server's inside: no path, no traceback.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
@@ -13,6 +12,7 @@ from fastapi.responses import Response
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError, UnknownNameError
 from contextual_bert.inference.catalogue_columns import PRICE
 from contextual_bert.inference.queries import placed_row
+from contextual_bert.json_text import echoed, json_text
 
 MEDIA_TYPE = "application/problem+json"
 LONGEST_VALUE, LONGEST_TEXT = 80, 1000  # characters
@@ -33,6 +33,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "queue-full": (429, "Too many queries are waiting"),
     "head-too-large": (431, "The address or the headers are too large"),
     "internal-error": (500, "The server made a mistake"),
+    "no-numbers": (500, "The model gives no numbers"),
     "reload-failed": (500, "The new version could not be loaded"),
     "deadline-exceeded": (503, "The query waited too long and was not computed"),
     "not-ready": (503, "The server does not take queries now"),
@@ -91,13 +92,13 @@ class ProblemError(Exception):
     def response(self, request_id: str) -> Response:
         """The answer."""
         # Values are echoed: of what is no character, JSON can only hold the escaped form.
-        body = json.dumps(self.document(request_id))
+        body = json_text(self.document(request_id))
         return Response(body, status_code=self.status, media_type=MEDIA_TYPE, headers=self.headers)
 
 
 def shown(value: object) -> str:
     """A value as JSON, cut to what a person reads."""
-    return _cut(json.dumps(value, default=str), LONGEST_VALUE)
+    return _cut(echoed(value), LONGEST_VALUE)
 
 
 def _cut(text: str, longest: int) -> str:

@@ -37,9 +37,9 @@ def check_save_and_load(method_name: str) -> None:
         model.save_pretrained(folder)
         processor.save_pretrained(folder)
         direct = ContextualBertForMaskedLM.from_pretrained(folder)
-        automatic = AutoModelForMaskedLM.from_pretrained(folder)
-        config = AutoConfig.from_pretrained(folder)
-        reloaded = AutoProcessor.from_pretrained(folder)
+        automatic = AutoModelForMaskedLM.from_pretrained(folder, trust_remote_code=False)
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        reloaded = AutoProcessor.from_pretrained(folder, trust_remote_code=False)
     require(
         config.conditioning == method_name and config.layout == model.config.layout,
         f"{method_name}: the saved config says conditioning={config.conditioning!r} with {config.layout}",

@@ -71,7 +71,7 @@ def check_heads(method_name: str) -> None:
         batch = {key: value for key, value in miniature_batch().items() if key != "labels"}
         found = _outputs(model, batch)
         if not get_method(method_name).has_context:
-            bert = auto_class.from_config(plain_bert_config(model.config)).eval()
+            bert = auto_class.from_config(plain_bert_config(model.config), trust_remote_code=False).eval()
             lacking = bert.load_state_dict(model.state_dict(), strict=False)
             absent = [key for key in lacking.missing_keys if not key.startswith("pooler.")]
             require(not absent and not lacking.unexpected_keys, f"{name}: its weights are not those of BERT's head")
@@ -89,7 +89,7 @@ def check_heads(method_name: str) -> None:
         )
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
-            loaded = auto_class.from_pretrained(folder)
+            loaded = auto_class.from_pretrained(folder, trust_remote_code=False)
         require(type(loaded) is model_class, f"{name}: loaded as {type(loaded).__name__}")
         same = all(torch.equal(*pair) for pair in zip(found, _outputs(loaded.eval(), batch), strict=True))
         require(same, f"{name}: the loaded model gives other outputs")

@@ -179,7 +179,6 @@ def test_a_timestamp_counts_in_its_own_time_zone(schema):
         (MultiCategorical(name="x", values=("1",)), [[], [1.0, 2.0], [float("inf")]], "row 3, column 'x': inf"),
         (Vector(name="x", size=2), [[1.0, 2.0], None, [1.0]], "row 3, column 'x': the vector has 1 components, not 2"),
         (Vector(name="x", size=2), [None, [1.0, 2.0], [1.0, float("nan")]], "row 3, column 'x': .*not finite"),
-        (Vector(name="x", size=2), [[1.0, 2.0], [1.0, 1e300]], "row 2, column 'x': .*not finite"),
         (Vector(name="x", size=2), [[1.0, None]], "row 1, column 'x': .*missing"),
         (Categorical(name="m", values=("1",), source="x", part="month"), ["2016-03-05", "5.3.16"], "row 2.*'5.3.16'"),
         (Categorical(name="m", values=("1",), source="x", part="month"), ["2016-03-05", "2016-13-05"], "row 2.*13-05"),

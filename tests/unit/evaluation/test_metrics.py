@@ -126,7 +126,7 @@ def test_repeats_are_an_error_until_dropped(drawn):
     ("change", "message"),
     [
         ({"log_probability": [-1.0, -np.inf]}, "row 2, column 'log_probability': -inf.*smooth the scorer"),
-        ({"log_probability": [np.nan, -1.0]}, "row 1.*must be a number. So ends a training that diverged"),
+        ({"log_probability": [np.nan, -1.0]}, "row 1.*must be a number. Weights that are NaN give such scores"),
         ({"log_probability": [-1.0, 0.5]}, "at most 0"),
         ({"confidence": [0.5, 1.5]}, "row 2, column 'confidence': 1.5.*between 0 and 1"),
         ({"confidence": [0.5, np.nan]}, "between 0 and 1"),

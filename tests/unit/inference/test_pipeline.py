@@ -265,9 +265,9 @@ def test_a_faulty_query_is_named_by_its_row(
         pipeline([*[{"items": ["hat"]}] * 300, query])
 
 
-@pytest.mark.parametrize("settings", [{"top_k": 0}, {"batch_size": 0}])
+@pytest.mark.parametrize("settings", [{"top_k": 0}, {"batch_size": 0}, {"top_k": 0.0}, {"batch_size": True}])
 def test_settings_that_cannot_work(pipeline: CompletionPipeline, settings: dict[str, int]) -> None:
-    with pytest.raises(ConfigurationError, match="=0: give 1 or more"):
+    with pytest.raises(ConfigurationError, match="=0: give a whole number, 1 or more"):
         pipeline([{}], **settings)
 
 

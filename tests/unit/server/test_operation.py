@@ -159,6 +159,38 @@ def test_a_run_that_diverged_does_not_replace_one_that_answers(tools: Any) -> No
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("path", ["/v1/complete", "/v1/complete-jointly", "/v1/explain"])
+def test_a_model_of_nans_answers_with_a_problem_in_words(tools: Any, path: str, caplog: Any) -> None:
+    pipeline = tools.make_pipeline()
+    with torch.no_grad():
+        pipeline.model.cls.predictions.bias.fill_(torch.nan)
+
+    async def run() -> None:
+        async with tools.served(tools.app(pipeline)) as client:
+            answer = await client.post(path, json={"items": ["[MASK]", "[MASK]"], "context": {"age": 30}})
+            assert (answer.status_code, answer.headers["content-type"]) == (500, "application/problem+json")
+            assert answer.json()["type"] == "urn:contextual-bert:problem:no-numbers"
+            assert "The server's log says why" in answer.json()["detail"]
+            assert "NaN" not in answer.text.replace("gives NaN", "")
+
+    asyncio.run(run())
+    assert any("its weights hold NaN or infinity: cls.predictions.bias" in each.message for each in caplog.records)
+
+
+def test_a_context_far_from_training_is_answered_with_a_remark(tools: Any) -> None:
+    async def run() -> None:
+        async with tools.served(tools.app(tools.make_pipeline())) as client:
+            answer = await client.post("/v1/complete", json={"items": ["[MASK]"], "context": {"age": 1e30}})
+            assert answer.status_code == 200
+            assert "far outside of the bins" in answer.json()["notes"][0]
+            refused = await client.post("/v1/complete", content=b'{"items": ["[MASK]"], "context": {"age": 1e999}}')
+            assert refused.status_code == 422
+            assert "not a finite number" in refused.json()["detail"]
+            assert refused.json()["errors"][0]["value"] == "Infinity"
+
+    asyncio.run(run())
+
+
 def test_reloads_under_load_lose_no_request_and_mix_no_models(tools: Any) -> None:
     versions = [tools.make_pipeline(seed) for seed in range(6)]
     queries = [{"items": [name], "context": {"age": 20 + 10 * row}} for row, name in enumerate(tools.items)]

@@ -23,6 +23,7 @@ from contextual_bert.inference.explaining.explained import (
 from contextual_bert.inference.explaining.question import Question
 from contextual_bert.inference.explaining.shapley import shapley_values
 from contextual_bert.inference.pipeline import MASK, CompletionPipeline
+from contextual_bert.inference.queries import check_count, check_seed
 
 MAX_EXACT_FIELDS = 12
 MAX_OTHER_VALUES = 1000  # each is a question to the model; a field with more is an identity, not a choice
@@ -69,8 +70,8 @@ def explain(
         ['age']
     """
     check_explainable(pipeline)
-    if batch_size < 1:
-        raise ConfigurationError(f"batch_size={batch_size}: give 1 or more.")
+    check_count("batch_size", batch_size)
+    check_seed(seed)
     asked = Question(pipeline, query, slot=slot, batch_size=batch_size)
     [own] = asked.answers(asked.context)
     best = int(own[0].argmax())
@@ -169,7 +170,7 @@ def other_values(asked: Question) -> Iterator[tuple[str, Sequence[str], int]]:
 
 def notes_of(asked: Question, features: Sequence[Feature]) -> Iterator[str]:
     """What the reader should know beside the numbers."""
-    answer = asked.pipeline.answer(asked.request, [])
+    answer = asked.pipeline.answer(asked.request, [], context_notes=asked.context_notes)
     yield from answer["notes"]
     if answer["unknown_items"]:
         strangers = ", ".join(answer["unknown_items"])

@@ -50,6 +50,7 @@ class Question:
             )
         encoded = pipeline.processor.encode_context([self.request.context], num_rows=1)
         self.context: dict[str, Tensor] = encoded.tensors if encoded is not None else {}
+        self.context_notes = pipeline.context_notes(encoded, 0)
 
     def place_of(self, item: str) -> int:
         """Where the item is among the permitted ones.

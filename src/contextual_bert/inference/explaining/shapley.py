@@ -11,7 +11,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from contextual_bert.errors import ConfigurationError, ContextualBertError
+from contextual_bert.errors import ConfigurationError, ContextualBertError, NonFiniteError
 
 Worth = Callable[[NDArray[np.bool_]], NDArray[np.float64]]
 MAX_EXACT_PLAYERS = 20  # a million coalitions
@@ -40,7 +40,7 @@ class ShapleyValues:
     def __post_init__(self) -> None:
         scale = max(1.0, abs(self.empty), abs(self.whole), float(np.abs(self.values).sum()))
         if not abs(self.values.sum() - (self.whole - self.empty)) <= 1e-9 * scale:
-            raise ContextualBertError(
+            raise NonFiniteError(
                 f"The contributions sum to {self.values.sum()}, not to {self.whole} - {self.empty}: they explain "
                 "nothing. Report it, with the model and the question."
             )
@@ -64,7 +64,7 @@ def shapley_values(
 
     Raises:
         ConfigurationError: limits that cannot work.
-        ContextualBertError: a worth that is not finite.
+        NonFiniteError: a worth that is not finite.
 
     Reference: Shapley (1953), "A value for n-person games"; Mitchell et al. (2022), "Sampling Permutations for Shapley
     Value Estimation", for the pairs.

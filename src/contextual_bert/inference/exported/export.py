@@ -5,8 +5,8 @@ of what was exported and how far it is from the model. This module knows no quer
 with the extra ``export``.
 """
 
-import json
 import logging
+import sys
 import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,7 +27,9 @@ from contextual_bert.inference.exported.completion_graph import (
     example,
 )
 from contextual_bert.inference.exported.onnx_model import COMPLETION_FILE, CONTEXT_FILE, INPUTS, OUTPUTS, OnnxModel
+from contextual_bert.inference.nonfinite import nonfinite_error
 from contextual_bert.inference.pipeline import CompletionPipeline
+from contextual_bert.json_text import json_text
 from contextual_bert.manifest import write_manifest
 from contextual_bert.models import ContextualBertForMaskedLM
 from contextual_bert.whole_files import replacing_directory
@@ -87,6 +89,7 @@ def export_onnx(
 
     Raises:
         ConfigurationError: the extra is not installed, or an argument makes no sense.
+        NonFiniteError: the model gives no numbers, and nothing was written.
         ContextualBertError: the graph does not compute what the model does.
     """
     check_installed()
@@ -100,6 +103,8 @@ def export_onnx(
         raise ConfigurationError(f"{output} holds a model, which an export would hide. Give a folder of its own.")
     pipeline = run if isinstance(run, CompletionPipeline) else CompletionPipeline.from_pretrained(run, device="cpu")
     model = pipeline.model
+    if any(not bool(each.isfinite().all()) for each in model.state_dict().values() if each.is_floating_point()):
+        raise nonfinite_error(model)
     graph = CompletionGraph(model, top_k=top_k, output_matrix=output_matrix).eval()
     with replacing_directory(Path(output), last=RECORD_FILE) as folder:
         write_graphs(graph, folder)
@@ -118,13 +123,14 @@ def export_onnx(
             parity=parity(model, OnnxModel(folder, model.config), top_k=graph.top_k),
         )
         difference = record["parity"]["max_difference_nats"]
-        if output_matrix == "float32" and not difference <= MAX_DIFFERENCE_NATS:
+        # The rounding of int8 has no limit, but what it gives must be numbers.
+        if not difference <= (MAX_DIFFERENCE_NATS if output_matrix == "float32" else sys.float_info.max):
             raise ContextualBertError(
                 f"The exported graph is {difference:.2g} nats from the model, more than {MAX_DIFFERENCE_NATS:g}: "
                 f"nothing was written to {output}. Does conditioning={model.config.conditioning!r} branch on "
                 "the values of tensors?"
             )
-        (folder / RECORD_FILE).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        (folder / RECORD_FILE).write_text(json_text(record, indent=2) + "\n", encoding="utf-8")
         write_manifest(folder)
     return record
 
@@ -205,7 +211,6 @@ def write_graph(
 def parity(model: ContextualBertForMaskedLM, exported: OnnxModel, *, top_k: int) -> Parity:
     """Compare the graphs with the model on random inputs, by the model's own path and not the graphs' modules."""
     inputs = example(model, batch_size=NUM_CHECKED, length=6, seed=1)
-    ids, log_probabilities, _ = exported(inputs, exported.encode_context(inputs.context))
     with torch.inference_mode():
         copied: Any = model.bert
         device = copied.device
@@ -215,16 +220,21 @@ def parity(model: ContextualBertForMaskedLM, exported: OnnxModel, *, top_k: int)
         ).last_hidden_state
         asked = hidden[torch.arange(NUM_CHECKED), inputs.position.to(device)]
         logits: Tensor = model.cls(asked).float().cpu().masked_fill(~inputs.permitted, -torch.inf)
+    if not bool(logits[inputs.permitted].isfinite().all()):
+        raise nonfinite_error(model)
     expected = logits.log_softmax(dim=-1)
+    ids, log_probabilities, _ = exported(inputs, exported.encode_context(inputs.context))
     found, proposed = torch.from_numpy(log_probabilities), torch.from_numpy(ids)
     is_there = found > -torch.inf
-    differences = (expected.gather(1, proposed) - found).abs()[is_there]
+    # What neither rules out; a row in which the graph proposes nothing is as far from the model as can be.
+    differences = torch.where(is_there, (expected.gather(1, proposed) - found).abs(), 0.0)
+    differences[inputs.permitted.any(dim=1) & ~is_there.any(dim=1)] = torch.inf
     best = expected.topk(top_k, dim=-1)
     is_found = (best.indices.unsqueeze(2) == proposed.unsqueeze(1)).any(dim=2)
     is_asked = best.values > -torch.inf
     return Parity(
         num_rows=NUM_CHECKED,
-        max_difference_nats=float(differences.max()) if len(differences) else 0.0,
+        max_difference_nats=float(differences.max()),  # of tensors NaN where any is, unlike Python's max
         recall=float(is_found[is_asked].float().mean()) if is_asked.any() else 1.0,
     )
 

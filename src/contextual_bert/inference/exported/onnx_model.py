@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import ConfigurationError, NonFiniteError
 from contextual_bert.inference.exported.completion_graph import Example, state_from
 from contextual_bert.models import ContextState, ContextualBertConfig, ContextualBertForMaskedLM
 
@@ -67,6 +67,7 @@ class OnnxModel:
 
         Raises:
             ConfigurationError: no state, another number of rows, or the state of another method.
+            NonFiniteError: the graph gives no numbers.
         """
         given: dict[str, Any] = {name: getattr(inputs, name).numpy() for name in INPUTS}
         if self.context is not None:
@@ -78,7 +79,13 @@ class OnnxModel:
                 tensors = (state.embedding.vector, *tensors)
             for name, tensor in zip(self.state_names, tensors, strict=True):
                 given[name] = tensor.numpy(force=True)
-        return Completions(*self.completion.run(None, given))
+        found = Completions(*self.completion.run(None, given))
+        if np.isnan(found.log_probabilities).any() or not np.isfinite(found.excluded).all():
+            raise NonFiniteError(
+                "The exported graph gives no numbers. Its file is damaged, or its inputs are far from those of "
+                "training. Export the run again, and look for such numbers in the context."
+            )
+        return found
 
 
 def session(path: Path, *, num_threads: int) -> Any:

@@ -15,12 +15,12 @@ from contextual_bert.context import canonical
 from contextual_bert.context.vocabulary import to_doubles
 from contextual_bert.data import ReadSettings
 from contextual_bert.data.columns import checked_column, flatten_items
-from contextual_bert.errors import ConfigurationError, SchemaError, UnknownNameError, did_you_mean
+from contextual_bert.errors import SchemaError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.inference.fields import TRUTH_WORDS
 from contextual_bert.inference.permission import GUIDANCE, constraint_keys
 from contextual_bert.inference.pipeline import CompletionPipeline
-from contextual_bert.inference.queries import read_request
+from contextual_bert.inference.queries import check_count, read_request
 
 ROW = "row"
 NAMES = ("allow", "deny", "owned")  # constraints that are lists of items
@@ -76,8 +76,7 @@ class BulkSettings:
 
     def __post_init__(self) -> None:
         for name in ("top_k", "batch_size"):
-            if getattr(self, name) < 1:
-                raise ConfigurationError(f"{name}={getattr(self, name)}: give 1 or more.")
+            check_count(name, getattr(self, name))
         known = (*constraint_keys(), GUIDANCE)
         for name in self.constraints:
             if name not in known:

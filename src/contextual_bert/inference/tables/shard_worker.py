@@ -24,6 +24,7 @@ from contextual_bert.errors import (
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.tables.bulk import BulkSettings, TableCompleter
 from contextual_bert.inference.tables.shards import MANIFEST, ShardCounts, check_manifest, complete_shard, model_digest
+from contextual_bert.json_text import json_text
 
 ANSWER = pa.schema(
     [
@@ -144,14 +145,14 @@ def in_words(error: BaseException) -> str:
     """An error as JSON, which ``error_of`` makes one of again."""
     place = f" (on {socket.gethostname()})"
     if isinstance(error, DataError):
-        return json.dumps({"kind": "DataError", "fields": vars(error)})
+        return json_text({"kind": "DataError", "fields": vars(error)})
     if isinstance(error, ContextualBertError):
         kind = next(each.__name__ for each in type(error).__mro__ if each.__name__ in TOLD)
-        return json.dumps({"kind": kind, "arguments": [str(error)]})
+        return json_text({"kind": kind, "arguments": [str(error)]})
     if isinstance(error, OSError):
         file = str(error.filename) if error.filename is not None else None
-        return json.dumps({"kind": "OSError", "arguments": [error.errno, f"{error.strerror or error}{place}", file]})
-    return json.dumps({"kind": "MemoryError", "arguments": [f"{error}{place}"]})
+        return json_text({"kind": "OSError", "arguments": [error.errno, f"{error.strerror or error}{place}", file]})
+    return json_text({"kind": "MemoryError", "arguments": [f"{error}{place}"]})
 
 
 def error_of(words: str) -> Exception:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 import torch
 
-from contextual_bert.context import unknown_in_words
+from contextual_bert.context import outside_lines, unknown_in_words
 from contextual_bert.data import (
     Groups,
     ReadSettings,
@@ -45,6 +45,7 @@ from contextual_bert.inference.tables.bulk import (
     item_lists,
     settled,
 )
+from contextual_bert.json_text import json_text
 from contextual_bert.whole_files import replacing_directory
 
 MANIFEST, DONE = "manifest.json", "_SUCCESS"
@@ -287,7 +288,9 @@ def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
         if name in table.column_names and name in context_columns(pipeline)
     ]
     context = pipeline.processor.encode_columns(table)
-    return lines + (unknown_in_words(context.unknown) if context is not None else [])
+    if context is None:
+        return lines
+    return [*lines, *unknown_in_words(context.unknown), *outside_lines(context.outside)]
 
 
 def unlike_training(column: pa.ChunkedArray, lists: pa.LargeListArray, pipeline: CompletionPipeline) -> list[str]:
@@ -318,7 +321,7 @@ def manifest_text(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
     if not settings.group_by:  # so that folders of before go on
         del chosen["group_by"]
     manifest = {"format": FORMAT, **content, "settings": chosen, "shard_size": shard_size}
-    return json.dumps(manifest, indent=1, default=list) + "\n"
+    return json_text(manifest, indent=1, default=list) + "\n"
 
 
 def model_digest(pipeline: CompletionPipeline) -> str:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.data import TextDataset
+from contextual_bert.inference.nonfinite import check_finite
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.inference.texts.encode_questions import NO_ANSWER, EncodedQuestions
 from contextual_bert.models import span_logits
@@ -69,6 +70,9 @@ def span_batches(
         dtype: bfloat16 runs the model under autocast.
         process, num_processes: this one's share of the batches.
         progress: called with (windows done, windows in all) after each batch.
+
+    Raises:
+        NonFiniteError: the model gives no numbers.
     """
     device = next(model.parameters()).device
     autocast = torch.autocast(device.type, dtype=dtype) if dtype != torch.float32 else nullcontext()
@@ -80,6 +84,8 @@ def span_batches(
         with torch.inference_mode(), autocast:
             outputs = model(**to_device(asked, device))
         logits = {name: outputs[name].float().cpu() for name in ("start_logits", "end_logits")}
+        for each in logits.values():
+            check_finite(each, model)
         yield Batch(numbers, inputs, span_logits(logits, inputs).log_softmax(dim=-1))
         if progress is not None:
             progress(min(start + batch_size, len(order)), len(order))

@@ -6,7 +6,7 @@ knows no model.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_text, value_type
-from contextual_bert.context import unknown_in_words
+from contextual_bert.context import Outside, outside_lines, unknown_in_words
 from contextual_bert.data import TextDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.ragged import offsets_of, places_of
@@ -40,6 +40,7 @@ class QuestionReport:
         num_lost: answers that no window holds whole, or of which the tokenizer keeps nothing: learned as if there were
             none.
         unknown: feature -> context value that the schema does not know -> how often it occurred.
+        outside: feature -> the rows whose number is far from those of training, and was clipped.
     """
 
     num_questions: int
@@ -47,6 +48,11 @@ class QuestionReport:
     num_unanswered: int
     num_lost: int
     unknown: dict[str, dict[str, int]]
+    outside: dict[str, Outside] = field(default_factory=dict[str, Outside])
+
+    def at(self, rows: NDArray[np.int64]) -> "QuestionReport":
+        """The same report with the rows of the file, where it is of a part of it."""
+        return replace(self, outside={name: each.at(rows) for name, each in self.outside.items()})
 
     def lines(self, *, has_taught: bool = False) -> list[str]:
         """For people.
@@ -59,7 +65,7 @@ class QuestionReport:
             found.append(f"{self.num_unanswered:,} questions have no answer")
         if self.num_lost:
             found.append(f"{self.num_lost:,} answers are whole in no window, or have no token: learned as none")
-        return found + unknown_in_words(self.unknown, has_taught=has_taught)
+        return found + unknown_in_words(self.unknown, has_taught=has_taught) + outside_lines(self.outside)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,8 +157,8 @@ def encode_questions(
         example_ids=of_rows,
         pad_id=tokenizer.pad_token_id,
     )
-    unknown = context.unknown if context is not None else {}
-    report = QuestionReport(len(questions), len(sizes), num_unanswered, num_lost, unknown)
+    unknown, outside = (context.unknown, context.outside) if context is not None else ({}, {})
+    report = QuestionReport(len(questions), len(sizes), num_unanswered, num_lost, unknown, outside)
     return EncodedQuestions(dataset, characters, report, texts, answers)
 
 

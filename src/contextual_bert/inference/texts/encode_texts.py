@@ -4,7 +4,7 @@ A text that is too long is cut as asked, and counted; a label is never guessed. 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list, is_text, with_truth_in_words
-from contextual_bert.context import Vocabulary, canonical, canonical_array, unknown_in_words
+from contextual_bert.context import Outside, Vocabulary, canonical, canonical_array, outside_lines, unknown_in_words
 from contextual_bert.data import TextDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError
@@ -43,6 +43,7 @@ class TextReport:
         num_unread_words: of lists of words, those behind the cut: they are neither learned nor scored.
         max_length: tokens allowed in a text, [CLS] and [SEP] included.
         unknown: feature -> context value that the schema does not know -> how often it occurred.
+        outside: feature -> the rows whose number is far from those of training, and was clipped.
     """
 
     num_texts: int
@@ -50,6 +51,11 @@ class TextReport:
     num_unread_words: int
     max_length: int
     unknown: dict[str, dict[str, int]]
+    outside: dict[str, Outside] = field(default_factory=dict[str, Outside])
+
+    def at(self, rows: NDArray[np.int64]) -> "TextReport":
+        """The same report with the rows of the file, where it is of a part of it."""
+        return replace(self, outside={name: each.at(rows) for name, each in self.outside.items()})
 
     def lines(self, *, has_taught: bool = False) -> list[str]:
         """For people.
@@ -59,7 +65,8 @@ class TextReport:
         """
         cut = f"{self.num_cut:,} of them cut to {self.max_length:,} tokens" if self.num_cut else "none of them cut"
         unread = f", {self.num_unread_words:,} words behind the cut" if self.num_unread_words else ""
-        return [f"{self.num_texts:,} texts, {cut}{unread}", *unknown_in_words(self.unknown, has_taught=has_taught)]
+        unknown = unknown_in_words(self.unknown, has_taught=has_taught)
+        return [f"{self.num_texts:,} texts, {cut}{unread}", *unknown, *outside_lines(self.outside)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,12 +157,12 @@ def encode_texts(
         second_starts=torch.from_numpy(layout.second_starts) if layout.second_starts is not None else None,
         pad_id=tokenizer.pad_token_id,
     )
-    unknown = context.unknown if context is not None else {}
+    unknown, outside = (context.unknown, context.outside) if context is not None else ({}, {})
     num_unread = 0
     if word_starts is not None:
         num_words = pc.sum(pc.list_value_length(table[text]), min_count=0).as_py()
         num_unread = num_words - int((word_starts != NO_START).sum())
-    report = TextReport(table.num_rows, int(layout.is_cut.sum()), num_unread, limit, unknown)
+    report = TextReport(table.num_rows, int(layout.is_cut.sum()), num_unread, limit, unknown, outside)
     return EncodedTexts(dataset, names, report, layout.is_cut, word_starts)
 
 

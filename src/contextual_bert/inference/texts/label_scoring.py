@@ -15,7 +15,7 @@ from torch import distributed as dist
 from contextual_bert.data import TextDataset
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import LabelledRows, Scores
-from contextual_bert.inference.scoring import ScoredSet, to_device
+from contextual_bert.inference.scoring import ScoredSet, check_scores, to_device
 from contextual_bert.models import IGNORED_LABEL, best_labels, label_logits, rank_labels
 
 
@@ -46,6 +46,7 @@ def score_labels(
 
     Raises:
         DataError: there is no text, or none has a label.
+        NonFiniteError: the model gives no numbers.
 
     Example:
         >>> class Undecided(torch.nn.Module):
@@ -86,6 +87,7 @@ def score_labels(
     if len(rows) == 0:
         raise DataError("no text or word has a label", fix="Give a part with at least one.")
     example_id, position, true_label, predicted, log_probability, num_better, num_tied, confidence = rows.T
+    check_scores(log_probability, model, example_id.astype(np.int64))
     scores = Scores(
         example_id=example_id.astype(np.int64),
         position=position.astype(np.int64),

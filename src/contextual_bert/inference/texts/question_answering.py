@@ -12,7 +12,7 @@ import pyarrow as pa
 import torch
 
 from contextual_bert.arrow_types import checked_text
-from contextual_bert.context import EncodedContext
+from contextual_bert.context import EncodedContext, Outside, outside_notes
 from contextual_bert.data import read_table
 from contextual_bert.data.columns import check_free
 from contextual_bert.errors import ConfigurationError, DataError
@@ -217,7 +217,7 @@ class QuestionAnsweringPipeline:
         answers = self._found(encoded, batch_size=batch_size)
         pieces = answers.pieces(encoded.texts)
         return [
-            self._answer(query, answers, piece, row)
+            self._answer(query, answers, piece, row, encoded.report.outside)
             for row, (query, piece) in enumerate(zip(queries, pieces, strict=True))
         ]
 
@@ -225,12 +225,13 @@ class QuestionAnsweringPipeline:
         self, table: pa.Table, context: EncodedContext | None, *, question: str, text: str
     ) -> EncodedQuestions:
         """The windows of a table, each with the context of its row."""
-        tensors, unknown = (context.tensors, context.unknown) if context is not None else ({}, {})
+        tensors = context.tensors if context is not None else {}
         max_length = room_beside(tensors, self.model.config, longest=self.max_length)
         encoded = encode_questions(table, self._tokens, question=question, text=text, max_length=max_length)
         rows = encoded.dataset.example_ids
         encoded.dataset.context |= {name: values[rows] for name, values in tensors.items()}
-        return replace(encoded, report=replace(encoded.report, unknown=unknown))
+        about = {"unknown": context.unknown, "outside": context.outside} if context is not None else {}
+        return replace(encoded, report=replace(encoded.report, **about))
 
     def _found(
         self, encoded: EncodedQuestions, *, batch_size: int, progress: Callable[[int, int], None] | None = None
@@ -240,8 +241,10 @@ class QuestionAnsweringPipeline:
             spans[batch.numbers] = read_spans(encoded, batch, max_tokens=self.max_answer_tokens)
         return answers_of(encoded, spans.numpy())
 
-    def _answer(self, query: Mapping[str, Any], answers: Answers, piece: str, row: int) -> TextSpan:
-        context = context_of(query, row=0)
+    def _answer(
+        self, query: Mapping[str, Any], answers: Answers, piece: str, row: int, outside: Mapping[str, Outside]
+    ) -> TextSpan:
+        context, reads_context = context_of(query, row=0), self.model.config.reads_context
         return TextSpan(
             answer=piece,
             start=int(answers.starts[row]),
@@ -249,7 +252,7 @@ class QuestionAnsweringPipeline:
             probability=float(answers.probabilities[row]),
             no_answer_probability=float(answers.no_answer_probabilities[row]),
             unknown_context=self.processor.unknown_values(context),
-            notes=[UNUSED_CONTEXT] if context and not self.model.config.reads_context else [],
+            notes=outside_notes(outside, row) if reads_context else [UNUSED_CONTEXT] * bool(context),
         )
 
 

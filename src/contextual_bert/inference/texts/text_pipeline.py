@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import torch
 
 from contextual_bert.arrow_types import checked_text, is_list, is_text
-from contextual_bert.context import EncodedContext
+from contextual_bert.context import EncodedContext, outside_notes
 from contextual_bert.data import read_table
 from contextual_bert.data.columns import check_free, checked_column
 from contextual_bert.errors import ConfigurationError, DataError
@@ -205,12 +205,13 @@ class TextPipeline:
             table, pairs = table.append_column("pair", pa.array(given)), "pair"
         records = [context_of(query, row=row) for row, query in enumerate(queries)]
         context = self.processor.encode_context(records, num_rows=len(queries))
+        outside = context.outside if context is not None and self.model.config.reads_context else {}
         encoded = self._encoded(table, context, text="text", pair=pairs)
         column = table.column("text")
         found = self._labelled(encoded, column, batch_size=batch_size, guidance=guidance).to_pylist()
         return [
-            self._answer(query, labels, is_cut=is_cut)
-            for query, labels, is_cut in zip(queries, found, encoded.is_cut.tolist(), strict=True)
+            self._answer(query, labels, is_cut=is_cut, context_notes=outside_notes(outside, row))
+            for row, (query, labels, is_cut) in enumerate(zip(queries, found, encoded.is_cut.tolist(), strict=True))
         ]
 
     def _text(self, query: Mapping[str, Any], row: int) -> str | list[str]:
@@ -244,13 +245,14 @@ class TextPipeline:
             raise ConfigurationError(
                 "This model has one segment (type_vocab_size=1), and a pair of texts two. Leave the second text out."
             )
-        tensors, unknown = (context.tensors, context.unknown) if context is not None else ({}, {})
+        tensors = context.tensors if context is not None else {}
         max_length = room_beside(tensors, self.model.config, longest=self.max_length)
         encoded = encode_texts(
             table, self._tokens, text=text, pair=pair, max_length=max_length, truncation=self.truncation
         )
         encoded.dataset.context |= tensors
-        return replace(encoded, report=replace(encoded.report, unknown=unknown))
+        about = {"unknown": context.unknown, "outside": context.outside} if context is not None else {}
+        return replace(encoded, report=replace(encoded.report, **about))
 
     def _labelled(
         self,
@@ -274,7 +276,9 @@ class TextPipeline:
             return self._labels.of_texts(kept)
         return self._labels.of_words(kept, encoded.word_starts, pc.list_value_length(texts).to_numpy())
 
-    def _answer(self, query: Mapping[str, Any], labels: Mapping[str, Any], *, is_cut: bool) -> TextAnswer:
+    def _answer(
+        self, query: Mapping[str, Any], labels: Mapping[str, Any], *, is_cut: bool, context_notes: Sequence[str]
+    ) -> TextAnswer:
         context = context_of(query, row=0)
         notes: list[str] = []
         if is_cut:
@@ -282,7 +286,7 @@ class TextPipeline:
             notes.append(f"The text is longer than the model reads: {what} not read.")
         if context and not self.model.config.reads_context:
             notes.append(UNUSED_CONTEXT)
-        notes += guidance_notes(self.model, read_guidance(query, row=0))
+        notes += [*context_notes, *guidance_notes(self.model, read_guidance(query, row=0))]
         shares = {name.removeprefix(f"{PROBABILITY}_"): labels[name] for name in self.columns.names[2:]}
         return TextAnswer(
             label=labels[LABEL],

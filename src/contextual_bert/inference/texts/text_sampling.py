@@ -4,7 +4,6 @@ Each step hides one token of each text and draws it anew from what the model say
 context. It knows no table and no training. Wang and Cho (2019), "BERT has a Mouth, and It Must Speak".
 """
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,11 +16,12 @@ from torch import Tensor
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.fields import MAX_WEIGHT
 from contextual_bert.inference.guidance import guidance_notes, guided_logits
-from contextual_bert.inference.queries import check_count
+from contextual_bert.inference.queries import check_count, check_seed
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.inference.texts.text_layout import num_readable, room_beside
 from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor, check_processor
 
+MAX_TEMPERATURE = 1e6  # all tokens are equally likely long before, and float32 holds it
 UNUSED = re.compile(r"\[unused\d+\]")  # places in BERT's vocabulary that stand for no piece of text
 
 
@@ -50,8 +50,10 @@ class TextSampling:
     def __post_init__(self) -> None:
         if type(self.num_sweeps) is not int or self.num_sweeps < 1:
             raise ConfigurationError(f"num_sweeps={self.num_sweeps}: give a whole number, 1 or more.")
-        if not 0 < self.temperature < math.inf:
-            raise ConfigurationError(f"temperature={self.temperature}: give a number above 0.")
+        if not 0 < self.temperature <= MAX_TEMPERATURE:
+            raise ConfigurationError(
+                f"temperature={self.temperature}: give a number above 0, at most {MAX_TEMPERATURE:g}."
+            )
         if not 0 <= self.guidance <= MAX_WEIGHT:
             raise ConfigurationError(f"guidance={self.guidance}: give a number between 0 and {MAX_WEIGHT:g}.")
 
@@ -103,6 +105,7 @@ def sample_texts(
     """
     sampling = sampling or TextSampling()
     check_count("num_samples", num_samples)
+    check_seed(seed)
     for reason in guidance_notes(model, sampling.guidance):
         raise ConfigurationError(reason)
     check_processor(model.config, processor)
