@@ -14,7 +14,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from contextual_bert.benchmark.prepared import make_split
+from contextual_bert.benchmark.prepared import customers_in, make_split, not_context
 from contextual_bert.context import ContextSchema, infer_schema
 from contextual_bert.context.infer import ColumnNote
 from contextual_bert.data import Audit, SetTable, Split, audit, read_sets, read_table
@@ -88,7 +88,7 @@ def inspect_table(
     """
     table = read_table(recipe.data if source is None else source)
     overrides = dict(overrides or {})
-    exclude = recipe.columns_beside_context
+    exclude = not_context(recipe, overrides)
     check_columns((*exclude, *overrides), table, file=recipe.data)
     split, sentence = split_of(recipe, table)
     sets = read_sets(
@@ -102,7 +102,8 @@ def inspect_table(
     )
     training = split.select(sets, "train") if split is not None else sets
     try:
-        found = infer_schema(training.table, exclude=exclude, overrides=overrides)
+        customers = customers_in(recipe, training.table, split)
+        found = infer_schema(training.table, exclude=exclude, overrides=overrides, customers=customers)
     except DataError as error:
         raise placed(error, training.rows, file=recipe.data) from error
     faults: list[str] = []

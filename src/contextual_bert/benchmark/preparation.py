@@ -72,7 +72,13 @@ class Preparation(Prepared):
 
     def lines(self) -> list[str]:
         """What was read, split and found, for people."""
-        return [*self.sets.report.lines(), *self.split.lines(), *self.audit.lines(), *self.unlearned_lines()]
+        return [
+            *self.sets.report.lines(),
+            *self.split.lines(),
+            *self.audit.lines(),
+            *self.unlearned_lines(),
+            *self.holding_lines(),
+        ]
 
     @property
     def num_choices(self) -> int:
@@ -116,7 +122,7 @@ def prepare(recipe: Recipe, *, source: pa.Table | None = None) -> Preparation:
         check_unlearned(known.schema, recipe, run=recipe.init_from)
         processor, schema = known.with_items(training.distinct_items()), known.schema
     else:
-        schema = schema_of(recipe, training.table, training.rows)
+        schema = schema_of(recipe, training.table, training.rows, split)
         processor = ContextualBertProcessor.from_items(training.distinct_items(), schema)
     resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
     found = audit(split, sets, customer=recipe.customer, context=schema.columns if schema is not None else ())

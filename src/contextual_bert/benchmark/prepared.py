@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from contextual_bert.benchmark.run_directories import SPLIT_DIGEST
 from contextual_bert.context import ContextSchema, infer_schema
+from contextual_bert.context.binning import customers_of_values
+from contextual_bert.context.infer import MIN_CUSTOMERS
 from contextual_bert.data import Split, split_by_customer, split_by_row, split_by_time
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError
@@ -119,6 +121,26 @@ class Prepared:
             "such values is not learned. Set field_dropout=0.1, or leave the column out."
         ]
 
+    def holding_lines(self) -> list[str]:
+        """A sentence on the features of which the run holds values of few customers: it was told to."""
+        schema, customers = self.processor.schema, self.customers("train")
+        if schema is None or customers is None:
+            return []
+        codes, context = np.unique(customers, return_inverse=True)[1], self.datasets["train"].context
+        lines: list[str] = []
+        for feature, layout in zip(schema.features, schema.layout, strict=True):
+            if layout.unknown_id is None or getattr(feature, "part", None):
+                continue
+            ids = context[feature.name].numpy().reshape(len(codes), -1)
+            owners = np.repeat(codes, ids.shape[1])
+            counts = customers_of_values(ids.ravel(), owners, num_values=layout.num_embeddings)[layout.num_reserved :]
+            if few := int(((counts > 0) & (counts < MIN_CUSTOMERS)).sum()):
+                lines.append(
+                    f"context {feature.name!r}: {few:,} of {len(counts):,} values are those of fewer than "
+                    f"{MIN_CUSTOMERS} customers each, and the run holds them"
+                )
+        return lines
+
     @property
     def num_choices(self) -> int:
         """Among how many items or labels the true one is ranked."""
@@ -176,6 +198,25 @@ def column_as_text(table: pa.Table, name: str) -> NDArray[np.str_]:
     return np.asarray(table.column(name).cast(pa.string()).to_numpy(zero_copy_only=False), dtype=np.str_)
 
 
+def customers_in(recipe: Recipe, table: pa.Table, split: Split | None) -> str | pa.ChunkedArray | None:
+    """The customers for ``infer_schema``: the recipe's column, else those that the split was made by.
+
+    Values of fewer than ten of them are not in a schema that is inferred.
+    """
+    if recipe.customer is not None:
+        return recipe.customer
+    # The column itself stays what it is to the recipe, which does not call it that of the customers.
+    return table.column(str(split.column)) if split is not None and split.by == "customer" else None
+
+
+def not_context(recipe: Recipe, overrides: Mapping[str, Any]) -> tuple[str, ...]:
+    """Columns that are no feature: those beside the context, but for the customer where an override names it."""
+    learned = (recipe.items,) if recipe.texts is None else recipe.texts.columns
+    is_feature = overrides.get(str(recipe.customer), "ignore") != "ignore"
+    kept = recipe.customer if is_feature and recipe.customer not in (*learned, *recipe.exclude) else None
+    return tuple(name for name in recipe.columns_beside_context if name != kept)
+
+
 def num_trained_by(run: Split, split: Split, part: str) -> int:
     """How many rows of a part the split of another run on the same table trains on; 0 where that is another table."""
     if run.data_digest != split.data_digest:
@@ -207,13 +248,16 @@ def check_unlearned(schema: ContextSchema | None, recipe: Recipe, *, run: str | 
             )
 
 
-def schema_of(recipe: Recipe, training: pa.Table, rows: NDArray[np.int64]) -> ContextSchema | None:
+def schema_of(
+    recipe: Recipe, training: pa.Table, rows: NDArray[np.int64], split: Split | None = None
+) -> ContextSchema | None:
     """The schema of the recipe, or one inferred from the training part; None where no column is left for it.
 
     Args:
         recipe: says which columns are no context.
         training: the table of the training part.
         rows: where its rows are in the file, for errors.
+        split: names the customers where the recipe does not.
     """
     if recipe.schema is not None:
         schema = ContextSchema.from_dict(dict(recipe.schema))
@@ -223,6 +267,6 @@ def schema_of(recipe: Recipe, training: pa.Table, rows: NDArray[np.int64]) -> Co
     if set(training.column_names) <= set(exclude):
         return None
     try:
-        return infer_schema(training, exclude=exclude).schema
+        return infer_schema(training, exclude=exclude, customers=customers_in(recipe, training, split)).schema
     except DataError as error:
         raise placed(error, rows, file=recipe.data) from error

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from contextual_bert.arrow_types import decoded, is_list, is_text
 from contextual_bert.benchmark.inspection import Inspection, check_columns, fault_lines, split_of
 from contextual_bert.benchmark.label_names import NUM_SHOWN, label_names, label_values, label_warnings
+from contextual_bert.benchmark.prepared import customers_in, not_context
 from contextual_bert.benchmark.text_preparation import read_texts
 from contextual_bert.benchmark.text_starts import reader_of
 from contextual_bert.context import canonical, infer_schema
@@ -64,13 +65,14 @@ def inspect_texts(
         raise ConfigurationError("This is a recipe for sets of items: look at it with inspect_table.")
     table = read_texts(recipe, source)
     overrides = dict(overrides or {})
-    exclude = recipe.columns_beside_context
+    exclude = not_context(recipe, overrides)
     check_columns((*exclude, *overrides), table, file=recipe.data)
     split, sentence = split_of(recipe, table)
     rows = split.rows("train") if split is not None else np.arange(table.num_rows)
     training = table.take(pa.array(rows))
     try:
-        found = infer_schema(training, exclude=exclude, overrides=overrides)
+        customers = customers_in(recipe, training, split)
+        found = infer_schema(training, exclude=exclude, overrides=overrides, customers=customers)
     except DataError as error:
         raise placed(error, rows, file=recipe.data) from error
     looks = [_texts(table, recipe, task, has_tokens=has_tokens)]

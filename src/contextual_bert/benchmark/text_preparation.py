@@ -166,7 +166,7 @@ class TextPreparation(Prepared):
         if reads_vector and self.pooling == "mean":
             found.append("labels are read from the mean over their texts (classifier_pooling='mean')")
         seen = seen_lines(self.task.checkpoint, self.split, self.evaluated_part)
-        return [*self.split.lines(), *found, *self.audit.lines(), *seen, *self.unlearned_lines()]
+        return [*self.split.lines(), *found, *self.audit.lines(), *seen, *self.unlearned_lines(), *self.holding_lines()]
 
     @property
     def num_choices(self) -> int:
@@ -282,7 +282,7 @@ def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPrep
         raise DataError("no row is in the training part", file=recipe.data, fix="Make validation and test smaller.")
     processor = reader_of(recipe)
     if processor is None:
-        schema = schema_of(recipe, table.take(pa.array(training)), training)
+        schema = schema_of(recipe, table.take(pa.array(training)), training, split)
         check_context(recipe, schema)
         processor = ContextualBertProcessor.from_bert(task.checkpoint, schema)
     schema = processor.schema

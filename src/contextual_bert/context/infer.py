@@ -1,19 +1,26 @@
 """A table -> a context schema: which columns become features, of which kind, and why others were left out.
 
-Every column gets a note, so that nothing is dropped in silence. It deliberately does not know items, customers or
-splits: the caller excludes those columns and gives the rows to learn from. Not in the paper, whose features are given.
+Every column gets a note, so that nothing is dropped in silence. It deliberately does not know items or splits: the
+caller excludes those columns and gives the rows to learn from. A value or a bin needs enough customers, so that no
+single customer's values leave with a model (docs/guides/privacy.md). Not in the paper, whose features are given.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import without_views
 from contextual_bert.context.features import Feature
 from contextual_bert.context.findings import Finding, Settings, count_missing, find
 from contextual_bert.context.schema import ContextSchema
+from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
+
+MIN_CUSTOMERS = 10  # with fewer a value, or a cell of a report, may be about single people
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,8 @@ def infer_schema(
     *,
     exclude: Sequence[str] = (),
     overrides: Mapping[str, str | Feature] | None = None,
-    min_count: int = 10,
+    customers: str | Sequence[object] | pa.Array | pa.ChunkedArray | None = None,
+    min_count: int = MIN_CUSTOMERS,
     max_categories: int = 1000,
     num_bins: int = 16,
 ) -> InferredSchema:
@@ -74,11 +82,17 @@ def infer_schema(
     multi-categorical; lists of decimal numbers vectors; dates, also as ISO 8601 text, give year, month and weekday.
     Constant columns, and those whose every value differs as in an id, are left out.
 
+    The column of customers is left out, too, unless an override names it. It is then a feature whose values are counted
+    by rows: the schema holds the ids of customers, and the note says so.
+
     Args:
         table: the rows to learn from.
         exclude: columns that are no context: the items, the customer.
         overrides: column -> a kind, "ignore", or a feature, which then stands in the schema as given.
-        min_count: a category that occurs less often counts as unknown, which is how unknown is learned.
+        customers: whose row each is: the name of a column, or one value a row. None counts each row for itself. Rows
+            without a customer count as one customer.
+        min_count: a category of fewer customers counts as unknown, which is how unknown is learned. A bin of numbers
+            has as many customers. The edges of bins are numbers of as many customers, or round numbers.
         max_categories: a column of more categories is left out unless an override asks for it.
         num_bins: the most bins of a number.
 
@@ -89,7 +103,8 @@ def infer_schema(
         DataError: a value that is none, with its row.
     """
     overrides, table = overrides or {}, without_views(table)
-    for column in (*exclude, *overrides):
+    whose = customers if isinstance(customers, str) else None
+    for column in (*exclude, *overrides, *([whose] if whose is not None else [])):
         if column not in table.column_names:
             raise UnknownNameError(f"the table has no column {column!r}. {did_you_mean(column, table.column_names)}")
     astray = [name for name in overrides if name in exclude and overrides[name] != "ignore"]
@@ -101,20 +116,43 @@ def infer_schema(
     for name, number in (("min_count", min_count), ("max_categories", max_categories), ("num_bins", num_bins)):
         if number < 1:
             raise ConfigurationError(f"{name} is {number}. Allowed: 1 or more.")
-    settings = Settings(min_count, max_categories, num_bins)
+    if whose is not None and overrides.get(whose, "ignore") == "ignore":
+        exclude = (*exclude, whose)
+    settings = Settings(min_count, max_categories, num_bins, _numbers_of(customers, table))
     features: list[Feature] = []
     notes: list[ColumnNote] = []
     for column in table.column_names:
         # What is excluded may be texts of gigabytes, which are no one array.
         array = table[column] if column in exclude else table[column].combine_chunks()
         wanted = "ignore" if column in exclude else overrides.get(column)
-        finding = find(column, array, wanted, settings)
+        is_whose = column == whose and wanted is not None
+        finding = find(column, array, wanted, replace(settings, customers=None) if is_whose else settings)
+        if is_whose and finding.features:
+            finding = replace(finding, reason=f"{finding.reason}; the schema then holds the ids of customers")
         if column in exclude:
             finding = Finding(None, "excluded: not context", finding.distinct)
         taken = {*table.column_names, *(feature.name for feature in features)} - {column}
         features += [_renamed(feature, taken) for feature in finding.features]
         notes.append(ColumnNote(column, finding.kind, finding.reason, finding.distinct, count_missing(array)))
     return InferredSchema(ContextSchema(features=tuple(features)), tuple(notes))
+
+
+def _numbers_of(
+    customers: str | Sequence[object] | pa.Array | pa.ChunkedArray | None, table: pa.Table
+) -> NDArray[np.int64] | None:
+    """Return the number of each row's customer, None where nobody is named; rows without one share a number."""
+    if customers is None:
+        return None
+    given: object = table[customers] if isinstance(customers, str) else customers
+    column = given if isinstance(given, (pa.Array, pa.ChunkedArray)) else pa.array(given, from_pandas=True)
+    if len(column) != table.num_rows:
+        raise ConfigurationError(
+            f"customers has {len(column)} values for a table of {table.num_rows} rows. Give one a row, or the name of "
+            "a column."
+        )
+    name = customers if isinstance(customers, str) else "customers"
+    encoded = canonical_array(column, column=name).dictionary_encode()
+    return pc.fill_null(encoded.indices, len(encoded.dictionary)).to_numpy().astype(np.int64)
 
 
 def _renamed(feature: Feature, taken: set[str]) -> Feature:
