@@ -132,6 +132,13 @@ Time = Annotated[
 Exclude = Annotated[
     list[str] | None, typer.Option(metavar="A,B", help="Columns that are no context; repeatable or with commas.")
 ]
+Sensitive = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="A,B",
+        help="Columns of the context whose values stand in no card, report, log or OpenAPI document; as --exclude.",
+    ),
+]
 
 DropItems = Annotated[
     list[str] | None, typer.Option(metavar="A,B", help="Items to drop, by name; repeatable or with commas.")

@@ -6,6 +6,7 @@ bin and no category is learned from the test. It trains nothing and writes nothi
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from contextual_bert.benchmark.prepared import customers_in, make_split, not_context
+from contextual_bert.benchmark.prepared import customers_in, make_split, not_context, withheld_lines
 from contextual_bert.context import ContextSchema, infer_schema
 from contextual_bert.context.infer import ColumnNote
 from contextual_bert.data import Audit, SetTable, Split, audit, read_sets, read_table
@@ -59,7 +60,7 @@ class Inspection:
             if self.schema is not None
             else "no feature found: only 'none' can be trained"
         )
-        return [*self.reading, *self.basis, features, *self.faults]
+        return [*self.reading, *self.basis, features, *withheld_lines(self.schema), *self.faults]
 
     def to_rich(self) -> Group:
         """For a terminal: the sentences, and a row a column of the table."""
@@ -89,7 +90,7 @@ def inspect_table(
     table = read_table(recipe.data if source is None else source)
     overrides = dict(overrides or {})
     exclude = not_context(recipe, overrides)
-    check_columns((*exclude, *overrides), table, file=recipe.data)
+    check_columns((*exclude, *overrides, *recipe.sensitive), table, file=recipe.data)
     split, sentence = split_of(recipe, table)
     sets = read_sets(
         table,
@@ -102,8 +103,8 @@ def inspect_table(
     )
     training = split.select(sets, "train") if split is not None else sets
     try:
-        customers = customers_in(recipe, training.table, split)
-        found = infer_schema(training.table, exclude=exclude, overrides=overrides, customers=customers)
+        whose: Any = {"customers": customers_in(recipe, training.table, split), "sensitive": recipe.sensitive}
+        found = infer_schema(training.table, exclude=exclude, overrides=overrides, **whose)
     except DataError as error:
         raise placed(error, training.rows, file=recipe.data) from error
     faults: list[str] = []

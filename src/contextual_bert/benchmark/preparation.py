@@ -10,7 +10,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from contextual_bert.benchmark.prepared import Prepared, check_unlearned, column_as_text, make_split, schema_of
+from contextual_bert.benchmark.prepared import (
+    Prepared,
+    check_brought,
+    check_unlearned,
+    column_as_text,
+    make_split,
+    schema_of,
+)
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import (
     Audit,
@@ -115,6 +122,7 @@ def prepare(recipe: Recipe, *, source: pa.Table | None = None) -> Preparation:
     training = split.select(sets, "train")
     if recipe.init_from is not None:
         known = CompletionPipeline.from_pretrained(recipe.init_from).processor
+        check_brought(recipe, run=recipe.init_from)
         if recipe.schema is not None and ContextSchema.from_dict(dict(recipe.schema)) != known.schema:
             raise ConfigurationError(
                 f"{recipe.init_from} was trained with another schema. Leave --schema out: the run brings its own."

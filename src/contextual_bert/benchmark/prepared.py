@@ -38,6 +38,7 @@ DATA_FIELDS = (
     "split_seed",
     "policy",
     "exclude",
+    "sensitive",
     "init_from",
 )
 
@@ -122,12 +123,12 @@ class Prepared:
         ]
 
     def holding_lines(self) -> list[str]:
-        """A sentence on the features of which the run holds values of few customers: it was told to."""
+        """A sentence on sensitive features, and one a feature of which the run holds values of few customers."""
         schema, customers = self.processor.schema, self.customers("train")
         if schema is None or customers is None:
-            return []
+            return withheld_lines(schema)
         codes, context = np.unique(customers, return_inverse=True)[1], self.datasets["train"].context
-        lines: list[str] = []
+        lines = withheld_lines(schema)
         for feature, layout in zip(schema.features, schema.layout, strict=True):
             if layout.unknown_id is None or getattr(feature, "part", None):
                 continue
@@ -169,7 +170,7 @@ class Prepared:
         """
         resolved = replace(recipe, schema=self.recipe.schema)
         differing = [name for name in DATA_FIELDS if getattr(recipe, name) != getattr(self.recipe, name)]
-        if recipe.schema is not None and ContextSchema.from_dict(dict(recipe.schema)) != self.processor.schema:
+        if recipe.schema is not None and given_schema(recipe) != self.processor.schema:
             differing.append("schema")
         if differing:
             raise ConfigurationError(
@@ -248,6 +249,31 @@ def check_unlearned(schema: ContextSchema | None, recipe: Recipe, *, run: str | 
             )
 
 
+def given_schema(recipe: Recipe) -> ContextSchema:
+    """The schema that a recipe has, with its ``sensitive`` features marked.
+
+    Raises:
+        UnknownNameError: the schema reads no such column.
+    """
+    return ContextSchema.from_dict(dict(recipe.schema or {})).with_sensitive(recipe.sensitive)
+
+
+def check_brought(recipe: Recipe, *, run: str) -> None:
+    """Raise ConfigurationError where a recipe marks features that another run brings."""
+    if recipe.sensitive:
+        raise ConfigurationError(
+            f"sensitive={recipe.sensitive} (--sensitive) marks features, and {run} brings them as they are. Leave it "
+            "out; train that run with it."
+        )
+
+
+def withheld_lines(schema: ContextSchema | None) -> list[str]:
+    """A sentence on the sensitive features, none where there are none."""
+    names = [feature.name for feature in schema.features if feature.sensitive] if schema is not None else []
+    listed = ", ".join(map(repr, names))
+    return [f"context {listed}: sensitive, values withheld"] if names else []
+
+
 def schema_of(
     recipe: Recipe, training: pa.Table, rows: NDArray[np.int64], split: Split | None = None
 ) -> ContextSchema | None:
@@ -260,13 +286,14 @@ def schema_of(
         split: names the customers where the recipe does not.
     """
     if recipe.schema is not None:
-        schema = ContextSchema.from_dict(dict(recipe.schema))
+        schema = given_schema(recipe)
         check_unlearned(schema, recipe)
         return schema
     exclude = recipe.columns_beside_context
     if set(training.column_names) <= set(exclude):
         return None
     try:
-        return infer_schema(training, exclude=exclude, customers=customers_in(recipe, training, split)).schema
+        customers = customers_in(recipe, training, split)
+        return infer_schema(training, exclude=exclude, customers=customers, sensitive=recipe.sensitive).schema
     except DataError as error:
         raise placed(error, rows, file=recipe.data) from error

@@ -164,9 +164,10 @@ def load_report(directory: Path) -> Report:
     """The report on the evaluated part of a complete run."""
     metrics = json.loads((directory / METRICS_FILE).read_text(encoding="utf-8"))
     report = Report.from_json(json.dumps(metrics[metrics["evaluated_part"]]))
-    # Older runs wrote intervals of small segments that end below 0.
+    # Older runs wrote intervals of small segments that end below 0, and segments of single customers.
     segments = (
         replace(each, cross_entropy_nats=bounded(each.cross_entropy_nats, within=(0.0, math.inf)))
         for each in report.segments
+        if each.num_clusters >= report.settings.min_cell_clusters
     )
     return replace(report, segments=tuple(segments))

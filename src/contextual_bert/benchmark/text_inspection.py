@@ -6,6 +6,7 @@ loads a tokenizer only where it is asked to, no weights, and trains nothing.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -66,13 +67,13 @@ def inspect_texts(
     table = read_texts(recipe, source)
     overrides = dict(overrides or {})
     exclude = not_context(recipe, overrides)
-    check_columns((*exclude, *overrides), table, file=recipe.data)
+    check_columns((*exclude, *overrides, *recipe.sensitive), table, file=recipe.data)
     split, sentence = split_of(recipe, table)
     rows = split.rows("train") if split is not None else np.arange(table.num_rows)
     training = table.take(pa.array(rows))
     try:
-        customers = customers_in(recipe, training, split)
-        found = infer_schema(training, exclude=exclude, overrides=overrides, customers=customers)
+        whose: Any = {"customers": customers_in(recipe, training, split), "sensitive": recipe.sensitive}
+        found = infer_schema(training, exclude=exclude, overrides=overrides, **whose)
     except DataError as error:
         raise placed(error, rows, file=recipe.data) from error
     looks = [_texts(table, recipe, task, has_tokens=has_tokens)]

@@ -5,6 +5,7 @@ models: the tensors are named like the features, and `ContextEncoder` reads them
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from contextual_bert.arrow_types import without_views
-from contextual_bert.context.columns import EncodedColumn, encode_column
+from contextual_bert.context.columns import EncodedColumn, encode_column, withholding
 from contextual_bert.context.dates import date_part, to_dates
 from contextual_bert.context.features import (
     CATEGORICAL_UNKNOWN,
@@ -97,7 +98,8 @@ def encode_table(schema: ContextSchema, table: pa.Table, *, file: str | None = N
         array = table[column].combine_chunks()
         if isinstance(feature, (Categorical, Numerical)) and feature.part:
             if column not in dates:
-                dates[column] = to_dates(array, file=file, column=column)
+                with withholding() if feature.sensitive else nullcontext():
+                    dates[column] = to_dates(array, file=file, column=column)
             array = date_part(dates[column], feature.part)
         encoded[feature.name] = encode_column(feature, array, file=file)
     return _context(encoded, table.num_rows)

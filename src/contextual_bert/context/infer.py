@@ -6,6 +6,7 @@ single customer's values leave with a model (docs/guides/privacy.md). Not in the
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import without_views
+from contextual_bert.context.columns import withholding
 from contextual_bert.context.features import Feature
 from contextual_bert.context.findings import Finding, Settings, count_missing, find
 from contextual_bert.context.schema import ContextSchema
@@ -74,6 +76,7 @@ def infer_schema(
     min_count: int = MIN_CUSTOMERS,
     max_categories: int = 1000,
     num_bins: int = 16,
+    sensitive: Sequence[str] = (),
 ) -> InferredSchema:
     """Find the features of a table.
 
@@ -95,6 +98,7 @@ def infer_schema(
             has as many customers. The edges of bins are numbers of as many customers, or round numbers.
         max_categories: a column of more categories is left out unless an override asks for it.
         num_bins: the most bins of a number.
+        sensitive: columns whose features are sensitive: their values stand in no card, report, log or OpenAPI document.
 
     Raises:
         UnknownNameError: no such column.
@@ -104,7 +108,7 @@ def infer_schema(
     """
     overrides, table = overrides or {}, without_views(table)
     whose = customers if isinstance(customers, str) else None
-    for column in (*exclude, *overrides, *([whose] if whose is not None else [])):
+    for column in (*exclude, *overrides, *sensitive, *([whose] if whose is not None else [])):
         if column not in table.column_names:
             raise UnknownNameError(f"the table has no column {column!r}. {did_you_mean(column, table.column_names)}")
     astray = [name for name in overrides if name in exclude and overrides[name] != "ignore"]
@@ -126,12 +130,16 @@ def infer_schema(
         array = table[column] if column in exclude else table[column].combine_chunks()
         wanted = "ignore" if column in exclude else overrides.get(column)
         is_whose = column == whose and wanted is not None
-        finding = find(column, array, wanted, replace(settings, customers=None) if is_whose else settings)
+        with withholding() if column in sensitive else nullcontext():
+            finding = find(column, array, wanted, replace(settings, customers=None) if is_whose else settings)
         if is_whose and finding.features:
             finding = replace(finding, reason=f"{finding.reason}; the schema then holds the ids of customers")
         if column in exclude:
             finding = Finding(None, "excluded: not context", finding.distinct)
         taken = {*table.column_names, *(feature.name for feature in features)} - {column}
+        if column in sensitive:
+            private = tuple(each.model_copy(update={"sensitive": True}) for each in finding.features)
+            finding = replace(finding, features=private)
         features += [_renamed(feature, taken) for feature in finding.features]
         notes.append(ColumnNote(column, finding.kind, finding.reason, finding.distinct, count_missing(array)))
     return InferredSchema(ContextSchema(features=tuple(features)), tuple(notes))

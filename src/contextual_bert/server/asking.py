@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from fastapi import Request
 from fastapi.responses import Response
 
+from contextual_bert.context.features import WITHHELD
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.queries import read_request
 from contextual_bert.server.bodies import check_blanks, queries_of, query_of, read_json
@@ -45,8 +46,9 @@ class Inquiry(NamedTuple):
         if (problem := _of_the_queue(error) or parameter_problem(error, parameters)) is not None:
             return problem
         if is_clients_fault(error):
-            known = self.version.feature_names
-            return problem_of(error, self.queries, is_list=self.is_list, known=known)  # pyright: ignore[reportArgumentType]
+            version = self.version
+            names: Any = {"known": version.feature_names, "sensitive": version.sensitive_names}
+            return problem_of(error, self.queries, is_list=self.is_list, **names)  # pyright: ignore[reportArgumentType]
         # What this model cannot do, in the library's words.
         return ProblemError("conflict", str(error)) if isinstance(error, ConfigurationError) else error
 
@@ -73,7 +75,7 @@ async def read_inquiry(
     queries, is_list = queries_of(query_of(content) if is_single else content, settings)
     record.details |= {"queries": len(queries), "version": version.number}
     if settings.has_contexts_in_logs:
-        record.details["contexts"] = [query.get("context") for query in queries]
+        record.details["contexts"] = [withheld(query.get("context"), version.sensitive_names) for query in queries]
     inquiry = Inquiry(version, queries, is_list, record)
     try:
         for row, query in enumerate(queries):
@@ -84,6 +86,18 @@ async def read_inquiry(
     except Exception as error:
         raise inquiry.problem(error, {}) from error
     return inquiry
+
+
+def withheld(context: Any, sensitive: frozenset[str]) -> Any:
+    """A context without the values of its sensitive features.
+
+    Example:
+        >>> withheld({"age": 33, "faith": "none"}, frozenset(["faith"]))
+        {'age': 33, 'faith': '(withheld)'}
+    """
+    if isinstance(context, Mapping):
+        return {name: WITHHELD if name in sensitive else value for name, value in context.items()}
+    return WITHHELD if sensitive and context is not None else context
 
 
 def _of_the_queue(error: Exception) -> ProblemError | None:

@@ -47,6 +47,7 @@ class Recipe:
         policy: which items and sets are kept.
         schema: ``ContextSchema.to_dict()``; None infers one from the training part.
         exclude: columns that are no context when the schema is inferred.
+        sensitive: columns of the context whose values stand in no card, report, log or OpenAPI document.
         conditioning: name of the method, or of a baseline.
         name: the row's name in tables and folders, where it is not the method's: for a control, or another setting.
         is_control: a row that no one would deploy; it shows what the methods' gains are due to.
@@ -88,6 +89,7 @@ class Recipe:
     policy: SetPolicy = field(default_factory=SetPolicy)
     schema: Mapping[str, Any] | None = None
     exclude: tuple[str, ...] = ()
+    sensitive: tuple[str, ...] = ()
     conditioning: str = "global_state_update"
     name: str | None = None
     is_control: bool = False
