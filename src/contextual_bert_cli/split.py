@@ -13,6 +13,7 @@ EXAMPLE = """\b
 Example:
   contextual-bert split days.parquet --by person_id --validation 0.1 --test 0.1 --items items --output split.json
   contextual-bert split days.parquet --by-time date --items items
+  contextual-bert split days.parquet --by person_id --exclude-customers removed.txt
 """
 
 
@@ -40,6 +41,14 @@ def command(
     ] = None,
     customer: options.Customer = None,
     separator: options.Separator = ",",
+    exclude_customers: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Customers that are in no part, so that a training leaves them out: one id a line, or a table with "
+            f"the column of customers ({options.DATA_FORMATS}).",
+        ),
+    ] = None,
     output: Annotated[Path, typer.Option(metavar="FILE", help="Where the split is written.")] = Path("split.json"),
     overwrite: options.Overwrite = False,
 ) -> None:
@@ -48,6 +57,7 @@ def command(
         SetPolicy,
         audit,
         audit_texts,
+        read_names,
         read_sets,
         read_table,
         split_by_customer,
@@ -65,7 +75,9 @@ def command(
         raise ConfigurationError("--items names a column of sets and --text one of texts. Give one of them.")
     if items is None and separator != ",":
         raise ConfigurationError("--separator is for the look for leaks: name the column of items, too, with --items.")
-    if items is None and text is None and customer is not None:
+    if exclude_customers is not None and not (customer or by):
+        raise ConfigurationError("--exclude-customers needs the column of customers: name it with --customer COLUMN.")
+    if items is None and text is None and customer is not None and exclude_customers is None:
         raise ConfigurationError(
             "--customer is for the look for leaks: name the column of items, too, with --items, or that of texts with "
             "--text."
@@ -82,6 +94,12 @@ def command(
             made = split_by_time(table, by_time, validation=validation, test=test, file=str(data))
         else:
             made = split_by_row(table, validation=validation, test=test, seed=seed, file=str(data))
+        excluded = None
+        if exclude_customers is not None:
+            whose = str(customer or by)
+            left_out = read_names(exclude_customers, column=whose)
+            made, num_rows = made.without_customers(table, whose, left_out, file=str(data))
+            excluded = f"left out: {len({*left_out}):,} customers with {num_rows:,} rows, which are in no part"
         found = None
         if items is not None:
             policy = SetPolicy(duplicates="keep", separator=separator)
@@ -90,7 +108,8 @@ def command(
         if text is not None:
             found = audit_texts(made, table, text=text, customer=customer or by)
     made.save(output)
-    show_text("\n".join([*made.lines(), *(found.lines() if found is not None else ())]))
+    left = [excluded] if excluded is not None else []
+    show_text("\n".join([*made.lines(), *left, *(found.lines() if found is not None else ())]))
     if found is None:
         remark("no look for leaks: name the column of items with --items, or of texts with --text")
     remark(f"wrote {output}")

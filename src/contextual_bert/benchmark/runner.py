@@ -16,6 +16,7 @@ from transformers.integrations.integration_utils import TensorBoardCallback
 from contextual_bert.benchmark.building import arguments_of
 from contextual_bert.benchmark.card import write_card
 from contextual_bert.benchmark.checks import check_conditioning, check_kind, keeps_weights
+from contextual_bert.benchmark.membership import with_membership
 from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.reporting import cluster_numbers, report_on
 from contextual_bert.benchmark.resources import PeakMemory, TrainingClock
@@ -153,6 +154,17 @@ def run(
             seed=recipe.seed,
             known_customers=ready.customers("train"),
         )
+    with counting("scoring a sample of the training part", is_quiet=is_quiet) as progress:
+        reports[evaluated_part] = with_membership(
+            reports[evaluated_part],
+            scored[evaluated_part],
+            ready,
+            recipe,
+            model,
+            batch_size=arguments.eval_batch_size,
+            is_shared=arguments.world_size > 1,
+            progress=progress,
+        )
     if trainer.is_world_process_zero():
         results = {"reports": reports, "scored": scored, "cost": cost, "arguments": arguments, "history": history}
         write_run(output, recipe, ready, model, results)
@@ -214,6 +226,6 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
         }
         write_recipe(folder, recipe, resolved)
         write_history(folder, recipe, results["history"])
-        write_card(folder, recipe, reports, ready.lines())
+        write_card(folder, recipe, reports, ready.lines(), has_tags=getattr(ready, "head", None) == "tags")
         unknown = {name: result.num_unknown_targets for name, result in results["scored"].items()}
         write_metrics(folder, reports, results["cost"], {"unknown_targets": unknown, "evaluated_part": part})

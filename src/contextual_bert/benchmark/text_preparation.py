@@ -26,6 +26,7 @@ from contextual_bert.benchmark.run_files import SCORES_FILE
 from contextual_bert.benchmark.text_starts import method_of, reader_of, seen_lines
 from contextual_bert.data import Audit, SetDataset, TextDataset, read_table
 from contextual_bert.data.columns import checked_column
+from contextual_bert.data.splits import PARTS, Split
 from contextual_bert.data.text_audit import audit_texts
 from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
 from contextual_bert.evaluation import EvaluationSettings
@@ -239,6 +240,13 @@ class TextPreparation(Prepared):
         )
 
 
+def _labels_in_parts(table: pa.Table, label: str, split: Split) -> pa.ChunkedArray:
+    """The labels of the rows that are in some part: those of customers who were left out are no labels of the model."""
+    is_in_part = split.assignment < len(PARTS)
+    column = table.column(label)
+    return column if is_in_part.all() else column.filter(pa.array(is_in_part))
+
+
 def read_texts(recipe: Recipe, source: pa.Table | None) -> pa.Table:
     """The table of a recipe for texts, or ``source``; what is read as text is spelt as in the file: "2019" is one.
 
@@ -291,7 +299,7 @@ def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPrep
         processor.tokenizer.model_max_length = task.max_length  # saved, too
     resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
     labels = (
-        label_names(table.column(task.label), recipe.data, task.label, is_ordinal=task.is_ordinal)
+        label_names(_labels_in_parts(table, task.label, split), recipe.data, task.label, is_ordinal=task.is_ordinal)
         if task.label is not None
         else ()
     )

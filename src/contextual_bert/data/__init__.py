@@ -6,6 +6,7 @@ from contextual_bert.data.context_dropout import DroppedContext
 from contextual_bert.data.cooccurrence import cooccurrence_vectors
 from contextual_bert.data.dataset import EveryPosition, SetBatch, SetDataset
 from contextual_bert.data.digests import table_digest
+from contextual_bert.data.name_lists import read_names
 from contextual_bert.data.oracle import Oracle
 from contextual_bert.data.policies import ReadReport, SetPolicy
 from contextual_bert.data.readers import read_table
@@ -43,6 +44,7 @@ __all__ = [
     "audit_texts",
     "check_writable",
     "cooccurrence_vectors",
+    "read_names",
     "read_reviews",
     "read_sets",
     "read_table",

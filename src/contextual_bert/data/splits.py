@@ -9,6 +9,7 @@ import base64
 import hashlib
 import json
 import zlib
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -32,6 +33,7 @@ from contextual_bert.whole_files import replacing_file
 __all__ = ["PARTS", "Split", "split_by_customer", "split_by_row", "split_by_time"]
 
 PARTS = ("train", "validation", "test")
+_NUM_NAMED = 10
 _FORMAT = "contextual-bert split 1"
 _FIELDS = ("by", "column", "fractions", "seed", "data_digest", "num_rows", "assignment")
 
@@ -88,6 +90,53 @@ class Split:
         """
         return replace(self, assignment=np.where(keep, self.assignment, len(PARTS)))
 
+    def without_customers(
+        self, table: pa.Table, column: str, customers: Collection[str], *, file: str | None = None
+    ) -> "tuple[Split, int]":
+        """The same split without the rows of some customers, which are in no part, and how many rows these are.
+
+        A customer is found in any spelling of the same text: blanks around it and the form of its accents do not count.
+
+        Args:
+            table: that the split is of.
+            column: of the customers.
+            customers: who is left out.
+            file: of the table, for messages.
+
+        Raises:
+            UnknownNameError: no such column; customers that the table does not have, by name.
+            DataError: a part would be empty; a customer is missing.
+
+        Example:
+            >>> table = pa.table({"who": [str(number % 50) for number in range(100)]})
+            >>> split = split_by_customer(table, "who", validation=0.2, test=0.2)
+            >>> split.without_customers(table, "who", ["7"])[1]
+            2
+        """
+        own = canonical_array(checked_column(table, column, file=file, complete=True), file=file, column=column)
+        encoded = own.dictionary_encode()
+        wanted = _same_text(pa.array(list(customers), pa.string())).unique()
+        names = _same_text(encoded.dictionary)
+        strangers = wanted.filter(pc.invert(pc.is_in(wanted, value_set=names))).to_pylist()
+        if strangers:
+            more = f" and {len(strangers) - _NUM_NAMED:,} more" if len(strangers) > _NUM_NAMED else ""
+            raise UnknownNameError(
+                f"{f'{file}, ' if file else ''}column {column!r} has no customer "
+                f"{', '.join(map(repr, strangers[:_NUM_NAMED]))}{more} ({len(strangers):,} of {len(wanted):,} are "
+                "unknown). Correct these ids, or leave them out of the list."
+            )
+        is_left_out = pc.is_in(names, value_set=wanted).to_numpy(zero_copy_only=False)[encoded.indices.to_numpy()]
+        found = self.restricted(~is_left_out)
+        for part in PARTS:
+            if len(self.rows(part)) and not len(found.rows(part)):
+                raise DataError(
+                    f"without these customers the {part} part would be empty",
+                    file=file,
+                    column=column,
+                    fix="Give larger shares, another seed, or fewer customers.",
+                )
+        return found, int(is_left_out.sum())
+
     def select(self, sets: SetTable, part: str) -> SetTable:
         """The sets of a part."""
         self.check_rows(sets)
@@ -123,6 +172,8 @@ class Split:
         for part in PARTS:
             count = len(self.rows(part))
             text.append(f"{part}: {count:,} rows ({count / max(1, len(self.assignment)):.1%})")
+        if count := int((self.assignment == len(PARTS)).sum()):
+            text.append(f"in no part: {count:,} rows ({count / len(self.assignment):.1%})")
         return text
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -212,6 +263,11 @@ def split_by_time(table: pa.Table, column: str, *, validation: float, test: floa
     time_index = np.arange(len(distinct))
     parts = (time_index >= first_validation).astype(np.uint8) + (time_index >= first_test).astype(np.uint8)
     return _split(table, parts[place], by="time", column=column, fractions=(validation, test), seed=None, file=file)
+
+
+def _same_text(names: pa.Array) -> pa.Array:
+    """Names without what makes equal ones unlike: blanks around them, and the form of their accents."""
+    return pc.utf8_normalize(pc.utf8_trim_whitespace(names), form="NFC")
 
 
 def _times(values: pa.ChunkedArray, column: str, file: str | None) -> NDArray[Any]:

@@ -19,6 +19,7 @@ from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.calibration import Calibration, calibrate
 from contextual_bert.evaluation.clusters import cluster_codes
 from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval
+from contextual_bert.evaluation.membership import LossGap
 from contextual_bert.evaluation.metrics import (
     CALIBRATION_ERROR,
     CROSS_ENTROPY,
@@ -111,6 +112,7 @@ class Report(JsonText):
         curve: recall over k.
         provenance: data, commit, seeds, hardware, recipe.
         num_suppressed: values of too few customers for a segment of their own, see ``EvaluationSettings``.
+        membership: the loss on a sample of the training part beside this one, where a run has measured it.
 
     Relation to its siblings: `evaluate_scores` makes it; `Comparison` puts several runs side by side.
 
@@ -135,6 +137,7 @@ class Report(JsonText):
     curve: tuple[tuple[int, float], ...]
     provenance: Provenance
     num_suppressed: int = 0
+    membership: LossGap | None = None
 
     def to_markdown(self, *, num_segments: int | None = None) -> str:
         """Tables and footer; at most `num_segments` segments, the worst first, or all in order."""
@@ -168,6 +171,8 @@ class Report(JsonText):
             notes.append(self.segment_note())
         if self.num_suppressed:
             notes.append(settings.cells.note(self.num_suppressed))
+        if self.membership is not None:
+            notes.append(self.membership.note())
         return [*notes, self.provenance.line()]
 
     def segment_note(self) -> str:
