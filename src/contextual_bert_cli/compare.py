@@ -43,6 +43,7 @@ def command(
     time: options.Time = None,
     schema: options.Schema = None,
     exclude: options.Exclude = None,
+    sensitive: options.Sensitive = None,
     conditioning: Annotated[
         list[str] | None,
         typer.Option(metavar="A,B", help="Methods; default: the paper's five, or that of the run it goes on from."),

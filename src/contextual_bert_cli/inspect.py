@@ -11,6 +11,7 @@ from contextual_bert_cli.recipes import (
     CHECKPOINT,
     free_folder,
     hidden_words_lines,
+    listed,
     recipe_of,
     same_options,
 )
@@ -40,6 +41,7 @@ def command(
     customer: options.Customer = None,
     time: options.Time = None,
     exclude: options.Exclude = None,
+    sensitive: options.Sensitive = None,
     override: Annotated[
         list[str] | None,
         typer.Option(
@@ -83,6 +85,8 @@ def command(
         raise ConfigurationError(
             f"--override says what kind a feature is, and {checkpoint} brings the features. Leave it out."
         )
+    if method is not None and listed(sensitive):
+        raise ConfigurationError(f"--sensitive marks features, and {checkpoint} brings them as they are. Leave it out.")
     recipe = recipe_of(choices, has_checkpoint=checkpoint is not None)
     calm_transformers()
     with working(f"reading {data}"):

@@ -161,6 +161,13 @@ GroupBy = Annotated[
         "commas. A cell is then one item, unless --separator is given.",
     ),
 ]
+Sensitive = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="A,B",
+        help="Columns of the context whose values stand in no card, report, log or OpenAPI document; as --exclude.",
+    ),
+]
 
 DropItems = Annotated[
     list[str] | None, typer.Option(metavar="A,B", help="Items to drop, by name; repeatable or with commas.")

@@ -308,6 +308,7 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
         schema=features.to_dict() if features is not None else None,
         group_by=listed(options.get("group_by")),
         exclude=listed(options.get("exclude")),
+        sensitive=listed(options.get("sensitive")),
         model=assigned(options.get("model"), option="--model"),
         training=training,
         init_from=str(init_from) if init_from is not None else None,

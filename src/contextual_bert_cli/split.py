@@ -22,6 +22,7 @@ EXAMPLE = """\b
 Example:
   contextual-bert split days.parquet --by person_id --validation 0.1 --test 0.1 --items items --output split.json
   contextual-bert split days.parquet --by-time date --items items
+  contextual-bert split days.parquet --by person_id --exclude-customers removed.txt
 """
 # Options that say what is read and learned, beside --items and --text.
 _LEARNED_OPTIONS = (
@@ -66,6 +67,14 @@ def command(
     delimiter: options.Delimiter = None,
     on_bad_row: options.OnBadRow = "error",
     date_format: options.DateFormat = None,
+    exclude_customers: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Customers that are in no part, so that a training leaves them out: one id a line, or a table with "
+            f"the column of customers ({options.DATA_FORMATS}).",
+        ),
+    ] = None,
     output: Annotated[Path, typer.Option(metavar="FILE", help="Where the split is written.")] = Path("split.json"),
     overwrite: options.Overwrite = False,
 ) -> None:
@@ -82,6 +91,7 @@ def command(
         audit,
         audit_texts,
         group_rows,
+        read_names,
         read_sets,
         read_table,
         reading_lines,
@@ -110,6 +120,10 @@ def command(
     astray = next((name for name in _LEARNED_OPTIONS if choices[name] and items is None and text is None), None)
     if items is None and separator != ",":
         astray = "separator"
+    if exclude_customers is not None and not (customer or by):
+        raise ConfigurationError("--exclude-customers needs the column of customers: name it with --customer COLUMN.")
+    if exclude_customers is not None and astray == "customer":
+        astray = None  # it names whose rows are left out
     if astray is not None:
         raise ConfigurationError(
             f"--{astray.replace('_', '-')} is for the look for leaks and the command to go on with: name the column of "
@@ -156,6 +170,12 @@ def command(
             else:
                 made = split_by_row(table, validation=validation, test=test, seed=seed, file=str(data))
             made = replace(made, group_by=keys)
+            left = list[str]()
+            if exclude_customers is not None:
+                whose = str(customer or by)
+                left_out = read_names(exclude_customers, column=whose)
+                made, num_rows = made.without_customers(table, whose, left_out, file=str(data))
+                left = [f"left out: {len({*left_out}):,} customers with {num_rows:,} rows, which are in no part"]
             found, repeated, remarks = None, 0, list[str]()
             if items is not None:
                 policy = SetPolicy(duplicates="keep", separator=separator)
@@ -182,9 +202,8 @@ def command(
                     columns=[name for name in context if name in table.column_names],
                 )
     made.save(output)
-    show_text(
-        "\n".join([*reading_lines(table), *remarks, *made.lines(), *(found.lines() if found is not None else ())])
-    )
+    leaks = found.lines() if found is not None else []
+    show_text("\n".join([*reading_lines(table), *remarks, *made.lines(), *left, *leaks]))
     if found is None:
         remark("no look for leaks: name the column of items with --items, or of texts with --text")
     remark(f"wrote {output}")

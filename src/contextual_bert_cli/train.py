@@ -39,6 +39,7 @@ def command(
     time: options.Time = None,
     schema: options.Schema = None,
     exclude: options.Exclude = None,
+    sensitive: options.Sensitive = None,
     conditioning: Annotated[
         str | None,
         typer.Option(

@@ -1,5 +1,6 @@
 """The model card of a run: README.md with what it is, what it was trained on, how good it is and where it ends."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from contextual_bert.training.recipe import Recipe
 
 CARD = """---
 library_name: contextual-bert
-tags:
+{metadata}tags:
 - contextual-bert
 {tags}
 ---
@@ -42,6 +43,7 @@ tags:
 {provenance}
 """
 NO_RESULTS = "None: all rows were trained on, and nothing was held out to measure it by."
+HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")  # or a relative folder, which exists
 SET_TAGS, TEXT_TAGS = ("masked-language-model", "recommendation"), ("text",)
 SET_LIMITS = """- Items that were not in the training part are unknown to it.
 - Several masks of one set are filled each by itself, not jointly."""
@@ -94,9 +96,23 @@ BASELINE = (
 )
 
 
-def write_card(directory: Path, recipe: Recipe, reports: Mapping[str, Report], lines: Sequence[str]) -> None:
-    """Write README.md into the run directory; every number in it comes from the reports."""
+def write_card(
+    directory: Path, recipe: Recipe, reports: Mapping[str, Report], lines: Sequence[str], *, has_tags: bool = False
+) -> None:
+    """Write README.md into the run directory; every number in it comes from the reports.
+
+    Folders of this machine are named by their last part: a card travels.
+
+    Args:
+        directory: of the run.
+        recipe: of the run.
+        reports: part -> report.
+        lines: what was read, for people.
+        has_tags: labels are tags, one a word.
+    """
+    metadata = {"pipeline_tag": pipeline_tag(recipe, has_tags=has_tags), "base_model": base_model(recipe)}
     text = CARD.format(
+        metadata="".join(f"{name}: {value}\n" for name, value in metadata.items() if value is not None),
         title=f"contextual-bert, {recipe.conditioning}, seed {recipe.seed}",
         tags="\n".join(f"- {tag}" for tag in (SET_TAGS if recipe.texts is None else TEXT_TAGS)),
         about=about(recipe),
@@ -107,7 +123,39 @@ def write_card(directory: Path, recipe: Recipe, reports: Mapping[str, Report], l
         or NO_RESULTS,
         provenance="\n".join(f"- {name}: {value}" for name, value in environment().items()),
     )
-    (directory / "README.md").write_text(text, encoding="utf-8")
+    (directory / "README.md").write_text(without_folders(text, recipe), encoding="utf-8")
+
+
+def pipeline_tag(recipe: Recipe, *, has_tags: bool = False) -> str | None:
+    """The Hub's name of what the run does, None where its weights are not kept."""
+    task = recipe.texts
+    if not keeps_weights(recipe):
+        return None
+    if task is None or (task.label is None and task.answer is None):
+        return "fill-mask"
+    if task.answer is not None:
+        return "question-answering"
+    return "token-classification" if has_tags else "text-classification"
+
+
+def base_model(recipe: Recipe) -> str | None:
+    """The name on the Hub of the checkpoint whose weights the run started from; None of a folder, or of new weights."""
+    task = recipe.texts
+    if task is None or task.is_from_scratch or recipe.conditioning in BERTLESS_BASELINES:
+        return None
+    is_name = HUB_NAME.fullmatch(task.checkpoint) is not None and not Path(task.checkpoint).exists()
+    return task.checkpoint if is_name else None
+
+
+def without_folders(text: str, recipe: Recipe) -> str:
+    """The text with the last part of each path that the recipe has in place of the path."""
+    checkpoint = recipe.texts.checkpoint if recipe.texts is not None else None
+    places = [recipe.data, recipe.split, recipe.init_from]
+    if checkpoint is not None and (HUB_NAME.fullmatch(checkpoint) is None or Path(checkpoint).exists()):
+        places.append(checkpoint)
+    for place in sorted({place for place in places if place and Path(place).name}, key=len, reverse=True):
+        text = text.replace(place, Path(place).name)
+    return text
 
 
 def one_line(text: str) -> str:

@@ -6,6 +6,7 @@ bin and no category is learned from the test. It trains nothing and writes nothi
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from contextual_bert.benchmark.grouping import audit_of_file
-from contextual_bert.benchmark.prepared import alike_values, make_split
+from contextual_bert.benchmark.prepared import alike_values, customers_in, make_split, not_context, withheld_lines
 from contextual_bert.benchmark.run_table import RunTable, read_data
 from contextual_bert.context import ContextSchema, infer_schema
 from contextual_bert.context.infer import ColumnNote
@@ -62,7 +63,7 @@ class Inspection:
             if self.schema is not None
             else "no feature found: only 'none' can be trained"
         )
-        return [*self.reading, *self.basis, features, *self.faults]
+        return [*self.reading, *self.basis, features, *withheld_lines(self.schema), *self.faults]
 
     def to_rich(self) -> Group:
         """For a terminal: the sentences, and a row a column of the table."""
@@ -100,9 +101,9 @@ def inspect_table(
 def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) -> Inspection:
     """Return what is found in a table with one row a set."""
     table, left_out = rows.table, rows.left_out
-    exclude = [name for name in recipe.columns_beside_context if name not in left_out]
+    exclude = [name for name in not_context(recipe, overrides) if name not in left_out]
     overrides = {name: kind for name, kind in overrides.items() if name not in left_out}
-    check_columns((*exclude, *overrides), table, file=recipe.data)
+    check_columns((*exclude, *overrides, *recipe.sensitive), table, file=recipe.data)
     split, sentence = split_of(recipe, table, sizes=rows.sizes)
     sets = read_sets(
         table,
@@ -116,9 +117,9 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
     )
     training = split.select(sets, "train") if split is not None else sets
     try:
-        found = infer_schema(
-            training.table, exclude=exclude, overrides=overrides, date_formats=recipe.reading.date_formats
-        )
+        whose: Any = {"customers": customers_in(recipe, training.table, split), "sensitive": recipe.sensitive}
+        formats = recipe.reading.date_formats
+        found = infer_schema(training.table, exclude=exclude, overrides=overrides, date_formats=formats, **whose)
     except DataError as error:
         raise placed(error, training.rows, file=recipe.data) from error
     faults: list[str] = []

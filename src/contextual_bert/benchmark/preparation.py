@@ -15,6 +15,7 @@ from contextual_bert.benchmark.prepared import (
     Prepared,
     alike_values,
     beside_context,
+    check_brought,
     check_unlearned,
     column_as_text,
     make_split,
@@ -85,7 +86,8 @@ class Preparation(Prepared):
         read = [*(self.origin.lines() if self.origin is not None else ()), *self.sets.report.lines()]
         found = [*read, *self.split.lines(), *self.audit.lines()]
         outside = outside_lines_of(self.sets, self.processor)
-        return [*found, *self.held_out_lines(), *self.alike_lines(), *self.unlearned_lines(), *outside]
+        warned = [*self.held_out_lines(), *self.alike_lines(), *self.unlearned_lines(), *outside]
+        return [*found, *warned, *self.holding_lines()]
 
     def alike_lines(self) -> list[str]:
         """Warnings about values of the context that look alike, in the training part."""
@@ -142,6 +144,7 @@ def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | N
     training = split.select(sets, "train")
     news: list[str] = []
     if known is not None and recipe.init_from is not None:
+        check_brought(recipe, run=recipe.init_from)
         if recipe.schema is not None and not ContextSchema.from_dict(dict(recipe.schema)).is_like(known.schema):
             raise ConfigurationError(
                 f"{recipe.init_from} was trained with another schema. Leave --schema out: the run brings its own."
@@ -156,7 +159,7 @@ def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | N
             *context_lines(schema, training.table, beside=beside, **places),
         ]
     else:
-        schema = schema_of(recipe, training.table, training.rows, left_out=tuple(rows.left_out))
+        schema = schema_of(recipe, training.table, training.rows, split, left_out=tuple(rows.left_out))
         processor = ContextualBertProcessor.from_items(training.distinct_items(), schema)
     resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
     found = audit(split, sets, customer=recipe.customer, context=schema.columns if schema is not None else ())

@@ -26,7 +26,9 @@ from contextual_bert.context import (
     infer_schema,
     spelt,
 )
+from contextual_bert.context.binning import customers_of_values
 from contextual_bert.context.columns import column_values
+from contextual_bert.context.infer import MIN_CUSTOMERS
 from contextual_bert.data import Split, split_by_column, split_by_customer, split_by_row, split_by_time
 from contextual_bert.data.splits import PARTS, ready_split
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError
@@ -55,6 +57,7 @@ DATA_FIELDS = (
     "group_by",
     "reading",
     "exclude",
+    "sensitive",
     "init_from",
 )
 NOTHING_HELD_OUT = (
@@ -155,6 +158,26 @@ class Prepared:
             "such values is not learned. Set field_dropout=0.1, or leave the column out."
         ]
 
+    def holding_lines(self) -> list[str]:
+        """A sentence on sensitive features, and one a feature of which the run holds values of few customers."""
+        schema, customers = self.processor.schema, self.customers("train")
+        if schema is None or customers is None:
+            return withheld_lines(schema)
+        codes, context = np.unique(customers, return_inverse=True)[1], self.datasets["train"].context
+        lines = withheld_lines(schema)
+        for feature, layout in zip(schema.features, schema.layout, strict=True):
+            if layout.unknown_id is None or getattr(feature, "part", None):
+                continue
+            ids = context[feature.name].numpy().reshape(len(codes), -1)
+            owners = np.repeat(codes, ids.shape[1])
+            counts = customers_of_values(ids.ravel(), owners, num_values=layout.num_embeddings)[layout.num_reserved :]
+            if few := int(((counts > 0) & (counts < MIN_CUSTOMERS)).sum()):
+                lines.append(
+                    f"context {feature.name!r}: {few:,} of {len(counts):,} values are those of fewer than "
+                    f"{MIN_CUSTOMERS} customers each, and the run holds them"
+                )
+        return lines
+
     @property
     def num_choices(self) -> int:
         """Among how many items or labels the true one is ranked."""
@@ -183,7 +206,7 @@ class Prepared:
         """
         resolved = replace(recipe, schema=self.recipe.schema)
         differing = [name for name in DATA_FIELDS if getattr(recipe, name) != getattr(self.recipe, name)]
-        if recipe.schema is not None and ContextSchema.from_dict(dict(recipe.schema)) != self.processor.schema:
+        if recipe.schema is not None and given_schema(recipe) != self.processor.schema:
             differing.append("schema")
         if differing:
             raise ConfigurationError(
@@ -255,6 +278,25 @@ def column_as_text(table: pa.Table, name: str) -> NDArray[np.str_]:
     return np.asarray(canonical_array(table.column(name)).to_numpy(zero_copy_only=False), dtype=np.str_)
 
 
+def customers_in(recipe: Recipe, table: pa.Table, split: Split | None) -> str | pa.ChunkedArray | None:
+    """The customers for ``infer_schema``: the recipe's column, else those that the split was made by.
+
+    Values of fewer than ten of them are not in a schema that is inferred.
+    """
+    if recipe.customer is not None:
+        return recipe.customer
+    # The column itself stays what it is to the recipe, which does not call it that of the customers.
+    return table.column(str(split.column)) if split is not None and split.by == "customer" else None
+
+
+def not_context(recipe: Recipe, overrides: Mapping[str, Any]) -> tuple[str, ...]:
+    """Columns that are no feature: those beside the context, but for the customer where an override names it."""
+    learned = (recipe.items,) if recipe.texts is None else recipe.texts.columns
+    is_feature = overrides.get(str(recipe.customer), "ignore") != "ignore"
+    kept = recipe.customer if is_feature and recipe.customer not in (*learned, *recipe.exclude) else None
+    return tuple(name for name in recipe.columns_beside_context if name != kept)
+
+
 def num_trained_by(run: Split, split: Split, part: str) -> int:
     """How many rows of a part the split of another run on the same table trains on; 0 where that is another table."""
     if run.data_digest != split.data_digest:
@@ -286,8 +328,38 @@ def check_unlearned(schema: ContextSchema | None, recipe: Recipe, *, run: str | 
             )
 
 
+def given_schema(recipe: Recipe) -> ContextSchema:
+    """The schema that a recipe has, with its ``sensitive`` features marked.
+
+    Raises:
+        UnknownNameError: the schema reads no such column.
+    """
+    return ContextSchema.from_dict(dict(recipe.schema or {})).with_sensitive(recipe.sensitive)
+
+
+def check_brought(recipe: Recipe, *, run: str) -> None:
+    """Raise ConfigurationError where a recipe marks features that another run brings."""
+    if recipe.sensitive:
+        raise ConfigurationError(
+            f"sensitive={recipe.sensitive} (--sensitive) marks features, and {run} brings them as they are. Leave it "
+            "out; train that run with it."
+        )
+
+
+def withheld_lines(schema: ContextSchema | None) -> list[str]:
+    """A sentence on the sensitive features, none where there are none."""
+    names = [feature.name for feature in schema.features if feature.sensitive] if schema is not None else []
+    listed = ", ".join(map(repr, names))
+    return [f"context {listed}: sensitive, values withheld"] if names else []
+
+
 def schema_of(
-    recipe: Recipe, training: pa.Table, rows: NDArray[np.int64], *, left_out: Collection[str] = ()
+    recipe: Recipe,
+    training: pa.Table,
+    rows: NDArray[np.int64],
+    split: Split | None = None,
+    *,
+    left_out: Collection[str] = (),
 ) -> ContextSchema | None:
     """The schema of the recipe, or one inferred from the training part; None where no column is left for it.
 
@@ -296,9 +368,10 @@ def schema_of(
         training: the table of the training part.
         rows: where its rows are in the file, for errors.
         left_out: columns of the file that the table does not have, for its rows were grouped.
+        split: names the customers where the recipe does not.
     """
     if recipe.schema is not None:
-        schema = ContextSchema.from_dict(dict(recipe.schema))
+        schema = given_schema(recipe)
         check_unlearned(schema, recipe)
         check_spelling(schema)
         try:
@@ -309,7 +382,13 @@ def schema_of(
     if set(training.column_names) <= set(exclude):
         return None
     try:
-        return infer_schema(training, exclude=exclude, date_formats=recipe.reading.date_formats).schema
+        return infer_schema(
+            training,
+            exclude=exclude,
+            date_formats=recipe.reading.date_formats,
+            customers=customers_in(recipe, training, split),
+            sensitive=recipe.sensitive,
+        ).schema
     except DataError as error:
         raise placed(error, rows, file=recipe.data) from error
 

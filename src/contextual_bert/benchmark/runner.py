@@ -19,6 +19,7 @@ from contextual_bert.benchmark.building import arguments_of
 from contextual_bert.benchmark.card import write_card
 from contextual_bert.benchmark.checkpoints import CheckpointFiles, check_resumable, recipe_digest
 from contextual_bert.benchmark.checks import check_conditioning, check_kind, keeps_weights
+from contextual_bert.benchmark.membership import with_membership
 from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.reporting import cluster_numbers, label_report_on, report_on
 from contextual_bert.benchmark.resources import PeakMemory, TrainingClock
@@ -206,6 +207,18 @@ def _run(
             continue
         if (found := label_report_on(part, scored[part], ready)) is not None:
             labels[part] = replace(found, provenance=reports[part].provenance)
+    if evaluated_part is not None:
+        with counting("scoring a sample of the training part", is_quiet=is_quiet) as progress:
+            reports[evaluated_part] = with_membership(
+                reports[evaluated_part],
+                scored[evaluated_part],
+                ready,
+                recipe,
+                model,
+                batch_size=arguments.eval_batch_size,
+                is_shared=arguments.world_size > 1,
+                progress=progress,
+            )
     if trainer.is_world_process_zero():
         results: dict[str, Any] = {
             "reports": reports,
@@ -278,7 +291,7 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
         }
         write_recipe(folder, recipe, resolved)
         write_history(folder, recipe, results["history"])
-        write_card(folder, recipe, reports, ready.lines())
+        write_card(folder, recipe, reports, ready.lines(), has_tags=getattr(ready, "head", None) == "tags")
         unknown = {name: result.num_unknown_targets for name, result in results["scored"].items()}
         extra: dict[str, Any] = {"unknown_targets": unknown, "evaluated_part": part}
         if results["labels"]:

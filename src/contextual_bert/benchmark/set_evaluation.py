@@ -129,7 +129,7 @@ class EvaluatedSets:
 
     def provenance(self) -> Provenance:
         """Where the numbers come from."""
-        return provenance_of(self.table, seed=self.recipe.seed, recipe=str(self.directory / RECIPE_FILE))
+        return provenance_of(self.table, seed=self.recipe.seed, recipe=f"{self.directory.name}/{RECIPE_FILE}")
 
 
 def load_sets(

@@ -172,10 +172,11 @@ def load_report(directory: Path) -> Report:
         report = Report.from_json(json_text(metrics[metrics["evaluated_part"]]))
     except (KeyError, TypeError, DataError) as error:
         raise _no_metrics(directory, error) from error
-    # Older runs wrote intervals of small segments that end below 0.
+    # Older runs wrote intervals of small segments that end below 0, and segments of single customers.
     segments = (
         replace(each, cross_entropy_nats=bounded(each.cross_entropy_nats, within=(0.0, math.inf)))
         for each in report.segments
+        if each.num_clusters >= report.settings.min_cell_clusters
     )
     return replace(report, segments=tuple(segments))
 

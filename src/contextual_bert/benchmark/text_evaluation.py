@@ -138,7 +138,7 @@ class EvaluatedTexts:
 
     def provenance(self) -> Provenance:
         """Where the numbers come from."""
-        return provenance_of(self.ready.table, seed=self.recipe.seed, recipe=str(self.directory / RECIPE_FILE))
+        return provenance_of(self.ready.table, seed=self.recipe.seed, recipe=f"{self.directory.name}/{RECIPE_FILE}")
 
 
 def load_texts(

@@ -6,6 +6,7 @@ loads a tokenizer only where it is asked to, no weights, and trains nothing.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from contextual_bert.benchmark.inspection import (
     split_of,
 )
 from contextual_bert.benchmark.label_names import NUM_SHOWN, label_names, label_values, label_warnings
-from contextual_bert.benchmark.prepared import alike_values
+from contextual_bert.benchmark.prepared import alike_values, customers_in, not_context
 from contextual_bert.benchmark.run_table import RunTable, read_data
 from contextual_bert.benchmark.text_starts import reader_of
 from contextual_bert.context import canonical, infer_schema
@@ -80,13 +81,15 @@ def _inspected(
 ) -> Inspection:
     table = origin.table
     overrides = dict(overrides or {})
-    exclude = recipe.columns_beside_context
-    check_columns((*exclude, *overrides), table, file=recipe.data)
+    exclude = not_context(recipe, overrides)
+    check_columns((*exclude, *overrides, *recipe.sensitive), table, file=recipe.data)
     split, sentence = split_of(recipe, table, sizes=origin.sizes)
     rows = split.rows("train") if split is not None else np.arange(table.num_rows)
     training = table.take(pa.array(rows))
     try:
-        found = infer_schema(training, exclude=exclude, overrides=overrides, date_formats=recipe.reading.date_formats)
+        whose: Any = {"customers": customers_in(recipe, training, split), "sensitive": recipe.sensitive}
+        formats = recipe.reading.date_formats
+        found = infer_schema(training, exclude=exclude, overrides=overrides, date_formats=formats, **whose)
     except DataError as error:
         raise placed(error, rows, file=recipe.data) from error
     looks = [_texts(table, recipe, task, has_tokens=has_tokens)]

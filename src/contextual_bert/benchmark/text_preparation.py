@@ -35,6 +35,7 @@ from contextual_bert.benchmark.run_table import RunTable, read_data
 from contextual_bert.benchmark.text_starts import head_lines, method_of, reader_of, seen_lines
 from contextual_bert.data import Audit, SetDataset, TextDataset, reading_lines
 from contextual_bert.data.columns import checked_column
+from contextual_bert.data.splits import PARTS, Split
 from contextual_bert.data.text_audit import audit_texts
 from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
 from contextual_bert.evaluation import EvaluationSettings
@@ -180,7 +181,7 @@ class TextPreparation(Prepared):
         part = self.evaluated_part
         seen = seen_lines(self.task.checkpoint, self.split, part) if part is not None else self.held_out_lines()
         read = [*reading_lines(self.table), *(self.origin.lines() if self.origin is not None else ())]
-        warned = [*self.alike_lines(), *self.unlearned_lines()]
+        warned = [*self.alike_lines(), *self.unlearned_lines(), *self.holding_lines()]
         return [*read, *self.split.lines(), *found, *self.audit.lines(), *seen, *warned]
 
     def alike_lines(self) -> list[str]:
@@ -288,6 +289,13 @@ class TextPreparation(Prepared):
         )
 
 
+def _labels_in_parts(table: pa.Table, label: str, split: Split) -> pa.ChunkedArray:
+    """The labels of the rows that are in some part: those of customers who were left out are no labels of the model."""
+    is_in_part = split.assignment < len(PARTS)
+    column = table.column(label)
+    return column if is_in_part.all() else column.filter(pa.array(is_in_part))
+
+
 def prepare_texts(recipe: Recipe, *, source: Frame | None = None) -> TextPreparation:
     """Read and encode the texts of a recipe.
 
@@ -337,7 +345,7 @@ def _prepared_texts(
         beside = beside_context(recipe, run=task.checkpoint)
         news = context_lines(processor.schema, table.take(pa.array(training)), beside=beside, **places)
     else:
-        schema = schema_of(recipe, table.take(pa.array(training)), training)
+        schema = schema_of(recipe, table.take(pa.array(training)), training, split)
         check_context(recipe, schema)
         processor = ContextualBertProcessor.from_bert(task.checkpoint, schema)
     schema = processor.schema
@@ -346,7 +354,7 @@ def _prepared_texts(
         processor.tokenizer.model_max_length = task.max_length  # saved, too
     resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
     labels = (
-        label_names(table.column(task.label), recipe.data, task.label, is_ordinal=task.is_ordinal)
+        label_names(_labels_in_parts(table, task.label, split), recipe.data, task.label, is_ordinal=task.is_ordinal)
         if task.label is not None
         else ()
     )

@@ -6,7 +6,7 @@ from typing import cast
 
 from contextual_bert.benchmark.checks import CONTEXT_AS_TEXT
 from contextual_bert.benchmark.label_names import some_labels
-from contextual_bert.benchmark.prepared import check_unlearned, num_trained_by
+from contextual_bert.benchmark.prepared import check_brought, check_unlearned, num_trained_by
 from contextual_bert.benchmark.run_directories import is_run, load_recipe
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import Split
@@ -72,6 +72,7 @@ def reader_of(recipe: Recipe) -> ContextualBertProcessor | None:
             "of a whole run, with processor_config.json and tokenizer.json."
         ) from error
     schema = processor.schema
+    check_brought(recipe, run=task.checkpoint)
     if recipe.exclude:
         raise ConfigurationError(
             f"exclude={recipe.exclude} (--exclude) says what of the table is no context, and {task.checkpoint} brings "

@@ -4,7 +4,8 @@ One function a kind of feature. It deliberately does not know the schema as a wh
 walks the schema, `records.py` turns records into columns first. Paper: section 4.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,6 +20,7 @@ from contextual_bert.context.features import (
     MULTI_MISSING,
     MULTI_PADDING,
     MULTI_UNKNOWN,
+    WITHHELD,
     Categorical,
     Feature,
     MultiCategorical,
@@ -54,8 +56,25 @@ class EncodedColumn:
 
 
 def encode_column(feature: Feature, array: pa.Array, *, file: str | None = None) -> EncodedColumn:
-    """Encode one column by the description of its feature; a faulty value is an error that names its row."""
-    return _ENCODERS[type(feature)](feature, array, file)
+    """Encode one column by the description of its feature; a faulty value is an error that names its row.
+
+    Of a sensitive feature neither the error nor ``unknown`` repeats a value.
+    """
+    if not feature.sensitive:
+        return _ENCODERS[type(feature)](feature, array, file)
+    with withholding():
+        found = _ENCODERS[type(feature)](feature, array, file)
+    return EncodedColumn(found.values, {WITHHELD: sum(found.unknown.values())} if found.unknown else {})
+
+
+@contextmanager
+def withholding() -> Generator[None]:
+    """Raise a DataError without the value that it is about."""
+    try:
+        yield
+    except DataError as error:
+        problem = f"the value {WITHHELD} is not allowed"
+        raise DataError(problem, file=error.file, row=error.row, column=error.column, fix=error.fix) from None
 
 
 def to_numbers(array: pa.Array, *, file: str | None = None, column: str | None = None) -> np.ndarray:

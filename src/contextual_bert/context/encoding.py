@@ -5,6 +5,7 @@ models: the tensors are named like the features, and `ContextEncoder` reads them
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from contextual_bert.arrow_types import without_views
-from contextual_bert.context.columns import EncodedColumn, encode_column, to_numbers
+from contextual_bert.context.columns import EncodedColumn, encode_column, to_numbers, withholding
 from contextual_bert.context.dates import date_part, to_dates
 from contextual_bert.context.features import (
     CATEGORICAL_UNKNOWN,
@@ -212,7 +213,8 @@ def _columns(
         array = table[column].combine_chunks()
         if isinstance(feature, Categorical | Numerical) and feature.part:
             if column not in dates:  # features of one column read one format
-                dates[column] = to_dates(array, date_format=feature.date_format, file=file, column=column)
+                with withholding() if feature.sensitive else nullcontext():
+                    dates[column] = to_dates(array, date_format=feature.date_format, file=file, column=column)
             array = date_part(dates[column], feature.part)
         yield feature, array
 

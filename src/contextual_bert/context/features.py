@@ -11,7 +11,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from contextual_bert.context.vocabulary import Vocabulary, canonical
 from contextual_bert.errors import ContextualBertError, SchemaError, did_you_mean
@@ -23,6 +32,8 @@ MISSING, CATEGORICAL_UNKNOWN = range(2)
 CATEGORICAL_RESERVED = ("[missing]", "[unknown]")
 MULTI_RESERVED = ("[padding]", "[missing]", "[unknown]", "[empty]")
 MULTI_PADDING, MULTI_MISSING, MULTI_UNKNOWN, MULTI_EMPTY = range(4)
+
+WITHHELD = "(withheld)"  # stands where a value of a sensitive feature would
 
 _LARGEST_DEFAULT_SIZE = 64
 # A number so many times as large as those of training is a "no data" mark, a slip of the unit or a broken sensor.
@@ -85,6 +96,14 @@ class _Description(BaseModel):
     name: str = Field(min_length=1)
     embedding_size: int | None = Field(default=None, ge=1, strict=True)
     source: str | None = Field(default=None, min_length=1)
+    sensitive: bool = Field(default=False, strict=True)
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = handler(self)
+        if not self.sensitive:  # a schema of an older version has the same digest
+            values.pop("sensitive", None)
+        return values
 
     if not TYPE_CHECKING:  # Type checkers keep the signature that pydantic declares.
 
@@ -158,6 +177,7 @@ class Categorical(_ValuesDescription, _DatePartDescription):
         values: the known values; anything that `canonical` accepts.
         embedding_size: width of the embedding; None for `default_embedding_size`.
         source: the raw column if it differs from the name.
+        sensitive: its values stand in no card, report, log, error or OpenAPI document.
         part: which part of a date the source gives: the month is "1" to "12", the weekday "Monday" to "Sunday".
         date_format: how the source writes dates that are not ISO 8601, as strptime has it: "%d/%m/%Y".
 
@@ -187,6 +207,7 @@ class MultiCategorical(_ValuesDescription):
         values: the known values; anything that `canonical` accepts.
         embedding_size: width of the embedding; None for `default_embedding_size`.
         source: the raw column if it differs from the name.
+        sensitive: its values stand in no card, report, log, error or OpenAPI document.
         separator: splits a column of text ("red,blue") into values, as CSV needs it; None for columns of lists.
 
     Relation to its siblings: `Categorical` for exactly one value a row.
@@ -221,6 +242,7 @@ class Numerical(_DatePartDescription):
         edges: lower ends of all bins but the first, strictly rising.
         embedding_size: width of the embedding; None for `default_embedding_size`.
         source: the raw column if it differs from the name.
+        sensitive: its values stand in no card, report, log, error or OpenAPI document.
         part: which part of a date the source gives.
         date_format: as of `Categorical`.
 
@@ -269,6 +291,7 @@ class Vector(_Description):
         source: the raw column if it differs from the name.
         largest: what no component of training is beyond, in either direction; None where that is unknown. Training
             fills it in, rounded up to a power of two.
+        sensitive: its values stand in no card, report, log, error or OpenAPI document.
 
     Example:
         >>> Vector(name="photo", size=512).layout.embedding_size

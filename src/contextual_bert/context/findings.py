@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list, is_text, value_type
-from contextual_bert.context.binning import quantile_edges
+from contextual_bert.context.binning import customers_of_values, quantile_edges
 from contextual_bert.context.columns import flatten_lists, num_with, separator_of_most, to_numbers
 from contextual_bert.context.dates import (
     MONTHS,
@@ -54,12 +55,20 @@ _FEWEST_TEXTS_OF_AN_ID = 20
 _FEWEST_NUMBERS_OF_AN_ID = 100
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Settings:
+    """How features are found; ``customers``: number of the customer of each row, None where rows are counted."""
+
     min_count: int
     max_categories: int
     num_bins: int
     date_formats: tuple[str, ...] = ()
+    customers: NDArray[np.int64] | None = None
+
+    @property
+    def unit(self) -> str:
+        """The name of what ``min_count`` counts."""
+        return "rows" if self.customers is None else "customers"
 
 
 @dataclass(frozen=True)
@@ -99,7 +108,7 @@ def find(column: str, array: pa.Array, wanted: str | Feature | None, settings: S
     if wanted is not None and not finding.features:
         raise SchemaError(
             f"column {column!r} cannot be {wanted}, which its override asks for: {finding.reason}. "
-            "Remove the override, or change min_count."
+            "Remove the override, or give the feature itself with its values."
         )
     return finding
 
@@ -127,7 +136,7 @@ def _kind_of(array: pa.Array, settings: Settings) -> str | None:
 def _find_categorical(column: str, array: pa.Array, settings: Settings, is_forced: bool) -> Finding:
     strings = canonical_array(array, column=column)
     num_present = len(array) - count_missing(strings)
-    values, distinct = _frequent_values(strings, settings.min_count, CATEGORICAL_RESERVED)
+    values, distinct = _frequent_values(strings, settings, CATEGORICAL_RESERVED)
     reason = None
     if distinct == 1 and num_present == len(array):
         reason = "constant: every row says the same"
@@ -138,7 +147,7 @@ def _find_categorical(column: str, array: pa.Array, settings: Settings, is_force
     elif distinct > settings.max_categories:
         reason = f"{distinct} categories, more than the {settings.max_categories} allowed; override to keep it"
     if reason is None and not values:
-        reason = f"no value occurs {settings.min_count} times or more"
+        reason = _too_rare(settings)
     spelling = _spelling(strings) if not is_forced and is_text(array.type) else ""
     if reason is not None:
         return Finding(None, f"{reason}{spelling}", distinct)
@@ -148,10 +157,11 @@ def _find_categorical(column: str, array: pa.Array, settings: Settings, is_force
 
 def _find_multi(column: str, array: pa.Array, settings: Settings, is_forced: bool) -> Finding:
     separator = None if is_list(array.type) else _separator_of(canonical_array(array, column=column))
-    elements, _ = flatten_lists(array, separator=separator, column=column)
-    values, distinct = _frequent_values(canonical_array(elements, column=column), settings.min_count, MULTI_RESERVED)
+    elements, lengths = flatten_lists(array, separator=separator, column=column)
+    strings = canonical_array(elements, column=column)
+    values, distinct = _frequent_values(strings, settings, MULTI_RESERVED, lengths)
     if not values:
-        return Finding(None, f"no value occurs {settings.min_count} times or more", distinct)
+        return Finding(None, _too_rare(settings), distinct)
     if distinct > settings.max_categories and not is_forced:
         reason = f"{distinct} categories, more than the {settings.max_categories} allowed; override to keep it"
         return Finding(None, reason, distinct)
@@ -174,7 +184,7 @@ def _find_numerical(column: str, array: pa.Array, settings: Settings, is_forced:
     is_whole = pa.types.is_integer(array.type)
     if is_whole and not is_forced and distinct == num_present >= _FEWEST_NUMBERS_OF_AN_ID:
         return Finding(None, "looks like an id: every whole number is different; override to keep it", distinct)
-    edges = quantile_edges(unique, counts, num_bins=settings.num_bins, min_count=settings.min_count)
+    edges = _edges(numbers, unique, counts, settings, num_bins=settings.num_bins)
     reason = f"{len(edges) + 1} bins from {unique[0]:g} to {unique[-1]:g}{_strays(numbers[~is_missing])}"
     return Finding("numerical", reason, distinct, (Numerical(name=_name(column), source=_source(column), edges=edges),))
 
@@ -195,11 +205,10 @@ def _find_date(column: str, array: pa.Array, settings: Settings, is_forced: bool
     told = formats[0] if strings is not None and not are_iso_dates(strings) and formats else None
     dates = to_dates(array, date_format=told, column=column)
     features: list[Feature] = []
-    unique, counts = np.unique(pc.drop_null(date_part(dates, "year")).to_numpy(), return_counts=True)
+    years = date_part(dates, "year").to_numpy(zero_copy_only=False).astype(np.float64)  # nulls become NaN
+    unique, counts = np.unique(years[~np.isnan(years)], return_counts=True)
     if len(unique) > 1:
-        edges = quantile_edges(
-            unique, counts, num_bins=max(settings.num_bins, len(unique)), min_count=settings.min_count
-        )
+        edges = _edges(years, unique, counts, settings, num_bins=max(settings.num_bins, len(unique)))
         features.append(
             Numerical(name=_name(f"{column}_year"), source=column, edges=edges, part="year", date_format=told)
         )
@@ -250,13 +259,51 @@ def _count_distinct(array: pa.Array | pa.ChunkedArray) -> int:
         return 0
 
 
-def _frequent_values(strings: pa.Array, min_count: int, reserved: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
-    """The values that occur often enough, sorted, and the number of all distinct ones."""
-    counted = pc.value_counts(pc.drop_null(strings))
-    values, counts = counted.field(0), counted.field(1)
+def _frequent_values(
+    strings: pa.Array, settings: Settings, reserved: tuple[str, ...], lengths: NDArray[np.int64] | None = None
+) -> tuple[tuple[str, ...], int]:
+    """Return the values of enough rows or customers, sorted, and the number of all distinct ones.
+
+    Args:
+        strings: the values.
+        settings: what is counted, and how many are enough.
+        reserved: names that no value may have.
+        lengths: how many of the strings each row has. None: one.
+    """
+    is_given = strings.is_valid()
+    encoded = strings.filter(is_given).dictionary_encode()
+    values, codes = encoded.dictionary, encoded.indices.to_numpy().astype(np.int64)
+    if settings.customers is None:
+        counts = np.bincount(codes, minlength=len(values))
+    else:
+        owners = settings.customers if lengths is None else np.repeat(settings.customers, lengths)
+        owners = owners[is_given.to_numpy(zero_copy_only=False)]
+        counts = customers_of_values(codes, owners, num_values=len(values))
     is_value = pc.not_equal(pc.utf8_trim_whitespace(values), "")
-    kept = values.filter(pc.and_(is_value, pc.greater_equal(counts, min_count))).to_pylist()
+    kept = values.filter(pc.and_(is_value, pa.array(counts >= settings.min_count))).to_pylist()
     return tuple(sorted(set(kept) - set(reserved))), int(pc.sum(is_value).as_py() or 0)
+
+
+def _edges(
+    numbers: NDArray[np.float64],
+    unique: NDArray[np.float64],
+    counts: NDArray[np.int64],
+    settings: Settings,
+    *,
+    num_bins: int,
+) -> tuple[float, ...]:
+    """Return the edges of the bins of a column of numbers, of which missing ones are NaN."""
+    customers = settings.customers
+    if customers is not None:
+        order = np.argsort(numbers, kind="stable")  # NaN comes last
+        customers = customers[order][: int(counts.sum())]
+    return quantile_edges(unique, counts, num_bins=num_bins, min_count=settings.min_count, customers=customers)
+
+
+def _too_rare(settings: Settings) -> str:
+    if settings.customers is None:
+        return f"no value occurs {settings.min_count} times or more"
+    return f"no value is that of {settings.min_count} customers or more"
 
 
 def _separator_of(strings: pa.Array) -> str:
@@ -286,7 +333,7 @@ def _spelling(strings: pa.Array) -> str:
 def _values_reason(values: tuple[str, ...], distinct: int, settings: Settings) -> str:
     rare = distinct - len(values)
     count = f"{len(values)} value{'s' if len(values) != 1 else ''}"
-    return f"{count}; {rare} rarer than {settings.min_count} rows count as unknown" if rare else count
+    return f"{count}; {rare} rarer than {settings.min_count} {settings.unit} count as unknown" if rare else count
 
 
 def _name(column: str) -> str:

@@ -1,25 +1,35 @@
 """A table -> a context schema: which columns become features, of which kind, and why others were left out.
 
-Every column gets a note, so that nothing is dropped in silence. It deliberately does not know items, customers or
-splits: the caller excludes those columns and gives the rows to learn from. Not in the paper, whose features are given.
+Every column gets a note, so that nothing is dropped in silence. It deliberately does not know items or splits: the
+caller excludes those columns and gives the rows to learn from. A value or a bin needs enough customers, so that no
+single customer's values leave with a model (docs/guides/privacy.md). Not in the paper, whose features are given.
 """
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import without_views
+from contextual_bert.context.columns import withholding
 from contextual_bert.context.features import Feature
 from contextual_bert.context.findings import INDEX, Finding, Settings, count_missing, find
 from contextual_bert.context.schema import ContextSchema
+from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame, as_table
 
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 _UNNAMED_COLUMN = re.compile(r"Unnamed: \d+(\.\d+)*")
+
+NUM_BINS = 16  # the most bins of a number
+MIN_CUSTOMERS = 10  # with fewer a value, or a cell of a report, may be about single people
 
 
 @dataclass(frozen=True)
@@ -69,27 +79,34 @@ def infer_schema(
     *,
     exclude: Sequence[str] = (),
     overrides: Mapping[str, str | Feature] | None = None,
-    min_count: int = 10,
+    customers: str | Sequence[object] | pa.Array | pa.ChunkedArray | None = None,
+    min_count: int = MIN_CUSTOMERS,
     max_categories: int = 1000,
-    num_bins: int = 16,
     date_formats: Sequence[str] = (),
+    sensitive: Sequence[str] = (),
 ) -> InferredSchema:
     """Find the features of a table.
 
     Text and truth values become categorical; whole and decimal numbers numerical, with a bin for each number if there
-    are no more than `num_bins`, so that few numbers lose nothing by being binned; lists of text or whole numbers
+    are no more than 16, so that few numbers lose nothing by being binned; lists of text or whole numbers
     multi-categorical; lists of decimal numbers vectors; dates, also as ISO 8601 text, give year, month and weekday.
     Constant columns, those whose every value differs as in an id, and the index of a pandas table are left out.
+
+    The column of customers is left out, too, unless an override names it. It is then a feature whose values are counted
+    by rows: the schema holds the ids of customers, and the note says so.
 
     Args:
         table: the rows to learn from: pyarrow, pandas, polars or `datasets`, as ``frames.as_table`` takes them.
         exclude: columns that are no context: the items, the customer.
         overrides: column -> a kind, "ignore", or a feature, which then stands in the schema as given.
-        min_count: a category that occurs less often counts as unknown, which is how unknown is learned.
+        customers: whose row each is: the name of a column, or one value a row. None counts each row for itself. Rows
+            without a customer count as one customer.
+        min_count: a category of fewer customers counts as unknown, which is how unknown is learned. A bin of numbers
+            has as many customers. The edges of bins are numbers of as many customers, or round numbers.
         max_categories: a column of more categories is left out unless an override asks for it.
-        num_bins: the most bins of a number.
         date_formats: how dates are written that are not ISO 8601, as strptime has it: "%d/%m/%Y". Without, a column is
             of dates if its days and months can be told apart.
+        sensitive: columns whose features are sensitive: their values stand in no card, report, log or OpenAPI document.
 
     Raises:
         UnknownNameError: no such column.
@@ -98,7 +115,8 @@ def infer_schema(
         DataError: a value that is none, with its row.
     """
     overrides, table = overrides or {}, without_views(as_table(table))
-    for column in (*exclude, *overrides):
+    whose = customers if isinstance(customers, str) else None
+    for column in (*exclude, *overrides, *sensitive, *([whose] if whose is not None else [])):
         if column not in table.column_names:
             raise UnknownNameError(f"the table has no column {column!r}. {did_you_mean(column, table.column_names)}")
     astray = [name for name in overrides if name in exclude and overrides[name] != "ignore"]
@@ -107,10 +125,12 @@ def infer_schema(
             f"the column {astray[0]!r} is excluded, and an override makes it a feature. Leave one of them out; the "
             "columns of items, texts, labels, customers and times are never features."
         )
-    for name, number in (("min_count", min_count), ("max_categories", max_categories), ("num_bins", num_bins)):
+    for name, number in (("min_count", min_count), ("max_categories", max_categories)):
         if number < 1:
             raise ConfigurationError(f"{name} is {number}. Allowed: 1 or more.")
-    settings = Settings(min_count, max_categories, num_bins, tuple(date_formats))
+    if whose is not None and overrides.get(whose, "ignore") == "ignore":
+        exclude = (*exclude, whose)
+    settings = Settings(min_count, max_categories, NUM_BINS, tuple(date_formats), _numbers_of(customers, table))
     indexes = _pandas_indexes(table)
     features: list[Feature] = []
     notes: list[ColumnNote] = []
@@ -120,10 +140,17 @@ def infer_schema(
         wanted = "ignore" if column in exclude else overrides.get(column)
         if wanted is None and (column in indexes or _is_running_number(column, array)):
             wanted = INDEX
-        finding = find(column, array, wanted, settings)
+        is_whose = column == whose and wanted is not None
+        with withholding() if column in sensitive else nullcontext():
+            finding = find(column, array, wanted, replace(settings, customers=None) if is_whose else settings)
+        if is_whose and finding.features:
+            finding = replace(finding, reason=f"{finding.reason}; the schema then holds the ids of customers")
         if column in exclude:
             finding = Finding(None, "excluded: not context", finding.distinct)
         taken = {*table.column_names, *(feature.name for feature in features)} - {column}
+        if column in sensitive:
+            private = tuple(each.model_copy(update={"sensitive": True}) for each in finding.features)
+            finding = replace(finding, features=private)
         features += [_renamed(feature, taken) for feature in finding.features]
         notes.append(ColumnNote(column, finding.kind, finding.reason, finding.distinct, count_missing(array)))
     return InferredSchema(ContextSchema(features=tuple(features)), tuple(notes))
@@ -142,6 +169,24 @@ def _pandas_indexes(table: pa.Table) -> set[str]:
 def _is_running_number(column: str, array: pa.Array | pa.ChunkedArray) -> bool:
     """Whether a column has the name that pandas gives to one without, and whole numbers, as an index in CSV."""
     return bool(_UNNAMED_COLUMN.fullmatch(column)) and pa.types.is_integer(array.type)
+
+
+def _numbers_of(
+    customers: str | Sequence[object] | pa.Array | pa.ChunkedArray | None, table: pa.Table
+) -> NDArray[np.int64] | None:
+    """Return the number of each row's customer, None where nobody is named; rows without one share a number."""
+    if customers is None:
+        return None
+    given: object = table[customers] if isinstance(customers, str) else customers
+    column = given if isinstance(given, (pa.Array, pa.ChunkedArray)) else pa.array(given, from_pandas=True)
+    if len(column) != table.num_rows:
+        raise ConfigurationError(
+            f"customers has {len(column)} values for a table of {table.num_rows} rows. Give one a row, or the name of "
+            "a column."
+        )
+    name = customers if isinstance(customers, str) else "customers"
+    encoded = canonical_array(column, column=name).dictionary_encode()
+    return pc.fill_null(encoded.indices, len(encoded.dictionary)).to_numpy().astype(np.int64)
 
 
 def _renamed(feature: Feature, taken: set[str]) -> Feature:

@@ -7,6 +7,7 @@ record and a row of a table get the same ids. It deliberately does not know ids.
 import datetime
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from decimal import Decimal
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from contextual_bert.arrow_types import checked_text
+from contextual_bert.context.columns import withholding
 from contextual_bert.context.dates import date_part_of
 from contextual_bert.context.features import Categorical, Feature, MultiCategorical, Numerical, Vector
 from contextual_bert.context.schema import ContextSchema
@@ -57,10 +59,8 @@ def _column(feature: Feature, records: Sequence[Mapping[str, object]]) -> pa.Arr
             values.append(None)
             continue
         try:
-            # A feature of the same name as its column is the date itself, as it is in a table.
-            if isinstance(feature, (Categorical, Numerical)) and feature.part and key == feature.column:
-                value = date_part_of(value, feature.part, date_format=feature.date_format)
-            values.append(_checked(feature, value))
+            with withholding() if feature.sensitive else nullcontext():
+                values.append(_read(feature, value, key=key))
         except DataError as error:
             raise DataError(error.problem, row=row, column=key, fix=error.fix or _MISSING_FIX) from None
     if isinstance(feature, Numerical):
@@ -68,6 +68,14 @@ def _column(feature: Feature, records: Sequence[Mapping[str, object]]) -> pa.Arr
     if isinstance(feature, Categorical):
         return pa.array(values, pa.string())
     return pa.array(values, pa.list_(pa.string() if isinstance(feature, MultiCategorical) else pa.float64()))
+
+
+def _read(feature: Feature, value: object, *, key: str) -> object:
+    """One value as its feature takes it."""
+    # A feature of the same name as its column is the date itself, as it is in a table.
+    if isinstance(feature, (Categorical, Numerical)) and feature.part and key == feature.column:
+        value = date_part_of(value, feature.part, date_format=feature.date_format)
+    return _checked(feature, value)
 
 
 def plain(value: object) -> object:

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -146,6 +146,25 @@ class ContextSchema(BaseModel):
             if feature["name"] in sizes:
                 feature["embedding_size"] = sizes[feature["name"]]
         return self.from_dict(values)
+
+    def with_sensitive(self, names: Iterable[str]) -> "ContextSchema":
+        """A copy in which the features of these names, or that read these columns, are sensitive."""
+        names = tuple(names)
+        for name in names:
+            if name not in self.names and name not in self.columns:
+                raise UnknownNameError(
+                    f"the context has no feature {name!r}. {did_you_mean(name, {*self.names, *self.columns})}"
+                )
+        values = self.to_dict()
+        for feature, description in zip(self.features, values["features"], strict=True):
+            if feature.name in names or feature.column in names:
+                description["sensitive"] = True
+        return self.from_dict(values)
+
+    @cached_property
+    def sensitive_names(self) -> frozenset[str]:
+        """Names of the sensitive features, and of the columns that they read."""
+        return frozenset(name for each in self.features if each.sensitive for name in (each.name, each.column))
 
     def with_context_size(self, context_size: int) -> "ContextSchema":
         """A copy whose embedding sizes sum to exactly `context_size`, in proportion to the present ones.

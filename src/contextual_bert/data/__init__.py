@@ -7,6 +7,7 @@ from contextual_bert.data.cooccurrence import cooccurrence_vectors
 from contextual_bert.data.dataset import EveryPosition, SetBatch, SetDataset
 from contextual_bert.data.digests import table_digest
 from contextual_bert.data.groups import Groups, group_rows
+from contextual_bert.data.name_lists import read_names
 from contextual_bert.data.oracle import Oracle
 from contextual_bert.data.policies import ReadReport, SetPolicy
 from contextual_bert.data.read_settings import ReadSettings
@@ -49,6 +50,7 @@ __all__ = [
     "check_writable",
     "cooccurrence_vectors",
     "group_rows",
+    "read_names",
     "read_reviews",
     "read_sets",
     "read_table",

@@ -9,7 +9,7 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import decoded, is_text
 from contextual_bert.context.dates import are_iso_dates, date_formats_of, parsed_times, with_hyphens
+from contextual_bert.context.spelling import spelt_array
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.digests import table_digest
@@ -43,6 +44,7 @@ PART_WORDS = {
     "validation": ("validation", "valid", "val", "dev", "development"),
     "test": ("test", "testing", "held out", "held-out", "heldout", "holdout"),
 }
+_NUM_NAMED = 10
 _FORMAT = "contextual-bert split 1"
 _FIELDS = ("by", "column", "fractions", "seed", "data_digest", "num_rows", "assignment")
 _LATER_FIELDS = ("group_by",)  # that not every file has
@@ -102,6 +104,53 @@ class Split:
         """
         return replace(self, assignment=np.where(keep, self.assignment, len(PARTS)))
 
+    def without_customers(
+        self, table: pa.Table, column: str, customers: Collection[str], *, file: str | None = None
+    ) -> "tuple[Split, int]":
+        """The same split without the rows of some customers, which are in no part, and how many rows these are.
+
+        A customer is found in any spelling of the same text: blanks around it and the form of its accents do not count.
+
+        Args:
+            table: that the split is of.
+            column: of the customers.
+            customers: who is left out.
+            file: of the table, for messages.
+
+        Raises:
+            UnknownNameError: no such column; customers that the table does not have, by name.
+            DataError: a part would be empty; a customer is missing.
+
+        Example:
+            >>> table = pa.table({"who": [str(number % 50) for number in range(100)]})
+            >>> split = split_by_customer(table, "who", validation=0.2, test=0.2)
+            >>> split.without_customers(table, "who", ["7"])[1]
+            2
+        """
+        own = canonical_array(checked_column(table, column, file=file, complete=True), file=file, column=column)
+        encoded = own.dictionary_encode()
+        wanted = spelt_array(pa.array(list(customers), pa.string())).unique()
+        names = encoded.dictionary
+        strangers = wanted.filter(pc.invert(pc.is_in(wanted, value_set=names))).to_pylist()
+        if strangers:
+            more = f" and {len(strangers) - _NUM_NAMED:,} more" if len(strangers) > _NUM_NAMED else ""
+            raise UnknownNameError(
+                f"{f'{file}, ' if file else ''}column {column!r} has no customer "
+                f"{', '.join(map(repr, strangers[:_NUM_NAMED]))}{more} ({len(strangers):,} of {len(wanted):,} are "
+                "unknown). Correct these ids, or leave them out of the list."
+            )
+        is_left_out = pc.is_in(names, value_set=wanted).to_numpy(zero_copy_only=False)[encoded.indices.to_numpy()]
+        found = self.restricted(~is_left_out)
+        for part in PARTS:
+            if len(self.rows(part)) and not len(found.rows(part)):
+                raise DataError(
+                    f"without these customers the {part} part would be empty",
+                    file=file,
+                    column=column,
+                    fix="Give larger shares, another seed, or fewer customers.",
+                )
+        return found, int(is_left_out.sum())
+
     def select(self, sets: SetTable, part: str) -> SetTable:
         """The sets of a part."""
         self.check_rows(sets)
@@ -141,6 +190,8 @@ class Split:
             text.append(
                 f"{part}: {count:,} {'sets' if self.group_by else 'rows'} ({count / max(1, len(self.assignment)):.1%})"
             )
+        if count := int((self.assignment == len(PARTS)).sum()):
+            text.append(f"in no part: {count:,} rows ({count / len(self.assignment):.1%})")
         return text
 
     def save(self, path: str | PathLike[str]) -> None:

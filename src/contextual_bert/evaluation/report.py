@@ -19,6 +19,7 @@ from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.calibration import Calibration, calibrate
 from contextual_bert.evaluation.clusters import cluster_codes
 from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval
+from contextual_bert.evaluation.membership import LossGap
 from contextual_bert.evaluation.metrics import (
     CALIBRATION_ERROR,
     CROSS_ENTROPY,
@@ -30,7 +31,7 @@ from contextual_bert.evaluation.metrics import (
     row_values,
     usable_ks,
 )
-from contextual_bert.evaluation.segments import Segment, evaluate_segments, worst_segment
+from contextual_bert.evaluation.segments import CellLimit, Segment, evaluate_segments, worst_segment
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import (
     Provenance,
@@ -50,7 +51,10 @@ MANY_VALUES = 50  # of a feature, as ids have them
 
 @dataclass(frozen=True)
 class EvaluationSettings:
-    """How to evaluate: ks of recall, bootstrap, calibration bins, small segments, and what rows and clusters are."""
+    """How to evaluate: ks of recall, bootstrap, calibration bins, small segments, and what rows and clusters are.
+
+    ``min_cell_clusters``: a value of fewer customers has no segment of its own, for it would be about single people.
+    """
 
     ks: tuple[int, ...] = DEFAULT_KS
     num_resamples: int = 2000
@@ -58,6 +62,7 @@ class EvaluationSettings:
     level: float = 0.95
     num_bins: int = 15
     min_segment_clusters: int = 30
+    min_cell_clusters: int = 10
     cluster_name: str = "customer"
     row_name: str = "masked position"
     set_name: str = "set"
@@ -66,10 +71,16 @@ class EvaluationSettings:
     def __post_init__(self) -> None:
         object.__setattr__(self, "ks", usable_ks(self.ks, None)[0])
         check_bootstrap(num_resamples=self.num_resamples, level=self.level)
-        if min(self.num_bins, self.min_segment_clusters) < 1:
+        if min(self.num_bins, self.min_segment_clusters, self.min_cell_clusters) < 1:
             raise ConfigurationError(
-                f"num_bins = {self.num_bins} and min_segment_clusters = {self.min_segment_clusters} must be at least 1."
+                f"num_bins = {self.num_bins}, min_segment_clusters = {self.min_segment_clusters} and min_cell_clusters "
+                f"= {self.min_cell_clusters} must be at least 1."
             )
+
+    @property
+    def cells(self) -> CellLimit:
+        """What a cell of a report must hold."""
+        return CellLimit(self.min_cell_clusters, plural(self.cluster_name))
 
 
 def check_bootstrap(*, num_resamples: int, level: float) -> None:
@@ -101,6 +112,8 @@ class Report(JsonText):
         calibration: bins and the error that chance alone would show.
         curve: recall over k.
         provenance: data, commit, seeds, hardware, recipe.
+        num_suppressed: values of too few customers for a segment of their own, see ``EvaluationSettings``.
+        membership: the loss on a sample of the training part beside this one, where a run has measured it.
 
     Relation to its siblings: `evaluate_scores` makes it; `Comparison` puts several runs side by side.
 
@@ -125,6 +138,8 @@ class Report(JsonText):
     curve: tuple[tuple[int, float], ...]
     provenance: Provenance
     num_possible_rows: int | None = None
+    num_suppressed: int = 0
+    membership: LossGap | None = None
 
     def to_markdown(self, *, num_segments: int | None = None) -> str:
         """Tables and footer; at most `num_segments` segments, the worst first, or all in order."""
@@ -161,6 +176,10 @@ class Report(JsonText):
             notes.append(f"Few {plural(name)} ({self.num_clusters}): the intervals are too narrow or unknown.")
         if self.segments:
             notes.append(self.segment_note())
+        if self.num_suppressed:
+            notes.append(settings.cells.note(self.num_suppressed))
+        if self.membership is not None:
+            notes.append(self.membership.note())
         return [*notes, self.provenance.line()]
 
     def segment_note(self) -> str:
@@ -260,8 +279,13 @@ def evaluate_scores(
         for (key, column), replicate in zip(values.items(), replicates, strict=True)
     }
     calibration = calibrate(scores, clusters=codes, draws=draws, num_bins=settings.num_bins, level=settings.level)
-    found = evaluate_segments(
-        scores, clusters=codes, labels=labels, min_clusters=settings.min_segment_clusters, level=settings.level
+    found, num_suppressed = evaluate_segments(
+        scores,
+        clusters=codes,
+        labels=labels,
+        min_clusters=settings.min_segment_clusters,
+        level=settings.level,
+        cells=settings.cells,
     )
     return Report(
         num_rows=len(scores),
@@ -275,6 +299,7 @@ def evaluate_scores(
         calibration=calibration,
         curve=recall_curve(scores, largest_k=max(kept, default=1)),
         provenance=provenance or Provenance(),
+        num_suppressed=num_suppressed,
     )
 
 

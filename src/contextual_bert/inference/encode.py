@@ -85,9 +85,13 @@ def set_index(dataset: SetDataset, example_ids: NDArray[np.int64]) -> NDArray[np
 def segment_labels(
     dataset: SetDataset, processor: ContextualBertProcessor
 ) -> dict[str, NDArray[np.str_] | list[list[str]]]:
-    """Feature -> the label of each set: its category, its bin or its values; "(missing)", "(unknown)" are labels."""
+    """Feature -> the label of each set: its category, its bin or its values; "(missing)", "(unknown)" are labels.
+
+    Sensitive features are left out: what is reported by label would tell their values.
+    """
     features = processor.schema.features if processor.schema is not None else ()
-    return {feature.name: value_names(feature, dataset.context[feature.name]) for feature in features}
+    shown = [feature for feature in features if not feature.sensitive]
+    return {feature.name: value_names(feature, dataset.context[feature.name]) for feature in shown}
 
 
 def value_names(feature: Feature, values: Tensor) -> NDArray[np.str_] | list[list[str]]:

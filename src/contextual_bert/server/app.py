@@ -96,9 +96,16 @@ def create_app(
         await asyncio.gather(*(asyncio.to_thread(queue.close) for queue in queues))
         EVENTS.info("stopped")
 
-    # Its pages of documentation load scripts from elsewhere: /openapi.json is enough.
+    # Its pages of documentation load scripts from elsewhere: /openapi.json is enough. It shows values of the context,
+    # and so it needs the key where there is one, by a route of its own.
     app = _App(
-        title="contextual-bert", version="1", lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False
+        title="contextual-bert",
+        version="1",
+        lifespan=lifespan,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
     )
     app.serving, app.settings, app.metrics, app.process, app.reload = serving, settings, metrics, process, reloader.ask
     if settings.allowed_origins:
@@ -118,6 +125,7 @@ def create_app(
     app.include_router(completion_routes(serving, batcher, settings), dependencies=guarded)
     app.include_router(study_routes(serving, studies, settings), dependencies=guarded)
     app.include_router(description_routes(serving, settings), dependencies=guarded)
+    app.add_api_route("/openapi.json", app.openapi, dependencies=has_key, include_in_schema=False)
     app.include_router(health_routes(queues, metrics, process))
     app.include_router(admin_routes(serving, reloader, settings), dependencies=[Depends(check_parameters)])
     add_page(app)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from fastapi import Request
 from fastapi.responses import Response
 
+from contextual_bert.context.features import WITHHELD
 from contextual_bert.errors import ConfigurationError, NonFiniteError
 from contextual_bert.inference.queries import read_request
 from contextual_bert.json_text import json_text
@@ -46,8 +47,9 @@ class Inquiry(NamedTuple):
         if (problem := _of_the_queue(error) or parameter_problem(error, parameters)) is not None:
             return problem
         if is_clients_fault(error):
-            known = self.version.feature_names
-            return problem_of(error, self.queries, is_list=self.is_list, known=known)  # pyright: ignore[reportArgumentType]
+            version = self.version
+            names: Any = {"known": version.feature_names, "sensitive": version.sensitive_names}
+            return problem_of(error, self.queries, is_list=self.is_list, **names)  # pyright: ignore[reportArgumentType]
         if isinstance(error, NonFiniteError):
             EVENTS.error(str(error), extra={"details": {"request_id": self.record.request_id}})
             return ProblemError("no-numbers", "The model gives NaN for this query. The server's log says why.")
@@ -95,7 +97,7 @@ async def read_inquiry(
         queries, is_list = queries_of(query_of(content) if is_single else content, settings)
         record.details |= {"queries": len(queries), "version": version.number}
         if settings.has_contexts_in_logs:
-            record.details["contexts"] = [query.get("context") for query in queries]
+            record.details["contexts"] = [withheld(query.get("context"), version.sensitive_names) for query in queries]
         inquiry = Inquiry(version, queries, is_list, record)
         try:
             for row, query in enumerate(queries):
@@ -108,6 +110,18 @@ async def read_inquiry(
         return inquiry
 
     return await beside_the_loop(body, read)
+
+
+def withheld(context: Any, sensitive: frozenset[str]) -> Any:
+    """A context without the values of its sensitive features.
+
+    Example:
+        >>> withheld({"age": 33, "faith": "none"}, frozenset(["faith"]))
+        {'age': 33, 'faith': '(withheld)'}
+    """
+    if isinstance(context, Mapping):
+        return {name: WITHHELD if name in sensitive else value for name, value in context.items()}
+    return WITHHELD if sensitive and context is not None else context
 
 
 def _of_the_queue(error: Exception) -> ProblemError | None:

@@ -18,7 +18,10 @@ PAGE_SIZE = 20
 
 
 class FeatureAnswer(BaseModel):
-    """A feature of the context: what it reads, the values it knows, where its bins begin and end."""
+    """A feature of the context: what it reads, the values it knows, where its bins begin and end.
+
+    Of a sensitive one ``values`` and ``edges`` are null.
+    """
 
     name: str
     kind: str
@@ -26,6 +29,7 @@ class FeatureAnswer(BaseModel):
     values: list[str] | None = None
     edges: list[float] | None = None
     size: int | None = None
+    sensitive: bool = False
     json_schema: dict[str, Any]
 
 
@@ -147,12 +151,14 @@ def description_routes(serving: Serving, settings: ServerSettings) -> APIRouter:
 
 
 def _feature(feature: Feature) -> FeatureAnswer:
+    is_shown = not feature.sensitive
     return FeatureAnswer(
         name=feature.name,
         kind=feature.kind,
         reads=feature.column,
-        values=list(feature.values) if isinstance(feature, Categorical | MultiCategorical) else None,
-        edges=list(feature.edges) if isinstance(feature, Numerical) else None,
+        values=list(feature.values) if is_shown and isinstance(feature, Categorical | MultiCategorical) else None,
+        edges=list(feature.edges) if is_shown and isinstance(feature, Numerical) else None,
+        sensitive=feature.sensitive,
         size=feature.size if isinstance(feature, Vector) else None,
         json_schema=feature_schema(feature),
     )

@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 
 from fastapi.responses import Response
 
+from contextual_bert.context.features import WITHHELD
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError, UnknownNameError
 from contextual_bert.inference.catalogue_columns import PRICE
 from contextual_bert.inference.queries import placed_row
@@ -142,7 +143,12 @@ def parameter_problem(error: Exception, parameters: Mapping[str, Any]) -> Proble
 
 
 def problem_of(
-    error: ContextualBertError, queries: Sequence[Any], *, is_list: bool, known: frozenset[str] = frozenset()
+    error: ContextualBertError,
+    queries: Sequence[Any],
+    *,
+    is_list: bool,
+    known: frozenset[str] = frozenset(),
+    sensitive: frozenset[str] = frozenset(),
 ) -> ProblemError:
     """What the pipeline found wrong in a query, by the path of its field.
 
@@ -151,6 +157,7 @@ def problem_of(
         queries: what it was about.
         is_list: whether the request was a list, and not a single query.
         known: the names that a context may have.
+        sensitive: those whose values are withheld.
 
     Example:
         >>> error = DataError("'old' is a str, not a number", row=0, column="age", fix="Give a number.")
@@ -170,7 +177,14 @@ def problem_of(
             path = _stranger(error, query, known)
     steps = ([f"[{row}]"] if is_list and row is not None else []) + ([path] if path else [])
     field = ".".join(steps).replace("].[", "][")
-    fault = Fault(field=field, value=_value_at(path, query), problem=text, allowed=allowed)
+    value = _value_at(path, query)
+    if value is not None and sensitive and path is not None:
+        head, _, name = path.partition("context.")
+        if path == "context":  # as a whole it may hold a sensitive value, and so may the text
+            value, text = WITHHELD, f"the value {WITHHELD} is not allowed"
+        elif not head and name in sensitive:
+            value = WITHHELD
+    fault = Fault(field=field, value=value, problem=text, allowed=allowed)
     detail = f"{text.rstrip('.')}. {allowed}".rstrip()
     return ProblemError("invalid-query", f"{field}: {detail}" if field else detail, faults=[fault])
 

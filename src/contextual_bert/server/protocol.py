@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema, create_model
 
-from contextual_bert.context import Categorical, ContextSchema, Feature, MultiCategorical, Numerical
+from contextual_bert.context import Categorical, ContextSchema, Feature, MultiCategorical, Numerical, Vector
 from contextual_bert.inference import edge_names, query_model
 from contextual_bert.inference.fields import Condition, Test
 from contextual_bert.server.settings import ServerSettings
@@ -32,6 +32,8 @@ def feature_schema(feature: Feature) -> dict[str, Any]:
         >>> feature_schema(Numerical(name="age", edges=(30, 60)))["description"]
         'A number; bins begin at 30 and end at 60, what lies beyond falls into the first or the last. null: missing.'
     """
+    if feature.sensitive:
+        return _sensitive_schema(feature)
     if isinstance(feature, Categorical):
         known, examples = _values(feature.values)
         about = f"One of {len(feature.values):,} values; another one counts as unknown. null: missing."
@@ -55,6 +57,21 @@ def feature_schema(feature: Feature) -> dict[str, Any]:
         return {"anyOf": kinds, "examples": [*edges[:1], *edges[-1:]], "description": f"{about} null: missing."}
     vector = {"type": "array", "items": {"type": "number"}, "minItems": feature.size, "maxItems": feature.size}
     return {"anyOf": [vector, {"type": "null"}], "description": f"{feature.size} numbers. null: missing."}
+
+
+def _sensitive_schema(feature: Feature) -> dict[str, Any]:
+    """The type of a sensitive feature's value, without any value."""
+    kinds: list[dict[str, Any]] = [SINGLE]
+    if isinstance(feature, MultiCategorical):
+        kinds = [{"type": "array", "items": {"anyOf": [SINGLE, {"type": "null"}]}}]
+        kinds += [{"type": "string"}] if feature.separator is not None else []
+    elif isinstance(feature, Numerical):
+        kinds = [{"type": "number"}, {"type": "string", "pattern": _NUMBER_TEXT}]
+    elif isinstance(feature, Vector):
+        size = feature.size
+        kinds = [{"type": "array", "items": {"type": "number"}, "minItems": size, "maxItems": size}]
+    about = "Sensitive: what it knows is withheld. null: missing."
+    return {"anyOf": [*kinds, {"type": "null"}], "description": about}
 
 
 def _values(values: tuple[str, ...]) -> tuple[dict[str, Any], list[str]]:

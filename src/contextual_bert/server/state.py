@@ -76,6 +76,12 @@ class Version:
         schema = self.pipeline.processor.schema
         return frozenset((*schema.names, *schema.columns)) if schema is not None else frozenset()
 
+    @property
+    def sensitive_names(self) -> frozenset[str]:
+        """The names in a context whose values are withheld."""
+        schema = self.pipeline.processor.schema
+        return schema.sensitive_names if schema is not None else frozenset()
+
     @cached_property
     def inabilities(self) -> Mapping[str, str | None]:
         """What this run may be asked for beside completions, with the reason where it cannot."""

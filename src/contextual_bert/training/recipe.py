@@ -61,6 +61,7 @@ class Recipe:
             column that varies within a set is no context. Several columns name a set together, such as the customer
             and the day. A cell is then one item, unless the policy's separator is another one than ``","``.
         exclude: columns that are no context when the schema is inferred.
+        sensitive: columns of the context whose values stand in no card, report, log or OpenAPI document.
         conditioning: name of the method, or of a baseline.
         name: the row's name in tables and folders, where it is not the method's: for a control, or another setting.
         is_control: a row that no one would deploy; it shows what the methods' gains are due to.
@@ -107,6 +108,7 @@ class Recipe:
     schema: Mapping[str, Any] | None = None
     group_by: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    sensitive: tuple[str, ...] = ()
     conditioning: str = "global_state_update"
     name: str | None = None
     is_control: bool = False

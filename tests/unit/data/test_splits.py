@@ -323,3 +323,32 @@ def test_a_column_names_the_parts_in_the_words_of_people() -> None:
         split_by_column(pa.table({"part": ["test", "val"]}), "part")
     with pytest.raises(DataError, match="the cell is missing"):
         split_by_column(pa.table({"part": ["train", None]}), "part")
+
+
+def test_customers_are_left_out_of_all_parts_and_the_others_stay(tmp_path: Path) -> None:
+    names = [f"c{number % 40}" for number in range(200)]
+    names[3], names[4] = "Zoe\u0308", " Zoë "
+    table = pa.table({"who": names, "day": list(range(200))})
+    for split in (
+        split_by_customer(table, "who", validation=0.2, test=0.2),
+        split_by_row(table, validation=0.2, test=0.2),
+        split_by_time(table, "day", validation=0.2, test=0.2),
+    ):
+        without, num_rows = split.without_customers(table, "who", ["c7", "Zoë", "c7"])
+        left_out = [row for row, name in enumerate(names) if name == "c7" or "Z" in name]
+        assert num_rows == len(left_out) == 7
+        assert np.flatnonzero(without.assignment == 3).tolist() == left_out
+        others = np.setdiff1d(np.arange(200), left_out)
+        assert (without.assignment[others] == split.assignment[others]).all()
+        assert "in no part: 7 rows (3.5%)" in without.lines()
+        without.save(tmp_path / "split.json")
+        assert (Split.load(tmp_path / "split.json").assignment == without.assignment).all()
+        assert "c7" not in (tmp_path / "split.json").read_text()
+    with pytest.raises(UnknownNameError, match=r"column 'who' has no customer 'c99', 'd' \(2 of 3 are unknown\)"):
+        split.without_customers(table, "who", ["c99", "c7", "d"])
+    with pytest.raises(UnknownNameError, match="There is no column 'whom'"):
+        split.without_customers(table, "whom", ["c7"])
+    numbers = pa.table({"who": [float(number % 40) for number in range(200)]})
+    assert split_by_row(numbers, validation=0.2, test=0.2).without_customers(numbers, "who", ["7"])[1] == 5
+    with pytest.raises(DataError, match="part would be empty"):
+        split_by_row(table, validation=0.2, test=0.2).without_customers(table, "who", set(names))

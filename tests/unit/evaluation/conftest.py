@@ -17,7 +17,7 @@ from contextual_bert.evaluation import (
 )
 from contextual_bert.evaluation.paper import PAPER_TABLE_1
 
-SETTINGS = EvaluationSettings(ks=(1, 5, 250), num_resamples=100, min_segment_clusters=5)
+SETTINGS = EvaluationSettings(ks=(1, 5, 250), num_resamples=100, min_segment_clusters=5, min_cell_clusters=1)
 SETS, SIZE = 80, 3
 ROWS = SETS * SIZE
 CUSTOMERS = np.repeat(np.arange(SETS) // 2, SIZE)

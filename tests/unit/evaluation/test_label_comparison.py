@@ -19,7 +19,7 @@ from contextual_bert.evaluation import (
     paired_bootstrap,
 )
 
-FAST = LabelSettings(num_resamples=300)
+FAST = LabelSettings(num_resamples=300, min_cell_clusters=1)
 TEXTS, LENGTH = 90, 4
 TAGS = ("O", "B-PER", "I-PER")
 EXAMPLE, POSITION = np.repeat(np.arange(TEXTS), LENGTH), np.tile(np.arange(LENGTH), TEXTS)
@@ -82,7 +82,7 @@ def test_differences_of_f1_are_those_of_the_same_resamples():
 
     made = [("none", seed, predict(0.6, seed)) for seed in range(2)]
     made += [("film", seed, predict(0.8 + seed / 10, 2 + seed)) for seed in range(2)]
-    settings = LabelSettings(num_resamples=100)
+    settings = LabelSettings(num_resamples=100, min_cell_clusters=1)
     found = compare_labels(made, reference="none", clusters=CUSTOMERS, settings=settings)
     gaps = []
     for drawn in np.random.default_rng(settings.seed).integers(0, TEXTS // 2, size=(100, TEXTS // 2)):
@@ -199,7 +199,7 @@ def test_markdown_golden():
         made,
         reference="none",
         groups={"domain": ["news", "tweets"]},
-        settings=LabelSettings(num_resamples=100),
+        settings=LabelSettings(num_resamples=100, min_cell_clusters=1),
         provenance=Provenance("1f3a"),
     )
     assert found.to_markdown() == GOLDEN

@@ -16,12 +16,13 @@ from contextual_bert.evaluation import (
     LabelSettings,
     Provenance,
     class_scores,
+    compare_labels,
     evaluate_labels,
     has_grades,
     has_tags,
 )
 
-FAST = LabelSettings(num_resamples=200)
+FAST = LabelSettings(num_resamples=200, min_cell_clusters=1)
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC", "S-LOC", "E-PER")
 STARS = ("1", "2", "3.5", "4", "5")
 
@@ -271,3 +272,16 @@ def test_entities_say_what_they_need(monkeypatch):
     with pytest.raises(ConfigurationError, match=r"pip install 'contextual-bert\[text\]'"):
         evaluate_labels(random_rows(TAGS, seed=0), settings=FAST)
     assert values(random_rows(STARS, seed=0))["accuracy_percent"] > 0
+
+
+def test_groups_of_fewer_than_ten_customers_are_shown_together() -> None:
+    rows = LabelledRows(range(120), [0] * 120, predicted=[0, 1] * 60, true=[0] * 120, names=("a", "b"))
+    towns = ["village"] * 8 + ["hamlet"] * 8 + ["town"] * 104
+    report = evaluate_labels(rows, clusters=np.arange(120), groups={"town": towns})
+    assert [(each.value, each.num_rows) for each in report.groups] == [("town", 104), ("(fewer than 10 customers)", 16)]
+    assert "2 values of fewer than 10 customers" in report.to_markdown()
+    runs = [("none", 0, rows), ("film", 0, rows)]
+    compared = compare_labels(runs, reference="none", clusters=np.arange(120), groups={"town": towns})
+    for text in (report.to_json(), compared.to_json(), compared.to_markdown()):
+        assert "village" not in text and "hamlet" not in text
+    assert "2 values of fewer than 10 customers" in compared.to_markdown()

@@ -22,7 +22,7 @@ from contextual_bert.evaluation import (
     plot_segments,
 )
 
-SETTINGS = EvaluationSettings(num_resamples=100)
+SETTINGS = EvaluationSettings(num_resamples=100, min_cell_clusters=1)
 SCORES = Scores(
     np.arange(120), [0] * 120, -np.linspace(0.1, 4, 120), np.arange(120) % 40, [1] * 120, np.linspace(0.01, 1, 120)
 )

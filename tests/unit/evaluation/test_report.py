@@ -1,5 +1,6 @@
 """One evaluation: intervals, segments, calibration, and how they are written."""
 
+import io
 import json
 import math
 
@@ -20,7 +21,7 @@ from contextual_bert.evaluation import (
 from contextual_bert.evaluation.intervals import bounded
 from contextual_bert.evaluation.tables import Table
 
-FAST = EvaluationSettings(ks=(1, 5), num_resamples=200)
+FAST = EvaluationSettings(ks=(1, 5), num_resamples=200, min_cell_clusters=1)
 
 
 def draw(num_sets: int, *, seed: int = 0, size: int = 3) -> Scores:
@@ -48,7 +49,7 @@ def report() -> Report:
         segments={"age": ages, "brands": brands, "country": country},
         cold_customers=scores.example_id >= 80,
         num_items=10,
-        settings=EvaluationSettings(ks=(1, 5, 20), num_resamples=200),
+        settings=EvaluationSettings(ks=(1, 5, 20), num_resamples=200, min_cell_clusters=1),
         provenance=Provenance("1f3a", "c0ffee", (0,), "2 cores", "recipes/table1.py:none()"),
     )
 
@@ -200,7 +201,7 @@ def test_markdown_golden():
         clusters=["ann", "ann", "bob", "bob"],
         segments={"a|b": ["u", "v", "u", "v"]},
         num_items=20,
-        settings=EvaluationSettings(ks=(1, 5, 250), num_resamples=100, min_segment_clusters=2),
+        settings=EvaluationSettings(ks=(1, 5, 250), num_resamples=100, min_segment_clusters=2, min_cell_clusters=1),
         provenance=Provenance(data_digest="1f3a", seeds=(0,)),
     )
     assert report.to_markdown() == GOLDEN
@@ -290,6 +291,7 @@ def test_labels_that_do_not_fit_are_refused():
         ({"num_resamples": 1}, "at least 100"),
         ({"num_bins": 0}, "at least 1"),
         ({"min_segment_clusters": 0}, "at least 1"),
+        ({"min_cell_clusters": 0}, "at least 1"),
     ],
 )
 def test_settings_that_cannot_work_are_refused_when_made(options, message):
@@ -310,7 +312,12 @@ def test_thousands_of_segments_are_those_of_one_by_one() -> None:
     scores = Scores(np.arange(size), np.zeros(size), -nats, better, np.ones(size), np.exp(-nats))
     codes = generator.integers(0, 900, size)
     tags = [[f"t{number}" for number in generator.integers(0, 5, 2)] for _ in range(size)]
-    report = evaluate_scores(scores, clusters=clusters, segments={"postcode": codes, "tag": tags})
+    report = evaluate_scores(
+        scores,
+        clusters=clusters,
+        segments={"postcode": codes, "tag": tags},
+        settings=EvaluationSettings(min_cell_clusters=1),
+    )
     assert len(report.segments) == len(np.unique(codes)) + 5
     for segment in report.segments:
         rows = (
@@ -330,3 +337,31 @@ def test_thousands_of_segments_are_those_of_one_by_one() -> None:
             )
     assert [row[0] for row in report.segment_table().rows] == ["tag"] * 5, "small segments of a feature of many values"
     assert f"Tables of all leave out {len(np.unique(codes)):,} of them" in report.segment_note()
+
+
+def test_values_of_fewer_than_ten_customers_are_shown_together_or_not_at_all() -> None:
+    generator = np.random.default_rng(0)
+    size = 600
+    nats, clusters = generator.exponential(size=size), np.repeat(np.arange(60), 10)
+    scores = Scores(np.arange(size), np.zeros(size), -nats, np.zeros(size), np.ones(size), np.exp(-nats))
+    names = {number: f"village {number // 3}" for number in range(15)}  # five villages of three customers
+    towns = np.array([names.get(each, f"town {each % 2}") for each in clusters.tolist()])
+    lists = [["all", "only me"] if each == 7 else ["all"] for each in clusters.tolist()]
+    report = evaluate_scores(scores, clusters=clusters, segments={"town": towns, "tag": lists})
+    assert [(each.value, each.num_clusters) for each in report.segments] == [
+        ("town 0", 22),
+        ("town 1", 23),
+        ("(fewer than 10 customers)", 15),
+        ("all", 60),
+    ]
+    assert report.num_suppressed == 6
+    note = "6 values of fewer than 10 customers are shown together, or left out where they have fewer together."
+    console = Console(record=True, width=200, file=io.StringIO())
+    console.print(report.to_rich())
+    for text in (report.to_json(), report.to_markdown(), console.export_text()):
+        assert "village" not in text and "only me" not in text
+    assert note in report.to_markdown()
+    assert Report.from_json(report.to_json()) == report
+    few = {"town": np.where(clusters < 3, "here", "there")}
+    assert [each.value for each in evaluate_scores(scores, clusters=clusters, segments=few).segments] == ["there"]
+    assert evaluate_scores(scores, clusters=clusters // 10, segments=few).segments == ()

@@ -32,7 +32,7 @@ def test_with_a_key_nothing_but_health_is_open(tools: Any, pipeline: CompletionP
             for method, url in (
                 ("POST", "/v1/complete"), ("POST", "/v1/complete-jointly"), ("POST", "/v1/explain"),
                 ("GET", "/v1/schema"), ("GET", "/v1/items"), ("POST", "/v1/admin/stock"),
-                ("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/openapi.json"),
+                ("GET", "/openapi.json"), ("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics"),
             ):  # fmt: skip
                 statuses = [
                     (await client.request(method, url, headers=headers, json={})).status_code
@@ -41,10 +41,13 @@ def test_with_a_key_nothing_but_health_is_open(tools: Any, pipeline: CompletionP
                 found.append((statuses[0], statuses[1], statuses[2]))
             refused = await client.post("/v1/complete", json={})
             assert refused.headers["www-authenticate"].startswith("ApiKey")
-            assert tools.key not in (await client.get("/openapi.json")).text
+            shown = await client.get("/openapi.json")
+            assert "female" not in shown.text and "/v1/complete" not in shown.text
+            shown = await client.get("/openapi.json", headers={"X-API-Key": tools.key})
+            assert tools.key not in shown.text and "female" in shown.text
         return found
 
-    assert asyncio.run(run()) == [(401, 401, 200)] * 6 + [(200, 200, 200)] * 4
+    assert asyncio.run(run()) == [(401, 401, 200)] * 7 + [(200, 200, 200)] * 3
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,7 @@ class LabelComparison(JsonText):
         warnings: what a reader must know before believing the table.
         provenance: data, commit, seeds, hardware, recipe.
         metric_notes: what a reader must know of the metrics.
+        num_suppressed: values of too few customers for a group of their own, see ``LabelSettings``.
 
     Relation to its siblings: `compare_labels` makes it; `LabelReport` is one run in depth; `Comparison` is the same of
     masked positions.
@@ -101,6 +102,7 @@ class LabelComparison(JsonText):
     warnings: tuple[str, ...]
     provenance: Provenance
     metric_notes: tuple[str, ...] = ()
+    num_suppressed: int = 0
 
     def to_markdown(self) -> str:
         return render_markdown(self.heading(), self.tables(), self.notes())
@@ -143,6 +145,8 @@ class LabelComparison(JsonText):
             f"{settings.seed}), the metric averaged over the seeds in each, between trained methods over those that "
             "both have; p corrected by Holm over the rows of its column."
         )
+        if self.num_suppressed:
+            notes.append(settings.cells.note(self.num_suppressed))
         return [*notes, *(f"Warning: {warning}" for warning in self.warnings), self.provenance.line()]
 
 
@@ -173,8 +177,9 @@ def compare_labels(
     rows = aligned_rows(made)
     if clusters is None:
         clusters, settings = rows[0].example_id, replace(settings, cluster_name=settings.set_name)
-    draws = ClusterBootstrap(row_clusters(rows[0], clusters), num_resamples=settings.num_resamples, seed=settings.seed)
-    parts = row_groups(rows[0], groups or {})
+    codes = row_clusters(rows[0], clusters)
+    draws = ClusterBootstrap(codes, num_resamples=settings.num_resamples, seed=settings.seed)
+    parts, num_suppressed = row_groups(rows[0], groups or {}, clusters=codes, cells=settings.cells)
     measured = [_measure(each, draws, parts) for each in rows]
     found = {name: _over_seeds([measured[run] for run in numbers]) for name, numbers in members.items()}
     differences: dict[tuple[str, str], Difference] = {}
@@ -231,6 +236,7 @@ def compare_labels(
         warnings=(*seed_warnings(members, made), *([few] if draws.num_clusters < FEW_CLUSTERS else [])),
         provenance=provenance or Provenance(),
         metric_notes=rows[0].notes,
+        num_suppressed=num_suppressed,
     )
 
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation.clusters import cluster_codes
 from contextual_bert.evaluation.metrics import exact_mean
-from contextual_bert.evaluation.segments import rows_by_value
+from contextual_bert.evaluation.segments import CellLimit, grouped_rows, rows_by_value
 
 
 class MeasuredRows(Protocol):
@@ -103,20 +103,27 @@ class Members(NamedTuple):
     rows: NDArray[np.int64]
 
 
-def row_groups(rows: MeasuredRows, groups: Mapping[str, Sequence[Any]]) -> list[Members]:
-    """Each value of each feature, in the order of the features and then of the values.
+def row_groups(
+    rows: MeasuredRows, groups: Mapping[str, Sequence[Any]], *, clusters: NDArray[np.int64], cells: CellLimit
+) -> tuple[list[Members], int]:
+    """Each value of each feature, in the order of the features and then of the values; how many have no group.
 
-    A row without a value is in the group of those; a list of values puts a row in each of their groups.
+    A row without a value is in the group of those; a list of values puts a row in each of their groups. Values of a few
+    clusters are one group, see ``grouped_rows``.
     """
     found: list[Members] = []
+    num_suppressed = 0
     for feature, column in groups.items():
         if len(column) != len(rows):
             raise ConfigurationError(
                 f"groups[{feature!r}] has {len(column)} values for {len(rows)} rows. Give one a labelled row."
             )
-        for value, numbers in rows_by_value(column):
+        every = rows_by_value(column)
+        for _, numbers in every:
             is_member = np.zeros(len(rows), dtype=np.int64)
             is_member[numbers] = 1
             rows.check_whole(is_member, column=feature)
-            found.append(Members(feature, value, numbers))
-    return found
+        values, num_few = grouped_rows(every, clusters, cells)
+        num_suppressed += num_few
+        found += [Members(feature, value, numbers) for value, numbers in values]
+    return found, num_suppressed

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from rich.console import Group
 
+from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval
 from contextual_bert.evaluation.labels.classes import ClassScore, classes_of, score_table
 from contextual_bert.evaluation.labels.measured import (
@@ -24,23 +25,35 @@ from contextual_bert.evaluation.labels.measured import (
 )
 from contextual_bert.evaluation.metrics import ENTITY_F1, metric_of
 from contextual_bert.evaluation.report import FEW_CLUSTERS, check_bootstrap
+from contextual_bert.evaluation.segments import CellLimit
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import Provenance, Table, interval_cell, plural, render_markdown, render_rich
 
 
 @dataclass(frozen=True)
 class LabelSettings:
-    """How to evaluate labels: the bootstrap, and what a row, the text of some rows and a cluster are called."""
+    """How to evaluate labels: the bootstrap, and what a row, the text of some rows and a cluster are called.
+
+    ``min_cell_clusters``: a value of fewer customers has no group of its own, for it would be about single people.
+    """
 
     num_resamples: int = 2000
     seed: int = 0
     level: float = 0.95
+    min_cell_clusters: int = 10
     row_name: str = "label"
     set_name: str = "text"
     cluster_name: str = "customer"
 
     def __post_init__(self) -> None:
         check_bootstrap(num_resamples=self.num_resamples, level=self.level)
+        if self.min_cell_clusters < 1:
+            raise ConfigurationError(f"min_cell_clusters = {self.min_cell_clusters}. Give 1 or more.")
+
+    @property
+    def cells(self) -> CellLimit:
+        """What a cell of a report must hold."""
+        return CellLimit(self.min_cell_clusters, plural(self.cluster_name))
 
 
 @dataclass(frozen=True)
@@ -71,6 +84,7 @@ class LabelReport(JsonText):
         classes: the labels, or types of entities, one at a time.
         provenance: data, commit, seeds, hardware, recipe.
         metric_notes: what a reader must know of the metrics.
+        num_suppressed: values of too few customers for a group of their own, see ``LabelSettings``.
 
     Relation to its siblings: `evaluate_labels` makes it; `LabelComparison` puts several runs side by side; `Report` is
     the same of masked positions.
@@ -94,6 +108,7 @@ class LabelReport(JsonText):
     classes: tuple[ClassScore, ...]
     provenance: Provenance
     metric_notes: tuple[str, ...] = ()
+    num_suppressed: int = 0
 
     def to_markdown(self) -> str:
         return render_markdown(self.heading(), self.tables(), self.notes())
@@ -137,6 +152,8 @@ class LabelReport(JsonText):
         )
         if self.num_clusters < FEW_CLUSTERS:
             notes.append(f"Few {plural(name)} ({self.num_clusters}): the intervals are too narrow or unknown.")
+        if self.num_suppressed:
+            notes.append(settings.cells.note(self.num_suppressed))
         return [*notes, self.provenance.line()]
 
 
@@ -161,7 +178,9 @@ def evaluate_labels(
     columns = measured_columns(rows)
     if clusters is None:
         clusters, settings = rows.example_id, replace(settings, cluster_name=settings.set_name)
-    draws = ClusterBootstrap(row_clusters(rows, clusters), num_resamples=settings.num_resamples, seed=settings.seed)
+    codes = row_clusters(rows, clusters)
+    draws = ClusterBootstrap(codes, num_resamples=settings.num_resamples, seed=settings.seed)
+    found, num_suppressed = row_groups(rows, groups or {}, clusters=codes, cells=settings.cells)
     replicates = rows.metrics(draws.resampled_means(columns))
     values = exact_metrics(rows, columns)
     return LabelReport(
@@ -175,11 +194,12 @@ def evaluate_labels(
         },
         groups=tuple(
             LabelGroup(feature, value, len(numbers), exact_metrics(rows, columns[numbers]))
-            for feature, value, numbers in row_groups(rows, groups or {})
+            for feature, value, numbers in found
         ),
         classes=classes_of(rows),
         provenance=provenance or Provenance(),
         metric_notes=rows.notes,
+        num_suppressed=num_suppressed,
     )
 
 

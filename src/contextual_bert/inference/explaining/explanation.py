@@ -160,10 +160,10 @@ def counterfactuals_of(asked: Question, best: int) -> Iterator[Counterfactual]:
 
 
 def other_values(asked: Question) -> Iterator[tuple[str, Sequence[str], int]]:
-    """Of each field that has a list of values or bins: its name, them, and the id of the first."""
+    """Of each field that has a list of values or bins, and is not sensitive: its name, them, the id of the first."""
     schema: Any = asked.pipeline.processor.schema
     for feature in schema.features:
-        if isinstance(feature, Categorical | Numerical):
+        if isinstance(feature, Categorical | Numerical) and not feature.sensitive:
             values = feature.values if isinstance(feature, Categorical) else bin_names(feature.edges)
             yield feature.name, values, FIRST_VALUE[type(feature)]
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.context import Feature, missing_like
+from contextual_bert.context.features import WITHHELD
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
 from contextual_bert.inference.encode import value_names
 from contextual_bert.inference.fields import names_of
@@ -82,7 +83,9 @@ class Question:
         ]
 
     def value_of(self, feature: Feature) -> str:
-        """What the query gives for it, as the model reads it."""
+        """What the query gives for it, as the model reads it; withheld of a sensitive feature."""
+        if feature.sensitive:
+            return WITHHELD
         [names] = value_names(feature, self.context[feature.name])
         return ", ".join(names) if isinstance(names, list) else str(names)
 

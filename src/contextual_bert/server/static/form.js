@@ -32,6 +32,8 @@ export function contextForm(features, context, { name, isOpen, change, clear }) 
 function control(feature, value, person, changed) {
   const id = `${person}-${feature.name}`;
   const label = spoken(feature.name);
+  // Of a sensitive feature the server withholds the values.
+  if (feature.kind.endsWith("categorical")) feature = { ...feature, values: feature.values ?? [] };
   if (feature.kind === "multi_categorical") return several(feature, value, id, label, changed);
   if (feature.values) return one(feature, value, id, label, changed);
   if (feature.kind === "numerical") return number(feature, value, id, label, changed);
@@ -47,7 +49,7 @@ function control(feature, value, person, changed) {
 }
 
 function one(feature, value, id, label, changed) {
-  if (feature.values.length <= 4 * MANY) {
+  if (feature.values.length && feature.values.length <= 4 * MANY) {
     const onchange = (event) => changed(feature.name, event.target.value || undefined);
     return field(id, label, choice(feature.values, { selected: value ?? "", empty: "not known", onchange }));
   }
@@ -58,7 +60,7 @@ function one(feature, value, id, label, changed) {
     placeholder: "not known",
     onchange: (event) => changed(feature.name, event.target.value || undefined),
   });
-  const known = field(id, label, box, `${feature.values.length} values are known`);
+  const known = field(id, label, box, feature.values.length ? `${feature.values.length} values are known` : undefined);
   known.append(make("datalist", { id: list }, ...feature.values.map((each) => make("option", { value: each }))));
   return known;
 }
@@ -97,7 +99,7 @@ function several(feature, value, id, label, changed) {
       }
     },
   });
-  const boxes = feature.values.length <= MANY ? ticks(feature, chosen, say) : entry(feature, id, chosen, say);
+  const boxes = feature.values.length && feature.values.length <= MANY ? ticks(feature, chosen, say) : entry(feature, id, chosen, say);
   return make(
     "fieldset",
     { class: "field wide" },
@@ -149,7 +151,7 @@ export function randomContext(features) {
   const pick = (values) => values[Math.floor(Math.random() * values.length)];
   const context = {};
   for (const feature of features) {
-    if (feature.kind === "multi_categorical") {
+    if (feature.kind === "multi_categorical" && feature.values) {
       context[feature.name] = [...new Set([pick(feature.values), pick(feature.values)])].filter((each) => each);
     } else if (feature.values) {
       if (feature.values.length) context[feature.name] = pick(feature.values);
