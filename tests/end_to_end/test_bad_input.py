@@ -80,7 +80,7 @@ def test_a_missing_file_names_its_neighbours(command: Any, table: Path, tmp_path
 def test_a_broken_line_is_named(command: Any, tmp_path: Path) -> None:
     path = write(tmp_path / "days.jsonl", items=SETS, who=WHO)
     path.write_text(path.read_text("utf-8") + '{"items": ["a"], "who"\n', encoding="utf-8")
-    refused(command("inspect", path, "--items", "items", "--output", tmp_path / "s.json"), "days.jsonl", "row 61")
+    refused(command("inspect", path, "--items", "items", "--output", tmp_path / "s.json"), "days.jsonl, line 61")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,81 @@
+"""How a file is read is said once, to inspect, split or train, and kept for what comes after."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+VERSIONS = ("10.1", "10.10", "9.2", "9.20")
+OPTIONS = ("--delimiter", "|", "--separator", ";", "--on-bad-row", "drop", "--date-format", "%d/%m/%Y %H:%M:%S")
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two delimiters in the header, days below 13 alone, codes, and two broken rows of 242."""
+    days = [f"{n % 12 + 1:02}/{n % 11 + 1:02}/20{10 + n % 4} 14:09:05" for n in range(240)]
+    rows = [f"coat-{n % 3};hat-{n % 4}|{VERSIONS[n % 4]}|{1000 + n % 60}|{day}" for n, day in enumerate(days)]
+    found = tmp_path_factory.mktemp("reading") / "days.csv"
+    found.write_text("\n".join(["items|version|who;ever|day", *rows[:5], "torn", *rows[5:], "a|b|c|d|e"]) + "\n")
+    return found
+
+
+@pytest.fixture(scope="module")
+def schema(command: Any, path: Path) -> Path:
+    output = path.with_name("schema.json")
+    named = ("--items", "items", "--customer", "who;ever", "--override", "version=categorical")
+    result = command("inspect", path, *named, *OPTIONS, "--output", output)
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stdout.split())
+    assert "rows left out as broken: 2 with more or fewer cells than the header" in said
+    line = " ".join(result.output.split())
+    assert "--delimiter '|' --on-bad-row drop --date-format '%d/%m/%Y %H:%M:%S'" in line
+    return output
+
+
+def test_codes_and_dates_are_features_as_written(schema: Path) -> None:
+    features = {each["name"]: each for each in json.loads(schema.read_text())["features"]}
+    assert tuple(features["version"]["values"]) == VERSIONS
+    assert features["day_month"]["date_format"] == "%d/%m/%Y %H:%M:%S"
+
+
+def test_a_run_keeps_how_its_file_is_read(command: Any, path: Path, schema: Path, tmp_path: Path) -> None:
+    split, run = tmp_path / "split.json", tmp_path / "run"
+    made = command("split", path, "--by", "who;ever", "--items", "items", *OPTIONS[:6], "--output", split)
+    assert made.exit_code == 0, made.output
+    small = [each for each in command.small if each not in ("--customer", "customer_id")]
+    named = ("--customer", "who;ever", "--schema", schema, "--split", split, "--conditioning", "concat")
+    trained = command("train", path, *small, *named, *OPTIONS, "--output", run)
+    assert trained.exit_code == 0, trained.output
+    reading = json.loads((run / "recipe.json").read_text())["recipe"]["reading"]
+    assert reading == {"delimiter": "|", "on_bad_row": "drop", "date_formats": ["%d/%m/%Y %H:%M:%S"]}
+    evaluated = command("evaluate", run, "--device", "cpu")
+    assert evaluated.exit_code == 0, evaluated.output
+    said = " ".join(evaluated.output.split())
+    assert "the split that the run was trained with" in said
+    assert "never saw" not in said
+    out = tmp_path / "out"
+    completed = command("complete", run, "--data", path, "--output", out, "--keep", "version", "--device", "cpu")
+    assert completed.exit_code == 0, completed.output
+    assert "unknown" not in completed.output
+    assert "240 sets" in completed.output
+    asked = {"version": "10.10", "day": "03/04/2012 10:00:00"}
+    answer = command("complete", run, "--set", "coat-1,[MASK]", "--context", json.dumps(asked), "--format", "json")
+    assert answer.exit_code == 0, answer.output
+    assert "never seen" not in answer.output
+
+
+def test_a_format_that_fits_no_column_is_an_error(command: Any, path: Path, tmp_path: Path) -> None:
+    options = (*OPTIONS[:-1], "%d-%m-%Y")
+    result = command("inspect", path, "--items", "items", *options, "--output", tmp_path / "s.json")
+    assert result.exit_code == 2
+    assert "is written as '%d-%m-%Y' in each row" in " ".join(result.stderr.split())
+
+
+def test_a_time_that_may_be_two_days_names_the_option(command: Any, path: Path, tmp_path: Path) -> None:
+    options = ("--by-time", "day", "--delimiter", "|", "--on-bad-row", "drop", "--output", tmp_path / "s.json")
+    result = command("split", path, *options)
+    assert result.exit_code == 2
+    assert "may be two days" in result.stderr
+    assert "--date-format" in result.stderr
+    assert command("split", path, *options, "--date-format", "%d/%m/%Y %H:%M:%S").exit_code == 0
