@@ -9,6 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from typing import cast
 
 from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
@@ -55,7 +56,7 @@ def locked_folder(folder: str | Path, *, wait_seconds: float = 0) -> Generator[N
             yield
         finally:
             held.discard(here)
-            if isinstance(lock, FileLock) and not isinstance(lock, SoftFileLock):
+            if not isinstance(cast(object, lock), SoftFileLock):
                 # While it is held: whoever opened it before sees that it has no name any more, and opens the next one.
                 with suppress(OSError):
                     (folder / LOCK_FILE).unlink(missing_ok=True)
@@ -99,7 +100,7 @@ def _acquire(folder: Path, wait_seconds: float) -> BaseFileLock:
         ) from error
     except OSError as error:
         raise _not_writable(folder, error) from error
-    if not isinstance(lock, SoftFileLock):  # whose file says it in words of its own
+    if not isinstance(cast(object, lock), SoftFileLock):  # whose file says it in words of its own
         since = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
         about = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
         with suppress(OSError):

@@ -6,7 +6,7 @@ A folder without a manifest is taken as it is: models that somebody saved with `
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from contextual_bert.errors import RunDirectoryError
 from contextual_bert.json_files import read_json_object, unreadable
@@ -167,14 +167,15 @@ def _entry(path: Path) -> dict[str, Any]:
 def _read(path: Path) -> Mapping[str, Mapping[str, Any]]:
     fix = f"Copy the folder again; if its files are right, remove {path.name} and write it with write_manifest."
     content = read_json_object(path, fix=fix)
-    files = content.get("files")
-    is_valid = content.get("format") == FORMAT and isinstance(files, dict)
-    if not is_valid or not all(
-        isinstance(entry, dict) and type(entry.get("bytes")) is int and isinstance(entry.get("sha256"), str)
-        for entry in files.values()
-    ):
+    files: object = content.get("files")
+    if content.get("format") != FORMAT or not isinstance(files, dict):
         raise RunDirectoryError(f"{path} is no {FORMAT!r}. {fix}")
-    return files
+    entries = cast("dict[str, dict[str, Any]]", files)
+    for entry in cast("dict[str, object]", files).values():
+        given = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+        if type(given.get("bytes")) is not int or not isinstance(given.get("sha256"), str):
+            raise RunDirectoryError(f"{path} lacks the size or the hash of a file. {fix}")
+    return entries
 
 
 def _check(path: Path, entry: Mapping[str, Any]) -> None:

@@ -67,6 +67,7 @@ def in_words() -> Generator[None]:
         raise
     except KeyboardInterrupt as error:
         say(str(error) or NOTHING_LEFT)
+        interruption.is_said = True
         raise SystemExit(INTERRUPTED) from None
     except SystemExit as error:
         if (sentence := getattr(error, "sentence", "")) and not is_debugging():
@@ -75,6 +76,7 @@ def in_words() -> Generator[None]:
     except Exception as error:
         if interruption.is_interrupted:  # some code takes whatever ends its import for a fault of what it imports
             say(NOTHING_LEFT)
+            interruption.is_said = True
             raise SystemExit(INTERRUPTED) from None
         sentence = describe(error)
         if sentence is None or is_debugging():

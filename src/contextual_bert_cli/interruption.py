@@ -12,6 +12,7 @@ from types import FrameType
 
 EXIT_CODE = 130
 is_interrupted = False  # since the commands run
+is_said = False  # whatever was said after that
 
 
 @contextmanager
@@ -35,6 +36,12 @@ def remember_interrupts() -> None:
     """Raise KeyboardInterrupt at Ctrl-C as before, and set ``is_interrupted``."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _remember)
+
+
+def say_if_unsaid() -> None:
+    """Say that the command was interrupted, unless a sentence said so already."""
+    if is_interrupted and not is_said:
+        print("contextual-bert: Interrupted.", file=sys.stderr)
 
 
 def _end(number: int, frame: FrameType | None) -> None:

@@ -1,13 +1,13 @@
 """The entry point: the list of commands, the global flags, and the exit codes."""
 
-import os
-import sys
-from importlib import metadata
-from typing import Annotated
+from contextual_bert_cli.interruption import ending_at_interrupt, remember_interrupts, say_if_unsaid
 
-from contextual_bert_cli.interruption import ending_at_interrupt, remember_interrupts
+with ending_at_interrupt():  # first, for the imports take the first half of a second
+    import os
+    import sys
+    from importlib import metadata
+    from typing import Annotated
 
-with ending_at_interrupt():
     import typer
 
     from contextual_bert_cli import (
@@ -106,6 +106,9 @@ def main() -> None:
     except KeyboardInterrupt:  # before a command ran, or after
         say("Interrupted.")
         sys.exit(INTERRUPTED)
+    except SystemExit:
+        say_if_unsaid()  # typer ends so while it reads the options
+        raise
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ class StopAfterStep(TrainerCallback):
             os._exit(EXIT_CODE)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        is_in_epoch = state.epoch is None or not math.isclose(state.epoch, round(state.epoch), abs_tol=1e-9)
+        is_in_epoch = not math.isclose(state.epoch, round(state.epoch), abs_tol=1e-9)
         if _any_process(self.is_asked, args):
             self.is_asked = True
             control.should_save = control.should_save or is_in_epoch

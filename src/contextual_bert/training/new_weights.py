@@ -18,6 +18,7 @@ from transformers.trainer_utils import TrainOutput
 from contextual_bert.data import DroppedContext, LengthBucketSampler, SetDataset, TextDataset
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models.pretrained import context_weights, new_weights
+from contextual_bert.training.epochs import MaskEpoch
 
 
 class NewWeightsTrainer(Trainer):
@@ -61,12 +62,15 @@ class NewWeightsTrainer(Trainer):
         if not is_own or self.args.train_sampling_strategy != "random":
             return super()._get_train_sampler(train_dataset)
         seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
-        return LengthBucketSampler(
+        sampler = LengthBucketSampler(
             dataset.sizes,
             batch_size=self.args.train_batch_size,
             seed=seed,
             drop_last=self.args.dataloader_drop_last,
         )
+        # Where several processes go on in the middle of an epoch, accelerate tells it to nobody so deep inside.
+        self.add_callback(MaskEpoch(sampler))
+        return sampler
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
         with self._every_row():

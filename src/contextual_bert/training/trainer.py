@@ -6,7 +6,7 @@ depending on workers, resume or world size, and evaluation ranks the whole vocab
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,6 @@ from transformers import (
     EarlyStoppingCallback,
     EvalPrediction,
     TrainerCallback,
-    TrainerControl,
-    TrainerState,
-    TrainingArguments,
 )
 from transformers.trainer_utils import IntervalStrategy
 
@@ -34,31 +31,8 @@ from contextual_bert.evaluation.metrics import CROSS_ENTROPY, DEFAULT_KS
 from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS, ContextualBertForMaskedLM, ContextualBertProcessor
 from contextual_bert.training.arguments import ContextualTrainingArguments
 from contextual_bert.training.context_dropout import with_context_dropout
+from contextual_bert.training.epochs import ChangesByEpoch, MaskEpoch
 from contextual_bert.training.new_weights import NewWeightsTrainer, rehearse
-
-
-@runtime_checkable
-class ChangesByEpoch(Protocol):
-    """What is another in every epoch: the masks of a collator, contexts that are shuffled or left out."""
-
-    def set_epoch(self, epoch: int) -> None: ...
-
-
-class MaskEpoch(TrainerCallback):
-    """Tells the collator which epoch it is, so that every epoch masks other items. For use with a plain Trainer too.
-
-    Args:
-        *followers: the collator of the training batches; the training data, where their contexts change as well.
-    """
-
-    def __init__(self, *followers: ChangesByEpoch) -> None:
-        self.followers = followers
-
-    def on_epoch_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        for follower in self.followers:
-            follower.set_epoch(int(state.epoch or 0))
 
 
 class ContextualBertTrainer(NewWeightsTrainer):

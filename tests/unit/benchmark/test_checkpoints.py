@@ -243,3 +243,38 @@ def test_a_second_sigterm_ends_at_once_and_an_echo_of_the_first_does_not(monkeyp
     for _ in range(3):
         stop.ask()
     assert (stop.is_asked, codes) == (True, [143])
+
+
+def run_in_two_processes(recipe: Recipe, output: Path, ready: Preparation, *, port: int, **settings: Any) -> list[int]:
+    """Exit codes of two processes that train one run together, as torchrun starts them; the second may be stopped."""
+    stop_at, children = settings.pop("stop_at", None), list[int]()
+    for rank in ("0", "1"):
+        if child := os.fork():
+            children.append(child)
+            continue
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": "test"}
+        os.environ.update(RANK=rank, LOCAL_RANK=rank, WORLD_SIZE="2", LOCAL_WORLD_SIZE="2", **address)
+        code = 99
+        try:
+            if rank == "1" and stop_at is not None:
+                MaskEpoch.on_step_begin = at_step(stop_at, lambda: os.kill(os.getpid(), signal.SIGTERM))  # pyright: ignore
+            run(recipe, output, preparation=ready, is_quiet=True, **settings)
+            code = 0
+        except SystemExit as error:
+            code = int(error.code or 0)
+        finally:
+            os._exit(code)
+    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+
+
+@pytest.mark.slow
+def test_two_processes_stop_after_the_same_step_and_end_as_if_they_had_not(
+    tiny_data: Preparation, recipe: Recipe, tmp_path: Path
+) -> None:
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    assert run_in_two_processes(recipe, whole, tiny_data, port=29_641) == [0, 0]
+    assert run_in_two_processes(recipe, stopped, tiny_data, port=29_642, stop_at=4) == [143, 143]
+    checkpoint = last_checkpoint(stopped)
+    assert checkpoint is not None and checkpoint.name == "checkpoint-5"
+    assert run_in_two_processes(recipe, stopped, tiny_data, port=29_643, is_resumed=True) == [0, 0]
+    assert_same_run(stopped, whole)
