@@ -130,7 +130,7 @@ def fault(error: ValidationError, given: Mapping[str, Any], *, row: int) -> Data
         ...     Condition.model_validate({"attribute": "price", "at_most": "cheap"})
         ... except ValidationError as error:
         ...     print(fault(error, {}, row=3))
-        row 3, column 'at_most': 'cheap' is not allowed: input should be a valid number
+        row 4, column 'at_most': 'cheap' is not allowed: input should be a valid number. Rows count from 1.
     """
     finding = error.errors()[0]
     path, cause = _path(finding["loc"], given), finding.get("ctx", {}).get("error")
