@@ -216,7 +216,7 @@ def canonical(value: object) -> str:
             raise DataError(f"{value} is not a value", fix="Give a finite number, or leave the value out.")
         if isinstance(value, Decimal):
             return _canonical_decimal(value)
-        if value != int(value):
+        if not value.is_integer():
             return repr(float(value))
         if abs(value) >= _LARGEST_EXACT.get(bits, 1 << 53):
             raise _rounded(value, bits)

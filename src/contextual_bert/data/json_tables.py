@@ -272,7 +272,7 @@ def _with_exact_numbers(table: pa.Table, content: bytes, file: str) -> pa.Table:
             value = record.get(name)
             columns[name].append(value)
             for number in _numbers(value):
-                if isinstance(number, float):
+                if not isinstance(number, _Whole):
                     fractions.add(name)
                 elif loses_digits(number):
                     rounded.add(name)

@@ -210,7 +210,7 @@ def fault(error: ValidationError, given: Mapping[str, Any], *, row: int) -> Data
         ...     Condition.model_validate({"attribute": "price", "blank": "first"})
         ... except ValidationError as error:
         ...     print(fault(error, {}, row=3))
-        row 3, column 'blank': 'first' is not allowed: input should be a valid integer
+        row 4, column 'blank': 'first' is not allowed: input should be a valid integer. Rows count from 1.
     """
     finding = error.errors()[0]
     path, cause = _path(finding["loc"], given), finding.get("ctx", {}).get("error")

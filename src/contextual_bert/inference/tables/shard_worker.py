@@ -160,7 +160,7 @@ def error_of(words: str) -> Exception:
 
     Example:
         >>> str(error_of(in_words(DataError("'x' is no number", row=3, column="age", fix="Give a number."))))
-        "row 3, column 'age': 'x' is no number. Give a number."
+        "row 4, column 'age': 'x' is no number. Give a number. Rows count from 1."
     """
     told = json.loads(words)
     if told["kind"] == "DataError":
