@@ -77,7 +77,9 @@ def told(value: Any) -> Any:
         return [told(part) for part in parts]
     if isinstance(value, np.floating):
         return float(str(value))  # 0.1 in 32 bits is 0.1
-    if isinstance(value, str | float):
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, float):
         return value
     value = plain(value)
     return value.item() if isinstance(value, np.generic) else value
