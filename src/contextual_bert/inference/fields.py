@@ -56,7 +56,7 @@ def listed(value: object) -> list[Any] | None:
     if isinstance(value, Sequence | set | frozenset):
         return list(cast("Sequence[Any]", value))
     if isinstance(value, pa.Array | pa.ChunkedArray):
-        return value.to_pylist()
+        return cast(Any, value).to_pylist()
     is_column = getattr(value, "ndim", None) == 1 or hasattr(value, "to_list")
     return list(cast(Any, value)) if is_column else None
 
