@@ -32,10 +32,12 @@ class ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
-Frame = pa.Table | HuggingFaceDataset | ArrowStream
+# pyarrow.Table, HuggingFaceDataset, ArrowStream or a frame of pandas: what `as_table` takes. pyarrow publishes no
+# types, so a union of these would forbid what only a table has, once one is made of it.
+Frame = pa.Table | Any
 
 
-def as_table(source: Frame | Any) -> pa.Table:
+def as_table(source: Frame) -> pa.Table:
     """Return a table in memory as a `pyarrow.Table`.
 
     The rows keep their order. Missing values of pandas (NaN, NA, NaT, None) become nulls. The index of a pandas frame

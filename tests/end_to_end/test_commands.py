@@ -332,7 +332,8 @@ def test_complete_reads_a_table_of_text_as_the_run_was_trained(command: Any, tab
     rows = pa.table({"customer_id": rows["customer_id"], "items": texts, "age": rows["age"]})
     write_csv(rows, tmp_path / "outfits.csv")
     run, source = tmp_path / "run", tmp_path / "outfits.csv"
-    assert command("train", source, *command.small, "--separator", ";", "--output", run).exit_code == 0
+    rates = ("--set", "context_dropout=0.1", "--set", "field_dropout=0.2")  # for explain
+    assert command("train", source, *command.small, *rates, "--separator", ";", "--output", run).exit_code == 0
     result = command("complete", run, "--data", source, "--output", tmp_path / "out")
     assert result.exit_code == 0, result.output
     lists = rows.set_column(1, "items", pc.split_pattern(rows["items"], " ; "))
@@ -359,10 +360,6 @@ def test_complete_reads_a_table_of_text_as_the_run_was_trained(command: Any, tab
     assert slip.exit_code == 2, slip.output
     assert "--set: " in slip.stderr
     assert "they are separated with ','" in " ".join(slip.stderr.split())
-    exported = command("export", run, "--output", tmp_path / "exported")
-    assert exported.exit_code == 0, exported.output
-    again = command("complete", tmp_path / "exported", "--set", f"{items[0]};{items[1]};[MASK]", *context)
-    assert json.loads(again.stdout)["items"] == [*items, "[MASK]"]
     refused = command("complete", run, "--data", source, "--output", tmp_path / "no", "--separator", "|")
     assert refused.exit_code == 2, refused.output
     assert "have ';'" in refused.output

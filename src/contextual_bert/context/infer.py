@@ -64,6 +64,7 @@ class InferredSchema:
         notes: one note a column, in the order of the table.
 
     Example:
+        >>> import pyarrow as pa
         >>> table = pa.table({"sex": ["f", "m"] * 20, "planet": ["earth"] * 40})
         >>> for note in infer_schema(table).notes: print(note.column, note.kind, note.reason)
         sex categorical 2 values

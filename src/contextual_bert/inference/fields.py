@@ -56,7 +56,7 @@ def listed(value: object) -> list[Any] | None:
     if isinstance(value, Sequence | set | frozenset):
         return list(cast("Sequence[Any]", value))
     if isinstance(value, pa.Array | pa.ChunkedArray):
-        return value.to_pylist()
+        return cast(Any, value).to_pylist()
     is_column = getattr(value, "ndim", None) == 1 or hasattr(value, "to_list")
     return list(cast(Any, value)) if is_column else None
 
@@ -77,7 +77,9 @@ def told(value: Any) -> Any:
         return [told(part) for part in parts]
     if isinstance(value, np.floating):
         return float(str(value))  # 0.1 in 32 bits is 0.1
-    if isinstance(value, str | float):
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, float):
         return value
     value = plain(value)
     return value.item() if isinstance(value, np.generic) else value

@@ -112,7 +112,8 @@ class Constraint:
 
     def lacks(self, key: str, value: object) -> bool:
         """Whether a value is the NaN that pandas has for a missing list; where a number is wanted, NaN is a fault."""
-        return value != value and self.model.model_fields[key].annotation not in (int, float)
+        annotation: Any = self.model.model_fields[key].annotation
+        return value != value and annotation not in (int, float)
 
     def permitted(self, asked: Asked, values: Mapping[str, Any]) -> NDArray[np.bool_]:
         """What the function says about these values."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, cast
 
 from contextual_bert.context import Vocabulary
 from contextual_bert.context.records import as_record, plain
@@ -86,7 +86,7 @@ def check_query(query: Mapping[str, Any], *, row: int, known: Sequence[str], fix
     Raises:
         DataError, UnknownNameError: what is wrong, and in which query.
     """
-    given: object = query
+    given = cast(object, query)
     if not isinstance(given, Mapping):
         raise DataError(f"{given!r:.80} is not a query", row=row, fix=fix)
     for key in query:

@@ -15,6 +15,7 @@ from contextual_bert.inference import CompletionPipeline, OnnxCompletionPipeline
 from contextual_bert.inference.exported import export as exporting
 from contextual_bert.inference.exported.completion_graph import example
 from contextual_bert.inference.exported.onnx_model import OnnxModel
+from contextual_bert.inference.queries import TrainedSets
 from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor
 from contextual_bert.testing.miniature import ITEMS, RECORDS, SETS, drawn_anew, miniature_config, miniature_schema
 
@@ -40,6 +41,7 @@ def pipeline_of(method_name: str, **fields: Any) -> CompletionPipeline:
 def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[CompletionPipeline, Path]:
     """One model and its export, for the tests in which the method does not matter."""
     folder, eager = tmp_path_factory.mktemp("export"), pipeline_of(METHOD, has_position_embeddings=True)
+    eager.sets = TrainedSets(";", 5)
     export_onnx(eager, folder, top_k=TOP_K)
     return eager, folder
 
@@ -223,6 +225,13 @@ def test_the_folder_says_what_it_holds(exported: tuple[CompletionPipeline, Path]
         "completion.onnx", "config.json", "context.onnx", "export.json", "processor_config.json", "tokenizer.json",
         "tokenizer_config.json",
     ]  # fmt: skip
+
+
+def test_an_export_reads_sets_as_its_run(exported: tuple[CompletionPipeline, Path]) -> None:
+    again = OnnxCompletionPipeline(exported[1])
+    assert again.sets == TrainedSets(";", 5)
+    notes = again({"items": [*again.processor.items.values[:5], "[MASK]"]}, top_k=1)["notes"]  # pyright: ignore
+    assert notes == ["The set has 6 items, and no set of training had more than 5."]
 
 
 def test_a_graph_that_computes_something_else_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
