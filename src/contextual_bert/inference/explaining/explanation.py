@@ -170,7 +170,8 @@ def other_values(asked: Question) -> Iterator[tuple[str, Sequence[str], int]]:
 
 def notes_of(asked: Question, features: Sequence[Feature]) -> Iterator[str]:
     """What the reader should know beside the numbers."""
-    answer = asked.pipeline.answer(asked.request, [], context_notes=asked.context_notes)
+    answer = asked.pipeline.answer(asked.request, [])
+    yield from asked.context_notes
     yield from answer["notes"]
     if answer["unknown_items"]:
         strangers = ", ".join(answer["unknown_items"])

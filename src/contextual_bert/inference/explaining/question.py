@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contextual_bert.context import Feature, missing_like
+from contextual_bert.context import Feature, missing_like, outside_notes
 from contextual_bert.context.features import WITHHELD
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
 from contextual_bert.inference.encode import value_names
@@ -51,7 +51,7 @@ class Question:
             )
         encoded = pipeline.processor.encode_context([self.request.context], num_rows=1)
         self.context: dict[str, Tensor] = encoded.tensors if encoded is not None else {}
-        self.context_notes = pipeline.context_notes(encoded, 0)
+        self.context_notes = outside_notes(encoded.outside, 0) if encoded is not None else []
 
     def place_of(self, item: str) -> int:
         """Where the item is among the permitted ones.
