@@ -29,7 +29,7 @@ from contextual_bert.evaluation import (
 )
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY
 from contextual_bert.json_files import read_json_object, unreadable
-from contextual_bert.manifest import RESULT_FILES, check_manifest, check_readable
+from contextual_bert.manifest import RESULT_FILES, SCORE_FILES, check_manifest, check_readable
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
 METRICS_FILE = "metrics.json"
@@ -184,7 +184,7 @@ def load_run(directory: Path, *, name: str, role: Any = "method") -> Run:
         RunDirectoryError: a file is missing or damaged.
     """
     check_readable(directory, RESULT_FILES)
-    check_manifest(directory, RESULT_FILES)
+    check_manifest(directory, SCORE_FILES)
     try:
         arrays = load_file(directory / SCORES_FILE)
         metrics = load_metrics(directory)
