@@ -106,7 +106,7 @@ def trainer_state(checkpoint: Path) -> dict[str, Any]:
 
 
 def _is_callback(state: Any) -> bool:
-    """Whether a part of trainer_state.json has the shape of a callback's state, or of several of its class."""
+    """Return whether a part of trainer_state.json has the shape of a callback's state, or of several of its class."""
     states: list[Any] = state if isinstance(state, list) else [state]
     return all(
         isinstance(each, dict) and all(isinstance(each.get(name, {}), dict) for name in ("args", "attributes"))
