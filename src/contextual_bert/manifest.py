@@ -45,18 +45,9 @@ MODEL_FILES = frozenset(
         "vocab.txt",
     }
 )
-# What else a run is evaluated, compared and resumed by.
-RESULT_FILES = frozenset(
-    {
-        "history.json",
-        "metrics.json",
-        "recipe.json",
-        "schema.json",
-        "split.json",
-        "test_labels.safetensors",
-        "test_scores.safetensors",
-    }
-)
+# What else a run is evaluated and compared by. Its report, metrics.json and history.json, decides no answer.
+SCORE_FILES = frozenset({"test_labels.safetensors", "test_scores.safetensors"})
+RESULT_FILES = frozenset({"recipe.json", "schema.json", "split.json"}) | SCORE_FILES
 # What a training goes on by. Of several processes each writes its own random state, when it likes: these are left out.
 CHECKPOINT_FILES = frozenset(
     {
@@ -74,7 +65,7 @@ _LISTED = MODEL_FILES | RESULT_FILES | CHECKPOINT_FILES
 def write_manifest(folder: str | Path) -> Path:
     """Write ``manifest.json`` for the files that a folder holds now, and return its path.
 
-    README.md, evaluations, TensorBoard logs and whatever else decides no answer are left out: they may change.
+    What decides no answer is left out and may change: README.md, metrics.json, evaluations, TensorBoard logs.
 
     Args:
         folder: of a model, a run, an export or a checkpoint.

@@ -154,7 +154,7 @@ def describe(error: Exception) -> str | None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether the machine or an accelerator has no memory left; libraries say so in their own words."""
+    """Return whether the machine or an accelerator has no memory left; libraries say so in their own words."""
     if "contextual_bert" not in sys.modules:
         return isinstance(error, MemoryError)
     from contextual_bert import memory

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from contextual_bert.errors import RunDirectoryError
-from contextual_bert.manifest import MANIFEST_FILE, check_manifest, check_readable, write_manifest
+from contextual_bert.manifest import MANIFEST_FILE, RESULT_FILES, check_manifest, check_readable, write_manifest
 from contextual_bert.whole_files import replacing_directory, replacing_file, share_files
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name in ("config.json", "model.safetensors", "README.md", "metrics.json", "notes.txt"):
+    for name in ("config.json", "model.safetensors", "README.md", "metrics.json", "notes.txt", "recipe.json"):
         (tmp_path / name).write_text(name)
     (tmp_path / "evaluation").mkdir()
     write_manifest(tmp_path)
@@ -25,16 +25,18 @@ def folder(tmp_path: Path) -> Path:
 def test_the_manifest_names_what_decides_the_answers(folder: Path) -> None:
     content = json.loads((folder / MANIFEST_FILE).read_text())
     assert content["format"] == "contextual-bert manifest 1"
-    assert [*content["files"]] == ["config.json", "metrics.json", "model.safetensors"]
+    assert [*content["files"]] == ["config.json", "model.safetensors", "recipe.json"]
     assert content["files"]["config.json"] == {"bytes": 11, "sha256": sha256(b"config.json").hexdigest()}
     check_manifest(folder)
 
 
 def test_what_decides_nothing_may_change(folder: Path) -> None:
-    for name in ("README.md", "notes.txt", "metrics.json"):  # numbers of a run are no part of its model
+    for name in ("README.md", "notes.txt", "metrics.json", "recipe.json"):  # the last is no part of its model
         (folder / name).write_text("changed")
     (folder / "tensorboard").mkdir()
     check_manifest(folder)
+    with pytest.raises(RunDirectoryError, match=r"recipe\.json differs"):
+        check_manifest(folder, RESULT_FILES)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from contextual_bert.evaluation import (
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY
 from contextual_bert.json_files import read_json_object, unreadable
 from contextual_bert.json_text import json_text
-from contextual_bert.manifest import RESULT_FILES, check_manifest, check_readable
+from contextual_bert.manifest import RESULT_FILES, SCORE_FILES, check_manifest, check_readable
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
 METRICS_FILE = "metrics.json"
@@ -110,7 +110,7 @@ def trainer_state(checkpoint: Path) -> dict[str, Any]:
 
 
 def _is_callback(state: Any) -> bool:
-    """Whether a part of trainer_state.json has the shape of a callback's state, or of several of its class."""
+    """Return whether a part of trainer_state.json has the shape of a callback's state, or of several of its class."""
     states: list[Any] = state if isinstance(state, list) else [state]
     return all(
         isinstance(each, dict) and all(isinstance(each.get(name, {}), dict) for name in ("args", "attributes"))
@@ -202,7 +202,7 @@ def load_run(directory: Path, *, name: str, role: Any = "method") -> Run:
         RunDirectoryError: a file is missing or damaged.
     """
     check_readable(directory, RESULT_FILES)
-    check_manifest(directory, RESULT_FILES)
+    check_manifest(directory, SCORE_FILES)
     try:
         arrays = load_file(directory / SCORES_FILE)
         metrics = load_metrics(directory)

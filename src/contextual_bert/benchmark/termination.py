@@ -119,12 +119,12 @@ def _handling(act: Callable[[], None]) -> Generator[None]:
 
 
 def _has_parent() -> bool:
-    """Whether another process of ours repeats each signal, and ends this one by other means if it must."""
+    """Return whether another process of ours repeats each signal, and ends this one by other means if it must."""
     return multiprocessing.parent_process() is not None or torch.distributed.is_torchelastic_launched()
 
 
 def _any_process(is_asked: bool, args: TrainingArguments) -> bool:
-    """Whether any of the processes of a training was asked: their steps are one."""
+    """Return whether any of the processes of a training was asked: their steps are one."""
     if args.world_size == 1 or not torch.distributed.is_initialized():
         return is_asked
     asked = torch.tensor(float(is_asked), device=args.device)

@@ -28,12 +28,12 @@ def check_files(directory: str | Path) -> None:
     """
     folder = Path(directory)
     check_readable(folder)
-    check_manifest(folder)
-    found = {
-        name: read_json_object(folder / name, fix=FIX, has_unique_keys=True)
-        for name in _OBJECTS
-        if (folder / name).is_file()
-    }
+    there = [name for name in _OBJECTS if (folder / name).is_file()]
+    try:
+        check_manifest(folder)
+        found = {name: read_json_object(folder / name, fix=FIX, has_unique_keys=True) for name in there}
+    except RunDirectoryError as error:
+        raise RunDirectoryError(f"{directory} cannot be loaded: {error}") from error
     if "tokenizer.json" in found:
         _check_vocabulary(folder / "tokenizer.json", found["tokenizer.json"])
     elif (folder / "vocab.txt").is_file():

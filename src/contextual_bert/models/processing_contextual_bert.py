@@ -82,13 +82,13 @@ class ContextualBertProcessor(ProcessorMixin):
         check_truncation(truncation)
         check_rule(value_spelling)
         self.value_spelling = value_spelling
-        if tokenizer.pad_token is None:
-            raise ConfigurationError("The tokenizer has no pad_token, with which texts get one length. Name it.")
         self.truncation: Truncation = truncation
         self.has_context_as_text = has_context_as_text
         self._schema = feature_extractor.schema
         self._items: Vocabulary | None = None
         if not isinstance(tokenizer.backend_tokenizer.model, WordLevel):
+            if tokenizer.pad_token is None:
+                raise ConfigurationError("The tokenizer has no pad_token, with which texts get one length. Name it.")
             return
         if has_context_as_text:
             raise ConfigurationError("has_context_as_text=True: words are read before a text, and these are items.")

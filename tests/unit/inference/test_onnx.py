@@ -222,8 +222,8 @@ def test_the_folder_says_what_it_holds(exported: tuple[CompletionPipeline, Path]
     assert {"torch", "onnx", "onnxruntime"} <= record["versions"].keys()
     assert 0 < record["parity"]["max_difference_nats"] <= 1e-4
     assert sorted(path.name for path in folder.iterdir()) == [
-        "completion.onnx", "config.json", "context.onnx", "export.json", "processor_config.json", "tokenizer.json",
-        "tokenizer_config.json",
+        "completion.onnx", "config.json", "context.onnx", "export.json", "manifest.json", "processor_config.json",
+        "tokenizer.json", "tokenizer_config.json",
     ]  # fmt: skip
 
 
