@@ -144,13 +144,12 @@ async def keep_asking(port: int, seen: Seen, is_over: asyncio.Event, *, pause_se
             seen.refused += 1
             await asyncio.sleep(0.05)
             continue
-        has_asked = False
         while not is_over.is_set():
             # As the pools of clients do before they use a connection again.
-            if reader.at_eof() or (has_asked and is_readable(writer)):
+            if reader.at_eof() or is_readable(writer):
                 seen.closed_unasked += 1
                 break
-            has_asked, asked_at = True, time.monotonic()
+            asked_at = time.monotonic()
             try:
                 writer.write(request)
                 status, headers = await asyncio.wait_for(answer_of(reader), 30)

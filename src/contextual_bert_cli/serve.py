@@ -25,6 +25,7 @@ _EXTRA = ("fastapi", "starlette", "uvicorn", "prometheus_client")
 
 
 def command(
+    context: typer.Context,
     directory: options.RunOrExport,
     *,
     catalogue: Annotated[
@@ -104,7 +105,8 @@ def command(
     calm_transformers()
     # A signal that comes while the run is read would end the process. What it is about may not have been read yet.
     hangups: list[int] = []
-    signal.signal(signal.SIGHUP, lambda number, _: hangups.append(number))
+    before = signal.signal(signal.SIGHUP, lambda number, _: hangups.append(number))
+    context.call_on_close(lambda: signal.signal(signal.SIGHUP, before))
     settings = ServerSettings(
         max_batch=max_batch,
         max_wait_milliseconds=max_wait,

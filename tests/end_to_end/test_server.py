@@ -47,7 +47,7 @@ class Server:
                 json.loads(line) if line.startswith("{") else line  # pyright: ignore[reportArgumentType]
             )
 
-    def wait_for(self, event: str, *, seconds: float = 90) -> dict[str, Any]:
+    def wait_for(self, event: str, *, seconds: float = 300) -> dict[str, Any]:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if found := [line for line in list(self.log) if line["event"] == event]:

@@ -22,15 +22,16 @@ class Reloader:
         self._serving = serving
         # A SimpleQueue may be filled by a signal's handler, whatever the interrupted thread was doing.
         self._asked: SimpleQueue[Future[Version] | None] = SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._is_closing = False
 
     def start(self) -> None:
         """Start the thread; what was asked for before is done now."""
-        self._thread = threading.Thread(target=self._run, name="contextual-bert-reload", daemon=True)
-        self._thread.start()
+        self._is_closing = False
+        threading.Thread(target=self._run, name="contextual-bert-reload", daemon=True).start()
 
     def close(self) -> None:
-        """Let the thread end after the reload that runs; nobody waits for it."""
+        """Let the thread end after the reload that runs; nobody waits for it, and what waits is given up."""
+        self._is_closing = True
         self._asked.put(None)
 
     def ask(self) -> "Future[Version]":
@@ -51,16 +52,21 @@ class Reloader:
                     is_over = True
                 else:
                     asked.append(another)
-            self._reload(asked)
             if is_over:
+                for each in asked:
+                    each.cancel()
                 return
+            self._reload(asked)
 
     def _reload(self, asked: "list[Future[Version]]") -> None:
         EVENTS.info("reloading", extra={"details": {"times_asked": len(asked)}})
         try:
             version = self._serving.reload()
         except Exception as error:
-            EVENTS.exception("reload failed")
+            if self._is_closing:  # the interpreter no longer starts the threads that loading needs
+                EVENTS.info("reload given up")
+            else:
+                EVENTS.exception("reload failed")
             for each in asked:
                 if not each.cancelled():
                     each.set_exception(error)

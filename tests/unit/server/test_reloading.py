@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from concurrent.futures import CancelledError
 from typing import Any
 
 import pytest
@@ -45,6 +46,25 @@ def test_what_changed_during_a_reload_is_served_in_the_end(tools: Any, caplog: p
     assert files.read == [0, 1]
     assert [each.getMessage() for each in caplog.records] == ["reloading", "reloaded"] * 2
     reloader.close()
+
+
+def test_a_stop_gives_up_what_waits(tools: Any, caplog: pytest.LogCaptureFixture) -> None:
+    files = Files(tools)
+    reloader = Reloader(Serving(tools.make_pipeline(), load=files.load))
+    caplog.set_level("INFO")
+    reloader.start()
+    running = reloader.ask()
+    assert files.has_begun.wait(20)
+    waiting = reloader.ask()
+    reloader.close()
+    files.is_damaged = True
+    files.may_end.set()
+    with pytest.raises(OSError):
+        running.result(20)
+    with pytest.raises(CancelledError):
+        waiting.result(20)
+    assert files.read == [0]
+    assert [each.getMessage() for each in caplog.records] == ["reloading", "reload given up"]
 
 
 def test_a_failed_reload_does_not_end_the_next_one(tools: Any, metric: Any, caplog: pytest.LogCaptureFixture) -> None:
