@@ -136,6 +136,7 @@ def test_a_text_that_several_people_read_is_its_own_customer(prepared: dict[str,
     assert (ready.settings.set_name, ready.settings.cluster_name) == ("text", "distinct text")
 
 
+@pytest.mark.usefixtures("cells_of_one")
 def test_new_customers_are_told_apart_when_a_run_is_evaluated_again(
     prepared: dict[str, TextPreparation], tmp_path: Path
 ) -> None:
