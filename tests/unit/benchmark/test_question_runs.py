@@ -102,6 +102,7 @@ def test_what_is_learned_follows_from_the_columns(ready: TextPreparation) -> Non
     assert ready.customers("test").tolist() == [readers[row] for row in dataset.example_ids.tolist()]  # pyright: ignore[reportOptionalMemberAccess]
 
 
+@pytest.mark.usefixtures("cells_of_one")
 def test_the_metrics_are_those_of_the_answers_that_the_pipeline_gives(ready: TextPreparation, finished: Path) -> None:
     test = ready.table.take(pa.array(ready.split.rows("test")))
     pipeline = QuestionAnsweringPipeline.from_pretrained(finished)
@@ -133,6 +134,7 @@ def test_the_metrics_are_those_of_the_answers_that_the_pipeline_gives(ready: Tex
     assert rows.true.tolist() == [int(row["answer"] is not None) for row in found]
 
 
+@pytest.mark.usefixtures("cells_of_one")
 def test_both_ends_are_ranked_among_the_places_of_their_window(ready: TextPreparation, finished: Path) -> None:
     pipeline = QuestionAnsweringPipeline.from_pretrained(finished)
     dataset, encoded = ready.datasets["test"], cast(Any, ready.texts["test"])

@@ -398,6 +398,7 @@ def test_without_a_validation_part_the_last_weights_are_kept(tiny_recipe: Recipe
         run(replace(recipe, patience=2), tmp_path / "other", is_quiet=True)
 
 
+@pytest.mark.usefixtures("cells_of_one")
 def test_cold_customers_are_a_segment_where_others_came_back(tiny_recipe: Recipe, tmp_path: Path) -> None:
     report = run(replace(tiny_recipe, split_by="row"), tmp_path / "run", is_quiet=True)
     cold = {segment.value: segment for segment in report.segments if segment.feature == "customer in training"}

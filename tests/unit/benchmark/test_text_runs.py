@@ -136,6 +136,7 @@ def test_a_text_that_several_people_read_is_its_own_customer(prepared: dict[str,
     assert (ready.settings.set_name, ready.settings.cluster_name) == ("text", "distinct text")
 
 
+@pytest.mark.usefixtures("cells_of_one")
 def test_new_customers_are_told_apart_when_a_run_is_evaluated_again(
     prepared: dict[str, TextPreparation], tmp_path: Path
 ) -> None:
@@ -719,6 +720,46 @@ def test_the_card_of_a_run_from_scratch_claims_no_weights_of_the_checkpoint(
         card = (tmp_path / "README.md").read_text(encoding="utf-8")
         assert ("It started from" in card, "It starts from" in card) == (not is_from_scratch,) * 2
         assert ("its weights were drawn anew" in card) == is_from_scratch
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "expected"),
+    [
+        ("bert-base-uncased", "bert-base-uncased"),
+        ("google-bert/bert-base-cased", "google-bert/bert-base-cased"),
+        ("runs/corpus", None),  # a folder that is there
+        ("/home/ann/bert", None),
+        ("./bert", None),
+        ("../ann/bert", None),
+    ],
+)
+def test_the_card_names_the_hub_and_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoint: str, expected: str | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "corpus").mkdir(parents=True)
+    tasks: dict[str, dict[str, Any]] = {
+        "text-classification": {"label": "verdict"},
+        "token-classification": {"label": "tags"},
+        "question-answering": {"question": "q", "answer": "a"},
+        "fill-mask": {},
+    }
+    for tag, columns in tasks.items():
+        texts = TextTask(checkpoint=checkpoint, text="text", **columns)
+        recipe = Recipe(data="/home/ann/secret/d.csv", texts=texts, conditioning="none", split="/home/ann/s.json")
+        lines = (f"leak: {checkpoint} was trained on it: --split {recipe.split}, {recipe.data}",)
+        write_card(tmp_path, recipe, {}, lines, has_tags=tag == "token-classification")
+        card = (tmp_path / "README.md").read_text(encoding="utf-8")
+        head = card.split("---")[1]
+        assert f"\npipeline_tag: {tag}\n" in head
+        assert (f"\nbase_model: {expected}\n" in head) == (expected is not None)
+        assert ("base_model" in head) == (expected is not None)
+        for private in ("/home", "ann", "runs/corpus", "./bert"):
+            assert private not in card
+        assert "It starts from `bert" in card or "It starts from `google-bert/" in card or "`corpus`" in card
+    scratch = replace(recipe, texts=replace(texts, is_from_scratch=True))
+    write_card(tmp_path, scratch, {}, ())
+    assert "base_model" not in (tmp_path / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_card_reads_a_text_as_the_run_did() -> None:
