@@ -26,8 +26,8 @@ _SAME_WORD = (
     *("trained_weights", "truncation", "validation", "validation_data"),
 )
 _OPTIONS: Mapping[str, str] = {**{name: f"--{name.replace('_', '-')}" for name in _SAME_WORD}, **_RENAMED}
-# Not in quotes, not of an object, not what an option takes already.
-_BEFORE = r"(?<![\w.'\"`-])(?<!--set )(?<!--model )(?<!--lora )"
+# Not in quotes, not of an object or a call in Python, not what an option takes already.
+_BEFORE = r"(?<![\w.'\"`-])(?<!\w\()(?<!--set )(?<!--model )(?<!--lora )"
 _VALUE = r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|\([^)]*\)|\{[^}]*\}|\.\.\.|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|\w+"
 _ASSIGNED = re.compile(rf"{_BEFORE}(?P<name>[a-z]\w*)=(?P<value>{_VALUE})(?: \(--[^)]*\))?")
 _NAMED = re.compile(rf"{_BEFORE}(?P<name>[a-z]+_\w+)(?![\w='\"`(])(?: \(--[^)]*\))?")

@@ -209,7 +209,7 @@ class TextWork:
             return TextTrainer(model, arguments, names=self.ready.labels, **settings)
         validation = settings["eval_dataset"]
         if validation is not None:
-            special_ids = cast(Any, self.ready.processor.tokenizer).all_special_ids
+            special_ids = self.ready.processor.tokenizer.all_special_ids
             settings["eval_dataset"] = EveryPosition(
                 validation, leave_out=special_ids, most=self.ready.task.most_scored
             )

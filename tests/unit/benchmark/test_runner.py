@@ -115,6 +115,7 @@ def test_the_same_recipe_gives_the_same_digits(finished: Path, tmp_path: Path) -
 def test_a_run_trained_in_bfloat16_is_evaluated_as_it_was_scored(tiny_data: Preparation, tmp_path: Path) -> None:
     recipe = replace(tiny_data.recipe, conditioning="none", dtype="bfloat16", training={"num_train_epochs": 1})
     report = run(recipe, tmp_path, preparation=tiny_data, is_quiet=True)
+    assert report is not None
     again = evaluate_run(tmp_path).report
     assert json.loads(again.to_json())["metrics"] == json.loads(report.to_json())["metrics"]
 
@@ -320,9 +321,12 @@ def test_a_shuffled_context_is_another_one_in_training_and_in_the_scores(
 ) -> None:
     recipe = replace(tiny_data.recipe, conditioning="global_state", training={"num_train_epochs": 2})
     own = run(recipe, tmp_path / "own", preparation=tiny_data, is_quiet=True)
+    assert own is not None
     shuffled = replace(recipe, is_context_shuffled=True)
     dealt = run(shuffled, tmp_path / "dealt", preparation=tiny_data, is_quiet=True)
+    assert dealt is not None
     again = run(shuffled, tmp_path / "again", preparation=tiny_data, is_quiet=True)
+    assert again is not None
     assert own.metrics["cross_entropy_nats"].value != dealt.metrics["cross_entropy_nats"].value
     assert numbers(tmp_path / "dealt") == numbers(tmp_path / "again")
     assert [segment.name for segment in own.segments] == [segment.name for segment in dealt.segments]
@@ -401,6 +405,7 @@ def test_without_a_validation_part_the_last_weights_are_kept(tiny_recipe: Recipe
 @pytest.mark.usefixtures("cells_of_one")
 def test_cold_customers_are_a_segment_where_others_came_back(tiny_recipe: Recipe, tmp_path: Path) -> None:
     report = run(replace(tiny_recipe, split_by="row"), tmp_path / "run", is_quiet=True)
+    assert report is not None
     cold = {segment.value: segment for segment in report.segments if segment.feature == "customer in training"}
     assert set(cold) == {"yes", "no (cold)"}
     assert sum(segment.num_rows for segment in cold.values()) == report.num_rows

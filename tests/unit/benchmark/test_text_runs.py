@@ -298,6 +298,7 @@ def test_what_is_only_compared_with_trains_and_keeps_no_weights(
 ) -> None:
     ready = prepared["classification"]
     report = run(replace(ready.recipe, conditioning=name), tmp_path / "run", preparation=ready, is_quiet=True)
+    assert report is not None
     assert report.num_rows == len(ready.split.rows("test"))
     assert "recall_at_1_percent" in report.metrics
     assert not (tmp_path / "run" / "model.safetensors").exists()
@@ -317,6 +318,7 @@ def test_a_baseline_predicts_what_it_was_scored_with(
 ) -> None:
     ready, folder = prepared[head], tmp_path / "run"
     report = run(replace(ready.recipe, conditioning=name), folder, preparation=ready, is_quiet=True)
+    assert report is not None
     labels = load_labels(folder)
     assert labels is not None
     assert evaluate_run(folder).report.metrics["cross_entropy_nats"] == report.metrics["cross_entropy_nats"]
@@ -380,6 +382,7 @@ def test_a_context_as_text_is_neither_asked_for_nor_counted(
     ready = prepared[head]
     recipe = replace(ready.recipe, conditioning=CONTEXT_AS_TEXT)
     report = run(recipe, tmp_path / "run", preparation=ready, is_quiet=True)
+    assert report is not None
     assert evaluate_run(tmp_path / "run").report.metrics == pytest.approx(report.metrics)
     own, other = (load_run(folder, name="x").scores for folder in (tmp_path / "run", finished[head]))
     np.testing.assert_array_equal(own.example_id, other.example_id)

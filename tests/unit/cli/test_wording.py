@@ -24,6 +24,7 @@ from contextual_bert_cli.wording import in_options
         ("--set weight_decay=0.1 and --model hidden_size=8", "--set weight_decay=0.1 and --model hidden_size=8"),
         ("--where 'label=coat' is no condition", "--where 'label=coat' is no condition"),
         ("the column 'max_length' is missing", "the column 'max_length' is missing"),
+        ("(in Python SetPolicy(separator=';'))", "(in Python SetPolicy(separator=';'))"),
         ("num_customers=9", "num_customers=9"),
     ],
 )  # fmt: skip
