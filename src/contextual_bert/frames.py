@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from contextual_bert.arrow_types import without_views
 from contextual_bert.errors import DataError
+from contextual_bert.foreign_metadata import with_class_names, with_known_zones
 
 TAKEN = "a pyarrow.Table, a pandas or polars DataFrame, a datasets.Dataset, or an object with __arrow_c_stream__"
 _REFUSALS = (pa.ArrowException, TypeError, ValueError, OverflowError)
@@ -41,7 +42,8 @@ def as_table(source: Frame) -> pa.Table:
     """Return a table in memory as a `pyarrow.Table`.
 
     The rows keep their order. Missing values of pandas (NaN, NA, NaT, None) become nulls. The index of a pandas frame
-    is left out if it only numbers the rows: without a name, and of whole numbers.
+    is left out if it only numbers the rows: without a name, and of whole numbers. Names of `datasets.ClassLabel` stand
+    in place of their numbers.
 
     Args:
         source: a pyarrow.Table; a pandas or polars DataFrame; a `datasets.Dataset`; or any other object with
@@ -49,14 +51,14 @@ def as_table(source: Frame) -> pa.Table:
 
     Raises:
         DataError: another object; a pandas index that has a name or is no numbering; a column of values of several
-            kinds, with its first such row.
+            kinds, with its first such row; a number of a ClassLabel without a name.
 
     Example:
         >>> as_table(pa.record_batch({"age": [34, 51]})).num_rows
         2
     """
     if isinstance(source, pa.Table):
-        return source
+        return with_known_zones(with_class_names(source, file=None), file=None)
     if isinstance(source, dict):
         raise DataError(
             f"a dictionary of data sets ({', '.join(map(str, cast(dict[object, object], source)))}) is not a table",
@@ -67,7 +69,7 @@ def as_table(source: Frame) -> pa.Table:
         return _of_pandas(source)
     if isinstance(source, HuggingFaceDataset):
         # The arrow format applies select() and shuffle(), which `.data` does not.
-        return source.with_format("arrow")[:] if len(source) else pa.table({})
+        return as_table(source.with_format("arrow")[:] if len(source) else pa.table({}))
     kind = type(source).__name__
     if isinstance(source, ArrowStream):
         try:

@@ -153,3 +153,11 @@ def test_a_stream_of_rows_is_no_table() -> None:
 def test_a_selection_of_a_dataset_is_what_is_read() -> None:
     rows = datasets.Dataset.from_dict({"age": [34, 51, 28]})
     assert as_table(rows.select([2, 0])).to_pydict() == {"age": [28, 34]}
+
+
+def test_names_of_classes_stand_in_place_of_their_numbers_in_an_inferred_schema() -> None:
+    features = datasets.Features({"mood": datasets.ClassLabel(names=["calm", "glad"]), "age": datasets.Value("int64")})
+    data = datasets.Dataset.from_dict({"mood": [0, 1] * 20, "age": [30, 40] * 20}, features=features)
+    mood = infer_schema(data, min_count=1).schema.feature("mood")
+    assert isinstance(mood, Categorical)
+    assert mood.values == ("calm", "glad")

@@ -13,13 +13,13 @@ import pyarrow.parquet as parquet
 
 from contextual_bert.arrow_types import without_views
 from contextual_bert.data.csv_tables import check_names, read_csv
-from contextual_bert.data.foreign_metadata import with_class_names, with_known_zones
 from contextual_bert.data.json_tables import lines_of_json, read_json_lines
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.data.reading_notes import ReadingNotes
 from contextual_bert.data.reviews import REVIEW_SUFFIX, reviews_of
 from contextual_bert.data.text_files import COMPRESSIONS, content_of, kind_of
 from contextual_bert.errors import DataError, did_you_mean, rows_are_lines
+from contextual_bert.foreign_metadata import with_class_names, with_known_zones
 from contextual_bert.frames import Frame, as_table
 
 __all__ = ["read_table"]
