@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from contextual_bert_cli import options
+from contextual_bert_cli.failures import MISTAKE
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, working
 from contextual_bert_cli.recipes import CHECKPOINT, SET_OPTIONS, listed, recipe_of
 
@@ -97,6 +98,7 @@ def command(
         )
     if any(fault.startswith("error:") for fault in found.faults):
         remark("", "mend what is marked as an error first: train stops there")
+        raise typer.Exit(MISTAKE)
     next_commands([*train, "--conditioning", name, "--output", folder or f"runs/{name}"])
 
 

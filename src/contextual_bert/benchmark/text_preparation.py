@@ -30,6 +30,8 @@ from contextual_bert.data.text_audit import audit_texts
 from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
 from contextual_bert.evaluation import EvaluationSettings
 from contextual_bert.inference import EncodedQuestions, EncodedTexts, encode_questions, encode_texts, placed
+from contextual_bert.inference.encode import naming
+from contextual_bert.inference.texts.encode_texts import with_tag_lists
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.models.checkpoint_files import pooling_of
 from contextual_bert.models.configuration_contextual_bert import POOLINGS
@@ -254,7 +256,11 @@ def read_texts(recipe: Recipe, source: pa.Table | None) -> pa.Table:
     """
     task = cast(TextTask, recipe.texts)
     text_columns = (task.text, task.second)
-    return read_table(recipe.data if source is None else source, text_columns=text_columns)
+    table = read_table(recipe.data if source is None else source, text_columns=text_columns)
+    if task.label is None:
+        return table
+    with naming(recipe.data):
+        return with_tag_lists(table, text=task.text, label=task.label)
 
 
 def prepare_texts(recipe: Recipe, *, source: pa.Table | None = None) -> TextPreparation:

@@ -24,6 +24,7 @@ from contextual_bert.context.features import (
     MultiCategorical,
     Numerical,
 )
+from contextual_bert.context.marks import unmarked
 from contextual_bert.context.records import record_columns
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.errors import SchemaError, did_you_mean
@@ -95,6 +96,8 @@ def encode_table(schema: ContextSchema, table: pa.Table, *, file: str | None = N
     for feature in schema.features:
         column = feature.column
         array = table[column].combine_chunks()
+        if isinstance(feature, (Categorical, Numerical)):
+            array = unmarked(array, feature.missing)
         if isinstance(feature, (Categorical, Numerical)) and feature.part:
             if column not in dates:
                 dates[column] = to_dates(array, file=file, column=column)

@@ -105,6 +105,7 @@ class _Description(BaseModel):
 
 class _DatePartDescription(_Description):
     part: DatePart | None = None
+    missing: tuple[str, ...] | None = None
 
     @model_validator(mode="after")
     def _check_source(self) -> "_DatePartDescription":
@@ -151,6 +152,7 @@ class Categorical(_ValuesDescription, _DatePartDescription):
         embedding_size: width of the embedding; None for `default_embedding_size`.
         source: the raw column if it differs from the name.
         part: which part of a date the source gives: the month is "1" to "12", the weekday "Monday" to "Sunday".
+        missing: texts that say that the value is missing, such as "unknown"; capitals make no difference.
 
     Relation to its siblings: `MultiCategorical` for any number of values a row.
 
@@ -212,6 +214,7 @@ class Numerical(_DatePartDescription):
         embedding_size: width of the embedding; None for `default_embedding_size`.
         source: the raw column if it differs from the name.
         part: which part of a date the source gives.
+        missing: texts that say that the number is missing, such as "unknown"; capitals make no difference.
 
     Example:
         >>> Numerical(name="age", edges=(25, 35, 45)).layout.num_embeddings

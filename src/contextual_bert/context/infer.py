@@ -113,7 +113,8 @@ def infer_schema(
             finding = Finding(None, "excluded: not context", finding.distinct)
         taken = {*table.column_names, *(feature.name for feature in features)} - {column}
         features += [_renamed(feature, taken) for feature in finding.features]
-        notes.append(ColumnNote(column, finding.kind, finding.reason, finding.distinct, count_missing(array)))
+        num_missing = count_missing(array) + finding.num_marked
+        notes.append(ColumnNote(column, finding.kind, finding.reason, finding.distinct, num_missing))
     return InferredSchema(ContextSchema(features=tuple(features)), tuple(notes))
 
 
