@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from contextual_bert_cli import options
+from contextual_bert_cli.failures import MISTAKE
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, working
 from contextual_bert_cli.recipes import (
     CHECKPOINT,
@@ -113,6 +114,7 @@ def command(
         )
     if any(fault.startswith("error:") for fault in found.faults):
         remark("", "mend what is marked as an error first: train stops there")
+        raise typer.Exit(MISTAKE)
     remark(*hidden_words_lines(choices, command="inspect"))
     next_commands([*train, "--conditioning", name, "--output", free_folder(folder or f"runs/{name}")])
 

@@ -589,3 +589,17 @@ def test_a_label_that_cannot_be_learned_is_said(command: Any, own_texts: Path, t
     settings = ("--checkpoint", own_texts / "bert", "--epochs", 1, "--device", "cpu", "--output", tmp_path / "run")
     result = ok(command("train", tmp_path / "reviews.csv", *columns, *settings))
     assert "warning: no row of the training part has the label rare: it cannot be learned" in result.stderr
+
+
+def test_inspect_that_finds_an_error_prints_its_report_and_exits_with_2(command, tmp_path: Path) -> None:
+    rows = [["fine", "good"]] * 50 + [["bad", "poor"]] * 50
+    path = tmp_path / "reviews.csv"
+    path.write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows) + "fine,\n")
+    result = command("inspect", path, "--text", "text", "--label", "label", "--output", tmp_path / "schema.json")
+    assert result.exit_code == 2
+    assert "error: 1 cells of 'label' are missing" in result.output
+    assert "2 labels" in result.output
+    path.write_text(path.read_text().removesuffix("fine,\n"))
+    assert (
+        command("inspect", path, "--text", "text", "--label", "label", "--output", tmp_path / "s.json").exit_code == 0
+    )

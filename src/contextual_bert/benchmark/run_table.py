@@ -20,6 +20,8 @@ from contextual_bert.data import Groups, group_rows, read_table
 from contextual_bert.data.groups import separator_of_cells
 from contextual_bert.data.reading_notes import ReadingNotes, joined_notes, reading_notes
 from contextual_bert.errors import ConfigurationError
+from contextual_bert.inference.encode import naming
+from contextual_bert.inference.texts.encode_texts import with_tag_lists
 from contextual_bert.training.recipe import Recipe
 
 __all__ = ["RunTable", "read_data"]
@@ -99,7 +101,11 @@ def read_data(
             settings=recipe.reading,
         )
         notes.append(reading_notes(found))
-        return found
+        task = recipe.texts
+        if task is None or task.label is None:
+            return found
+        with naming(recipe.data):
+            return with_tag_lists(found, text=task.text, label=task.label)
 
     parts = read_parts(recipe, source, read)
     if len(parts.files) > 1:

@@ -27,12 +27,16 @@ from contextual_bert.context.features import (
     Numerical,
     Vector,
 )
+from contextual_bert.context.printed_lists import as_lists, vectors_of
 from contextual_bert.context.ranges import Outside, clipped, given_vectors, outside_of
 from contextual_bert.context.vocabulary import NULL, UNKNOWN, canonical_array, require_finite, to_doubles
 from contextual_bert.errors import DataError, SchemaError
 
 MISSING_MARKS = ("NaN", "nan", "NA", "N/A", "null", "NULL", "None")  # how tools write a missing number or date
-_NUMBER_FIX = "Allowed: a finite number; leave it empty if it is missing."
+_NUMBER_FIX = (
+    "Allowed: a finite number; leave it empty if it is missing. A word that says so may stand under 'missing' of the "
+    "feature in schema.json."
+)
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,12 @@ def to_numbers(array: pa.Array, *, file: str | None = None, column: str | None =
 
 
 def flatten_lists(array: pa.Array, *, separator: str | None, column: str) -> tuple[pa.Array, np.ndarray]:
-    """The elements of a column of lists, and how many each row has (0 for null); text is split by the separator."""
+    """The elements of a column of lists, and how many each row has (0 for null); text is split by the separator.
+
+    Text that is a printed list, such as "['red', 'blue']", is a list, too.
+    """
+    lists = as_lists(array, name=column)
+    array = array if lists is None else lists
     kind = array.type
     if separator is not None and (is_single(kind) or pa.types.is_dictionary(kind)):
         # Cells without a separator in any of them may have come as numbers.
@@ -157,6 +166,8 @@ def _encode_categorical(feature: Categorical, array: pa.Array, file: str | None)
 
 
 def _encode_multi(feature: MultiCategorical, array: pa.Array, file: str | None) -> EncodedColumn:
+    lists = as_lists(array, file=file, name=feature.column)
+    array = array if lists is None else lists
     elements, lengths = flatten_lists(array, separator=feature.separator, column=feature.column)
     rows = np.repeat(np.arange(len(array)), lengths)
     try:
@@ -193,6 +204,8 @@ def _encode_numerical(feature: Numerical, array: pa.Array, file: str | None) -> 
 
 def _encode_vector(feature: Vector, array: pa.Array, file: str | None) -> EncodedColumn:
     column = feature.column
+    lists = vectors_of(array, file=file, name=column)
+    array = array if lists is None else lists
     is_missing = array.is_null().to_numpy(zero_copy_only=False)
     vectors = np.zeros((len(array), feature.size + 1), np.float32)
     vectors[:, -1] = is_missing

@@ -191,8 +191,9 @@ def _feature_module(shape: FeatureLayout) -> nn.Module:
 
 
 def _module_name(name: str, names: Sequence[str]) -> str:
-    """The feature's name; followed by underscores where torch uses it itself, as it does `type` and `values`."""
-    while hasattr(nn.ModuleDict, name) or name in ("training", "forward"):
+    """The feature's name; followed by underscores where torch uses it itself, as it does `type` and `_modules`."""
+    taken = nn.ModuleDict()  # an object, for `_modules` and its like are no attributes of the class
+    while hasattr(taken, name) or name in ("training", "forward"):
         name += "_"
         while name in names:
             name += "_"

@@ -28,6 +28,7 @@ from contextual_bert.context.features import (
     Numerical,
     Vector,
 )
+from contextual_bert.context.marks import unmarked
 from contextual_bert.context.ranges import Outside, given_vectors, outside_of
 from contextual_bert.context.records import record_columns
 from contextual_bert.context.schema import ContextSchema
@@ -211,6 +212,8 @@ def _columns(
     for feature in features:
         column = feature.column
         array = table[column].combine_chunks()
+        if isinstance(feature, Categorical | Numerical):
+            array = unmarked(array, feature.missing)
         if isinstance(feature, Categorical | Numerical) and feature.part:
             if column not in dates:  # features of one column read one format
                 with withholding() if feature.sensitive else nullcontext():

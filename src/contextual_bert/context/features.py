@@ -130,6 +130,7 @@ class _Description(BaseModel):
 class _DatePartDescription(_Description):
     part: DatePart | None = None
     date_format: str | None = None
+    missing: tuple[str, ...] | None = None
 
     @model_validator(mode="after")
     def _check_source(self) -> "_DatePartDescription":
@@ -180,6 +181,7 @@ class Categorical(_ValuesDescription, _DatePartDescription):
         sensitive: its values stand in no card, report, log, error or OpenAPI document.
         part: which part of a date the source gives: the month is "1" to "12", the weekday "Monday" to "Sunday".
         date_format: how the source writes dates that are not ISO 8601, as strptime has it: "%d/%m/%Y".
+        missing: texts that say that the value is missing, such as "unknown"; capitals make no difference.
 
     Relation to its siblings: `MultiCategorical` for any number of values a row.
 
@@ -245,6 +247,7 @@ class Numerical(_DatePartDescription):
         sensitive: its values stand in no card, report, log, error or OpenAPI document.
         part: which part of a date the source gives.
         date_format: as of `Categorical`.
+        missing: texts that say that the number is missing, such as "unknown"; capitals make no difference.
 
     Example:
         >>> Numerical(name="age", edges=(25, 35, 45)).layout.num_embeddings

@@ -5,7 +5,7 @@ Not in the paper, whose features are given.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,8 @@ from contextual_bert.context.features import (
     Numerical,
     Vector,
 )
+from contextual_bert.context.marks import Marks, date_words, number_words, without_words
+from contextual_bert.context.printed_lists import as_lists
 from contextual_bert.context.ranges import stray_threshold, with_ranges
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.errors import ConfigurationError, SchemaError, did_you_mean
@@ -77,6 +79,7 @@ class Finding:
     reason: str
     distinct: int
     features: tuple[Feature, ...] = ()
+    num_marked: int = 0
 
 
 def find(column: str, array: pa.Array, wanted: str | Feature | None, settings: Settings) -> Finding:
@@ -96,7 +99,16 @@ def find(column: str, array: pa.Array, wanted: str | Feature | None, settings: S
         raise ConfigurationError(
             f"the override of column {column!r} is {wanted!r}. {did_you_mean(wanted, [*FEATURE_KINDS, 'ignore'])}"
         )
-    kind = wanted or _kind_of(array, settings)
+    # A category is a text, whatever it looks like.
+    lists = as_lists(array, name=column) if wanted in (None, "multi_categorical", "vector") else None
+    if lists is not None:
+        array = lists.cast(pa.list_(pa.float64())) if wanted == "vector" and not _is_text_list(lists) else lists
+        distinct = _count_distinct(array)
+    marks, remark = None, ""
+    if is_text(value_type(array.type)) and wanted in (None, "numerical"):
+        marks, remark = _marks_of(array, settings, is_forced=wanted is not None)
+        array = without_words(array, marks.words) if marks is not None else array
+    kind = wanted or (marks.kind if marks is not None else _kind_of(array, settings))
     if array.null_count == len(array):
         finding = Finding(None, "no row has a value", 0)
     elif kind is None:
@@ -105,12 +117,32 @@ def find(column: str, array: pa.Array, wanted: str | Feature | None, settings: S
         finding = _FINDERS[kind](column, array, settings, wanted is not None)
     else:
         finding = Finding(None, "has no name: the index of a pandas table?", distinct)
+    if marks is not None:
+        features = tuple(feature.model_copy(update={"missing": marks.words}) for feature in finding.features)
+        reason = f"{finding.reason}; {marks.remark()}"
+        finding = replace(finding, features=features, reason=reason, num_marked=marks.num_rows)
+    finding = replace(finding, reason=f"{finding.reason}{remark}")
+    if lists is not None:
+        finding = replace(finding, reason=f"{finding.reason}; its cells are printed lists")
     if wanted is not None and not finding.features:
         raise SchemaError(
             f"column {column!r} cannot be {wanted}, which its override asks for: {finding.reason}. "
             "Remove the override, or give the feature itself with its values."
         )
     return finding
+
+
+def _marks_of(array: pa.Array, settings: Settings, *, is_forced: bool) -> tuple[Marks | None, str]:
+    """The words among the numbers or dates of a column of text, or a remark on what stays text."""
+    if not is_forced:
+        dates = date_words(array)
+        if dates is not None and are_iso_dates(without_words(array, dates.words)):
+            return dates, ""
+    return number_words(array, max_distinct=settings.num_bins, is_forced=is_forced)
+
+
+def _is_text_list(lists: pa.Array) -> bool:
+    return is_text(lists.type.value_type)
 
 
 def _kind_of(array: pa.Array, settings: Settings) -> str | None:

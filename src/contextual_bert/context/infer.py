@@ -153,7 +153,8 @@ def infer_schema(
             private = tuple(each.model_copy(update={"sensitive": True}) for each in finding.features)
             finding = replace(finding, features=private)
         features += [_renamed(feature, taken) for feature in finding.features]
-        notes.append(ColumnNote(column, finding.kind, finding.reason, finding.distinct, count_missing(array)))
+        num_missing = count_missing(array) + finding.num_marked
+        notes.append(ColumnNote(column, finding.kind, finding.reason, finding.distinct, num_missing))
     return InferredSchema(ContextSchema(features=tuple(features)), tuple(notes))
 
 

@@ -18,6 +18,8 @@ from contextual_bert.arrow_types import checked_text
 from contextual_bert.context.columns import withholding
 from contextual_bert.context.dates import date_part_of
 from contextual_bert.context.features import Categorical, Feature, MultiCategorical, Numerical, Vector
+from contextual_bert.context.marks import is_word
+from contextual_bert.context.printed_lists import read_list
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.vocabulary import canonical
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean, shown
@@ -55,7 +57,7 @@ def _column(feature: Feature, records: Sequence[Mapping[str, object]]) -> pa.Arr
     for row, record in enumerate(records):
         key = feature.name if plain(record.get(feature.name)) is not None else feature.column
         value = plain(record.get(key))
-        if value is None:
+        if value is None or (isinstance(feature, (Categorical, Numerical)) and is_word(value, feature.missing)):
             values.append(None)
             continue
         try:
@@ -125,6 +127,8 @@ def _category(value: object) -> str:
 
 
 def _categories(value: object, separator: str | None) -> list[str | None]:
+    if isinstance(value, str) and (printed := read_list(value)) is not None:
+        value = printed
     if isinstance(value, _Single) and separator is not None:
         return [part.strip() for part in _category(value).split(separator)]
     if isinstance(value, np.ndarray) and value.ndim:
@@ -169,6 +173,8 @@ def number_of(value: object) -> float:
 
 def _vector(value: object, feature: Vector) -> np.ndarray:
     fix = f"Give {feature.size} finite numbers. {_MISSING_FIX}"
+    if isinstance(value, str):
+        value = printed if (printed := read_list(value)) is not None else value
     if isinstance(value, (str, bytes, Mapping)):
         raise DataError(f"{value!r:.80} is a {type(value).__name__}, not a vector", fix=fix)
     try:

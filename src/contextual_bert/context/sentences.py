@@ -14,6 +14,7 @@ from contextual_bert.arrow_types import without_views
 from contextual_bert.context.columns import flatten_lists, to_numbers
 from contextual_bert.context.dates import to_dates
 from contextual_bert.context.features import Categorical, Feature, MultiCategorical, Numerical, Vector
+from contextual_bert.context.marks import is_word, unmarked
 from contextual_bert.context.records import plain, record_columns
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.vocabulary import canonical, canonical_array
@@ -38,8 +39,8 @@ def table_sentences(schema: ContextSchema, table: pa.Table) -> dict[str, pa.Arra
         ['age group: 35-39.', None]
     """
     table = without_views(table)
-    columns = {name: table.column(name).combine_chunks() for name in schema.columns}
     first = {name: readers[0] for name, readers in _readers(schema).items()}
+    columns = {name: unmarked(table.column(name).combine_chunks(), _words(first[name])) for name in schema.columns}
     days = {
         name: to_dates(columns[name], date_format=getattr(feature, "date_format", None), column=name)
         for name, feature in first.items()
@@ -63,7 +64,7 @@ def record_sentences(schema: ContextSchema, records: Sequence[Mapping[str, objec
     arrays, said = record_columns(schema, records), dict[str, pa.Array]()
     for name, readers in _readers(schema).items():
         if _reads_date(readers[0]):
-            said[name] = _said(readers[0], _days(name, [each.name for each in readers], records))
+            said[name] = _said(readers[0], _days(name, readers, records))
         else:  # a value may be given by the name of any of them
             said[name] = pc.coalesce(*(_said(each, arrays[each.name]) for each in readers))
     return said
@@ -78,11 +79,18 @@ def _reads_date(feature: Feature) -> bool:
     return isinstance(feature, (Categorical, Numerical)) and feature.part is not None
 
 
-def _days(column: str, parts: Sequence[str], records: Sequence[Mapping[str, object]]) -> pa.Array:
+def _words(feature: Feature) -> Sequence[str]:
+    """The texts that a feature takes for missing."""
+    return (feature.missing or ()) if isinstance(feature, (Categorical, Numerical)) else ()
+
+
+def _days(column: str, readers: Sequence[Feature], records: Sequence[Mapping[str, object]]) -> pa.Array:
     """The dates of records, whose own checks have passed."""
+    parts, words = [each.name for each in readers], _words(readers[0])
     days: list[str | None] = []
     for row, record in enumerate(records):
         value = plain(record.get(column))
+        value = None if is_word(value, words) else value
         lone = [name for name in parts if name != column and plain(record.get(name)) is not None]
         if value is None and lone:
             raise DataError("is a part of a date, which is said whole", row=row, column=lone[0], fix=f"Give {column}.")

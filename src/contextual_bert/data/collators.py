@@ -74,7 +74,7 @@ class MaskingCollator:
         """Draw other masks; also in workers that run already."""
         self._epoch.fill_(epoch)
 
-    def __call__(self, batch: SetBatch | Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def __call__(self, batch: SetBatch | Sequence[SetBatch] | Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Collate and mask.
 
         Args:
@@ -84,6 +84,8 @@ class MaskingCollator:
             input_ids and labels (-100 where nothing is hidden); attention_mask where something is padded; context
             where there is one.
         """
+        if not isinstance(batch, SetBatch) and len(batch) == 1 and isinstance(batch[0], SetBatch):
+            batch = batch[0]  # as transformers' Trainer hands it on, which looks through it for unused columns
         sets = batch if isinstance(batch, SetBatch) else _padded(batch, self.pad_id)
         real = torch.arange(sets.item_ids.shape[1]) < sets.lengths[:, None]
         if sets.masked_position is None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import decoded, is_list, is_text, value_type
 from contextual_bert.context.columns import num_with, separator_of_most
+from contextual_bert.context.printed_lists import LOOKS_PRINTED, as_lists, num_printed
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.column_codes import codes_of
 from contextual_bert.data.ragged import offsets_of, places_of
@@ -29,8 +30,6 @@ __all__ = [
 ]
 
 _ALLOWED = "Items are a list of strings or whole numbers a row, or one string a row with a separator between the items."
-# What a list looks like after a tool printed it into a cell.
-_PRINTED_LIST = r"^\s*\[\s*(['\"0-9-]|\])"
 _SEPARATORS = (",", ";", "|", "\t", " ")
 # What hardly ever stands in the name of an item, and so is a separator wherever some cells have it.
 _MISSED_SEPARATORS = (";", "|", "\t")
@@ -99,6 +98,10 @@ def flatten_items(
     kind = column.type
     if _is_one_item_a_row(column):
         column = pa.chunked_array([canonical_array(column, file=file, column=items)])
+        kind = column.type
+    lists = as_lists(column.combine_chunks(), file=file, name=items) if is_text(kind) else None
+    if lists is not None:
+        column = pa.chunked_array([lists])
         kind = column.type
     has_text = is_text(kind)
     if pa.types.is_null(kind):
@@ -181,10 +184,10 @@ def _place_of(values: pa.ChunkedArray, error: DataError) -> int | None:
 
 def _split(column: pa.ChunkedArray, *, items: str, separator: str | None, file: str | None) -> pa.ChunkedArray:
     column = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
-    printed = pc.index(pc.fill_null(pc.match_substring_regex(column, _PRINTED_LIST), False), True).as_py()
+    printed = pc.index(pc.fill_null(pc.match_substring_regex(column, LOOKS_PRINTED), False), True).as_py()
     if printed >= 0:
         raise DataError(
-            f"{column[printed].as_py()[:80]!r} is a printed list",
+            f"{column[printed].as_py()[:80]!r} is a printed list, and most cells are none",
             file=file,
             row=printed,
             column=items,
@@ -220,6 +223,8 @@ def check_separator(
     if not is_text(column.type) or num_with(column, separator):
         return
     cells = _filled(column)
+    if num_printed(cells) > len(cells) / 2:
+        return
     missed = {other: found for other in _MISSED_SEPARATORS if (found := _num_of_some(cells, other))}
     other, found = separator_of_most(cells, _SEPARATORS) or next(iter(missed.items()), (None, 0))
     if other is not None:
@@ -270,6 +275,8 @@ def missed_separators(column: pa.ChunkedArray, *, separator: str | None = None) 
     if not is_text(column.type):
         return []
     cells = _filled(column)
+    if num_printed(cells) > len(cells) / 2:
+        return []
     return [
         f"warning: {found:,} of {len(cells):,} cells have {other!r}, which is read as a part of an item's name: a "
         "second separator?"

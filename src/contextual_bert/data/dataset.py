@@ -1,11 +1,10 @@
 """Encoded sets with their contexts as tensors, and whole batches of them.
 
 `__getitems__` lets a DataLoader fetch a batch at once, several times faster than row by row. It masks nothing: the
-collator does. It knows neither vocabulary nor schema, only ids. With `transformers.Trainer` set
-`remove_unused_columns=False`: it takes a batch for a list of rows otherwise.
+collator does. It knows neither vocabulary nor schema, only ids.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +43,10 @@ class SetBatch:
 
     def __len__(self) -> int:
         return len(self.item_ids)
+
+    def __iter__(self) -> Iterator["SetBatch"]:
+        """The batch itself: transformers' Trainer looks through what it takes for rows, for unused columns."""
+        yield self
 
 
 def context_of(context: Mapping[str, Tensor], index: Tensor) -> dict[str, Tensor]:

@@ -43,7 +43,7 @@ def check_context_through_trainer(method_name: str) -> None:
         }
         for row in range(8 * NUM_ANSWERS)
     ]
-    loss = _train(method_name, rows, default_collate, remove_unused_columns=True)[1]
+    loss = _train(method_name, rows, default_collate)[1]
     chance = math.log(NUM_ANSWERS)
     if get_method(method_name).has_context:
         require(
@@ -67,11 +67,11 @@ def check_training(method_name: str) -> None:
         items, offsets, context=encode_records(miniature_schema(), records).tensors, example_ids=range(len(records))
     )
     collator = MaskingCollator(mask_id=1, pad_id=0)
-    first, last = _train(method_name, dataset, collator, remove_unused_columns=False)
+    first, last = _train(method_name, dataset, collator)
     require(last < LEARNED * first, f"{method_name}: after {NUM_STEPS} steps the loss went from {first} to {last} only")
 
 
-def _train(method_name: str, dataset: Any, collator: Any, *, remove_unused_columns: bool) -> tuple[float, float]:
+def _train(method_name: str, dataset: Any, collator: Any) -> tuple[float, float]:
     """The loss on the data before and after training."""
     with torch.random.fork_rng(devices=[]), tempfile.TemporaryDirectory() as folder:
         torch.manual_seed(0)
@@ -88,7 +88,6 @@ def _train(method_name: str, dataset: Any, collator: Any, *, remove_unused_colum
             save_strategy="no",
             report_to=[],
             disable_tqdm=True,
-            remove_unused_columns=remove_unused_columns,
         )
         trainer = Trainer(
             model=model, args=arguments, data_collator=collator, train_dataset=dataset, eval_dataset=dataset

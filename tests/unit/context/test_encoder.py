@@ -1,9 +1,11 @@
+import pyarrow as pa
 import pytest
 import torch
 from torch import nn
 
-from contextual_bert.context import ContextEncoder, FeatureLayout, encode_table
+from contextual_bert.context import ContextEncoder, FeatureLayout, encode_records, encode_table, infer_schema
 from contextual_bert.errors import ConfigurationError, SchemaError
+from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
 
 
 @pytest.fixture
@@ -128,3 +130,52 @@ def test_initialisation_by_module_class_reaches_every_weight(encoder):
         for parameter in module.parameters(recurse=False)
     }
     assert reached == {id(parameter) for parameter in encoder.parameters()}
+
+
+NAMES = [
+    *(
+        "_modules",
+        "_parameters",
+        "_buffers",
+        "training",
+        "forward",
+        "keys",
+        "type",
+        "values",
+        "weight",
+        "gamma",
+        "beta",
+    ),
+    *("query", "class", "it's", 'say "x"', "a/b", "x\ny", "__class__", "__dict__", "T_destination", "x" * 300, "a b"),
+    *(
+        "features",
+        "context_encoder",
+        "parametrizations",
+        "a.b",
+        "0",
+        "missing",
+        "[PAD]",
+        "self",
+        "keys_",
+        "\u00fcn\u00ef",
+    ),
+]
+
+
+def test_a_column_of_any_name_is_a_feature(tmp_path):
+    table = pa.table({name: [f"v{row % 3}" for row in range(60)] for name in NAMES})
+    schema = infer_schema(table).schema
+    assert schema.columns == tuple(NAMES)
+    encoded = encode_table(schema, table)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = ContextualBertConfig.from_schema(schema, vocab_size=8, conditioning="film", **sizes)
+    model = ContextualBertForMaskedLM(config)
+    model.save_pretrained(tmp_path)
+    loaded, info = ContextualBertForMaskedLM.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(info.values())
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight, loaded.state_dict()[name])
+    inputs = {"input_ids": torch.tensor([[4, 5]] * 60), "context": encoded.tensors}
+    assert torch.equal(model.eval()(**inputs)["logits"], loaded.eval()(**inputs)["logits"])
+    records = [dict.fromkeys(NAMES, "v1")]
+    assert encode_records(schema, records).unknown == {}

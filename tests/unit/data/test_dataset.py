@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from transformers.trainer_utils import RemoveColumnsCollator
 
-from contextual_bert.data import EveryPosition, SetDataset, TextDataset
+from contextual_bert.data import EveryPosition, MaskingCollator, SetDataset, TextDataset
 from contextual_bert.errors import ConfigurationError, DataError
 
 
@@ -80,6 +81,18 @@ def test_a_batch_pays_for_its_own_longest_list_only() -> None:
     assert texts.__getitems__([1])["context"]["brands"].tolist() == [[4]]
     # Rows that come one by one are as wide as the table's, and can be stacked.
     assert texts.collate_fn([texts[0], texts[1]])["context"]["brands"].tolist() == brands[:2].tolist()
+
+
+@pytest.mark.parametrize("every", [False, True])
+def test_a_trainer_that_looks_for_unused_columns_gets_the_same_batch(every: bool) -> None:
+    """As with remove_unused_columns=True, transformers' default."""
+    data, collator = dataset(), MaskingCollator(mask_id=1, pad_id=0)
+    rows = EveryPosition(data) if every else data
+    found = RemoveColumnsCollator(collator, ["input_ids", "labels", "context"])(rows.__getitems__([2, 0]))
+    expected = collator(rows.__getitems__([2, 0]))
+    assert found.keys() == expected.keys()
+    for name in ("input_ids", "labels", "attention_mask"):
+        assert torch.equal(found[name], expected[name])
 
 
 def test_a_trainer_that_removes_columns_is_told_so() -> None:

@@ -266,3 +266,20 @@ def test_other_tables_are_read(processor: ContextualBertProcessor) -> None:
         assert torch.equal(found.token_ids, expected.token_ids)
     with pytest.raises(DataError, match=r"a DataFrame is not a table.*from_pandas"):
         encode_texts(TABLE.to_pandas(), processor, text="text")
+
+
+@pytest.mark.parametrize(
+    "printed", [str, lambda cell: str(cell).replace("'", '"'), lambda cell: " ".join(str(cell).split(","))]
+)
+def test_words_and_tags_are_read_from_printed_lists(printed) -> None:
+    lists = {"words": [["word1", "word2"], ["word3"]], "tags": [["B", "O"], ["O"]], "sex": ["f", "m"]}
+    cells = {**lists, **{name: [printed(cell) for cell in lists[name]] for name in ("words", "tags")}}
+    processor = miniature_text_processor()
+    expected = encode_texts(pa.table(lists), processor, text="words", label="tags")
+    found = encode_texts(pa.table(cells), processor, text="words", label="tags")
+    assert found.labels == expected.labels == ("B", "O")
+    assert torch.equal(found.dataset.token_ids, expected.dataset.token_ids)
+    texts = pa.table({"words": ["['word1']", "['word2']"], "tags": ["a", "b"], "sex": ["f", "m"]})
+    assert (
+        encode_texts(texts, processor, text="words", label="tags").word_starts is None
+    )  # texts, whatever they look like

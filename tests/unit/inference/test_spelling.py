@@ -19,9 +19,11 @@ SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "i
 
 def made(processor: ContextualBertProcessor, catalogue: pa.Table | None = None) -> CompletionPipeline:
     torch.manual_seed(0)
-    layout = [vars(each) for each in processor.schema.layout] if processor.schema is not None else []
-    fields: dict[str, Any] = {"context_layout": layout} if layout else {"conditioning": "none"}
-    config = ContextualBertConfig(vocab_size=len(processor.items), **fields, **SIZES)
+    size, schema = len(processor.items), processor.schema
+    if schema is None:
+        config = ContextualBertConfig(vocab_size=size, conditioning="none", **SIZES)
+    else:
+        config = ContextualBertConfig.from_schema(schema, vocab_size=size, conditioning="film", **SIZES)
     shop = Catalogue(catalogue, processor.items) if catalogue is not None else None
     return CompletionPipeline(ContextualBertForMaskedLM(config), processor, catalogue=shop)
 

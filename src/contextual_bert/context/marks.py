@@ -1,0 +1,158 @@
+"""Words that say "missing" in a column of numbers or dates: found with a schema, remembered by its features.
+
+A word has no digit, for "85+" and "12 kg" are values in another spelling; a date of zeros is such a word, too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from contextual_bert.arrow_types import is_text, value_type
+from contextual_bert.context.cells import FLOAT
+from contextual_bert.context.spelling import spelt
+from contextual_bert.context.vocabulary import canonical_array
+
+_ZERO_DATE = r"^0{1,4}[-/.]0{1,2}[-/.]0{1,4}([T ]00:00(:00(\.0+)?)?)?$"
+_MOST_WORDS = 10
+_MOST_FORCED_WORDS = 20
+_LEAST_VALUES = 0.5  # of the filled cells: a column with fewer numbers is one of words
+# Words that mean nothing else, in small letters.
+_COMMON = (
+    *("unknown", "missing", "none", "null", "nil", "nan", "na", "n/a", "n.a.", "#n/a", "<na>", "nat", "not available"),
+    *(
+        "not known",
+        "not given",
+        "not specified",
+        "unspecified",
+        "undefined",
+        "no answer",
+        "no data",
+        "refused",
+        "blank",
+    ),
+    *("-", "--", "---", "?", "??", ".", "..", "...", "/", "*", "x"),
+)
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Words among values.
+
+    ``kind``: what the values are; ``words``: the most frequent first; ``num_rows``: rows that have one of them.
+    """
+
+    kind: Literal["numerical", "date"]
+    words: tuple[str, ...]
+    num_rows: int
+
+    def remark(self) -> str:
+        """What the words are taken for, for people."""
+        shown = ", ".join(map(repr, self.words))
+        return f"{shown} in {self.num_rows:,} rows count{'s' if len(self.words) == 1 else ''} as missing"
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """The distinct texts of a column and how often each occurs, blank ones left out."""
+
+    texts: pa.Array
+    counts: np.ndarray
+
+    def words(self, is_word: np.ndarray) -> tuple[str, ...]:
+        """The texts under a mask, the most frequent first."""
+        order = np.argsort(-self.counts[is_word], kind="stable")
+        return tuple(self.texts.filter(pa.array(is_word)).take(pa.array(order)).to_pylist())
+
+
+def without_words(array: pa.Array, words: Sequence[str]) -> pa.Array:
+    """A column of text in its one spelling, null where a cell is one of the words; capitals make no difference.
+
+    Example:
+        >>> without_words(pa.array(["34", "Unknown ", None]), ["unknown"]).to_pylist()
+        ['34', None, None]
+    """
+    strings = canonical_array(array)
+    if not words:
+        return strings
+    wanted = pa.array([spelt(word).lower() for word in words], pa.string())
+    return pc.if_else(pc.is_in(pc.utf8_lower(strings), value_set=wanted), pa.scalar(None, pa.string()), strings)
+
+
+def unmarked(array: pa.Array, words: Sequence[str] | None) -> pa.Array:
+    """The same column, null where its text is one of the words that a feature takes for missing."""
+    return without_words(array, words) if words and is_text(value_type(array.type)) else array
+
+
+def is_word(value: object, words: Sequence[str] | None) -> bool:
+    """Whether a value is one of the words.
+
+    Example:
+        >>> is_word(" Unknown", ["unknown"]), is_word(34, ["unknown"])
+        (True, False)
+    """
+    return isinstance(value, str) and spelt(value).lower() in {spelt(word).lower() for word in words or ()}
+
+
+def number_words(array: pa.Array, *, max_distinct: int, is_forced: bool = False) -> tuple[Marks | None, str]:
+    """The words of a column of text that holds numbers otherwise; None, and a remark, where it is to stay text.
+
+    A few numbers with a word that may be a category, such as the floors 1, 2 and "ground", stay text.
+
+    Args:
+        array: the column.
+        max_distinct: with more distinct numbers than these, any words are taken for marks.
+        is_forced: an override says that the column holds numbers.
+
+    Example:
+        >>> number_words(pa.array(["34", "51", "unknown", "28"]), max_distinct=16)[0].words
+        ('unknown',)
+    """
+    counted = _counted(array)
+    is_number, has_digit = _matches(counted.texts, FLOAT), _matches(counted.texts, r"\d")
+    is_text_word = ~is_number & ~has_digit
+    num_values, num_words = int(is_number.sum()), int(is_text_word.sum())
+    if not num_values or not (~is_number).any():
+        return None, ""
+    marks = Marks("numerical", counted.words(is_text_word), int(counted.counts[is_text_word].sum()))
+    if is_forced:
+        return (marks if 0 < num_words <= _MOST_FORCED_WORDS else None), ""
+    if counted.counts[is_number].sum() < _LEAST_VALUES * counted.counts.sum():
+        return None, ""
+    are_common = all(word.lower() in _COMMON for word in marks.words)
+    has_other_spellings = bool((~is_number & has_digit).any())
+    if not has_other_spellings and num_words <= _MOST_WORDS and (are_common or num_values > max_distinct):
+        return marks, ""
+    others = counted.words(~is_number)
+    shown = ", ".join(map(repr, others[:3])) + (", ..." if len(others) > 3 else "")
+    advice = "correct these cells" if has_other_spellings else "with the override numerical these count as missing"
+    return None, f"; most cells are numbers, and {shown} are none: {advice}"
+
+
+def date_words(array: pa.Array) -> Marks | None:
+    """The words, and dates of zeros, of a column of text; None where it has none, or many.
+
+    Example:
+        >>> date_words(pa.array(["2016-03-05", "0000-00-00", "unknown", "2016-03-06"])).words
+        ('0000-00-00', 'unknown')
+    """
+    counted = _counted(array)
+    is_mark = ~_matches(counted.texts, r"\d") | _matches(counted.texts, _ZERO_DATE)
+    num_marks, num_rows = int(is_mark.sum()), int(counted.counts[is_mark].sum())
+    if not 0 < num_marks <= _MOST_WORDS or num_rows > (1 - _LEAST_VALUES) * counted.counts.sum():
+        return None
+    return Marks("date", counted.words(is_mark), num_rows)
+
+
+def _counted(array: pa.Array) -> _Counted:
+    found = pc.value_counts(pc.drop_null(canonical_array(array)))
+    is_filled = pc.not_equal(found.field(0), "")
+    counts = found.field(1).filter(is_filled).to_numpy(zero_copy_only=False)
+    return _Counted(found.field(0).filter(is_filled), counts)
+
+
+def _matches(texts: pa.Array, pattern: str) -> np.ndarray:
+    return pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False).astype(bool)

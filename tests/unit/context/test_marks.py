@@ -1,0 +1,84 @@
+"""Words among numbers and dates: found, named, remembered by the schema, and the same at asking."""
+
+import pyarrow as pa
+import pytest
+
+from contextual_bert.context import (
+    Categorical,
+    ContextSchema,
+    Numerical,
+    encode_records,
+    encode_table,
+    infer_schema,
+    table_sentences,
+)
+from contextual_bert.context.marks import number_words
+from contextual_bert.errors import DataError
+
+
+def ages(*words: str) -> list[str]:
+    return [words[row // 10 % len(words)] if row % 10 == 0 else str(20 + row % 59) for row in range(600)]
+
+
+@pytest.mark.parametrize("words", [("unknown",), ("n/a", "?"), ("Keine Angabe", "weiss nicht"), ("-",)], ids=str)
+def test_words_among_numbers_are_missing_and_named(words: tuple[str, ...]) -> None:
+    found = infer_schema(pa.table({"age": ages(*words)}))
+    feature = found.schema.features[0]
+    assert isinstance(feature, Numerical)
+    assert set(feature.missing or ()) == set(words)
+    assert all(repr(word) in found.notes[0].reason for word in words)
+    assert "in 60 rows" in found.notes[0].reason
+    assert found.notes[0].missing == 60
+    schema = ContextSchema.from_json(found.schema.to_json())
+    assert schema == found.schema
+    cells = [words[0], f" {words[0].upper()} ", "34", None]
+    rows = encode_table(schema, pa.table({"age": cells})).tensors["age"].tolist()
+    assert rows == encode_records(schema, [{"age": cell} for cell in cells]).tensors["age"].tolist()
+    assert rows[:2] == [0, 0]
+    assert rows[2] > 0
+    said = table_sentences(schema, pa.table({"age": cells}))["age"].to_pylist()
+    assert said == [None, None, "age: 34.", None]
+
+
+def test_a_word_that_the_schema_does_not_list_is_an_error_with_its_row() -> None:
+    schema = infer_schema(pa.table({"age": ages("unknown")})).schema
+    with pytest.raises(DataError, match=r"row 1, column 'age': 'secret' is not a number. .*'missing' of the feature"):
+        encode_table(schema, pa.table({"age": ["34", "secret"]}))
+
+
+def test_floors_and_codes_stay_categories_and_that_is_said() -> None:
+    found = infer_schema(pa.table({"floor": ["1", "2", "3", "ground"] * 20}))
+    assert isinstance(found.schema.features[0], Categorical)
+    assert "'ground' are none: with the override numerical" in found.notes[0].reason
+    forced = infer_schema(pa.table({"floor": ["1", "2", "3", "ground"] * 20}), overrides={"floor": "numerical"})
+    assert forced.schema.features[0].missing == ("ground",)  # pyright: ignore[reportAttributeAccessIssue]
+    codes = infer_schema(pa.table({"code": ["007", "010", "x"] * 20})).schema.features[0]
+    assert isinstance(codes, Categorical)
+
+
+def test_numbers_in_another_spelling_are_no_words() -> None:
+    cells = [str(age) for age in range(20, 84)] + ["85+", "unknown"] * 8
+    found = infer_schema(pa.table({"age": cells}), min_count=1)
+    assert "'85+'" in found.notes[0].reason
+    assert "correct these cells" in found.notes[0].reason
+    with pytest.raises(DataError, match=r"'85\+' is not a number"):
+        infer_schema(pa.table({"age": cells}), overrides={"age": "numerical"})
+    assert number_words(pa.array(["red", "blue", "3"]), max_distinct=16) == (None, "")
+
+
+@pytest.mark.parametrize("word", ["unknown", "0000-00-00", "0000-00-00 00:00:00", "never"])
+def test_words_among_dates_are_missing_and_named(word: str) -> None:
+    days = [word if row % 10 == 0 else f"20{10 + row % 7}-0{1 + row % 9}-1{row % 9}" for row in range(200)]
+    found = infer_schema(pa.table({"since": days}))
+    assert [feature.name for feature in found.schema.features] == ["since_year", "since_month", "since_weekday"]
+    assert f"{word!r} in 20 rows counts as missing" in found.notes[0].reason
+    table = encode_table(found.schema, pa.table({"since": [word, "2013-02-11"]}))
+    asked = encode_records(found.schema, [{"since": word}, {"since": "2013-02-11"}])
+    for name, values in table.tensors.items():
+        assert values.tolist() == asked.tensors[name].tolist()
+        assert values[0] == 0
+
+
+def test_a_schema_without_words_is_written_as_before() -> None:
+    schema = infer_schema(pa.table({"age": list(range(100)), "sex": ["f", "m"] * 50}), overrides={"age": "numerical"})
+    assert "missing" not in schema.schema.to_json()
