@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass, field
 
 import pyarrow as pa
 
-__all__ = ["KEY", "ReadingNotes", "reading_lines", "reading_notes"]
+__all__ = ["KEY", "ReadingNotes", "reading_lines", "reading_notes", "without_notes"]
 
-KEY = b"contextual_bert.reading"
+_OWN = b"contextual_bert."  # begins the keys of our metadata
+KEY = _OWN + b"reading"
 
 
 @dataclass(frozen=True)
@@ -56,3 +57,15 @@ def reading_lines(table: pa.Table) -> list[str]:
         ["the cells are separated by ';'"]
     """
     return reading_notes(table).lines()
+
+
+def without_notes(table: pa.Table) -> pa.Table:
+    """The table without what its reader noted of the file, and of columns that were read as text: for another file."""
+    fields = [
+        field.with_metadata({key: value for key, value in field.metadata.items() if not key.startswith(_OWN)} or None)
+        if field.metadata
+        else field
+        for field in table.schema
+    ]
+    told = {key: value for key, value in (table.schema.metadata or {}).items() if not key.startswith(_OWN)}
+    return pa.Table.from_arrays(table.columns, schema=pa.schema(fields, metadata=told or None))

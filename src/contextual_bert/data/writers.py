@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
+from contextual_bert.data.reading_notes import without_notes
 from contextual_bert.errors import DataError
 from contextual_bert.whole_files import replacing_file
 
@@ -39,7 +40,7 @@ def write_table(table: pa.Table, path: str | PathLike[str]) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         with replacing_file(target) as partial:
-            _WRITERS[target.suffix.lower()](table, partial)
+            _WRITERS[target.suffix.lower()](without_notes(table), partial)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError, ValueError) as error:
         raise DataError(f"the table cannot be written: {error}", file=str(target), fix=_FIX) from error
 
