@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from contextual_bert.json_text import json_text
 
-__all__ = ["KEY", "ReadingNotes", "joined_notes", "reading_lines", "reading_notes"]
+__all__ = ["KEY", "ReadingNotes", "joined_notes", "reading_lines", "reading_notes", "without_notes"]
 
-KEY = b"contextual_bert.reading"
+_OWN = b"contextual_bert."  # begins the keys of our metadata
+KEY = _OWN + b"reading"
 
 
 @dataclass(frozen=True)
@@ -71,3 +72,15 @@ def joined_notes(files: Sequence[str], notes: Sequence[ReadingNotes]) -> Reading
     remarks = [f"{file}: {remark}" for file, each in zip(files, notes, strict=True) for remark in each.remarks]
     counts: Counter[str] = sum((Counter(each.rows_dropped) for each in notes), Counter())
     return ReadingNotes(tuple(remarks), dict(counts))
+
+
+def without_notes(table: pa.Table) -> pa.Table:
+    """The table without what its reader noted of the file, and of columns that were read as text: for another file."""
+    fields = [
+        field.with_metadata({key: value for key, value in field.metadata.items() if not key.startswith(_OWN)} or None)
+        if field.metadata
+        else field
+        for field in table.schema
+    ]
+    told = {key: value for key, value in (table.schema.metadata or {}).items() if not key.startswith(_OWN)}
+    return pa.Table.from_arrays(table.columns, schema=pa.schema(fields, metadata=told or None))

@@ -13,6 +13,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
 from contextual_bert.arrow_types import is_list
+from contextual_bert.data.reading_notes import without_notes
 from contextual_bert.errors import DataError, NonFiniteError
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.json_text import json_text
@@ -41,7 +42,7 @@ def write_table(table: Frame, path: str | PathLike[str]) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         with replacing_file(target) as partial:
-            _WRITERS[target.suffix.lower()](_without_nan(table), partial)
+            _WRITERS[target.suffix.lower()](_without_nan(without_notes(table)), partial)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, NonFiniteError, TypeError, ValueError) as error:
         raise DataError(f"the table cannot be written: {error}", file=str(target), fix=_FIX) from error
 

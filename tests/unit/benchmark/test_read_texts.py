@@ -6,7 +6,7 @@ import pyarrow as pa
 from transformers import BertConfig, BertForSequenceClassification
 
 from contextual_bert.benchmark import prepare_texts
-from contextual_bert.benchmark.text_preparation import read_texts
+from contextual_bert.benchmark.run_table import read_data
 from contextual_bert.data import read_table, table_digest
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.training import Recipe, TextTask
@@ -18,13 +18,13 @@ def test_what_is_read_as_text_is_spelt_as_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("text,pair,verdict,age\n2019,1.50,TRUE,7\n2020,TRUE,FALSE,8\n")
     task = TextTask(checkpoint="bert-base-uncased", pair="pair", label="verdict")
-    table = read_texts(Recipe(data=str(path), texts=task), None)
+    table = read_data(Recipe(data=str(path), texts=task)).table
     expected = {"text": ["2019", "2020"], "pair": ["1.50", "TRUE"], "verdict": [True, False], "age": [7, 8]}
     assert table.to_pydict() == expected
     asked = TextTask(checkpoint="bert-base-uncased", text="pair", question="text", answer="age")
-    table = read_texts(Recipe(data=str(path), texts=asked), None)
+    table = read_data(Recipe(data=str(path), texts=asked)).table
     assert table.to_pydict() == expected
-    assert read_texts(Recipe(data="t.csv", texts=task), pa.table({"text": [1]})).to_pydict() == {"text": [1]}
+    assert read_data(Recipe(data="t.csv", texts=task), pa.table({"text": [1]})).table.to_pydict() == {"text": [1]}
 
 
 def test_answers_that_are_numbers_leave_the_table_its_hash(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_answers_that_are_numbers_leave_the_table_its_hash(tmp_path: Path) -> No
     path = tmp_path / "a.csv"
     path.write_text("question,text,answer\nhow many,there are 7,7\nhow few,there are 2,2\n")
     asked = TextTask(checkpoint="bert-base-uncased", text="text", question="question", answer="answer")
-    assert table_digest(read_texts(Recipe(data=str(path), texts=asked), None)) == table_digest(read_table(path))
+    assert table_digest(read_data(Recipe(data=str(path), texts=asked)).table) == table_digest(read_table(path))
 
 
 def test_texts_and_labels_that_look_like_numbers_are_prepared(tmp_path: Path) -> None:

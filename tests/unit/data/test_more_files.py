@@ -8,7 +8,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from contextual_bert.data import ReadSettings, SetPolicy, read_sets, read_table, reading_lines, table_digest
+from contextual_bert.data import (
+    ReadSettings,
+    SetPolicy,
+    read_sets,
+    read_table,
+    reading_lines,
+    table_digest,
+    write_table,
+)
 from contextual_bert.errors import ConfigurationError, DataError
 
 ROWS = [{"items": "a;b", "age": 34}, {"items": "c", "age": 51}]
@@ -148,6 +156,15 @@ def test_the_hash_of_a_table_does_not_change_with_how_it_was_told(tmp_path: Path
     plain = read_table(write(tmp_path / "a.csv", "a,b\n1,x\n"))
     assert table_digest(plain) == table_digest(read_table(write(tmp_path / "b.csv", "a;b\n1;x\n")))
     assert table_digest(plain) == table_digest(read_table(write(tmp_path / "c.csv", "a,b\n1,x\n1\n"), settings=DROP))
+
+
+def test_what_was_noted_of_one_file_is_not_written_into_another(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path / "a.csv", "a;b\n1.10;x\n1.1;y\n"), code_columns=("a",))
+    write_table(table, tmp_path / "b.parquet")
+    again = read_table(tmp_path / "b.parquet")
+    assert again.to_pylist() == table.to_pylist()
+    assert reading_lines(table) != reading_lines(again) == []
+    assert (again.schema.metadata, again.schema.field("a").metadata) == (None, None)
 
 
 # --- rows as an editor counts them
