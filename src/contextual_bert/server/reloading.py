@@ -23,16 +23,23 @@ class Reloader:
         # A SimpleQueue may be filled by a signal's handler, whatever the interrupted thread was doing.
         self._asked: SimpleQueue[Future[Version] | None] = SimpleQueue()
         self._is_closing = False
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Start the thread; what was asked for before is done now."""
         self._is_closing = False
-        threading.Thread(target=self._run, name="contextual-bert-reload", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="contextual-bert-reload", daemon=True)
+        self._thread.start()
 
-    def close(self) -> None:
-        """Let the thread end after the reload that runs; nobody waits for it, and what waits is given up."""
+    def close(self, *, timeout_seconds: float | None = None) -> None:
+        """Wait for the reload that runs, give up those that wait, and end the thread.
+
+        An interpreter that ends while a thread loads a model aborts the process.
+        """
         self._is_closing = True
         self._asked.put(None)
+        if self._thread is not None:
+            self._thread.join(timeout_seconds)
 
     def ask(self) -> "Future[Version]":
         """Ask for a reload; the future has its version, or what went wrong, which the log has, too."""
@@ -63,7 +70,7 @@ class Reloader:
         try:
             version = self._serving.reload()
         except Exception as error:
-            if self._is_closing:  # the interpreter no longer starts the threads that loading needs
+            if self._is_closing:
                 EVENTS.info("reload given up")
             else:
                 EVENTS.exception("reload failed")

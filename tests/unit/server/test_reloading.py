@@ -56,9 +56,10 @@ def test_a_stop_gives_up_what_waits(tools: Any, caplog: pytest.LogCaptureFixture
     running = reloader.ask()
     assert files.has_begun.wait(20)
     waiting = reloader.ask()
-    reloader.close()
     files.is_damaged = True
+    reloader.close(timeout_seconds=0.1)  # the thread is amid the first
     files.may_end.set()
+    reloader.close()
     with pytest.raises(OSError):
         running.result(20)
     with pytest.raises(CancelledError):
