@@ -24,8 +24,8 @@ def with_class_names(table: pa.Table, *, file: str | None) -> pa.Table:
         DataError: a number without a name.
 
     Example:
-        >>> features = {"tag": {"names": ["O", "LOC"], "_type": "ClassLabel"}}
-        >>> told = {"huggingface": json.dumps({"info": {"features": features}})}
+        >>> features = '{"tag": {"names": ["O", "LOC"], "_type": "ClassLabel"}}'
+        >>> told = {"huggingface": f'{{"info": {{"features": {features}}}}}'}
         >>> with_class_names(pa.table({"tag": [1, 0, -1]}).replace_schema_metadata(told), file=None)["tag"].to_pylist()
         ['LOC', 'O', None]
     """

@@ -105,7 +105,7 @@ def test_files_are_the_parts(command: Any, files: tuple[Path, Path, Path], tmp_p
     assert result.exit_code == 0, result.output
     assert parts_of(run) == {"train": [*range(200)], "validation": [*range(200, 240)], "test": [*range(240, 300)]}
     said = " ".join(result.stderr.split())
-    assert f"240 to 299 from {test}" in said
+    assert f"241 to 300 from {test}" in said
     assert "customers in two parts (customer_id)" in said
     metrics = json.loads((run / "metrics.json").read_text("utf-8"))
     evaluated = command("evaluate", run, "--format", "json", "--device", "cpu")

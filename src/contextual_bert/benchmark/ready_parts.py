@@ -100,7 +100,7 @@ def file_lines(found: PartTables) -> list[str]:
         return []
     ends = np.cumsum(found.sizes).tolist()
     rows = [
-        f"{start:,} to {end - 1:,} from {name}"
+        f"{start + 1:,} to {end:,} from {name}"
         for start, end, name in zip([0, *ends[:-1]], ends, found.files, strict=True)
     ]
     return [f"rows of the files, counted on: {'; '.join(rows)}", *found.lines]

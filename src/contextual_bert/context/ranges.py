@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list
 from contextual_bert.context.features import FAR_FACTOR, LARGEST_UNKNOWN, Numerical, Vector
-from contextual_bert.errors import DataError
+from contextual_bert.errors import DataError, place_of_row
 
 # A mark such as -999 stands out; what is smaller may be a vector beside many that are all but zero.
 _SMALLEST_MARK = 100.0
@@ -50,7 +50,7 @@ class Outside:
     def line(self, *, name: str) -> str:
         """Return what a report on a table says, by row and column."""
         more = f" ({len(self.rows):,} such rows)" if len(self.rows) > 1 else ""
-        return f"context {name!r}, row {self.rows[0]}: {self.numbers[0]:g} {self.verdict}{more}"
+        return f"context {name!r}, {place_of_row(self.rows[0])}: {self.numbers[0]:g} {self.verdict}{more}"
 
     def at(self, rows: NDArray[np.int64]) -> "Outside":
         """Return the same numbers at the rows of the file, where they are of a part of it."""

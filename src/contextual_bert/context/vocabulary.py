@@ -276,7 +276,7 @@ def normal_form(value: str) -> str:
 
 
 def canonical_array(
-    array: pa.Array | pa.ChunkedArray, *, file: str | None = None, column: str | None = None
+    array: pa.Array | pa.ChunkedArray, *, file: str | None = None, column: str | None = None, is_name: bool = True
 ) -> pa.Array:
     """`canonical` for a whole column: an array of `pa.string()`, null where the value is null or NaN.
 
@@ -284,6 +284,8 @@ def canonical_array(
         array: strings, numbers, truth values, dates or timestamps, also dictionary-encoded.
         file: where the column comes from, for messages.
         column: its name, for messages.
+        is_name: a float that may be a rounded whole number is an error, for it may name another thing. False spells it
+            as it is, for what is counted or compared.
     """
     array = _as_one_array(array)
     kind = array.type
@@ -300,7 +302,12 @@ def canonical_array(
     if pa.types.is_floating(kind):
         require_finite(array, file=file, column=column)
         array = pc.if_else(pc.is_nan(array), pa.scalar(None, kind), array)
-        _require_exact(array, file=file, column=column)
+        rounded = _may_be_rounded(array)
+        if is_name:
+            _require_exact(array, rounded, file=file, column=column)
+        elif pc.any(rounded).as_py():
+            exact = canonical_array(pc.if_else(rounded, pa.scalar(None, kind), array))
+            return pc.if_else(rounded, array.cast(pa.string()), exact)
     elif pa.types.is_timestamp(kind):
         # Nanoseconds have no Python type; a category does not need them.
         array = array.cast(pa.timestamp("us", tz=kind.tz), safe=False)
@@ -341,15 +348,17 @@ def require_finite(array: pa.Array, *, file: str | None, column: str | None) -> 
         )
 
 
-def _require_exact(array: pa.Array, *, file: str | None, column: str | None) -> None:
-    """Raise a DataError at the first whole number of a column of floats that may be another one, rounded."""
+def _may_be_rounded(array: pa.Array) -> pa.Array:
+    """The whole numbers of a column of floats that are so large that they may be another one, rounded."""
     wide = array.cast(pa.float64())
-    large = pc.and_(
-        pc.greater_equal(pc.abs(wide), _LARGEST_EXACT[array.type.bit_width]), pc.equal(wide, pc.floor(wide))
-    )
-    large = pc.fill_null(large, False)
-    if pc.any(large).as_py():
-        row = int(pc.index(large, True).as_py())
+    is_large = pc.greater_equal(pc.abs(wide), _LARGEST_EXACT[array.type.bit_width])
+    return pc.fill_null(pc.and_(is_large, pc.equal(wide, pc.floor(wide))), False)
+
+
+def _require_exact(array: pa.Array, rounded: pa.Array, *, file: str | None, column: str | None) -> None:
+    """Raise a DataError at the first number of a column of floats that is marked as rounded."""
+    if pc.any(rounded).as_py():
+        row = int(pc.index(rounded, True).as_py())
         error = _rounded(array[row].as_py(), array.type.bit_width)
         raise DataError(error.problem, file=file, row=row, column=column, fix=error.fix)
 

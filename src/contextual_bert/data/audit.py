@@ -67,7 +67,10 @@ class Audit:
 
     def lines(self) -> list[str]:
         """The audit for people: a line for each check, then one for each fault."""
-        found = [f"{fault.severity}: {fault.message} (rows {', '.join(map(str, fault.rows))})" for fault in self.faults]
+        found = [
+            f"{fault.severity}: {fault.message} (rows {', '.join(str(row + 1) for row in fault.rows)}, counted from 1)"
+            for fault in self.faults
+        ]
         return [f"checked: {'; '.join(self.checked)}", *(found or ["no leak found"])]
 
 

@@ -128,7 +128,7 @@ def lines_of_json(content: bytes, file: str) -> tuple[bytes, bool]:
     except _TwiceError as error:
         raise DataError(str(error), file=file, fix="Name each value once.") from error
     records = _records_of_columns(found, file)
-    return "\n".join(json.dumps(each, default=str) for each in records).encode(), False
+    return "\n".join(echoed(each) for each in records).encode(), False
 
 
 def _readable(digits: str) -> int:

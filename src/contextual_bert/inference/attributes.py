@@ -165,7 +165,7 @@ def attribute_of(column: pa.ChunkedArray, name: str, *, field: pa.Field | None =
     counted = as_typed(column, field).combine_chunks() if field is not None else cells
     if any(check(counted.type) for check in _NUMBERS):
         numbers = to_doubles(counted).to_numpy(zero_copy_only=False)
-    named = canonical_array(cells, column=name)
+    named = canonical_array(cells, column=name, is_name=False)
     is_known = named.is_valid().to_numpy(zero_copy_only=False)  # NaN is as empty as null
     encoded = named.drop_null().dictionary_encode()
     kind = _kind(cells.type, encoded.dictionary)
@@ -188,7 +188,7 @@ def _of_lists(cells: pa.Array, name: str) -> Attribute:
     is_known: NDArray[np.bool_] = cells.is_valid().to_numpy(zero_copy_only=False)
     owners = pc.list_parent_indices(cells).to_numpy()
     elements = pc.list_flatten(cells)
-    values = canonical_array(elements, column=name)
+    values = canonical_array(elements, column=name, is_name=False)
     is_filled = values.is_valid().to_numpy(zero_copy_only=False)
     is_known[owners[~is_filled]] = False  # a list with a gap may hold anything
     encoded = values.drop_null().dictionary_encode()

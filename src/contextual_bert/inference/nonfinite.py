@@ -51,7 +51,7 @@ def nonfinite_error(model: Any, *, rows: Sequence[int] = ()) -> NonFiniteError:
             f"The model gives no numbers, because its weights are as large as {largest:.2g} and overflow. Its training "
             "diverged, or its file is damaged. Restore the file, or train again with a smaller learning_rate."
         )
-    which = f" of row {', '.join(map(str, rows[:3]))} ({len(rows)} in all)" if rows else ""
+    which = f" of row {', '.join(str(row + 1) for row in rows[:3])} ({len(rows)} in all)" if rows else ""
     return NonFiniteError(
         f"The model gives no numbers for the inputs{which}, though its weights are finite. Look for numbers of the "
         "context that are far from those of training, or run it in float32."

@@ -180,7 +180,7 @@ def check_separated(items: Sequence[str], vocabulary: Vocabulary, sets: TrainedS
     Example:
         >>> check_separated(["coat;hat"], Vocabulary(["coat", "hat"]), TrainedSets(), row=0)
         Traceback (most recent call last):
-        contextual_bert.errors.DataError: row 0, column 'items': 'coat;hat' is one item here, and its parts 'coat', ...
+        contextual_bert.errors.DataError: row 1, column 'items': 'coat;hat' is one item here, and its parts 'coat', ...
     """
     for item in items:
         if item in vocabulary:

@@ -176,7 +176,7 @@ def label_names_of(checkpoint: str | Path) -> tuple[str, ...]:
     Args:
         checkpoint: folder or name on the Hub.
     """
-    names: Any = AutoConfig.from_pretrained(checkpoint).id2label
+    names: Any = AutoConfig.from_pretrained(checkpoint, trust_remote_code=False).id2label
     return tuple(names[number] for number in sorted(names))
 
 

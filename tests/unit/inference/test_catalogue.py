@@ -339,3 +339,10 @@ def test_a_catalogue_of_pandas() -> None:
     frame = pd.DataFrame(COLUMNS)
     assert Catalogue(frame, VOCABULARY).findings() == shop().findings()
     assert Catalogue(frame, VOCABULARY).prices.tolist() == pytest.approx(shop().prices.tolist(), nan_ok=True)
+
+
+def test_an_attribute_may_be_a_number_that_could_name_nothing() -> None:
+    table = pa.table({"id": ["hat", "bag"], "volume": [1e17, 2.5]})
+    attribute = Catalogue(table, Vocabulary(["hat", "bag"])).attribute("volume")
+    assert attribute.values.to_pylist() == ["1e+17", "2.5"]
+    assert attribute.within("at_least", 3.0).tolist() == [True, False]

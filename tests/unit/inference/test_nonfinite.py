@@ -86,7 +86,7 @@ def test_rows_of_a_table_are_completed_and_reported_by_row(tmp_path: Path) -> No
     rows = {"items": [["item-1"], ["item-2"]], "style": [[0.5, 0.5], [0.5, 3.4e38]], "age": [30, 30]}
     table = pa.table({**rows, "sex": ["f", "m"], "brands": [["a"], ["b"]]})
     report = complete_table(pipeline_of(), table, tmp_path / "out", settings=BulkSettings())
-    assert report.unknown == ("context 'style', row 1: 3.4e+38 is beyond 1e+12, and is read as that",)
+    assert report.unknown == ("context 'style', row 2: 3.4e+38 is beyond 1e+12, and is read as that",)
     with pytest.raises(NonFiniteError, match="its weights hold NaN"):
         complete_table(pipeline_of(value=math.nan), table, tmp_path / "none", settings=BulkSettings())
     assert [path.suffix for path in (tmp_path / "none").iterdir()] == [".json"]  # the manifest, and no answers
@@ -121,7 +121,7 @@ def test_scores_say_whether_weights_or_inputs_are_to_blame() -> None:
             found = torch.zeros((labels >= 0).sum())
             return torch.where(torch.arange(len(found)) > 1, torch.nan, found - 1), found, found + 1, found + 0.5
 
-    with pytest.raises(NonFiniteError, match=r"for the inputs of row 23 \(1 in all\), though its weights are finite"):
+    with pytest.raises(NonFiniteError, match=r"for the inputs of row 24 \(1 in all\), though its weights are finite"):
         score(Sick(), sets)
 
 
@@ -185,7 +185,7 @@ def test_logits_that_are_no_distribution_are_refused(logits: list[float]) -> Non
     with pytest.raises(NonFiniteError, match="though its weights are finite"):
         check_finite(torch.tensor([[0.0, 1.0], logits]), torch.nn.Linear(2, 2))
     check_finite(torch.empty(0, 2), torch.nn.Linear(2, 2))
-    assert "inputs of row 3, 5 (2 in all)" in str(nonfinite_error(None, rows=[3, 5]))
+    assert "inputs of row 4, 6 (2 in all)" in str(nonfinite_error(None, rows=[3, 5]))
 
 
 def test_labels_are_scored_by_numbers() -> None:
