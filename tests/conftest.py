@@ -10,6 +10,8 @@ import pytest
 
 from contextual_bert.benchmark import Preparation, prepare
 from contextual_bert.data import StylistWorld
+from contextual_bert.evaluation import EvaluationSettings, LabelSettings
+from contextual_bert.evaluation.segments import CellLimit
 from contextual_bert.training import Recipe
 
 TINY_MODEL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
@@ -60,3 +62,10 @@ def tiny_recipe(outfits: Path) -> Recipe:
 @pytest.fixture(scope="session")
 def tiny_data(tiny_recipe: Recipe) -> Preparation:
     return prepare(tiny_recipe)
+
+
+@pytest.fixture
+def cells_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports of a handful of customers show each value, which they else do of ten customers or more."""
+    for settings in (EvaluationSettings, LabelSettings):
+        monkeypatch.setattr(settings, "cells", property(lambda _: CellLimit(1, "customers")))

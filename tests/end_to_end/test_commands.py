@@ -19,11 +19,11 @@ from contextual_bert.evaluation import FeatureImportances, Report, Study
 def test_inspect_writes_a_schema_that_train_takes(command: Any, table: Path, tmp_path: Path) -> None:
     schema = tmp_path / "schema.json"
     columns = ("--items", "items", "--customer", "customer_id")
-    options = ("--override", "age=categorical", "--override", "newsletter=ignore", "--min-count", 2)
+    options = ("--override", "shoe_size=categorical", "--override", "newsletter=ignore", "--min-count", 2)
     result = command("inspect", table, *columns, *options, "--output", schema)
     assert result.exit_code == 0, result.output
     found = ContextSchema.load(schema)
-    assert found.feature("age").kind == "categorical"
+    assert found.feature("shoe_size").kind == "categorical"
     assert "newsletter" not in found.names
     assert "customer_id" not in found.names
     assert "ignored: by an override" in result.stdout

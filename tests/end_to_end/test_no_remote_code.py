@@ -12,6 +12,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertForMaskedLM
 
+from contextual_bert.inference import write_manifest
 from contextual_bert.testing.heads import miniature_checkpoint
 
 
@@ -30,6 +31,8 @@ def with_code(folder: Path, **config: Any) -> Path:
         content = json.loads(path.read_text()) if path.exists() else {}
         classes = {"AutoConfig": "evil.Config", "AutoTokenizer": ["evil.Fast", "evil.Fast"]}
         path.write_text(json.dumps(content | {"auto_map": classes} | (config if name == "config.json" else {})))
+    if (folder / "manifest.json").exists():
+        write_manifest(folder)  # who changes a run can do that, too
     return folder
 
 

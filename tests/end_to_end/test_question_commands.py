@@ -109,6 +109,7 @@ def test_a_table_gets_its_answers(
         assert row["probability"] == pytest.approx(span["probability"], abs=1e-5)
 
 
+@pytest.mark.usefixtures("cells_of_one")
 def test_a_run_is_evaluated_and_compared(command: Any, menus: Path, trained: Path, tmp_path: Path) -> None:
     report = ok(command("evaluate", trained, "--format", "markdown")).stdout
     assert "exact match (%)" in report

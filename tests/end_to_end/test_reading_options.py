@@ -60,7 +60,7 @@ def test_a_run_keeps_how_its_file_is_read(command: Any, path: Path, schema: Path
     assert "unknown" not in completed.output
     assert "240 sets" in completed.output
     asked = {"version": "10.10", "day": "03/04/2012 10:00:00"}
-    answer = command("complete", run, "--set", "coat-1,[MASK]", "--context", json.dumps(asked), "--format", "json")
+    answer = command("complete", run, "--set", "coat-1;[MASK]", "--context", json.dumps(asked), "--format", "json")
     assert answer.exit_code == 0, answer.output
     assert "never seen" not in answer.output
 

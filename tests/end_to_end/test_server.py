@@ -22,6 +22,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from contextual_bert import CompletionPipeline
+from contextual_bert.inference import write_manifest
 
 KEY = "a-key-that-nobody-guesses"
 
@@ -249,6 +250,7 @@ def test_a_run_that_diverged_is_not_served(command: Any, finished: Path, tmp_pat
     weights = load_file(tmp_path / "run" / "model.safetensors")
     broken = {name: torch.full_like(weight, torch.nan) for name, weight in weights.items()}
     save_file(broken, tmp_path / "run" / "model.safetensors", metadata={"format": "pt"})
+    write_manifest(tmp_path / "run")
     result = command("serve", tmp_path / "run", "--port", 0)
     assert result.exit_code == 2
     assert "The model gives no numbers, because its weights hold NaN or infinity" in result.stderr

@@ -121,7 +121,10 @@ def find_outside(schema: ContextSchema, table: pa.Table) -> dict[str, Outside]:
         [1]
     """
     found: dict[str, Outside] = {}
-    for feature, array in _columns([each for each in schema.features if isinstance(each, Numerical | Vector)], table):
+    features = [
+        each for each in schema.features if isinstance(each, Numerical | Vector) and each.column in table.column_names
+    ]
+    for feature, array in _columns(features, table):
         if isinstance(feature, Vector):
             numbers, rows = given_vectors(array, size=feature.size)
             outside = outside_of(feature, numbers)

@@ -24,6 +24,7 @@ _TYPES = (
     (BOOLEAN, pa.bool_()),
 )
 _NAMED = {str(kind): kind for _, kind in _TYPES}
+_WHOLE_OF_PANDAS = r"^-?(0|[1-9][0-9]*)\.0$"  # as pandas writes whole numbers of which some are missing
 _LONG_WHOLE = r"^-?[0-9]{16,}(\.0*)?$"
 
 
@@ -68,7 +69,8 @@ def kept_column(
         name: of the column.
         column: its cells as they are spelt.
         is_text: it stays text.
-        is_code: it stays text if its numbers are spelt in another way than they would be written: "10.10", "007".
+        is_code: it stays text if its numbers are spelt in another way than they would be written: "10.10", "007". Where
+            each ends in ".0", as pandas writes whole numbers with a gap, nothing is lost.
     """
     typed = typed_column(column)
     field = pa.field(name, column.type)
@@ -78,8 +80,9 @@ def kept_column(
         return column, field.with_metadata({TYPE_KEY: str(typed.type)})
     if is_code and pa.types.is_floating(typed.type) | pa.types.is_integer(typed.type):
         spelt = _without_marks(column)
-        same = pc.equal(canonical_array(typed), spelt.combine_chunks())
-        if not pc.all(same).as_py():
+        same = pc.equal(canonical_array(typed, is_name=False), spelt.combine_chunks())
+        is_of_pandas = pc.all(pc.match_substring_regex(spelt, _WHOLE_OF_PANDAS)).as_py()
+        if not pc.all(same).as_py() and not is_of_pandas:
             return spelt, field.with_metadata({TYPE_KEY: str(typed.type)})
     return typed, pa.field(name, typed.type)
 

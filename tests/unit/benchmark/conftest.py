@@ -9,8 +9,6 @@ import pytest
 
 from contextual_bert.benchmark.tasks import outfit_completion
 from contextual_bert.benchmark.tasks.outfit_completion import Size
-from contextual_bert.evaluation import EvaluationSettings, LabelSettings
-from contextual_bert.evaluation.segments import CellLimit
 
 
 @pytest.fixture(scope="session")
@@ -31,13 +29,6 @@ def tiny_study(tiny_size: Size) -> Generator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(outfit_completion.SIZES, "tiny", tiny_size)  # pyright: ignore[reportArgumentType]
         yield
-
-
-@pytest.fixture
-def cells_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reports of a handful of customers show each value, which they else do of ten customers or more."""
-    for settings in (EvaluationSettings, LabelSettings):
-        monkeypatch.setattr(settings, "cells", property(lambda _: CellLimit(1, "customers")))
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,8 @@ VERSIONS = ("10.1", "10.10", "9.2", "9.20")
 
 
 def write_csv(path: Path, *, repeats: int = 20) -> Path:
-    rows = [f'"coat-{n % 3},hat-{n % 2}",{version},{version}' for n in range(repeats) for version in VERSIONS]
+    codes = [(n, version, f"{n}.{version.partition('.')[2]}") for n in range(repeats) for version in VERSIONS]
+    rows = [f'"coat-{n % 3},hat-{n % 2}",{version},{who}' for n, version, who in codes]
     path.write_text("\n".join(["items,version,who", *rows]) + "\n")
     return path
 
@@ -42,7 +43,7 @@ def test_an_overridden_column_keeps_all_of_its_values_in_inspect_and_train(path:
     recipe = Recipe(data=str(path), items="items", customer="who", split_by="row", schema=schema.to_dict())
     ready = prepare(recipe)
     assert {*ready.datasets["train"].context["version"].tolist()} == {2, 3, 4, 5}
-    assert {*ready.sets.table["who"].to_pylist()} == {*VERSIONS}
+    assert {"7.1", "7.10", "7.2", "7.20"} <= {*ready.sets.table["who"].to_pylist()}
 
 
 def test_the_same_values_of_a_table_and_of_a_record_get_the_same_ids(path: Path) -> None:
@@ -87,7 +88,7 @@ def test_a_missing_mark_among_codes_is_missing(tmp_path: Path) -> None:
 
 def test_customers_of_two_spellings_are_two(path: Path) -> None:
     table = read_table(path, code_columns=("who",))
-    assert len(table["who"].unique()) == 4
+    assert len(table["who"].unique()) == 80
 
 
 def test_items_of_one_a_row_are_spelt_as_in_the_file(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from contextual_bert.benchmark.text_starts import method_of
 from contextual_bert.benchmark.text_work import TextWork
 from contextual_bert.context import Categorical, ContextSchema
 from contextual_bert.errors import CheckpointError, ConfigurationError, RunDirectoryError
+from contextual_bert.inference import write_manifest
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Recipe, TextTask
@@ -134,6 +135,7 @@ def test_weights_that_are_lost_are_named(recipe: Recipe, corpora: dict[str, Path
     lost = next(key for key in weights if "context_encoder" in key)
     kept = {key: weight for key, weight in weights.items() if key != lost}
     save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    write_manifest(tmp_path)
     recipe = replace(going_on(recipe, tmp_path, label="verdict"), conditioning="global_state_update")
     with pytest.raises(CheckpointError, match=f"1 weights are missing or of another shape, '{lost}'"):
         TextWork(prepare_texts(recipe)).build_model(recipe)
@@ -181,6 +183,7 @@ def test_weights_are_trained_in_full_precision(recipe: Recipe, labelled: Path, t
     shutil.copytree(labelled, tmp_path / "half")
     weights = {key: weight.half() for key, weight in load_file(labelled / "model.safetensors").items()}
     save_file(weights, tmp_path / "half" / "model.safetensors", metadata={"format": "pt"})
+    write_manifest(tmp_path / "half")
     recipe = replace(going_on(recipe, tmp_path / "half", label="verdict"), conditioning="global_state_update")
     model = TextWork(prepare_texts(recipe)).build_model(recipe)
     assert {weight.dtype for weight in model.parameters()} == {torch.float32}
@@ -230,6 +233,8 @@ def test_what_cannot_be_gone_on_from_is_named(
     lost["interrupted"] = ["metrics.json", "config.json", "model.safetensors"]
     for each in lost.get(name, []):
         (folder / each).unlink()
+    if name in lost:
+        (folder / "manifest.json").unlink()
     corpus = folder / "config.json" if name == "file" else folder
     with pytest.raises((CheckpointError, RunDirectoryError), match=message):
         own = replace(going_on(recipe, corpus, label="verdict"), conditioning="global_state_update")

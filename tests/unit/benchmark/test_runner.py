@@ -398,7 +398,7 @@ def test_without_a_validation_part_the_last_weights_are_kept(tiny_recipe: Recipe
     recipe = replace(tiny_recipe, validation=0.0, conditioning="none")
     run(recipe, tmp_path / "run", is_quiet=True)
     assert "validation" not in json.loads((tmp_path / "run" / "metrics.json").read_text())
-    with pytest.raises(ConfigurationError, match="patience=2 needs a validation part"):
+    with pytest.raises(ConfigurationError, match="patience=2 chooses an epoch by the validation part"):
         run(replace(recipe, patience=2), tmp_path / "other", is_quiet=True)
 
 

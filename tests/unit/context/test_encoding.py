@@ -128,7 +128,7 @@ NUMBERS = [number / 100 for number in range(1, 200)]
     ids=lambda column: str(column.type),
 )
 def test_a_number_falls_into_its_bin_whatever_held_it(column):
-    schema = ContextSchema((Numerical(name="x", edges=tuple(NUMBERS[1:])),))
+    schema = ContextSchema(features=(Numerical(name="x", edges=tuple(NUMBERS[1:])),))
     ids = list(range(1, len(NUMBERS) + 1))
     assert encode_table(schema, pa.table({"x": column})).tensors["x"].tolist() == ids
     for kind in (float, str, np.float32, lambda number: Decimal(str(number))):
@@ -396,5 +396,5 @@ def test_a_row_of_pandas_is_the_record_of_its_values(schema):
         for name in ("state", "age"):
             assert encoded.tensors[name].tolist() == expected.tensors[name].tolist()
         assert encoded.tensors["date_month"][0] == expected.tensors["date_month"][0]
-    with pytest.raises(DataError, match=r"row 0: .*is not a mapping"):
+    with pytest.raises(DataError, match=r"row 1: .*is not a mapping"):
         encode_records(schema, [frame])

@@ -42,7 +42,7 @@ def test_words_among_numbers_are_missing_and_named(words: tuple[str, ...]) -> No
 
 def test_a_word_that_the_schema_does_not_list_is_an_error_with_its_row() -> None:
     schema = infer_schema(pa.table({"age": ages("unknown")})).schema
-    with pytest.raises(DataError, match=r"row 1, column 'age': 'secret' is not a number. .*'missing' of the feature"):
+    with pytest.raises(DataError, match=r"row 2, column 'age': 'secret' is not a number. .*'missing' of the feature"):
         encode_table(schema, pa.table({"age": ["34", "secret"]}))
 
 

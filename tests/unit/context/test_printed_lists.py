@@ -61,7 +61,7 @@ def test_a_column_is_one_of_lists_or_the_cell_that_is_none_is_named() -> None:
     assert as_lists(pa.array(["[1, 2]", "[3]"])).type == pa.list_(pa.int64())
     assert as_lists(pa.array(["(20, 30)", "(30, 40)"])) is None  # bands of a number
     assert as_lists(pa.array(["[redacted]", "a"])) is None
-    with pytest.raises(DataError, match=r"t.csv, row 2, column 'x': '\[0.1 ... 0.9\]' is no list"):
+    with pytest.raises(DataError, match=r"t.csv, row 3, column 'x': '\[0.1 ... 0.9\]' is no list"):
         as_lists(pa.array(["[0.1 0.2]", "[0.3 0.4]", "[0.1 ... 0.9]"]), file="t.csv", name="x")
 
 

@@ -64,7 +64,7 @@ def test_inference_marks_the_features_of_a_column() -> None:
 )
 def test_errors_of_tables_name_the_place_and_not_the_value(column: dict[str, Any]) -> None:
     whole = {"faith": ["a"], "tags": ["x"], "salary": ["1"], "face": [[1.0, 2.0]], "born": ["2015-02-03"]}
-    with pytest.raises(DataError, match=r"row 0, column .*: the value \(withheld\) is not allowed") as caught:
+    with pytest.raises(DataError, match=r"row 1, column .*: the value \(withheld\) is not allowed") as caught:
         encode_table(SCHEMA, pa.table({**whole, **column}))
     assert "secret" not in str(caught.value)
 
@@ -81,7 +81,7 @@ def test_errors_of_tables_name_the_place_and_not_the_value(column: dict[str, Any
     ],
 )
 def test_errors_of_records_name_the_place_and_not_the_value(record: dict[str, Any]) -> None:
-    with pytest.raises(DataError, match=r"row 1, column .*: the value \(withheld\) is not allowed") as caught:
+    with pytest.raises(DataError, match=r"row 2, column .*: the value \(withheld\) is not allowed") as caught:
         encode_records(SCHEMA, [{}, record])
     assert "secret" not in str(caught.value)
 

@@ -42,13 +42,13 @@ def test_a_column_that_varies_within_a_group_is_left_out_with_its_reason() -> No
     found = grouped()
     assert "price" not in found.table.column_names
     assert found.left_out["price"].startswith("it varies within 2 of 3 groups, such as 90.0 and 35.0 in order '7'")
-    with pytest.raises(DataError, match=r"shop.csv, row 2, column 'price': order '7' has several values, such as 90.0"):
+    with pytest.raises(DataError, match=r"shop.csv, row 3, column 'price': order '7' has several values, such as 90.0"):
         grouped(needed=["price"])
 
 
 @pytest.mark.parametrize("order", [["a", None, "b"], ["a", " ", "b"], [1.0, float("nan"), 2.0]], ids=str)
 def test_a_row_without_a_group_is_named(order: list) -> None:
-    with pytest.raises(DataError, match=r"row 1, column 'order': the cell is (missing|empty)"):
+    with pytest.raises(DataError, match=r"row 2, column 'order': the cell is (missing|empty)"):
         grouped(pa.table({"order": order, "item": ["a", "b", "c"]}))
 
 
@@ -81,7 +81,7 @@ def test_what_cannot_be_grouped_by_is_refused() -> None:
 
 def test_errors_about_a_set_name_its_group_and_a_row_of_the_file() -> None:
     found = grouped()
-    with pytest.raises(DataError, match=r"shop.csv, row 3, column 'age': order '9': no age"), found.placed():
+    with pytest.raises(DataError, match=r"shop.csv, row 4, column 'age': order '9': no age"), found.placed():
         raise DataError("no age", file="shop.csv", row=2, column="age")
     with pytest.raises(SchemaError, match=r"lacks 'price'. The column 'price' was left out: it varies"), found.placed():
         raise SchemaError("lacks 'price'.")

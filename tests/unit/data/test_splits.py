@@ -317,7 +317,7 @@ def test_a_column_names_the_parts_in_the_words_of_people() -> None:
     split = split_by_column(pa.table({"part": words}), "part")
     assert split.assignment.tolist() == [0, 1, 2, 0, 1, 2]
     assert (split.by, split.column, split.seed) == ("column", "part", None)
-    with pytest.raises(DataError, match=r"days\.csv, row 1, column 'part': 'tset' is no part \(2 such"):
+    with pytest.raises(DataError, match=r"days\.csv, row 2, column 'part': 'tset' is no part \(2 such"):
         split_by_column(pa.table({"part": ["train", "tset", "tset"]}), "part", file="days.csv")
     with pytest.raises(DataError, match="no row is in the training part"):
         split_by_column(pa.table({"part": ["test", "val"]}), "part")
