@@ -43,6 +43,7 @@ def command(
     time: options.Time = None,
     schema: options.Schema = None,
     exclude: options.Exclude = None,
+    min_customers: options.MinCustomers = 10,
     sensitive: options.Sensitive = None,
     conditioning: Annotated[
         list[str] | None,

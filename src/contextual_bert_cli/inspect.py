@@ -42,6 +42,7 @@ def command(
     customer: options.Customer = None,
     time: options.Time = None,
     exclude: options.Exclude = None,
+    min_customers: options.MinCustomers = 10,
     sensitive: options.Sensitive = None,
     override: Annotated[
         list[str] | None,

@@ -161,6 +161,14 @@ GroupBy = Annotated[
         "commas. A cell is then one item, unless --separator is given.",
     ),
 ]
+MinCustomers = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        help="Fewest customers of a value, or a bin of numbers, in an inferred schema; without --customer fewest rows. "
+        "Below 10 the run may hold values of single people.",
+    ),
+]
 Sensitive = Annotated[
     list[str] | None,
     typer.Option(

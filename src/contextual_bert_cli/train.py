@@ -39,6 +39,7 @@ def command(
     time: options.Time = None,
     schema: options.Schema = None,
     exclude: options.Exclude = None,
+    min_customers: options.MinCustomers = 10,
     sensitive: options.Sensitive = None,
     conditioning: Annotated[
         str | None,

@@ -112,13 +112,13 @@ def test_an_index_that_says_something_neither_vanishes_nor_becomes_a_feature(ind
     [
         (
             [1, 2, "unknown", 4],
-            r"row 2, column 'age': 'unknown' is of type str, and the rows before hold int\. .*astype",
+            r"row 3, column 'age': 'unknown' is of type str, and the rows before hold int\. .*astype",
         ),
-        (["a", None, 7], "row 2, column 'age': 7 is of type int, and the rows before hold str"),
-        ([None, ["a"], "b"], "row 2, column 'age': 'b' is of type str, and the rows before hold list"),
-        ([1, 2**70], "row 1, column 'age': 1180591620717411303424 is of type int"),
-        ([object(), 2], "row 0, column 'age': <object"),
-        ([1 + 2j, 2], "row 0, column 'age'"),
+        (["a", None, 7], "row 3, column 'age': 7 is of type int, and the rows before hold str"),
+        ([None, ["a"], "b"], "row 3, column 'age': 'b' is of type str, and the rows before hold list"),
+        ([1, 2**70], "row 2, column 'age': 1180591620717411303424 is of type int"),
+        ([object(), 2], "row 1, column 'age': <object"),
+        ([1 + 2j, 2], "row 1, column 'age'"),
     ],
 )
 def test_a_column_of_several_kinds_names_its_first_such_row(cells: list[Any], said: str) -> None:

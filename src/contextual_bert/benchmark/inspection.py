@@ -118,6 +118,7 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
     training = split.select(sets, "train") if split is not None else sets
     try:
         whose: Any = {"customers": customers_in(recipe, training.table, split), "sensitive": recipe.sensitive}
+        whose["min_count"] = recipe.min_customers
         formats = recipe.reading.date_formats
         found = infer_schema(training.table, exclude=exclude, overrides=overrides, date_formats=formats, **whose)
     except DataError as error:

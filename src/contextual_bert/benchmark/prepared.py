@@ -57,6 +57,7 @@ DATA_FIELDS = (
     "group_by",
     "reading",
     "exclude",
+    "min_customers",
     "sensitive",
     "init_from",
 )
@@ -387,6 +388,7 @@ def schema_of(
             exclude=exclude,
             date_formats=recipe.reading.date_formats,
             customers=customers_in(recipe, training, split),
+            min_count=recipe.min_customers,
             sensitive=recipe.sensitive,
         ).schema
     except DataError as error:

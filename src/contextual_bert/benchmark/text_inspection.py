@@ -88,6 +88,7 @@ def _inspected(
     training = table.take(pa.array(rows))
     try:
         whose: Any = {"customers": customers_in(recipe, training, split), "sensitive": recipe.sensitive}
+        whose["min_count"] = recipe.min_customers
         formats = recipe.reading.date_formats
         found = infer_schema(training, exclude=exclude, overrides=overrides, date_formats=formats, **whose)
     except DataError as error:

@@ -113,7 +113,11 @@ def head_lines(checkpoint: str, *, head: str, labels: Sequence[str], reads_poole
         reads_pooler: True where the label is read through BERT's pooler.
     """
     if head == "masked_lm":
-        return [] if has_masked_lm_head(checkpoint) else [NO_MASKED_LM_HEAD.format(checkpoint=checkpoint)]
+        try:
+            has_head = has_masked_lm_head(checkpoint)
+        except CheckpointError:
+            return []  # building a model says what is amiss; a report of a finished study needs no weights
+        return [] if has_head else [NO_MASKED_LM_HEAD.format(checkpoint=checkpoint)]
     shapes = weight_shapes(checkpoint)
     if shapes is None:
         return []

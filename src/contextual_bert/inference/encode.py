@@ -39,7 +39,10 @@ def outside_lines_of(sets: SetTable, processor: ContextualBertProcessor) -> list
     """A line on each feature of which some sets have a number far from those of training, by its row of the file."""
     if processor.schema is None:
         return []
-    found = find_outside(processor.schema, sets.table)
+    try:
+        found = find_outside(processor.schema, sets.table)
+    except DataError:
+        return []  # encoding says what is wrong with a cell, with its place in the file
     return outside_lines({name: outside.at(sets.rows) for name, outside in found.items()})
 
 

@@ -62,6 +62,8 @@ class Recipe:
             and the day. A cell is then one item, unless the policy's separator is another one than ``","``.
         exclude: columns that are no context when the schema is inferred.
         sensitive: columns of the context whose values stand in no card, report, log or OpenAPI document.
+        min_customers: the fewest customers of a value, or a bin, of a schema that is inferred; without a customer
+            column the fewest rows. Below 10 a value may be about single people.
         conditioning: name of the method, or of a baseline.
         name: the row's name in tables and folders, where it is not the method's: for a control, or another setting.
         is_control: a row that no one would deploy; it shows what the methods' gains are due to.
@@ -109,6 +111,7 @@ class Recipe:
     group_by: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     sensitive: tuple[str, ...] = ()
+    min_customers: int = 10
     conditioning: str = "global_state_update"
     name: str | None = None
     is_control: bool = False
@@ -178,6 +181,8 @@ class Recipe:
                     f"item_vectors={self.item_vectors!r} is for a new model, and this one starts from "
                     f"{self.init_from}, whose vectors are kept. Leave one of the two out."
                 )
+        if self.min_customers < 1:
+            raise ConfigurationError(f"min_customers={self.min_customers}: give 1 or more.")
         self._check_trained_weights()
         if self.name is not None and not re.fullmatch(r"\w[\w.-]*", self.name):
             raise ConfigurationError(f"name={self.name!r} names a folder: give letters, digits, '_', '-' and '.'.")

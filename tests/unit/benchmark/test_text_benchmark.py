@@ -35,6 +35,7 @@ from contextual_bert.data import table_digest
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
 from contextual_bert.evaluation import Cost
+from contextual_bert.inference import write_manifest
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Recipe, TextTask
@@ -317,6 +318,7 @@ def test_full_has_every_method(task: str) -> None:
     assert set(METHODS) <= TEXT_TASKS[task].sizes["full"].seeds.keys()
 
 
+@pytest.mark.usefixtures("cells_of_one")
 def test_single_domain_models_are_joined(source: Path, tmp_path: Path, checkpoint: str) -> None:
     data = study_of("entities", source, tmp_path / "data", checkpoint, rows={"none": 3, SINGLE: 3})
     ready = data.preparation
@@ -400,9 +402,11 @@ def test_rows_may_start_from_one_run_without_a_context(source: Path, tmp_path: P
     scores = runs / "start" / "seed-0" / "test_scores.safetensors"
     kept = load_file(scores)
     save_file({**kept, "confidence": kept["confidence"] / 2}, scores)
+    write_manifest(scores.parent)
     with pytest.raises(ConfigurationError, match=r"none.seed-0 .*it started from other weights"):
         run_text_study(data, runs, num_seeds=2, is_report_only=True, say=lambda _: None)
     save_file(kept, scores)
+    write_manifest(scores.parent)
     other = shutil.copytree(checkpoint, tmp_path / "other")
     theirs = replace(data.preparation.recipe, texts=replace(data.preparation.task, checkpoint=str(other)))
     with pytest.raises(ConfigurationError, match=r"start.seed-0 holds a run with other settings \(texts.checkpoint"):

@@ -302,7 +302,9 @@ def test_what_is_only_compared_with_trains_and_keeps_no_weights(
     assert report.num_rows == len(ready.split.rows("test"))
     assert "recall_at_1_percent" in report.metrics
     assert not (tmp_path / "run" / "model.safetensors").exists()
-    with pytest.raises(RunDirectoryError, match=r"holds no model: of this baseline's run scores and metrics are kept"):
+    with pytest.raises(
+        RunDirectoryError, match=r"is the run of a baseline, of which scores and metrics are kept and no model"
+    ):
         TextPipeline.from_pretrained(tmp_path / "run")
     with pytest.raises(RunDirectoryError, match=f"a run of the baseline '{name}'"):
         evaluate_run(tmp_path / "run")

@@ -261,11 +261,11 @@ def test_a_label_is_one_however_it_is_spelt(processor: ContextualBertProcessor) 
 def test_other_tables_are_read(processor: ContextualBertProcessor) -> None:
     expected = encode_texts(TABLE, processor, text="text", label="stars").dataset
     categories = TABLE.set_column(0, "text", TABLE.column("text").dictionary_encode())
-    for table in (categories, Dataset.from_dict(TABLE.to_pydict())):
+    for table in (categories, Dataset.from_dict(TABLE.to_pydict()), TABLE.to_pandas()):
         found = encode_texts(table, processor, text="text", label="stars").dataset
         assert torch.equal(found.token_ids, expected.token_ids)
-    with pytest.raises(DataError, match=r"a DataFrame is not a table.*from_pandas"):
-        encode_texts(TABLE.to_pandas(), processor, text="text")
+    with pytest.raises(DataError, match="a list is not a table"):
+        encode_texts(TABLE.to_pylist(), processor, text="text")  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize(

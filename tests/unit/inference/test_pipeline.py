@@ -403,7 +403,7 @@ def test_a_run_that_does_not_say_how_it_read_sets(pipeline: CompletionPipeline, 
     ],
 )
 def test_several_items_in_one_text_are_refused(pipeline: CompletionPipeline, items: list[str], separator: str) -> None:
-    with pytest.raises(DataError, match=rf"row 1, column 'items': .* is one item here.*{re.escape(repr(separator))}"):
+    with pytest.raises(DataError, match=rf"row 2, column 'items': .* is one item here.*{re.escape(repr(separator))}"):
         pipeline([{"items": ["coat"]}, {"items": items}])
     with pytest.raises(DataError, match="is one item here"):
         pipeline.complete_jointly({"items": [*items, "[MASK]"]})
@@ -417,7 +417,7 @@ def test_an_unknown_item_may_hold_a_separator(pipeline: CompletionPipeline) -> N
 
 @pytest.mark.parametrize("items", [None, float("nan"), 3, "coat", {"coat": 1}, ["coat", None]])
 def test_a_set_that_is_missing_is_refused_by_its_row(pipeline: CompletionPipeline, items: Any) -> None:
-    with pytest.raises(DataError, match="row 1, column 'items'"):
+    with pytest.raises(DataError, match="row 2, column 'items'"):
         pipeline([{"items": ["coat"]}, {"items": items}])
 
 

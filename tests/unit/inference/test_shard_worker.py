@@ -100,7 +100,7 @@ def test_a_worker_goes_on_in_a_folder_of_an_older_version(job: ShardJob, plan: S
     content["settings"]["batch_size"] = 7  # which was part of it
     plan.output.mkdir(exist_ok=True)
     (plan.output / "manifest.json").write_text(json.dumps(content), encoding="utf-8")
-    assert job.load().settings == job.settings
+    assert job.load().settings == replace(job.settings, separator=",")
 
 
 def test_another_model_under_the_same_path_is_refused(

@@ -119,6 +119,7 @@ def by_reader(table: Path, checkpoint: str) -> Recipe:
         texts=TextTask(checkpoint=checkpoint, text=TEXT, label=GRADE),
         customer=READER,
         exclude=(COMMENT,),
+        min_customers=1,  # published data: small groups of readers are what the study is about
         test=0.2,
     )
 
