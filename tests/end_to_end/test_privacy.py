@@ -130,3 +130,15 @@ def test_a_customer_is_left_out_of_a_split_and_of_what_is_trained_by_it(folder: 
     assert not (folder / "no.json").exists()
     unnamed = command("split", data, "--by-row", "--exclude-customers", names, "--output", folder / "no.json")
     assert unnamed.exit_code == 2 and "--customer COLUMN" in unnamed.output
+
+
+def test_the_fewest_customers_of_a_value_are_a_setting(folder: Path, command: CommandLine, tmp_path: Path) -> None:
+    columns = ("--items", "items", "--customer", "person")
+    for number, values in ((4, {"town 0", "town 1", "village"}), (5, {"town 0", "town 1"})):
+        schema = tmp_path / f"{number}.json"
+        options = ("--min-customers", number, "--output", schema)
+        found = command("inspect", folder / "sets.parquet", *columns, *options)
+        assert found.exit_code == 0, found.output
+        assert {*ContextSchema.load(schema).feature("town").vocabulary.values} == values  # pyright: ignore[reportAttributeAccessIssue]
+    refused = command("train", folder / "sets.parquet", *columns, "--min-customers", 0, "--output", tmp_path / "run")
+    assert refused.exit_code == 2
