@@ -121,5 +121,6 @@ def _printable_layout(result: Any) -> Any:
     if isinstance(result, RichTable):
         for column in result.columns:
             column.header = _printable_layout(column.header)
-            column._cells = [_printable_layout(cell) for cell in column.cells]
+            cells = [_printable_layout(cell) for cell in column.cells]
+            column._cells = cells  # pyright: ignore[reportPrivateUsage]  (rich has no other way to change a cell)
     return result

@@ -42,7 +42,7 @@ def with_membership(
         model: as it was scored.
         batch_size, is_shared, progress: as for ``Work.score``.
     """
-    part, sample = ready.evaluated_part, training_sample(ready)
+    part, sample = str(ready.evaluated_part), training_sample(ready)  # there is one: the report is on it
     training = work_of(sample).score(
         recipe, model, "train", batch_size=batch_size, is_shared=is_shared, progress=progress
     )
@@ -70,7 +70,7 @@ def training_sample(ready: Prepared) -> Prepared:
     """Return the data of a few rows of the training part, the same in every run, and of no other part."""
     rows = np.unique(ready.datasets["train"].example_ids.numpy())
     limit = MOST_HIDDEN_TEXTS if getattr(ready, "head", None) == "masked_lm" else MOST_ROWS
-    limit = min(limit, len(np.unique(ready.datasets[ready.evaluated_part].example_ids.numpy())))
+    limit = min(limit, len(np.unique(ready.datasets[str(ready.evaluated_part)].example_ids.numpy())))
     chosen = rows[np.argsort(hash_counters(0, rows), kind="stable")[:limit]]
     keep = np.zeros(len(ready.split.assignment), dtype=np.bool_)
     keep[chosen] = True

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -179,7 +180,7 @@ def _numbers_of(
     """Return the number of each row's customer, None where nobody is named; rows without one share a number."""
     if customers is None:
         return None
-    given: object = table[customers] if isinstance(customers, str) else customers
+    given: Any = table[customers] if isinstance(customers, str) else customers
     column = given if isinstance(given, (pa.Array, pa.ChunkedArray)) else pa.array(given, from_pandas=True)
     if len(column) != table.num_rows:
         raise ConfigurationError(

@@ -7,6 +7,7 @@ no answer may be NaN (docs/decisions/021). It knows no table as a whole and no t
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -65,7 +66,8 @@ def outside_of(feature: Numerical | Vector, numbers: NDArray[np.generic]) -> Out
         numbers: (rows,), or of vectors (rows, size); NaN is never outside.
     """
     low, high = feature.bounds
-    tops = bottoms = numbers
+    tops: Any = numbers
+    bottoms: Any = numbers
     if numbers.ndim > 1:  # highest and lowest of each row: absolute values would be a copy of the whole column
         tops, bottoms = numbers.max(axis=1), numbers.min(axis=1)
     rows = np.flatnonzero((tops > high) | (bottoms < low))

@@ -6,7 +6,7 @@ Section 4 of the paper: one item a set is masked.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -86,7 +86,9 @@ class MaskingCollator:
         """
         if not isinstance(batch, SetBatch) and len(batch) == 1 and isinstance(batch[0], SetBatch):
             batch = batch[0]  # as transformers' Trainer hands it on, which looks through it for unused columns
-        sets = batch if isinstance(batch, SetBatch) else _padded(batch, self.pad_id)
+        sets = (
+            batch if isinstance(batch, SetBatch) else _padded(cast("Sequence[Mapping[str, Any]]", batch), self.pad_id)
+        )
         real = torch.arange(sets.item_ids.shape[1]) < sets.lengths[:, None]
         if sets.masked_position is None:
             masked = self._drawn(sets, real.numpy())

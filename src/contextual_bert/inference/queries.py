@@ -135,7 +135,7 @@ def check_seed(value: object) -> None:
     Example:
         >>> check_seed(0)
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= value <= LARGEST_SEED:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= int(value) <= LARGEST_SEED:
         raise ConfigurationError(f"seed={shown(value)}: give a whole number between 0 and {LARGEST_SEED}.")
 
 

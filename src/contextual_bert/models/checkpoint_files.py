@@ -47,7 +47,7 @@ def found_config(checkpoint: str | Path, hub: Mapping[str, Any]) -> Any:
             f"{checkpoint}: no config can be read ({reason}). Give the folder of a BERT checkpoint, with "
             "config.json, model.safetensors and tokenizer, or a name on the Hub."
         ) from error
-    check_no_kernel(config._attn_implementation, place=str(checkpoint))
+    check_no_kernel(getattr(config, "_attn_implementation", None), place=str(checkpoint))
     if config.model_type not in MODEL_TYPES and not is_plain_bert(config):
         advice = (
             "It is more than a BERT, with a context or new blocks, or it is of sets: load it with from_pretrained."

@@ -101,7 +101,9 @@ class ContextualBertProcessor(ProcessorMixin):
         self._items = Vocabulary(names[len(RESERVED_ITEMS) :], reserved=RESERVED_ITEMS)
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: Any, **settings: Any) -> Self:
+    def from_pretrained(  # pyright: ignore[reportIncompatibleMethodOverride]  (theirs names settings that ours passes on)
+        cls, pretrained_model_name_or_path: Any, **settings: Any
+    ) -> Self:
         """The processor of a folder, or of a name on the Hub; code that lies there is never run, nor is one asked.
 
         Raises:

@@ -56,7 +56,7 @@ class ProblemAnswer(BaseModel):
 
 def create_app(
     pipeline: Pipeline, *, load: Callable[[], Pipeline] | None = None, settings: ServerSettings | None = None
-) -> FastAPI:
+) -> "_App":
     """An ASGI app that completes sets over HTTP.
 
     Args:

@@ -257,7 +257,8 @@ class Connection(H11Protocol):
         """Answer with a problem from outside of the app, and close."""
         if self.transport.is_closing():
             return
-        if (cycle := self.cycle) is not None and not cycle.response_complete:
+        cycle: Any = self.cycle  # None before the first request, whatever its type says
+        if cycle is not None and not cycle.response_complete:
             has_begun = cycle.response_started
             cycle.disconnected = True
             cycle.message_event.set()
@@ -293,11 +294,12 @@ class Connection(H11Protocol):
     def _stage_now(self) -> Stage:
         if self.transport.is_closing():
             return Stage.LINGERING
-        if self.cycle is not None and not self.cycle.response_complete:
-            return Stage.BODY if self.cycle.more_body else Stage.BUSY
+        cycle: Any = self.cycle  # None before the first request, whatever its type says
+        if cycle is not None and not cycle.response_complete:
+            return Stage.BODY if cycle.more_body else Stage.BUSY
         if self.conn.trailing_data[0]:
             return Stage.HEAD
-        return Stage.SILENT if self.cycle is None else Stage.IDLE
+        return Stage.SILENT if cycle is None else Stage.IDLE
 
     def _enter(self, stage: Stage) -> None:
         """Note the stage; each one but IDLE and BUSY, which have their own, has a deadline from its beginning."""
