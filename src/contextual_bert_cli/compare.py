@@ -134,7 +134,7 @@ def command(
     with resumable(output):
         with working(f"reading {data}"):
             ready = prepare_for(recipes[0])
-        remark(*map(in_options, ready.lines()), *ready.news)
+        remark(*map(in_options, ready.lines()), *ready.remarks())
         if overwrite:
             for recipe in recipes:
                 work_of(ready).check(ready.resolve(recipe))

@@ -104,6 +104,8 @@ def command(
     from contextual_bert.data.groups import separator_of_cells
     from contextual_bert.data.splits import check_fractions
     from contextual_bert.errors import ConfigurationError
+    from contextual_bert.inference.encode import naming
+    from contextual_bert.inference.texts.encode_texts import with_tag_lists
 
     if [by is not None, by_time is not None, by_column is not None, by_row].count(True) != 1:
         raise ConfigurationError(
@@ -150,13 +152,17 @@ def command(
         label = task.label if task is not None else None
         codes = (by, customer, items, label, *(features.code_columns if features is not None else ()))
         table = read_table(data, text_columns=(*texts, *keys), code_columns=codes, settings=reading)
+        if task is not None and task.label is not None:
+            with naming(str(data)):
+                table = with_tag_lists(table, text=task.text, label=task.label)
         groups = None
         if keys:
             needed = [name for name in (by, by_time, by_column, customer) if name is not None]
             inside = separator_of_cells(separator)
             groups = group_rows(table, keys, items=str(items), separator=inside, needed=needed, file=str(data))
             table = groups.table
-        used = {*(task.columns if task is not None else (items,)), customer or by, by_column, *listed(exclude)}
+        learned = task.columns if task is not None else (items,)
+        used = {*learned, customer or by, by_column, *(keys if len(keys) == 1 else ()), *listed(exclude)}
         context = features.columns if features is not None else [c for c in table.column_names if c not in used]
         with placing(groups):
             if by is not None:

@@ -145,7 +145,7 @@ def command(
                     )
             with working(f"reading {data}"):
                 ready = prepare_for(recipe)
-            remark(*map(in_options, ready.lines()), *ready.news, *emulation_lines(device, recipe.dtype))
+            remark(*map(in_options, ready.lines()), *ready.remarks(), *emulation_lines(device, recipe.dtype))
             report = run(
                 recipe,
                 output,

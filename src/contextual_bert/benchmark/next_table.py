@@ -84,9 +84,10 @@ def context_lines(
         feature: Any = schema.feature(name)
         ids = encoded.tensors[name].view(table.num_rows, -1)
         share = float((ids == feature.layout.unknown_id).any(dim=1).float().mean())
+        absent = [] if feature.sensitive else _absent(feature, ids)
         lines.append(
             f"{'warning: ' if share >= WARNING_SHARE else ''}context {name!r}: {share:.1%} of the training rows have "
-            f"values that {run} does not know: {_with_matches(unknown, _absent(feature, ids))}"
+            f"values that {run} does not know: {_with_matches(unknown, absent)}"
         )
     return lines
 

@@ -30,6 +30,7 @@ from contextual_bert.data import (
     audit,
     read_sets,
 )
+from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.frames import Frame
 from contextual_bert.inference import CompletionPipeline, encode_sets, outside_lines_of
@@ -85,13 +86,7 @@ class Preparation(Prepared):
         """What was read, split and found, for people."""
         read = [*(self.origin.lines() if self.origin is not None else ()), *self.sets.report.lines()]
         found = [*read, *self.split.lines(), *self.audit.lines()]
-        outside = outside_lines_of(self.sets, self.processor)
-        warned = [*self.held_out_lines(), *self.alike_lines(), *self.unlearned_lines(), *outside]
-        return [*found, *warned, *self.holding_lines()]
-
-    def alike_lines(self) -> list[str]:
-        """Warnings about values of the context that look alike, in the training part."""
-        return alike_values(self.processor.schema, self.split.select(self.sets, "train").table)
+        return [*found, *self.held_out_lines(), *self.unlearned_lines(), *self.holding_lines()]
 
     @property
     def num_choices(self) -> int:
@@ -162,6 +157,12 @@ def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | N
         schema = schema_of(recipe, training.table, training.rows, split, left_out=tuple(rows.left_out))
         processor = ContextualBertProcessor.from_items(training.distinct_items(), schema)
     resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
+    in_a_part = sets.select(split.assignment[sets.rows] < len(PARTS))  # of customers who are left out nothing is said
+    first_rows = rows.groups.first_rows if rows.groups is not None else None
+    news += [
+        *alike_values(schema, training.table),
+        *outside_lines_of(in_a_part, processor, first_rows=first_rows),
+    ]
     found = audit(split, sets, customer=recipe.customer, context=schema.columns if schema is not None else ())
     return Preparation(
         recipe=resolved,

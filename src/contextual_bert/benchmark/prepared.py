@@ -85,6 +85,10 @@ class Prepared:
     origin: RunTable | None = None
     news: tuple[str, ...] = ()
 
+    def remarks(self) -> list[str]:
+        """Return what the person who trains should see, and nobody else: it names values of single rows."""
+        return [*self.news]
+
     @cached_property
     def datasets(self) -> dict[str, Any]:
         """Part -> what is trained on or scored; parts without a row are left out."""
@@ -207,7 +211,7 @@ class Prepared:
         """
         resolved = replace(recipe, schema=self.recipe.schema)
         differing = [name for name in DATA_FIELDS if getattr(recipe, name) != getattr(self.recipe, name)]
-        if recipe.schema is not None and given_schema(recipe) != self.processor.schema:
+        if recipe.schema is not None and not given_schema(recipe).is_like(self.processor.schema):
             differing.append("schema")
         if differing:
             raise ConfigurationError(
@@ -229,7 +233,7 @@ def make_split(recipe: Recipe, table: Frame, *, sizes: Sequence[int] = ()) -> Sp
     """
     table = as_table(table)
     if recipe.split_column is not None:
-        return split_by_column(table, recipe.split_column, file=recipe.data)
+        return replace(split_by_column(table, recipe.split_column, file=recipe.data), group_by=recipe.group_by)
     if len(sizes) > 1:
         shares = {
             "validation": 0.0 if recipe.validation_data is not None else recipe.validation,
@@ -239,7 +243,8 @@ def make_split(recipe: Recipe, table: Frame, *, sizes: Sequence[int] = ()) -> Sp
         train = np.zeros(sizes[0], dtype=np.uint8)
         if sum(shares.values()):
             train = make_split(replace(recipe, validation_data=None, test_data=None, **shares), own).assignment
-        return ready_split(table, joined_assignment(train, sizes, file_parts(recipe)), by="file")
+        made = ready_split(table, joined_assignment(train, sizes, file_parts(recipe)), by="file")
+        return replace(made, group_by=recipe.group_by)
     if recipe.split is not None:
         split = Split.load(recipe.split)
         check_grouping(split, recipe)
@@ -409,9 +414,14 @@ def check_spelling(schema: ContextSchema) -> None:
 
 
 def alike_values(schema: ContextSchema | None, training: pa.Table) -> list[str]:
-    """Warnings about values of the features' columns that look alike, such as 'Party' and 'party'."""
+    """Return warnings about values of the features' columns that look alike, such as 'Party' and 'party'.
+
+    They name values of single rows, so they are for the person who trains. Values of sensitive features are not named.
+    """
     found: list[str] = []
     for feature in schema.features if schema is not None else ():
+        if feature.sensitive:
+            continue
         if isinstance(feature, MultiCategorical) or (isinstance(feature, Categorical) and feature.part is None):
             names = sorted(column_values(feature, training.column(feature.column).combine_chunks()))
             found += alike_warning(names, what=f"context {feature.name!r}:", each="a value")

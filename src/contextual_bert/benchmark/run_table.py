@@ -26,9 +26,6 @@ from contextual_bert.training.recipe import Recipe
 
 __all__ = ["RunTable", "read_data"]
 
-# The same name in two files names two groups. Held beside the columns while rows are grouped, and shown in errors.
-_FILE_COLUMN = "file"
-
 
 @dataclass(frozen=True, eq=False)
 class RunTable:
@@ -104,7 +101,7 @@ def read_data(
         task = recipe.texts
         if task is None or task.label is None:
             return found
-        with naming(recipe.data):
+        with naming(each if isinstance(each, str) else recipe.data):
             return with_tag_lists(found, text=task.text, label=task.label)
 
     parts = read_parts(recipe, source, read)
@@ -118,8 +115,12 @@ def read_data(
     named = (recipe.customer, recipe.time, recipe.split_column, *(schema.columns if schema is not None else ()))
     table, by = parts.table, recipe.group_by
     if len(parts.files) > 1:
+        # The same name in two files names two groups. The column stands there while rows are grouped, and in errors.
+        file_column = "file"
+        while file_column in table.column_names:
+            file_column += "_"
         origin = pa.array(np.repeat(np.array(parts.files), parts.sizes))
-        table, by = table.append_column(_FILE_COLUMN, origin), (*by, _FILE_COLUMN)
+        table, by = table.append_column(file_column, origin), (*by, file_column)
     with in_its_file(parts.files, parts.sizes):
         groups = group_rows(
             table,
@@ -130,7 +131,7 @@ def read_data(
             file=recipe.data,
         )
     if len(parts.files) > 1:
-        groups = replace(groups, table=groups.table.drop_columns([_FILE_COLUMN]), by=recipe.group_by)
+        groups = replace(groups, table=groups.table.drop_columns([by[-1]]), by=recipe.group_by)
     return RunTable(groups.table, parts.without_rows(), replace(groups, table=groups.table.select(recipe.group_by)))
 
 

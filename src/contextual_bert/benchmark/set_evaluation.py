@@ -195,7 +195,11 @@ def load_sets(
             *sets.report.lines(),
             sentence,
             *shuffled_lines(own),
-            *outside_lines_of(chosen, pipeline.processor),
+            *outside_lines_of(
+                chosen,
+                pipeline.processor,
+                first_rows=rows.groups.first_rows if rows.groups is not None else None,
+            ),
         ),
         training=split.select(sets, "train") if is_own and split is not None else None,
     )

@@ -133,7 +133,8 @@ class EvaluatedTexts:
             (f"{num_unknown:,} {self.settings.row_name}s cannot be ranked and are left out",) if num_unknown else ()
         )
         sampled = self.ready.scored_lines(self.part)
-        read = reading_lines(self.ready.table)
+        origin = self.ready.origin
+        read = [*reading_lines(self.ready.table), *(origin.lines() if origin is not None else ())]
         return (*read, self.reading, *self.ready.texts[self.part].report.lines(), *sampled, *unknown)
 
     def provenance(self) -> Provenance:
@@ -168,7 +169,8 @@ def load_texts(
             f"items={changes['items']!r} is for runs on sets, and {directory} was trained on texts. Leave it out."
         )
     recipe = evaluated_recipe(own, {**changes, "is_context_shuffled": False})
-    table = read_data(recipe, source).table
+    rows = read_data(recipe, source)
+    table = rows.table
     task = cast(TextTask, recipe.texts)
     for name in (*task.columns, *([recipe.customer] if recipe.customer is not None else [])):
         checked_column(table, name, file=recipe.data)
@@ -181,7 +183,9 @@ def load_texts(
     check_files(directory)
     try:
         processor = ContextualBertProcessor.from_pretrained(directory).with_context_as("values")  # those of segments
-        unlabelled = TextPreparation(recipe=recipe, split=split, processor=processor, table=table, labels=())
+        unlabelled = TextPreparation(
+            recipe=recipe, split=split, processor=processor, table=table, labels=(), origin=rows.without_rows()
+        )
         asked = MODELS[unlabelled.head]
         loaded = load_text_baseline(directory) if holds_baseline(directory) else _loaded(asked, directory)
     except RunDirectoryError:
@@ -198,7 +202,8 @@ def load_texts(
     known = ready.customers_of(split.rows("train")) if is_own else None
     # Only the part that is evaluated: labels that the run does not know may stand in others.
     ready = replace(ready, split=split.restricted(split.assignment == PARTS.index(chosen)))
-    ready.customers_of(ready.split.rows(chosen))  # a missing one is found before anything is scored
+    with rows.placed():
+        ready.customers_of(ready.split.rows(chosen))  # a missing one is found before anything is scored
     evaluated = EvaluatedTexts(
         directory=directory,
         ready=ready,

@@ -33,6 +33,7 @@ from contextual_bert.benchmark.run_directories import CHECKPOINT_DIGEST
 from contextual_bert.benchmark.run_files import SCORES_FILE
 from contextual_bert.benchmark.run_table import RunTable, read_data
 from contextual_bert.benchmark.text_starts import head_lines, method_of, reader_of, seen_lines
+from contextual_bert.context import outside_lines
 from contextual_bert.data import Audit, SetDataset, TextDataset, reading_lines
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.splits import PARTS, Split
@@ -168,7 +169,7 @@ class TextPreparation(Prepared):
         found = [
             f"{part}: {line}"
             for part, texts in self.texts.items()
-            for line in texts.report.lines(has_taught=part == "train")
+            for line in replace(texts.report, outside={}).lines(has_taught=part == "train")
         ]
         if self.labels:
             found.append(f"{len(self.labels)} labels: {some_labels(self.labels)}")
@@ -181,15 +182,15 @@ class TextPreparation(Prepared):
         part = self.evaluated_part
         seen = seen_lines(self.task.checkpoint, self.split, part) if part is not None else self.held_out_lines()
         read = [*reading_lines(self.table), *(self.origin.lines() if self.origin is not None else ())]
-        warned = [*self.alike_lines(), *self.unlearned_lines(), *self.holding_lines()]
+        warned = [*self.unlearned_lines(), *self.holding_lines()]
         return [*read, *self.split.lines(), *found, *self.audit.lines(), *seen, *warned]
 
-    def alike_lines(self) -> list[str]:
-        """Warnings about values of the context that look alike, in the training part."""
-        schema = self.processor.schema
-        if schema is None:
-            return []
-        return alike_values(schema, self.table.select(schema.columns).take(pa.array(self.split.rows("train"))))
+    def remarks(self) -> list[str]:
+        """Return what the person who trains should see, and nobody else: it names values of single rows."""
+        outside = [
+            f"{part}: {line}" for part, texts in self.texts.items() for line in outside_lines(texts.report.outside)
+        ]
+        return [*super().remarks(), *outside]
 
     def head_lines(self) -> list[str]:
         """Return a sentence on each weight of the head that starts at random although it may be taken for trained."""
@@ -349,15 +350,18 @@ def _prepared_texts(
         check_context(recipe, schema)
         processor = ContextualBertProcessor.from_bert(task.checkpoint, schema)
     schema = processor.schema
+    news += alike_values(schema, table.take(pa.array(training)))
     processor.truncation = cast(Any, task.truncation)  # saved with the run, so that it cuts as it was trained
     if task.max_length is not None:
         processor.tokenizer.model_max_length = task.max_length  # saved, too
     resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
-    labels = (
-        label_names(_labels_in_parts(table, task.label, split), recipe.data, task.label, is_ordinal=task.is_ordinal)
-        if task.label is not None
-        else ()
-    )
+    labels: tuple[str, ...] = ()
+    if task.label is not None:
+        values = _labels_in_parts(table, task.label, split)
+        try:
+            labels = label_names(values, recipe.data, task.label, is_ordinal=task.is_ordinal)
+        except DataError as error:
+            raise placed(error, np.flatnonzero(split.assignment < len(PARTS)), file=recipe.data) from error
     ready = TextPreparation(
         recipe=resolved,
         split=split,

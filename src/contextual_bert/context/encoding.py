@@ -122,7 +122,9 @@ def find_outside(schema: ContextSchema, table: pa.Table) -> dict[str, Outside]:
     """
     found: dict[str, Outside] = {}
     features = [
-        each for each in schema.features if isinstance(each, Numerical | Vector) and each.column in table.column_names
+        each
+        for each in schema.features
+        if isinstance(each, Numerical | Vector) and not each.sensitive and each.column in table.column_names
     ]
     for feature, array in _columns(features, table):
         if isinstance(feature, Vector):

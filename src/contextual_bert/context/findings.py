@@ -136,8 +136,10 @@ def _marks_of(array: pa.Array, settings: Settings, *, is_forced: bool) -> tuple[
     """The words among the numbers or dates of a column of text, or a remark on what stays text."""
     if not is_forced:
         dates = date_words(array)
-        if dates is not None and are_iso_dates(without_words(array, dates.words)):
-            return dates, ""
+        if dates is not None:
+            rest = without_words(array, dates.words)
+            if are_iso_dates(rest) or len(date_formats_of(rest, settings.date_formats)) == 1:
+                return dates, ""
     return number_words(array, max_distinct=settings.num_bins, is_forced=is_forced)
 
 

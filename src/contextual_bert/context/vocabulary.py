@@ -292,7 +292,7 @@ def canonical_array(
     if pa.types.is_string(kind):
         return spelt_array(array)
     if pa.types.is_dictionary(kind):
-        return pc.take(canonical_array(array.dictionary, file=file, column=column), array.indices)
+        return canonical_array(array.cast(kind.value_type), file=file, column=column, is_name=is_name)
     if pa.types.is_date64(kind):
         return array.cast(pa.date32()).cast(pa.string())
     if is_text(kind):

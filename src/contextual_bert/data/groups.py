@@ -122,7 +122,7 @@ def group_rows(
     Example:
         >>> found = group_rows(pa.table({"o": ["x", "x"], "item": ["a", "b"], "price": [1, 2]}), ["o"], items="item")
         >>> found.left_out["price"]
-        "it varies within 1 of 1 groups, such as 1 and 2 in o 'x', and describes the item"
+        'it varies within 1 of 1 groups, and describes the item'
     """
     if not by or items in by:
         raise ConfigurationError(
@@ -165,10 +165,8 @@ def group_rows(
                         fix="A column that is read for a whole group needs one value in all of its rows. Correct "
                         "the cells, or leave the column out.",
                     )
-                left_out[name] = (
-                    f"it varies within {num_varying:,} of {num_groups:,} groups, such as {shown} in {group}, and "
-                    "describes the item"
-                )
+                # Without a value: what was left out stands in the model's card.
+                left_out[name] = f"it varies within {num_varying:,} of {num_groups:,} groups, and describes the item"
                 continue
         kept[name] = cells.take(pa.array(first_rows))
     num_without_item = int((np.bincount(flat.rows, minlength=table.num_rows) == 0).sum())

@@ -33,7 +33,7 @@ def read_names(path: str | PathLike[str], *, column: str) -> list[str]:
     """
     path = Path(path)
     if path.suffix.lower() not in _LINES:
-        cells = checked_column(read_table(path, text_columns=(column,)), column, file=str(path), complete=True)
+        cells = checked_column(read_table(path, code_columns=(column,)), column, file=str(path), complete=True)
         names = canonical_array(cells, file=str(path), column=column).to_pylist()
     else:
         try:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from contextual_bert.arrow_types import decoded, is_text
 from contextual_bert.context.dates import are_iso_dates, date_formats_of, parsed_times, with_hyphens
 from contextual_bert.context.spelling import spelt_array
-from contextual_bert.context.vocabulary import canonical_array
+from contextual_bert.context.vocabulary import canonical_array, normal_form
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.digests import table_digest
 from contextual_bert.data.hashing import hash_counters, hash_strings, unit_interval
@@ -131,6 +131,9 @@ class Split:
         encoded = own.dictionary_encode()
         wanted = spelt_array(pa.array(list(customers), pa.string())).unique()
         names = encoded.dictionary
+        known = {*names.to_pylist()}
+        forms = [name if name in known else normal_form(name) for name in wanted.to_pylist()]  # 7.0 is 7
+        wanted = pc.if_else(pc.is_in(pa.array(forms), value_set=names), pa.array(forms), wanted)
         strangers = wanted.filter(pc.invert(pc.is_in(wanted, value_set=names))).to_pylist()
         if strangers:
             more = f" and {len(strangers) - _NUM_NAMED:,} more" if len(strangers) > _NUM_NAMED else ""

@@ -161,7 +161,7 @@ class Catalogue:
 
     def group_of_stranger(self, item: str, name: str) -> int:
         """The group of an item that the model does not know, as ``groups`` numbers them; NO_GROUP where it has none."""
-        value = canonical_array(self._cells_of_stranger(item, name))
+        value = canonical_array(self._cells_of_stranger(item, name), column=name, is_name=False)
         number = pc.index(self.attribute(name).values, value[0]).as_py() if value.null_count < len(value) else -1
         return number if number >= 0 else NO_GROUP
 

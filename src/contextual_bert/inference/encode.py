@@ -35,15 +35,24 @@ def encode_sets(sets: SetTable, processor: ContextualBertProcessor, *, file: str
     return SetDataset(np.where(ids < 0, UNKNOWN_ID, ids), sets.offsets, context=tensors, example_ids=sets.rows)
 
 
-def outside_lines_of(sets: SetTable, processor: ContextualBertProcessor) -> list[str]:
-    """A line on each feature of which some sets have a number far from those of training, by its row of the file."""
+def outside_lines_of(
+    sets: SetTable, processor: ContextualBertProcessor, *, first_rows: NDArray[np.int64] | None = None
+) -> list[str]:
+    """Return a line on each feature of which some sets have a number far from those of training.
+
+    Args:
+        sets: of which rows.
+        processor: has the schema.
+        first_rows: where each set begins in the file, if its rows were grouped; rows are named by it.
+    """
     if processor.schema is None:
         return []
     try:
         found = find_outside(processor.schema, sets.table)
     except DataError:
         return []  # encoding says what is wrong with a cell, with its place in the file
-    return outside_lines({name: outside.at(sets.rows) for name, outside in found.items()})
+    rows = sets.rows if first_rows is None else first_rows[sets.rows]
+    return outside_lines({name: outside.at(rows) for name, outside in found.items()})
 
 
 def placed(error: DataError, rows: NDArray[np.int64], *, file: str | None) -> DataError:

@@ -150,6 +150,8 @@ def queries_of(content: Any, settings: ServerSettings) -> tuple[list[dict[str, A
 
 def _num_conditions(where: Any) -> int:
     """Return how many conditions a ``where`` has; one that is no list is one or has the short form."""
+    if where is None:
+        return 0
     if isinstance(where, list):
         return len(cast("list[Any]", where))
     return len(cast("dict[str, Any]", where)) if isinstance(where, dict) and "attribute" not in where else 1

@@ -14,6 +14,7 @@ from typing import cast
 import pyarrow as pa
 
 from contextual_bert.data import read_table
+from contextual_bert.data.spelling import EVERY_COLUMN
 from contextual_bert.frames import Frame
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.tables.bulk import BulkSettings, TableCompleter
@@ -59,7 +60,7 @@ def complete_table_on_ray(
     if not plan.missing:
         return plan.run((), progress)
     reads = TableCompleter(pipeline, settings).reads(plan.table)
-    shop = read_table(catalogue) if catalogue is not None else None
+    shop = read_table(catalogue, code_columns=EVERY_COLUMN) if catalogue is not None else None
     workers = set[tuple[str, int]]()
     try:
         with ExitStack() as silence, connected(cluster), lost_workers(output):
