@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 VERSIONS = ("10.1", "10.10", "9.2", "9.20")
@@ -79,3 +81,37 @@ def test_a_time_that_may_be_two_days_names_the_option(command: Any, path: Path, 
     assert "may be two days" in result.stderr
     assert "--date-format" in result.stderr
     assert command("split", path, *options, "--date-format", "%d/%m/%Y %H:%M:%S").exit_code == 0
+
+
+def test_vectors_that_were_printed_into_a_csv_are_trained_and_evaluated(command: Any, tmp_path: Path) -> None:
+    cells = [f'"i{n % 5},i{n % 3 + 5}",c{n % 40},"[{n % 7 / 7:.3f}, {n % 5 / 5 - 0.3:.3f}]"' for n in range(200)]
+    path = tmp_path / "vectors.csv"
+    path.write_text("\n".join(["items,customer,vector", *cells]) + "\n")
+    run = tmp_path / "run"
+    trained = command("train", path, *small_of(command), "--output", run)
+    assert trained.exit_code == 0, trained.output
+    evaluated = command("evaluate", run, "--data", path, "--device", "cpu")
+    assert evaluated.exit_code == 0, evaluated.output
+
+
+@pytest.mark.parametrize("stray", [1e30, 1.7e18])
+def test_a_number_of_the_context_is_no_name_however_large(command: Any, tmp_path: Path, stray: float) -> None:
+    sets = [["a", "b"], ["b", "c"], ["a", "c"]]
+    columns = {
+        "items": [sets[n % 3] for n in range(200)],
+        "customer": [f"c{n % 40}" for n in range(200)],
+        "income": [stray if n == 3 else 1000.0 + n for n in range(200)],
+    }
+    path = tmp_path / "incomes.parquet"
+    pq.write_table(pa.table(columns), path)
+    inspected = command("inspect", path, *small_of(command)[:4], "--output", tmp_path / "schema.json")
+    assert inspected.exit_code == 0, inspected.output
+    assert "stands out" in " ".join(inspected.stdout.split())
+    split = command("split", path, "--by", "customer", "--items", "items", "--output", tmp_path / "split.json")
+    assert split.exit_code == 0, split.output
+    trained = command("train", path, *small_of(command), "--output", tmp_path / "run")
+    assert trained.exit_code == 0, trained.output
+
+
+def small_of(command: Any) -> tuple[Any, ...]:
+    return ("--items", "items", "--customer", "customer", *command.small[4:])

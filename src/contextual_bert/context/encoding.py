@@ -29,7 +29,8 @@ from contextual_bert.context.features import (
     Vector,
 )
 from contextual_bert.context.marks import unmarked
-from contextual_bert.context.ranges import Outside, given_vectors, outside_of
+from contextual_bert.context.printed_lists import vectors_of
+from contextual_bert.context.ranges import Outside, given_vectors, holds_vectors, outside_of
 from contextual_bert.context.records import record_columns
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.errors import SchemaError, did_you_mean
@@ -128,6 +129,10 @@ def find_outside(schema: ContextSchema, table: pa.Table) -> dict[str, Outside]:
     ]
     for feature, array in _columns(features, table):
         if isinstance(feature, Vector):
+            lists = vectors_of(array, name=feature.column)
+            array = array if lists is None else lists
+            if not holds_vectors(pa.table({feature.column: array}), feature):
+                continue  # encoding says what is wrong with the column
             numbers, rows = given_vectors(array, size=feature.size)
             outside = outside_of(feature, numbers)
             outside = outside.at(rows) if outside is not None else None

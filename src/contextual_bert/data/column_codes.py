@@ -91,6 +91,6 @@ def _present(rows: NDArray[np.int64], values: Any) -> tuple[NDArray[np.int64], p
         return np.zeros(0, dtype=np.int64), pa.array([], pa.string())
     if pa.types.is_floating(kind):
         values = pc.if_else(pc.is_finite(values), values, pa.scalar(None, kind))
-    strings = canonical_array(values)
+    strings = canonical_array(values, is_name=False)  # compared with items; what names things is checked elsewhere
     valid = pc.is_valid(strings)
     return rows[valid.to_numpy(zero_copy_only=False)], strings.filter(valid).cast(pa.string())
