@@ -1,8 +1,7 @@
 """``contextual-bert split``: training, validation and test as a file with a hash, and a look for leaks."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +16,9 @@ from contextual_bert_cli.recipes import (
     same_options,
     text_task_of,
 )
+
+if TYPE_CHECKING:
+    from contextual_bert.data.splits import SplitKind
 
 EXAMPLE = """\b
 Example:
@@ -83,7 +85,7 @@ def command(
     Name what train will read and learn, too: leaks are looked for there, and the command to go on with is whole.
     """
     choices = dict(locals())
-    from contextual_bert.benchmark.grouping import audit_of_file, grouping_lines, placing
+    from contextual_bert.benchmark.grouping import audit_of_file, grouping_lines
     from contextual_bert.benchmark.text_starts import method_of
     from contextual_bert.context import ContextSchema
     from contextual_bert.data import (
@@ -91,17 +93,14 @@ def command(
         audit,
         audit_texts,
         group_rows,
+        new_split,
         read_names,
         read_sets,
         read_table,
         reading_lines,
-        split_by_column,
-        split_by_customer,
-        split_by_row,
-        split_by_time,
     )
     from contextual_bert.data.columns import checked_column
-    from contextual_bert.data.groups import separator_of_cells
+    from contextual_bert.data.groups import placing, separator_of_cells
     from contextual_bert.data.splits import check_fractions
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.inference.encode import naming
@@ -112,6 +111,8 @@ def command(
             "Give one of --by COLUMN (all rows of a customer in one part), --by-time COLUMN (the latest rows are the "
             "test), --by-column COLUMN (it names the part) and --by-row."
         )
+    kind: SplitKind = "customer" if by is not None else "time" if by_time is not None else "column"
+    kind = "row" if by_row else kind
     if by_column is not None and (validation, test, seed) != (0.1, 0.1, 0):
         raise ConfigurationError("--by-column names the part of each row. Leave --validation, --test and --seed out.")
     if items is not None and text is not None:
@@ -165,17 +166,16 @@ def command(
         used = {*learned, customer or by, by_column, *(keys if len(keys) == 1 else ()), *listed(exclude)}
         context = features.columns if features is not None else [c for c in table.column_names if c not in used]
         with placing(groups):
-            if by is not None:
-                made = split_by_customer(table, by, validation=validation, test=test, seed=seed, file=str(data))
-            elif by_column is not None:
-                made = split_by_column(table, by_column, file=str(data))
-            elif by_time is not None:
-                formats = reading.date_formats
-                shares = {"validation": validation, "test": test}
-                made = split_by_time(table, by_time, **shares, file=str(data), date_formats=formats)
-            else:
-                made = split_by_row(table, validation=validation, test=test, seed=seed, file=str(data))
-            made = replace(made, group_by=keys)
+            made = new_split(
+                table,
+                kind,
+                next((name for name in (by, by_time, by_column) if name is not None), None),
+                shares=(validation, test),
+                seed=seed,
+                date_formats=reading.date_formats,
+                group_by=keys,
+                file=str(data),
+            )
             left = list[str]()
             if exclude_customers is not None:
                 whose = str(customer or by)

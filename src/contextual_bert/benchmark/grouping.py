@@ -3,15 +3,9 @@
 `data.groups` groups.
 """
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from contextual_bert.data import Audit, Groups
-
-
-def placing(groups: Groups | None) -> AbstractContextManager[None]:
-    """Let errors about a row name its group, where rows were grouped."""
-    return groups.placed() if groups is not None else nullcontext()
 
 
 def grouping_lines(groups: Groups | None) -> list[str]:

@@ -6,7 +6,6 @@ bin and no category is learned from the test. It trains nothing and writes nothi
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,14 +15,13 @@ from rich.table import Table
 from rich.text import Text
 
 from contextual_bert.benchmark.grouping import audit_of_file
-from contextual_bert.benchmark.prepared import alike_values, customers_in, make_split, not_context, withheld_lines
+from contextual_bert.benchmark.prepared import alike_values, inferred, make_split, not_context, withheld_lines
 from contextual_bert.benchmark.run_table import RunTable, read_data
-from contextual_bert.context import ContextSchema, infer_schema
+from contextual_bert.context import ContextSchema
 from contextual_bert.context.infer import ColumnNote
 from contextual_bert.data import Audit, SetTable, Split, audit, read_sets
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame
-from contextual_bert.inference import placed
 from contextual_bert.training.recipe import Recipe
 
 # An item of nearly every set is no choice of anybody, and makes every score look better.
@@ -116,13 +114,7 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
         count_rows=split.rows("train") if split is not None else None,
     )
     training = split.select(sets, "train") if split is not None else sets
-    try:
-        whose: Any = {"customers": customers_in(recipe, training.table, split), "sensitive": recipe.sensitive}
-        whose["min_count"] = recipe.min_customers
-        formats = recipe.reading.date_formats
-        found = infer_schema(training.table, exclude=exclude, overrides=overrides, date_formats=formats, **whose)
-    except DataError as error:
-        raise placed(error, training.rows, file=recipe.data) from error
+    found = inferred(recipe, training.table, training.rows, split, exclude=exclude, overrides=overrides)
     faults: list[str] = []
     if split is not None:
         leaks = audit(split, sets, customer=recipe.customer, context=found.schema.columns)

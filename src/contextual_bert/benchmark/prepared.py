@@ -20,6 +20,7 @@ from contextual_bert.benchmark.run_table import RunTable
 from contextual_bert.context import (
     Categorical,
     ContextSchema,
+    InferredSchema,
     MultiCategorical,
     alike_warning,
     canonical_array,
@@ -29,7 +30,7 @@ from contextual_bert.context import (
 from contextual_bert.context.binning import customers_of_values
 from contextual_bert.context.columns import column_values
 from contextual_bert.context.infer import MIN_CUSTOMERS
-from contextual_bert.data import Split, split_by_column, split_by_customer, split_by_row, split_by_time
+from contextual_bert.data import Split, new_split
 from contextual_bert.data.splits import PARTS, ready_split
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError
 from contextual_bert.evaluation import EvaluationSettings
@@ -232,8 +233,9 @@ def make_split(recipe: Recipe, table: Frame, *, sizes: Sequence[int] = ()) -> Sp
         sizes: rows of each file of the recipe, where there are several.
     """
     table = as_table(table)
+    how: dict[str, Any] = {"group_by": recipe.group_by, "file": recipe.data}
     if recipe.split_column is not None:
-        return replace(split_by_column(table, recipe.split_column, file=recipe.data), group_by=recipe.group_by)
+        return new_split(table, "column", recipe.split_column, **how)
     if len(sizes) > 1:
         shares = {
             "validation": 0.0 if recipe.validation_data is not None else recipe.validation,
@@ -250,14 +252,12 @@ def make_split(recipe: Recipe, table: Frame, *, sizes: Sequence[int] = ()) -> Sp
         check_grouping(split, recipe)
         split.check(table, file=recipe.data)
         return split
-    shares: dict[str, Any] = {"validation": recipe.validation, "test": recipe.test, "file": recipe.data}
+    how["shares"] = (recipe.validation, recipe.test)
     if recipe.split_by == "time" and recipe.time is not None:
-        made = split_by_time(table, recipe.time, date_formats=recipe.reading.date_formats, **shares)
-    elif recipe.customer is not None and recipe.split_by != "row":
-        made = split_by_customer(table, recipe.customer, seed=recipe.split_seed, **shares)
-    else:
-        made = split_by_row(table, seed=recipe.split_seed, **shares)
-    return replace(made, group_by=recipe.group_by) if recipe.group_by else made
+        return new_split(table, "time", recipe.time, date_formats=recipe.reading.date_formats, **how)
+    if recipe.customer is not None and recipe.split_by != "row":
+        return new_split(table, "customer", recipe.customer, seed=recipe.split_seed, **how)
+    return new_split(table, "row", seed=recipe.split_seed, **how)
 
 
 def check_grouping(split: Split, recipe: Recipe) -> None:
@@ -387,15 +387,41 @@ def schema_of(
     exclude = [name for name in recipe.columns_beside_context if name not in left_out]
     if set(training.column_names) <= set(exclude):
         return None
+    return inferred(recipe, training, rows, split, exclude=exclude).schema
+
+
+def inferred(
+    recipe: Recipe,
+    training: pa.Table,
+    rows: NDArray[np.int64],
+    split: Split | None,
+    *,
+    exclude: Sequence[str],
+    overrides: Mapping[str, str] | None = None,
+) -> InferredSchema:
+    """Infer the features of the training part as a recipe says.
+
+    Args:
+        recipe: says whose rows they are, how many customers a value needs, what is sensitive, how dates are written.
+        training: the table of the training part.
+        rows: where its rows are in the file, for errors.
+        split: names the customers where the recipe does not.
+        exclude: columns that are no context.
+        overrides: column -> a kind of feature or "ignore".
+
+    Raises:
+        DataError, SchemaError, UnknownNameError: as ``infer_schema``, with the row of the file.
+    """
     try:
         return infer_schema(
             training,
             exclude=exclude,
+            overrides=overrides,
             date_formats=recipe.reading.date_formats,
             customers=customers_in(recipe, training, split),
             min_count=recipe.min_customers,
             sensitive=recipe.sensitive,
-        ).schema
+        )
     except DataError as error:
         raise placed(error, rows, file=recipe.data) from error
 

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from contextual_bert.arrow_types import is_text
-from contextual_bert.benchmark.grouping import grouping_lines, placing
+from contextual_bert.benchmark.grouping import grouping_lines
 from contextual_bert.benchmark.ready_parts import PartTables, file_lines, in_its_file, read_parts
 from contextual_bert.context import ContextSchema
 from contextual_bert.context.dates import date_formats_of
 from contextual_bert.data import Groups, group_rows, read_table
-from contextual_bert.data.groups import separator_of_cells
+from contextual_bert.data.groups import placing, separator_of_cells
 from contextual_bert.data.reading_notes import ReadingNotes, joined_notes, reading_notes
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.encode import naming

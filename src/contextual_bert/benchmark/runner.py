@@ -226,8 +226,8 @@ def _run(
             "cost": cost,
             "arguments": arguments,
             "history": history,
+            "labels": labels,
         }
-        results["labels"] = labels
         write_run(output, recipe, ready, model, results)
     trainer.accelerator.wait_for_everyone()
     return reports[evaluated_part] if evaluated_part is not None else None

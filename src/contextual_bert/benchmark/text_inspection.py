@@ -6,7 +6,6 @@ loads a tokenizer only where it is asked to, no weights, and trains nothing.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,16 +21,16 @@ from contextual_bert.benchmark.inspection import (
     split_of,
 )
 from contextual_bert.benchmark.label_names import NUM_SHOWN, label_names, label_values, label_warnings
-from contextual_bert.benchmark.prepared import alike_values, customers_in, not_context
+from contextual_bert.benchmark.prepared import alike_values, inferred, not_context
 from contextual_bert.benchmark.run_table import RunTable, read_data
 from contextual_bert.benchmark.text_starts import reader_of
-from contextual_bert.context import canonical, infer_schema
+from contextual_bert.context import canonical
 from contextual_bert.data import Split, audit_texts, reading_lines
 from contextual_bert.data.text_audit import joined_words
 from contextual_bert.errors import ConfigurationError, DataError, place_of_row
 from contextual_bert.evaluation.labels import has_grades
 from contextual_bert.frames import Frame
-from contextual_bert.inference import encode_questions, encode_texts, placed
+from contextual_bert.inference import encode_questions, encode_texts
 from contextual_bert.inference.texts.encode_questions import find_answers
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.training import TextTask
@@ -86,13 +85,7 @@ def _inspected(
     split, sentence = split_of(recipe, table, sizes=origin.sizes)
     rows = split.rows("train") if split is not None else np.arange(table.num_rows)
     training = table.take(pa.array(rows))
-    try:
-        whose: Any = {"customers": customers_in(recipe, training, split), "sensitive": recipe.sensitive}
-        whose["min_count"] = recipe.min_customers
-        formats = recipe.reading.date_formats
-        found = infer_schema(training, exclude=exclude, overrides=overrides, date_formats=formats, **whose)
-    except DataError as error:
-        raise placed(error, rows, file=recipe.data) from error
+    found = inferred(recipe, training, rows, split, exclude=exclude, overrides=overrides)
     looks = [_texts(table, recipe, task, has_tokens=has_tokens)]
     if task.answer is not None:
         looks.append(_answers(table, recipe, task))

@@ -292,7 +292,10 @@ def canonical_array(
     if pa.types.is_string(kind):
         return spelt_array(array)
     if pa.types.is_dictionary(kind):
-        return canonical_array(array.cast(kind.value_type), file=file, column=column, is_name=is_name)
+        try:  # each category once
+            return pc.take(canonical_array(array.dictionary, column=column, is_name=is_name), array.indices)
+        except DataError:  # of the cells the row can be told, and a category that no cell has is no fault
+            return canonical_array(array.cast(kind.value_type), file=file, column=column, is_name=is_name)
     if pa.types.is_date64(kind):
         return array.cast(pa.date32()).cast(pa.string())
     if is_text(kind):

@@ -17,7 +17,14 @@ from contextual_bert.data.reviews import read_reviews
 from contextual_bert.data.samplers import LengthBucketSampler
 from contextual_bert.data.sets import SetTable, read_sets
 from contextual_bert.data.shuffling import ShuffledContext, ShuffledTexts
-from contextual_bert.data.splits import Split, split_by_column, split_by_customer, split_by_row, split_by_time
+from contextual_bert.data.splits import (
+    Split,
+    new_split,
+    split_by_column,
+    split_by_customer,
+    split_by_row,
+    split_by_time,
+)
 from contextual_bert.data.text_audit import audit_texts
 from contextual_bert.data.text_masking import TextMaskingCollator
 from contextual_bert.data.texts import TextDataset
@@ -50,6 +57,7 @@ __all__ = [
     "check_writable",
     "cooccurrence_vectors",
     "group_rows",
+    "new_split",
     "read_names",
     "read_reviews",
     "read_sets",

@@ -4,7 +4,7 @@ Groups stand in the order of their first rows. It decides neither which items ar
 """
 
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from contextual_bert.data.columns import checked_column, flatten_items, missed_s
 from contextual_bert.data.ragged import offsets_of
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
 
-__all__ = ["Groups", "group_rows", "separator_of_cells"]
+__all__ = ["Groups", "group_rows", "placing", "separator_of_cells"]
 
 _DEFAULT_SEPARATOR = ","  # of a recipe that names none: where rows are grouped, a cell is one item
 
@@ -90,6 +90,11 @@ class Groups:
             if not reasons:
                 raise
             raise type(error)(f"{error}{''.join(reasons)}") from error
+
+
+def placing(groups: Groups | None) -> AbstractContextManager[None]:
+    """Let errors about a row name its group, where rows were grouped."""
+    return groups.placed() if groups is not None else nullcontext()
 
 
 def group_rows(

@@ -35,9 +35,19 @@ from contextual_bert.json_files import reason_of, unreadable
 from contextual_bert.json_text import json_text
 from contextual_bert.whole_files import replacing_file
 
-__all__ = ["PARTS", "Split", "split_by_column", "split_by_customer", "split_by_row", "split_by_time"]
+__all__ = [
+    "PARTS",
+    "Split",
+    "SplitKind",
+    "new_split",
+    "split_by_column",
+    "split_by_customer",
+    "split_by_row",
+    "split_by_time",
+]
 
 PARTS = ("train", "validation", "test")
+SplitKind = Literal["customer", "time", "row", "column"]
 # Part -> the words that a column of parts has for it.
 PART_WORDS = {
     "train": ("train", "training"),
@@ -335,6 +345,48 @@ def split_by_column(table: pa.Table, column: str, *, file: str | None = None) ->
     if not (assignment == 0).any():
         raise DataError("no row is in the training part", file=file, column=column, fix="Mark some rows as train.")
     return ready_split(table, assignment, by="column", column=column)
+
+
+def new_split(
+    table: Frame,
+    by: SplitKind,
+    column: str | None = None,
+    *,
+    shares: tuple[float, float] = (0.1, 0.1),
+    seed: int = 0,
+    date_formats: Sequence[str] = (),
+    group_by: Sequence[str] = (),
+    file: str | None = None,
+) -> Split:
+    """Split a table in the way that is named.
+
+    Args:
+        table: the rows.
+        by: "customer", "time" or "column", of which ``column`` names the column; or "row".
+        column: of the customers, the times or the parts.
+        shares: of validation and test; a column of parts has its own.
+        seed: of a split by customer or by row.
+        date_formats: how times are written that are not ISO 8601.
+        group_by: columns by which the rows were grouped before.
+        file: path of the table, for messages.
+
+    Raises:
+        UnknownNameError, DataError, ConfigurationError: as the function of each kind of split.
+
+    Example:
+        >>> new_split(pa.table({"part": ["train", "test"]}), "column", "part").assignment.tolist()
+        [0, 2]
+    """
+    drawn: dict[str, Any] = {"validation": shares[0], "test": shares[1], "file": file}
+    if by == "column":
+        made = split_by_column(as_table(table), str(column), file=file)
+    elif by == "time":
+        made = split_by_time(table, str(column), date_formats=date_formats, **drawn)
+    elif by == "customer":
+        made = split_by_customer(table, str(column), seed=seed, **drawn)
+    else:
+        made = split_by_row(table, seed=seed, **drawn)
+    return replace(made, group_by=tuple(group_by))
 
 
 def ready_split(

@@ -13,6 +13,7 @@ from typing import Any, Literal, Self, cast, get_args, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from contextual_bert.context import ContextSchema
+from contextual_bert.context.infer import MIN_CUSTOMERS
 from contextual_bert.data import ReadSettings, SetPolicy
 from contextual_bert.data.splits import check_fractions
 from contextual_bert.errors import ConfigurationError, RunDirectoryError, UnknownNameError, did_you_mean
@@ -111,7 +112,7 @@ class Recipe:
     group_by: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     sensitive: tuple[str, ...] = ()
-    min_customers: int = 10
+    min_customers: int = MIN_CUSTOMERS
     conditioning: str = "global_state_update"
     name: str | None = None
     is_control: bool = False

@@ -8,7 +8,6 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -30,7 +29,7 @@ from contextual_bert.data import (
     write_table,
 )
 from contextual_bert.data.columns import check_separator, checked_column
-from contextual_bert.data.groups import separator_of_cells
+from contextual_bert.data.groups import placing, separator_of_cells
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
 from contextual_bert.frames import Frame
 from contextual_bert.inference.encode import naming
@@ -132,7 +131,7 @@ class ShardPlan:
             raise SchemaError(
                 f"the column {ROW!r} is read here, and {ROW!r} numbers the rows of the output. Rename it."
             )
-        with naming(self.file), self._placing():
+        with naming(self.file), placing(self.groups):
             self.unknown = (
                 *notes,
                 *(self.groups.lines() if self.groups is not None else ()),
@@ -147,9 +146,6 @@ class ShardPlan:
         self.num_shards = -(-table.num_rows // shard_size)
         self.kept = [number for number in range(self.num_shards) if is_whole(shard_path(output, number))]
         self.missing = sorted({*range(self.num_shards)} - {*self.kept})
-
-    def _placing(self) -> AbstractContextManager[None]:
-        return self.groups.placed() if self.groups is not None else nullcontext()
 
     def rows(self, number: int) -> pa.Table:
         """The rows of one file, with their numbers in the column ``row``."""
