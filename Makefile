@@ -50,7 +50,7 @@ demo: $(INSTALLED) ## train none and global_state_update on a small stylist worl
 test: $(INSTALLED) $(CHECKPOINT) ## run the tests but the slow ones
 	$(PYTEST) -m "not slow"
 
-test-slow: $(INSTALLED) $(CHECKPOINT) ## run the slow tests: the oracle, a Ray cluster, compilers, every method exported
+test-slow: $(INSTALLED) $(CHECKPOINT) ## run the slow tests: processes that are stopped, the page in a browser, torchrun, Ray, compilers
 	$(PYTEST) -m slow
 
 lint: $(INSTALLED) ## check style, import directions and types

@@ -1,5 +1,6 @@
 """A tiny stylist world, prepared once: data for everything that trains; and an empty folder that each test runs in."""
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -36,6 +37,15 @@ def empty_working_folder(working_folder: Path) -> Iterator[None]:
     os.chdir(working_folder)
     for path in working_folder.iterdir():
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen_imports() -> None:
+    """Take what is there out of the garbage collector's sight: each training collects, and the imports are a million
+    objects, which take it longer than a small model takes to train.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

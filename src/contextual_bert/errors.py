@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 
 # File -> the line of each of its rows, as the reader found them last; what is not here is counted in rows.
 _lines_of_files: dict[str, Sequence[int]] = {}
+# File -> the rows that are left, where a reader dropped some.
+_rows_of_files: dict[str, Sequence[int]] = {}
 
 
 class ContextualBertError(Exception):
@@ -84,10 +86,26 @@ def rows_are_lines(file: str, lines: Sequence[int] | None) -> None:
         'line 5'
         >>> rows_are_lines("days.csv", None)
     """
+    _rows_of_files.pop(file, None)
     if lines is None:
         _lines_of_files.pop(file, None)
     else:
         _lines_of_files[file] = lines
+
+
+def rows_are_left(file: str, rows: Sequence[int] | None) -> None:
+    """Say which rows of a file a table still has; None: all.
+
+    Example:
+        >>> rows_are_left("days.csv", [0, 2])
+        >>> place_of_row(1, "days.csv")
+        'row 3'
+        >>> rows_are_left("days.csv", None)
+    """
+    if rows is None:
+        _rows_of_files.pop(file, None)
+    else:
+        _rows_of_files[file] = rows
 
 
 def place_of_row(row: int, file: str | None = None) -> str:
@@ -101,6 +119,8 @@ def place_of_row(row: int, file: str | None = None) -> str:
         >>> place_of_row(0)
         'row 1'
     """
+    left = _rows_of_files.get(file, ()) if file is not None else ()
+    row = left[row] if 0 <= row < len(left) else row
     lines = _lines_of_files.get(file, ()) if file is not None else ()
     if 0 <= row < len(lines):
         return f"line {lines[row]}"

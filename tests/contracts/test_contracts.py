@@ -19,9 +19,12 @@ from contextual_bert.errors import UnknownNameError
 from contextual_bert.testing import CONTRACTS, check_compile, check_method
 from contextual_bert.testing.computation import check_parameters
 
+# What compiles takes seconds a method.
+EACH_CONTRACT = [pytest.param(name, marks=pytest.mark.slow) if name == "compile" else name for name in CONTRACTS]
+
 
 @pytest.mark.parametrize("method_name", sorted(METHODS))
-@pytest.mark.parametrize("contract", CONTRACTS)
+@pytest.mark.parametrize("contract", EACH_CONTRACT)
 def test_registered_method(method_name: str, contract: str) -> None:
     CONTRACTS[contract](method_name)
 

@@ -163,7 +163,11 @@ def shell_commands(program: str) -> list[tuple[str, list[str]]]:
     ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow) if page.name == "text.md" else page for page in PAGES],  # many trainings
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")

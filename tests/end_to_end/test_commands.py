@@ -359,7 +359,7 @@ def test_complete_reads_a_table_of_text_as_the_run_was_trained(command: Any, tab
     slip = command("complete", run, "--set", f"{items[0]},{items[1]},[MASK]")
     assert slip.exit_code == 2, slip.output
     assert "--set: " in slip.stderr
-    assert "they are separated with ','" in " ".join(slip.stderr.split())
+    assert "--separator ',' says what stands between them" in " ".join(slip.stderr.split())
     refused = command("complete", run, "--data", source, "--output", tmp_path / "no", "--separator", "|")
     assert refused.exit_code == 2, refused.output
     assert "have ';'" in refused.output

@@ -17,6 +17,8 @@ from contextual_bert.evaluation import Scores
 from contextual_bert.inference import CompletionPipeline, score
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
 
+pytestmark = pytest.mark.slow  # processes that start twice
+
 JOB = Path(__file__).with_name("distributed_job.py")
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 

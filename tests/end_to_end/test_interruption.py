@@ -31,6 +31,7 @@ def start(arguments: list[str]) -> "subprocess.Popen[str]":
     )
 
 
+@pytest.mark.slow
 def test_an_interrupted_training_goes_on_to_the_same_result(command: Any, table: Path, tmp_path: Path) -> None:
     options = [*command.small, "--epochs", "12", "--conditioning", "global_state"]
     cut, whole = tmp_path / "cut", tmp_path / "whole"

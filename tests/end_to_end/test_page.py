@@ -31,7 +31,10 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 HOSTILE = "<img src=x onerror=\"document.title='taken over'\">"
 PHONE: Any = {"width": 360, "height": 740}
 expect.set_options(timeout=30_000)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser; on Debian and Ubuntu: apt-get install chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no browser; on Debian and Ubuntu: apt-get install chromium"),
+]
 
 
 class Shop:

@@ -124,6 +124,10 @@ def test_a_customer_is_left_out_of_a_split_and_of_what_is_trained_by_it(folder: 
     done = command("train", data, *options, "--output", folder / "without")
     assert done.exit_code == 0, done.output
     assert "in no part: 40 rows" in done.output
+    asked = command("evaluate", folder / "without", "--part", "all", "--format", "json", "--device", "cpu")
+    assert json.loads(asked.stdout)["num_rows"] == 3 * (PEOPLE * EACH - 40), asked.output
+    told = command("evaluate", folder / "without", "--part", "all", "--device", "cpu")
+    assert "left out: 40 rows that are in no part of the split" in " ".join(told.output.split())
     names.write_text("p004\nnobody\n")
     wrong = command("split", data, "--by", "person", "--exclude-customers", names, "--output", folder / "no.json")
     assert wrong.exit_code == 2 and "has no customer 'nobody'" in " ".join(wrong.output.split())

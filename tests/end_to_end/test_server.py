@@ -195,6 +195,7 @@ def test_an_export_is_served(command: Any, run_directory: Path, shop: Path, tmp_
     assert server.end() == 0
 
 
+@pytest.mark.slow
 def test_sigterm_finishes_what_was_accepted(run_directory: Path) -> None:
     # The model waits a second for more queries: all are accepted, and none is computed, when the signal comes.
     server = Server(run_directory, "--max-wait", 1500, "--deadline", 60)
@@ -209,6 +210,7 @@ def test_sigterm_finishes_what_was_accepted(run_directory: Path) -> None:
     assert "stopped" in [line["event"] for line in server.log]
 
 
+@pytest.mark.slow
 def test_a_hangup_during_a_reload_is_followed_by_another_reload(run_directory: Path, shop: Path) -> None:
     items = pq.read_table(shop).column("id")
 

@@ -326,6 +326,7 @@ def test_a_run_is_gone_on_from_with_its_method_and_its_features(command: Any, ow
     ]
 
 
+@pytest.mark.slow
 def test_methods_are_compared_on_texts(command: Any, own_texts: Path) -> None:
     texts = ("--text", "review", "--label", "verdict", "--checkpoint", own_texts / "bert", "--epochs", 1)
     methods = ("--conditioning", "none,global_state_update", "--baselines", "context_popularity", "--seeds", 1)
@@ -351,6 +352,7 @@ def test_without_a_test_part_the_validation_part_is_compared(command: Any, own_t
     assert "There is no test part" in result.stderr
 
 
+@pytest.mark.slow
 def test_low_rank_changes_are_trained_compared_and_used(command: Any, own_texts: Path) -> None:
     pytest.importorskip("peft")
     lora = ("--trained-weights", "lora", "--lora", "rank=2", "--lora", "dropout=0.1")

@@ -17,6 +17,7 @@ from rich.console import Group
 from contextual_bert.benchmark.environment import commit, hardware
 from contextual_bert.benchmark.prepared import check_grouping, num_trained_by
 from contextual_bert.data import Split, table_digest
+from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import EvaluationSettings, LabelReport, Provenance, Report, Scores
 from contextual_bert.inference import ScoredSet
@@ -137,10 +138,21 @@ def evaluated_recipe(own: Recipe, overrides: Mapping[str, Any]) -> Recipe:
 
 
 def split_for(recipe: Recipe, directory: Path, table: pa.Table, part: str | None) -> tuple[Split | None, str]:
-    """The split that the part is of, None for all rows; and the sentence that says so."""
-    if part == WHOLE:
-        return None, "evaluated: all rows, those of the training part too if the table has them"
+    """The split that the part is of, None for all rows; and the sentence that says so.
+
+    All rows but those of customers who were left out are the test part of a split.
+    """
     own = Split.load(directory / "split.json")
+    if part == WHOLE:
+        sentence = "evaluated: all rows, those of the training part too if the table has them"
+        split = Split.load(recipe.split) if recipe.split is not None else own
+        if len(split.assignment) != table.num_rows or split.data_digest != table_digest(table):
+            return None, sentence
+        is_in_part = split.assignment < len(PARTS)
+        if is_in_part.all():
+            return None, sentence
+        whole = replace(split, assignment=np.where(is_in_part, PARTS.index("test"), len(PARTS)).astype(np.uint8))
+        return whole, f"{sentence}; left out: {int((~is_in_part).sum()):,} rows that are in no part of the split"
     if recipe.split is not None:
         split = Split.load(recipe.split)
         check_grouping(split, recipe)

@@ -56,8 +56,9 @@ class Inspection:
 
     def lines(self) -> list[str]:
         """Everything but the table of columns, a sentence a line."""
+        number = len(self.schema.features) if self.schema is not None else 0
         features = (
-            f"{len(self.schema.features)} features, {self.schema.context_size} components in all"
+            f"{number} feature{'s' if number != 1 else ''}, {self.schema.context_size} components in all"
             if self.schema is not None
             else "no feature found: only 'none' can be trained"
         )
@@ -101,7 +102,8 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
     table, left_out = rows.table, rows.left_out
     exclude = [name for name in not_context(recipe, overrides) if name not in left_out]
     overrides = {name: kind for name, kind in overrides.items() if name not in left_out}
-    check_columns((*exclude, *overrides, *recipe.sensitive), table, file=recipe.data)
+    sensitive = [name for name in recipe.sensitive if name not in left_out]
+    check_columns((*exclude, *overrides, *sensitive), table, file=recipe.data)
     split, sentence = split_of(recipe, table, sizes=rows.sizes)
     sets = read_sets(
         table,
@@ -114,7 +116,16 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
         count_rows=split.rows("train") if split is not None else None,
     )
     training = split.select(sets, "train") if split is not None else sets
-    found = inferred(recipe, training.table, training.rows, split, exclude=exclude, overrides=overrides)
+    found = inferred(
+        recipe,
+        training.table,
+        training.rows,
+        split,
+        exclude=exclude,
+        everywhere=sets.table,
+        overrides=overrides,
+        left_out=tuple(left_out),
+    )
     faults: list[str] = []
     if split is not None:
         leaks = audit(split, sets, customer=recipe.customer, context=found.schema.columns)
@@ -126,7 +137,7 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
         num_rows=len(training),
         reading=(*rows.lines(), *sets.report.lines()),
         basis=(sentence, _frequent_line(training)),
-        faults=(*faults, *_common_items(training), *alike_values(found.schema, training.table)),
+        faults=(*faults, *found.warnings(), *_common_items(training), *alike_values(found.schema, training.table)),
     )
 
 

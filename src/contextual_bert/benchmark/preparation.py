@@ -137,6 +137,7 @@ def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | N
             "no set of the training part is left", file=recipe.data, fix="Loosen the item filters or the set sizes."
         )
     training = split.select(sets, "train")
+    in_a_part = sets.select(split.assignment[sets.rows] < len(PARTS))  # of customers who are left out nothing is said
     news: list[str] = []
     if known is not None and recipe.init_from is not None:
         check_brought(recipe, run=recipe.init_from)
@@ -154,22 +155,25 @@ def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | N
             *context_lines(schema, training.table, beside=beside, **places),
         ]
     else:
-        schema = schema_of(recipe, training.table, training.rows, split, left_out=tuple(rows.left_out))
+        found = schema_of(
+            recipe, training.table, training.rows, split, everywhere=in_a_part.table, left_out=tuple(rows.left_out)
+        )
+        schema = found.schema if found is not None else None
+        news += found.warnings() if found is not None else []
         processor = ContextualBertProcessor.from_items(training.distinct_items(), schema)
     resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
-    in_a_part = sets.select(split.assignment[sets.rows] < len(PARTS))  # of customers who are left out nothing is said
     first_rows = rows.groups.first_rows if rows.groups is not None else None
     news += [
         *alike_values(schema, training.table),
         *outside_lines_of(in_a_part, processor, first_rows=first_rows),
     ]
-    found = audit(split, sets, customer=recipe.customer, context=schema.columns if schema is not None else ())
+    leaks = audit(split, sets, customer=recipe.customer, context=schema.columns if schema is not None else ())
     return Preparation(
         recipe=resolved,
         split=split,
         processor=processor,
         sets=sets,
-        audit=audit_of_file(found, rows.groups),
+        audit=audit_of_file(leaks, rows.groups),
         origin=rows.without_rows(),
         news=tuple(news),
     )

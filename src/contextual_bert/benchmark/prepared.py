@@ -24,12 +24,11 @@ from contextual_bert.context import (
     MultiCategorical,
     alike_warning,
     canonical_array,
-    infer_schema,
     spelt,
 )
 from contextual_bert.context.binning import customers_of_values
 from contextual_bert.context.columns import column_values
-from contextual_bert.context.infer import MIN_CUSTOMERS
+from contextual_bert.context.infer import MIN_CUSTOMERS, SchemaSettings, infer_features
 from contextual_bert.data import Split, new_split
 from contextual_bert.data.splits import PARTS, ready_split
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError
@@ -365,29 +364,31 @@ def schema_of(
     rows: NDArray[np.int64],
     split: Split | None = None,
     *,
+    everywhere: pa.Table,
     left_out: Collection[str] = (),
-) -> ContextSchema | None:
+) -> InferredSchema | None:
     """The schema of the recipe, or one inferred from the training part; None where no column is left for it.
 
     Args:
         recipe: says which columns are no context.
         training: the table of the training part.
         rows: where its rows are in the file, for errors.
-        left_out: columns of the file that the table does not have, for its rows were grouped.
         split: names the customers where the recipe does not.
+        everywhere: the rows of all parts.
+        left_out: columns of the file that the table does not have, for its rows were grouped.
     """
     if recipe.schema is not None:
         schema = given_schema(recipe)
         check_unlearned(schema, recipe)
         check_spelling(schema)
         try:
-            return schema.with_ranges(training)
+            return InferredSchema(schema.with_ranges(training), ())
         except DataError as error:
             raise placed(error, rows, file=recipe.data) from error
     exclude = [name for name in recipe.columns_beside_context if name not in left_out]
     if set(training.column_names) <= set(exclude):
         return None
-    return inferred(recipe, training, rows, split, exclude=exclude).schema
+    return inferred(recipe, training, rows, split, exclude=exclude, everywhere=everywhere, left_out=left_out)
 
 
 def inferred(
@@ -397,7 +398,9 @@ def inferred(
     split: Split | None,
     *,
     exclude: Sequence[str],
+    everywhere: pa.Table,
     overrides: Mapping[str, str] | None = None,
+    left_out: Collection[str] = (),
 ) -> InferredSchema:
     """Infer the features of the training part as a recipe says.
 
@@ -407,21 +410,23 @@ def inferred(
         rows: where its rows are in the file, for errors.
         split: names the customers where the recipe does not.
         exclude: columns that are no context.
+        everywhere: the rows of all parts.
         overrides: column -> a kind of feature or "ignore".
+        left_out: columns of the file that the table does not have, for its rows were grouped.
 
     Raises:
         DataError, SchemaError, UnknownNameError: as ``infer_schema``, with the row of the file.
     """
     try:
-        return infer_schema(
-            training,
+        asked = SchemaSettings(
             exclude=exclude,
-            overrides=overrides,
+            overrides=dict(overrides or {}),
             date_formats=recipe.reading.date_formats,
             customers=customers_in(recipe, training, split),
             min_count=recipe.min_customers,
-            sensitive=recipe.sensitive,
+            sensitive=tuple(name for name in recipe.sensitive if name not in left_out),
         )
+        return infer_features(training, asked, everywhere=everywhere)
     except DataError as error:
         raise placed(error, rows, file=recipe.data) from error
 

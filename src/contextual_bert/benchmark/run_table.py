@@ -18,6 +18,7 @@ from contextual_bert.context import ContextSchema
 from contextual_bert.context.dates import date_formats_of
 from contextual_bert.data import Groups, group_rows, read_table
 from contextual_bert.data.groups import placing, separator_of_cells
+from contextual_bert.data.readers import without_gaps
 from contextual_bert.data.reading_notes import ReadingNotes, joined_notes, reading_notes
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.encode import naming
@@ -97,6 +98,8 @@ def read_data(
             code_columns=(*recipe.code_columns, *codes),
             settings=recipe.reading,
         )
+        if recipe.reading.on_bad_row == "drop":
+            found = without_gaps(found, recipe.complete_columns, file=each if isinstance(each, str) else recipe.data)
         notes.append(reading_notes(found))
         task = recipe.texts
         if task is None or task.label is None:
@@ -129,6 +132,7 @@ def read_data(
             separator=separator_of_cells(recipe.policy.separator),
             needed=[name for name in (*named, *needed) if name is not None],
             file=recipe.data,
+            on_bad_row=recipe.reading.on_bad_row,
         )
     if len(parts.files) > 1:
         groups = replace(groups, table=groups.table.drop_columns([by[-1]]), by=recipe.group_by)

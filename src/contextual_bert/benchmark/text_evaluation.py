@@ -17,6 +17,7 @@ from torch import nn
 
 from contextual_bert.benchmark.evaluated import (
     BATCH_SIZE,
+    WHOLE,
     Evaluation,
     Progress,
     evaluated_recipe,
@@ -175,9 +176,9 @@ def load_texts(
     for name in (*task.columns, *([recipe.customer] if recipe.customer is not None else [])):
         checked_column(table, name, file=recipe.data)
     split, sentence = split_for(recipe, directory, table, part)
-    chosen = part or TEST
+    chosen = TEST if part in (None, WHOLE) else part
     if split is None:
-        split, chosen = _all_rows(table), TEST
+        split = _all_rows(table)
     if not len(split.rows(chosen)):
         raise DataError(f"no text of the part {chosen!r} is left", file=recipe.data, fix="Name another --part.")
     check_files(directory)

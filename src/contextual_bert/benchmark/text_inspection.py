@@ -85,7 +85,7 @@ def _inspected(
     split, sentence = split_of(recipe, table, sizes=origin.sizes)
     rows = split.rows("train") if split is not None else np.arange(table.num_rows)
     training = table.take(pa.array(rows))
-    found = inferred(recipe, training, rows, split, exclude=exclude, overrides=overrides)
+    found = inferred(recipe, training, rows, split, exclude=exclude, everywhere=table, overrides=overrides)
     looks = [_texts(table, recipe, task, has_tokens=has_tokens)]
     if task.answer is not None:
         looks.append(_answers(table, recipe, task))
@@ -115,6 +115,7 @@ def _inspected(
         faults=(
             *(fault for look in looks for fault in look.faults),
             *(fault_lines(leaks) if leaks is not None else []),
+            *found.warnings(),
             *alike_values(found.schema, training),
         ),
     )

@@ -290,11 +290,10 @@ class TextPreparation(Prepared):
         )
 
 
-def _labels_in_parts(table: pa.Table, label: str, split: Split) -> pa.ChunkedArray:
-    """The labels of the rows that are in some part: those of customers who were left out are no labels of the model."""
+def rows_in_parts(table: pa.Table, split: Split) -> pa.Table:
+    """The rows that are in some part: of customers who were left out no label is learned and no word is kept."""
     is_in_part = split.assignment < len(PARTS)
-    column = table.column(label)
-    return column if is_in_part.all() else column.filter(pa.array(is_in_part))
+    return table if is_in_part.all() else table.filter(pa.array(is_in_part))
 
 
 def prepare_texts(recipe: Recipe, *, source: Frame | None = None) -> TextPreparation:
@@ -346,7 +345,11 @@ def _prepared_texts(
         beside = beside_context(recipe, run=task.checkpoint)
         news = context_lines(processor.schema, table.take(pa.array(training)), beside=beside, **places)
     else:
-        schema = schema_of(recipe, table.take(pa.array(training)), training, split)
+        found = schema_of(
+            recipe, table.take(pa.array(training)), training, split, everywhere=rows_in_parts(table, split)
+        )
+        schema = found.schema if found is not None else None
+        news += found.warnings() if found is not None else []
         check_context(recipe, schema)
         processor = ContextualBertProcessor.from_bert(task.checkpoint, schema)
     schema = processor.schema
@@ -357,7 +360,7 @@ def _prepared_texts(
     resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
     labels: tuple[str, ...] = ()
     if task.label is not None:
-        values = _labels_in_parts(table, task.label, split)
+        values = rows_in_parts(table.select([task.label]), split).column(task.label)
         try:
             labels = label_names(values, recipe.data, task.label, is_ordinal=task.is_ordinal)
         except DataError as error:

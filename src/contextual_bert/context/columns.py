@@ -6,7 +6,7 @@ walks the schema, `records.py` turns records into columns first. Paper: section 
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -68,7 +68,7 @@ def encode_column(feature: Feature, array: pa.Array, *, file: str | None = None)
         return _ENCODERS[type(feature)](feature, array, file)
     with withholding():
         found = _ENCODERS[type(feature)](feature, array, file)
-    return EncodedColumn(found.values, {WITHHELD: sum(found.unknown.values())} if found.unknown else {})
+    return replace(found, unknown={WITHHELD: sum(found.unknown.values())} if found.unknown else {})
 
 
 @contextmanager

@@ -7,6 +7,7 @@ whatever the locale, so that a schema means the same on every machine. Not in th
 import datetime
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -149,7 +150,8 @@ def date_formats_of(texts: pa.Array | pa.ChunkedArray, known: Sequence[str] = ()
 
     Args:
         texts: the column.
-        known: formats that the user gave. The first that fits is the only one.
+        known: formats that the user gave. The first that fits is the only one; beside it a text may be ISO 8601, as
+            in tables of two files.
 
     Example:
         >>> date_formats_of(pa.array(["01/02/2019", "25/02/2019"])), date_formats_of(pa.array(["01/02/2019"]))
@@ -160,12 +162,13 @@ def date_formats_of(texts: pa.Array | pa.ChunkedArray, known: Sequence[str] = ()
     if len(distinct) == 0:
         return []
 
-    def fits(date_format: str) -> bool:
-        few = distinct.slice(0, 1)
-        return parsed_times(few, date_format).null_count == 0 and parsed_times(distinct, date_format).null_count == 0
+    def fits(date_format: str, texts: Any) -> bool:
+        few = texts.slice(0, 1)
+        return parsed_times(few, date_format).null_count == 0 and parsed_times(texts, date_format).null_count == 0
 
-    chosen = next(filter(fits, known), None)
-    return [chosen] if chosen is not None else [each for each in _YEAR_LAST if fits(each)]
+    others = distinct.filter(pc.invert(pc.match_substring_regex(with_hyphens(distinct), _ISO_DATE))) if known else []
+    chosen = next((each for each in known if fits(each, distinct) or (len(others) and fits(each, others))), None)
+    return [chosen] if chosen is not None else [each for each in _YEAR_LAST if fits(each, distinct)]
 
 
 def are_iso_dates(strings: pa.Array) -> bool:

@@ -27,13 +27,14 @@ from contextual_bert.context.features import (
     CATEGORICAL_RESERVED,
     FEATURE_KINDS,
     MULTI_RESERVED,
+    WITHHELD,
     Categorical,
     Feature,
     MultiCategorical,
     Numerical,
     Vector,
 )
-from contextual_bert.context.marks import Marks, date_words, number_words, without_words
+from contextual_bert.context.marks import Marks, date_words, listed, number_words, without_words
 from contextual_bert.context.printed_lists import as_lists
 from contextual_bert.context.ranges import stray_threshold, with_ranges
 from contextual_bert.context.vocabulary import canonical_array
@@ -59,13 +60,23 @@ _FEWEST_NUMBERS_OF_AN_ID = 100
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """How features are found; ``customers``: number of the customer of each row, None where rows are counted."""
+    """How features are found.
+
+    ``customers``: number of the customer of each row, None where rows are counted; ``sensitive``: no note names values;
+    ``date_format``: that of a column whose dates are not all ISO 8601, told by all of its rows.
+    """
 
     min_count: int
     max_categories: int
     num_bins: int
     date_formats: tuple[str, ...] = ()
     customers: NDArray[np.int64] | None = None
+    sensitive: bool = False
+    date_format: str | None = None
+
+    def shown(self, *values: object, most: int = 3) -> str:
+        """Values as a note names them, none of a sensitive column."""
+        return WITHHELD if self.sensitive else listed(*values, most=most)
 
     @property
     def unit(self) -> str:
@@ -80,9 +91,27 @@ class Finding:
     distinct: int
     features: tuple[Feature, ...] = ()
     num_marked: int = 0
+    warning: str = ""
 
 
-def find(column: str, array: pa.Array, wanted: str | Feature | None, settings: Settings) -> Finding:
+def find(
+    column: str,
+    array: pa.Array,
+    wanted: str | Feature | None,
+    settings: Settings,
+    *,
+    everywhere: pa.Array | None = None,
+) -> Finding:
+    """Find the feature of one column.
+
+    Args:
+        column: its name.
+        array: the rows to learn from.
+        wanted: a kind, "ignore", ``INDEX`` or a feature; None finds the kind.
+        settings: how.
+        everywhere: the same column of all rows that will be read, which say which words and spellings of dates occur.
+            None: there are no others.
+    """
     distinct = _count_distinct(array)
     if isinstance(wanted, (Categorical, MultiCategorical, Numerical, Vector)):
         if wanted.column != column:
@@ -104,10 +133,17 @@ def find(column: str, array: pa.Array, wanted: str | Feature | None, settings: S
     if lists is not None:
         array = lists.cast(pa.list_(pa.float64())) if wanted == "vector" and not _is_text_list(lists) else lists
         distinct = _count_distinct(array)
-    marks, remark = None, ""
-    if is_text(value_type(array.type)) and wanted in (None, "numerical"):
-        marks, remark = _marks_of(array, settings, is_forced=wanted is not None)
-        array = without_words(array, marks.words) if marks is not None else array
+    marks, warning = None, ""
+    if is_text(value_type(array.type)):
+        everywhere = array if everywhere is None else everywhere
+        if wanted in (None, "numerical"):
+            marks, warning = _marks_of(everywhere, settings, is_forced=wanted is not None)
+        if wanted is None:
+            told = (_date_format_of(each, marks, settings) for each in (everywhere, array))
+            settings = replace(settings, date_format=next(filter(None, told), None))
+    if marks is not None:
+        marks = marks.counted_in(array)
+        array = without_words(array, marks.words)
     kind = wanted or (marks.kind if marks is not None else _kind_of(array, settings))
     if array.null_count == len(array):
         finding = Finding(None, "no row has a value", 0)
@@ -119,9 +155,10 @@ def find(column: str, array: pa.Array, wanted: str | Feature | None, settings: S
         finding = Finding(None, "has no name: the index of a pandas table?", distinct)
     if marks is not None:
         features = tuple(feature.model_copy(update={"missing": marks.words}) for feature in finding.features)
-        reason = f"{finding.reason}; {marks.remark()}"
+        reason = f"{finding.reason}; {marks.remark(shown=settings.shown(*marks.words, most=len(marks.words)))}"
         finding = replace(finding, features=features, reason=reason, num_marked=marks.num_rows)
-    finding = replace(finding, reason=f"{finding.reason}{remark}")
+    if warning:
+        finding = replace(finding, reason=f"{finding.reason}; {warning}", warning=warning)
     if lists is not None:
         finding = replace(finding, reason=f"{finding.reason}; its cells are printed lists")
     if wanted is not None and not finding.features:
@@ -140,7 +177,14 @@ def _marks_of(array: pa.Array, settings: Settings, *, is_forced: bool) -> tuple[
             rest = without_words(array, dates.words)
             if are_iso_dates(rest) or len(date_formats_of(rest, settings.date_formats)) == 1:
                 return dates, ""
-    return number_words(array, max_distinct=settings.num_bins, is_forced=is_forced)
+    return number_words(array, max_distinct=settings.num_bins, is_forced=is_forced, shown=settings.shown)
+
+
+def _date_format_of(array: pa.Array, marks: Marks | None, settings: Settings) -> str | None:
+    """The one format of the dates of a column of text; None where it has ISO 8601, or no dates."""
+    strings = without_words(array, marks.words if marks is not None else ())
+    found = date_formats_of(strings, settings.date_formats)
+    return found[0] if len(found) == 1 and not are_iso_dates(strings) else None
 
 
 def _is_text_list(lists: pa.Array) -> bool:
@@ -158,8 +202,7 @@ def _kind_of(array: pa.Array, settings: Settings) -> str | None:
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return "date"
     if is_text(kind):
-        strings = canonical_array(array)
-        is_date = are_iso_dates(strings) or len(date_formats_of(strings, settings.date_formats)) == 1
+        is_date = settings.date_format is not None or are_iso_dates(canonical_array(array))
         return "date" if is_date else "categorical"
     if pa.types.is_boolean(kind):
         return "categorical"
@@ -219,7 +262,8 @@ def _find_numerical(column: str, array: pa.Array, settings: Settings, is_forced:
     if is_whole and not is_forced and distinct == num_present >= _FEWEST_NUMBERS_OF_AN_ID:
         return Finding(None, "looks like an id: every whole number is different; override to keep it", distinct)
     edges = _edges(numbers, unique, counts, settings, num_bins=settings.num_bins)
-    reason = f"{len(edges) + 1} bins from {unique[0]:g} to {unique[-1]:g}{_strays(numbers[~is_missing])}"
+    reach = "" if settings.sensitive else f" from {unique[0]:g} to {unique[-1]:g}"
+    reason = f"{len(edges) + 1} bins{reach}{_strays(numbers[~is_missing], settings)}"
     return Finding("numerical", reason, distinct, (Numerical(name=_name(column), source=_source(column), edges=edges),))
 
 
@@ -234,9 +278,7 @@ def _find_vector(column: str, array: pa.Array, settings: Settings, is_forced: bo
 
 
 def _find_date(column: str, array: pa.Array, settings: Settings, is_forced: bool) -> Finding:
-    strings = canonical_array(array) if is_text(value_type(array.type)) else None
-    formats = date_formats_of(strings, settings.date_formats) if strings is not None else []
-    told = formats[0] if strings is not None and not are_iso_dates(strings) and formats else None
+    told = settings.date_format
     dates = to_dates(array, date_format=told, column=column)
     features: list[Feature] = []
     years = date_part(dates, "year").to_numpy(zero_copy_only=False).astype(np.float64)  # nulls become NaN
@@ -346,13 +388,14 @@ def _separator_of(strings: pa.Array) -> str:
     return _DEFAULT_SEPARATOR if other is None or num_with(strings, _DEFAULT_SEPARATOR) else other[0]
 
 
-def _strays(numbers: np.ndarray) -> str:
+def _strays(numbers: np.ndarray, settings: Settings) -> str:
     """A remark where some numbers stand out by orders of magnitude; in a bin of their own they do no harm."""
     found = numbers[np.abs(numbers) >= stray_threshold(np.abs(numbers))]
     if len(found) == 0:
         return ""
     rows = f"{len(found):,} row{'s' if len(found) > 1 else ''}"
-    return f"; {found[0]:g} stands out ({rows}): leave the cell empty if it says 'no data'"
+    number = WITHHELD if settings.sensitive else f"{found[0]:g}"
+    return f"; {number} stands out ({rows}): leave the cell empty if it says 'no data'"
 
 
 def _spelling(strings: pa.Array) -> str:

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 _UNNAMED_COLUMN = re.compile(r"Unnamed: \d+(\.\d+)*")
 
 NUM_BINS = 16  # the most bins of a number
+Customers = str | Sequence[object] | pa.Array | pa.ChunkedArray | None
 MIN_CUSTOMERS = 10  # with fewer a value, or a cell of a report, may be about single people
 
 
@@ -43,6 +44,7 @@ class ColumnNote:
         reason: why, for a person to read.
         distinct: number of distinct values (of the elements, for lists).
         missing: number of rows without a value.
+        warning: what should be looked at before training; empty where there is nothing.
 
     Example:
         >>> ColumnNote("sex", "categorical", "2 values", distinct=2, missing=0).kind
@@ -54,6 +56,7 @@ class ColumnNote:
     reason: str
     distinct: int
     missing: int
+    warning: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,13 +78,30 @@ class InferredSchema:
     schema: ContextSchema
     notes: tuple[ColumnNote, ...]
 
+    def warnings(self) -> list[str]:
+        """What should be looked at before training, for the person who trains: values of single rows are named."""
+        return [f"warning: column {note.column!r}: {note.warning}" for note in self.notes if note.warning]
+
+
+@dataclass(frozen=True, eq=False)
+class SchemaSettings:
+    """How the features of a table are found: the arguments of ``infer_schema``, which says what each is."""
+
+    exclude: Sequence[str] = ()
+    overrides: Mapping[str, str | Feature] = field(default_factory=dict[str, "str | Feature"])
+    customers: Customers = None
+    min_count: int = MIN_CUSTOMERS
+    max_categories: int = 1000
+    date_formats: tuple[str, ...] = ()
+    sensitive: tuple[str, ...] = ()
+
 
 def infer_schema(
     table: Frame,
     *,
     exclude: Sequence[str] = (),
     overrides: Mapping[str, str | Feature] | None = None,
-    customers: str | Sequence[object] | pa.Array | pa.ChunkedArray | None = None,
+    customers: Customers = None,
     min_count: int = MIN_CUSTOMERS,
     max_categories: int = 1000,
     date_formats: Sequence[str] = (),
@@ -116,7 +136,26 @@ def infer_schema(
         SchemaError: a column that cannot be what its override asks for.
         DataError: a value that is none, with its row.
     """
-    overrides, table = overrides or {}, without_views(as_table(table))
+    asked = SchemaSettings(
+        exclude, overrides or {}, customers, min_count, max_categories, tuple(date_formats), tuple(sensitive)
+    )
+    return infer_features(as_table(table), asked)
+
+
+def infer_features(table: pa.Table, asked: SchemaSettings, *, everywhere: pa.Table | None = None) -> InferredSchema:
+    """Find the features of some rows of a table, as ``infer_schema`` does.
+
+    Args:
+        table: the rows to learn from.
+        asked: the arguments of ``infer_schema``.
+        everywhere: all rows that will be read, those to validate and to test on among them. They say which words stand
+            for a missing number and how dates are written, and nothing else. None: ``table`` is all.
+
+    Raises:
+        UnknownNameError, ConfigurationError, SchemaError, DataError: as ``infer_schema``.
+    """
+    exclude, overrides, sensitive, customers = asked.exclude, asked.overrides, asked.sensitive, asked.customers
+    table = without_views(table)
     whose = customers if isinstance(customers, str) else None
     for column in (*exclude, *overrides, *sensitive, *([whose] if whose is not None else [])):
         if column not in table.column_names:
@@ -127,12 +166,13 @@ def infer_schema(
             f"the column {astray[0]!r} is excluded, and an override makes it a feature. Leave one of them out; the "
             "columns of items, texts, labels, customers and times are never features."
         )
-    for name, number in (("min_count", min_count), ("max_categories", max_categories)):
+    for name, number in (("min_count", asked.min_count), ("max_categories", asked.max_categories)):
         if number < 1:
             raise ConfigurationError(f"{name} is {number}. Allowed: 1 or more.")
     if whose is not None and overrides.get(whose, "ignore") == "ignore":
         exclude = (*exclude, whose)
-    settings = Settings(min_count, max_categories, NUM_BINS, tuple(date_formats), _numbers_of(customers, table))
+    numbers = _numbers_of(customers, table)
+    settings = Settings(asked.min_count, asked.max_categories, NUM_BINS, asked.date_formats, numbers)
     indexes = _pandas_indexes(table)
     features: list[Feature] = []
     notes: list[ColumnNote] = []
@@ -144,7 +184,9 @@ def infer_schema(
             wanted = INDEX
         is_whose = column == whose and wanted is not None
         with withholding() if column in sensitive else nullcontext():
-            finding = find(column, array, wanted, replace(settings, customers=None) if is_whose else settings)
+            own = replace(settings, sensitive=column in sensitive, customers=None if is_whose else settings.customers)
+            others = everywhere[column].combine_chunks() if everywhere is not None and wanted != "ignore" else None
+            finding = find(column, array, wanted, own, everywhere=others)
         if is_whose and finding.features:
             finding = replace(finding, reason=f"{finding.reason}; the schema then holds the ids of customers")
         if column in exclude:
@@ -155,7 +197,9 @@ def infer_schema(
             finding = replace(finding, features=private)
         features += [_renamed(feature, taken) for feature in finding.features]
         num_missing = count_missing(array) + finding.num_marked
-        notes.append(ColumnNote(column, finding.kind, finding.reason, finding.distinct, num_missing))
+        notes.append(
+            ColumnNote(column, finding.kind, finding.reason, finding.distinct, num_missing, warning=finding.warning)
+        )
     return InferredSchema(ContextSchema(features=tuple(features)), tuple(notes))
 
 
@@ -174,9 +218,7 @@ def _is_running_number(column: str, array: pa.Array | pa.ChunkedArray) -> bool:
     return bool(_UNNAMED_COLUMN.fullmatch(column)) and pa.types.is_integer(array.type)
 
 
-def _numbers_of(
-    customers: str | Sequence[object] | pa.Array | pa.ChunkedArray | None, table: pa.Table
-) -> NDArray[np.int64] | None:
+def _numbers_of(customers: Customers, table: pa.Table) -> NDArray[np.int64] | None:
     """Return the number of each row's customer, None where nobody is named; rows without one share a number."""
     if customers is None:
         return None

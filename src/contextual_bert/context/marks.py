@@ -3,8 +3,8 @@
 A word has no digit, for "85+" and "12 kg" are values in another spelling; a date of zeros is such a word, too.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -49,10 +49,14 @@ class Marks:
     words: tuple[str, ...]
     num_rows: int
 
-    def remark(self) -> str:
+    def remark(self, *, shown: str) -> str:
         """What the words are taken for, for people."""
-        shown = ", ".join(map(repr, self.words))
-        return f"{shown} in {self.num_rows:,} rows count{'s' if len(self.words) == 1 else ''} as missing"
+        where = f" in {self.num_rows:,} rows" if self.num_rows else ", in no row to learn from,"
+        return f"{shown}{where} count{'s' if len(self.words) == 1 else ''} as missing"
+
+    def counted_in(self, array: pa.Array) -> "Marks":
+        """The same words with the number of rows of another column of text that have one of them."""
+        return replace(self, num_rows=without_words(array, self.words).null_count - canonical_array(array).null_count)
 
 
 @dataclass(frozen=True)
@@ -97,8 +101,20 @@ def is_word(value: object, words: Sequence[str] | None) -> bool:
     return isinstance(value, str) and spelt(value).lower() in {spelt(word).lower() for word in words or ()}
 
 
-def number_words(array: pa.Array, *, max_distinct: int, is_forced: bool = False) -> tuple[Marks | None, str]:
-    """The words of a column of text that holds numbers otherwise; None, and a remark, where it is to stay text.
+def listed(*values: object, most: int = 3) -> str:
+    """Values as a message names them.
+
+    Example:
+        >>> listed("a", "b", "c", "d")
+        "'a', 'b', 'c', ..."
+    """
+    return ", ".join(map(repr, values[:most])) + (", ..." if len(values) > most else "")
+
+
+def number_words(
+    array: pa.Array, *, max_distinct: int, is_forced: bool = False, shown: Callable[..., str] = listed
+) -> tuple[Marks | None, str]:
+    """The words of a column of text that holds numbers otherwise; None, and a warning, where it is to stay text.
 
     A few numbers with a word that may be a category, such as the floors 1, 2 and "ground", stay text.
 
@@ -106,6 +122,7 @@ def number_words(array: pa.Array, *, max_distinct: int, is_forced: bool = False)
         array: the column.
         max_distinct: with more distinct numbers than these, any words are taken for marks.
         is_forced: an override says that the column holds numbers.
+        shown: words -> how the warning names them.
 
     Example:
         >>> number_words(pa.array(["34", "51", "unknown", "28"]), max_distinct=16)[0].words
@@ -127,9 +144,9 @@ def number_words(array: pa.Array, *, max_distinct: int, is_forced: bool = False)
     if not has_other_spellings and num_words <= _MOST_WORDS and (are_common or num_values > max_distinct):
         return marks, ""
     others = counted.words(~is_number)
-    shown = ", ".join(map(repr, others[:3])) + (", ..." if len(others) > 3 else "")
     advice = "correct these cells" if has_other_spellings else "with the override numerical these count as missing"
-    return None, f"; most cells are numbers, and {shown} are none: {advice}"
+    verb = "is none" if len(others) == 1 else "are none"
+    return None, f"most cells are numbers, and {shown(*others)} {verb}: {advice}"
 
 
 def date_words(array: pa.Array) -> Marks | None:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list
-from contextual_bert.context.features import FAR_FACTOR, LARGEST_UNKNOWN, Numerical, Vector
+from contextual_bert.context.features import FAR_FACTOR, LARGEST_UNKNOWN, WITHHELD, Numerical, Vector
 from contextual_bert.errors import DataError, place_of_row
 
 # A mark such as -999 stands out; what is smaller may be a vector beside many that are all but zero.
@@ -28,7 +28,7 @@ class Outside:
 
     Args:
         rows: the rows, rising.
-        numbers: of each row the number that is the farthest from zero.
+        numbers: of each row the number that is the farthest from zero; None of a sensitive feature.
         verdict: what is wrong with such a number and what it was read as, for people.
 
     Example:
@@ -38,7 +38,7 @@ class Outside:
     """
 
     rows: NDArray[np.int64]
-    numbers: NDArray[np.float64]
+    numbers: NDArray[np.float64] | None
     verdict: str
 
     def note(self, row: int, *, name: str) -> str | None:
@@ -46,12 +46,15 @@ class Outside:
         place = int(np.searchsorted(self.rows, row))
         if place == len(self.rows) or self.rows[place] != row:
             return None
-        return f"context {name!r}: {self.numbers[place]:g} {self.verdict}."
+        return f"context {name!r}: {self._number(place)} {self.verdict}."
 
     def line(self, *, name: str) -> str:
         """Return what a report on a table says, by row and column."""
         more = f" ({len(self.rows):,} such rows)" if len(self.rows) > 1 else ""
-        return f"context {name!r}, {place_of_row(self.rows[0])}: {self.numbers[0]:g} {self.verdict}{more}"
+        return f"context {name!r}, {place_of_row(self.rows[0])}: {self._number(0)} {self.verdict}{more}"
+
+    def _number(self, place: int) -> str:
+        return WITHHELD if self.numbers is None else f"{self.numbers[place]:g}"
 
     def at(self, rows: NDArray[np.int64]) -> "Outside":
         """Return the same numbers at the rows of the file, where they are of a part of it."""
@@ -74,7 +77,7 @@ def outside_of(feature: Numerical | Vector, numbers: NDArray[np.generic]) -> Out
     if len(rows) == 0:
         return None
     farthest = np.where(tops[rows] > -bottoms[rows], tops[rows], bottoms[rows]).astype(np.float64)
-    return Outside(rows, farthest, _verdict(feature))
+    return Outside(rows, None if feature.sensitive else farthest, _verdict(feature))
 
 
 def clipped(feature: Vector, vectors: NDArray[np.generic], outside: Outside) -> NDArray[np.float64]:
@@ -168,8 +171,9 @@ def with_ranges(feature: Vector, array: pa.Array) -> Vector:
     if feature.largest is None:
         return feature.model_copy(update={"largest": largest_component(vectors, rows, column=feature.column)})
     if (outside := outside_of(feature, vectors)) is not None:
+        number = WITHHELD if outside.numbers is None else f"{outside.numbers[0]:g}"
         raise DataError(
-            f"{outside.numbers[0]:g} {outside.verdict} ({len(outside.rows):,} such vectors)",
+            f"{number} {outside.verdict} ({len(outside.rows):,} such vectors)",
             row=int(rows[outside.rows[0]]),
             column=feature.column,
             fix='Give null for the whole vector if the number says "no data". If it is meant, raise the "largest" of '

@@ -95,6 +95,8 @@ def flatten_items(
         is_dropping: a row with a missing or empty item is left out, and is no error.
     """
     column = decoded(column)
+    if pa.types.is_floating(column.type):  # NaN is an empty cell, as in other columns
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
     kind = column.type
     if _is_one_item_a_row(column):
         column = pa.chunked_array([canonical_array(column, file=file, column=items)])

@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
+from contextual_bert.arrow_types import is_text
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.data.reading_notes import ReadingNotes
-from contextual_bert.data.spelling import kept_column
+from contextual_bert.data.spelling import digits_remark, is_long_number, kept_column
 from contextual_bert.data.text_files import grown_blocks, number_rows, other_encoding, utf8_fault
 from contextual_bert.errors import DataError, rows_are_lines
 
@@ -105,7 +106,12 @@ def read_csv(
         [column for column, _ in kept.values()], schema=pa.schema([field for _, field in kept.values()])
     )
     counted = {"with more or fewer cells than the header": len(broken)} if broken else {}
-    return read_in, ReadingNotes(remarks=(remark,) if remark else (), rows_dropped=counted)
+    long = [
+        digits_remark(name)
+        for name, (column, _) in kept.items()
+        if name not in text_columns and name not in code_columns and is_text(column.type) and is_long_number(column)
+    ]
+    return read_in, ReadingNotes(remarks=(*([remark] if remark else []), *long), rows_dropped=counted)
 
 
 def check_names(names: Sequence[str], file: str | None) -> None:

@@ -16,6 +16,7 @@ from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.column_codes import codes_of
 from contextual_bert.data.columns import checked_column, flatten_items, missed_separators
 from contextual_bert.data.ragged import offsets_of
+from contextual_bert.data.read_settings import OnBadRow
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
 
 __all__ = ["Groups", "group_rows", "placing", "separator_of_cells"]
@@ -34,6 +35,7 @@ class Groups:
         left_out: column -> why it is not in ``table``.
         num_rows: rows of the long table.
         num_without_item: rows whose cell of items is empty.
+        num_broken: rows that were left out, for an item of theirs is missing or empty.
         remarks: what should be looked at, as sentences.
 
     Relation to its siblings: `group_rows` makes it; `read_sets` reads its table.
@@ -50,6 +52,7 @@ class Groups:
     left_out: Mapping[str, str]
     num_rows: int
     num_without_item: int = 0
+    num_broken: int = 0
     remarks: tuple[str, ...] = ()
 
     def name(self, group: int) -> str:
@@ -63,6 +66,8 @@ class Groups:
         found = [f"{self.num_rows:,} rows grouped by {keys} into {self.table.num_rows:,} sets"]
         if self.num_without_item:
             found.append(f"rows without an item: {self.num_without_item:,}")
+        if self.num_broken:
+            found.append(f"rows left out as broken: {self.num_broken:,} with a missing or empty item")
         found += [f"column {column!r} left out: {reason}" for column, reason in self.left_out.items()]
         return [*found, *self.remarks]
 
@@ -105,6 +110,7 @@ def group_rows(
     separator: str | None = None,
     needed: Sequence[str] = (),
     file: str | None = None,
+    on_bad_row: OnBadRow = "error",
 ) -> Groups:
     """Put the rows of each group together: their items become one set.
 
@@ -118,6 +124,7 @@ def group_rows(
         separator: what stands between several items of a cell; None: a cell is one item.
         needed: columns that may not vary, such as the customer and the time.
         file: path of the table, for messages.
+        on_bad_row: a row with a missing or empty item among several is an "error", or is left out ("drop") and counted.
 
     Raises:
         ConfigurationError: no column, or the column of items, to group by.
@@ -140,7 +147,7 @@ def group_rows(
     first_rows = np.flatnonzero(np.diff(np.maximum.accumulate(group_of), prepend=-1))
 
     column = checked_column(table, items, file=file)
-    flat = flatten_items(column, items=items, separator=separator, file=file)
+    flat = flatten_items(column, items=items, separator=separator, file=file, is_dropping=on_bad_row == "drop")
     own = group_of[flat.rows]
     order = np.argsort(own, kind="stable")
     offsets = offsets_of(np.bincount(own, minlength=num_groups))
@@ -174,11 +181,14 @@ def group_rows(
                 left_out[name] = f"it varies within {num_varying:,} of {num_groups:,} groups, and describes the item"
                 continue
         kept[name] = cells.take(pa.array(first_rows))
-    num_without_item = int((np.bincount(flat.rows, minlength=table.num_rows) == 0).sum())
+    num_broken = len(flat.bad_rows)
+    num_without_item = int((np.bincount(flat.rows, minlength=table.num_rows) == 0).sum()) - num_broken
     remarks = missed_separators(column) if separator is None else []
     fields = [table.schema.field(name) if name != items else pa.field(name, lists.type) for name in kept]
     grouped = pa.table(kept, schema=pa.schema(fields, metadata=table.schema.metadata))
-    return Groups(grouped, tuple(by), first_rows, left_out, table.num_rows, num_without_item, tuple(remarks))
+    return Groups(
+        grouped, tuple(by), first_rows, left_out, table.num_rows, num_without_item, num_broken, tuple(remarks)
+    )
 
 
 def separator_of_cells(separator: str) -> str | None:

@@ -18,7 +18,7 @@ from contextual_bert.arrow_types import is_list
 from contextual_bert.context.vocabulary import canonical
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.data.reading_notes import ReadingNotes
-from contextual_bert.data.spelling import loses_digits
+from contextual_bert.data.spelling import digits_remark, loses_digits
 from contextual_bert.data.text_files import check_utf8, filled_lines, grown_blocks
 from contextual_bert.errors import DataError, rows_are_lines
 from contextual_bert.json_text import echoed
@@ -51,7 +51,12 @@ class _TwiceError(ValueError):
 
 
 def read_json_lines(
-    content: bytes, file: str, *, settings: ReadSettings, text_columns: Collection[str | None] = ()
+    content: bytes,
+    file: str,
+    *,
+    settings: ReadSettings,
+    text_columns: Collection[str | None] = (),
+    code_columns: Collection[str | None] = (),
 ) -> tuple[pa.Table, ReadingNotes]:
     """The columns of a file with one JSON object a line.
 
@@ -62,6 +67,7 @@ def read_json_lines(
         file: its path, for messages.
         settings: what happens to broken lines.
         text_columns: columns that stay text where all of it looks like dates.
+        code_columns: columns that name things; of the others it is said where numbers are read as text.
 
     Returns:
         The table, and what is to be said of it.
@@ -93,8 +99,9 @@ def read_json_lines(
         except pa.ArrowInvalid as again:
             raise _broken_line(content, file, str(again)) from again
     rows_are_lines(file, lines if len(lines) == table.num_rows else None)
-    table = _with_exact_numbers(table, content, file)
-    return _with_times(table, content, text_columns), ReadingNotes(rows_dropped=dict(dropped))
+    table, exact = _with_exact_numbers(table, content, file)
+    remarks = [digits_remark(name) for name in exact if name not in text_columns and name not in code_columns]
+    return _with_times(table, content, text_columns), ReadingNotes(tuple(remarks), rows_dropped=dict(dropped))
 
 
 def lines_of_json(content: bytes, file: str) -> tuple[bytes, bool]:
@@ -260,11 +267,15 @@ def _healthy(
     return b"\n".join(kept), places, Counter(broken.values())
 
 
-def _with_exact_numbers(table: pa.Table, content: bytes, file: str) -> pa.Table:
-    """The table, its whole numbers exact: arrow makes a column with one of 64 bits or more a column of floats."""
+def _with_exact_numbers(table: pa.Table, content: bytes, file: str) -> tuple[pa.Table, list[str]]:
+    """The table, its whole numbers exact, and the columns that became text for it.
+
+    Arrow makes a column with one of 64 bits or more a column of floats.
+    """
     suspects = [field.name for field in table.schema if _has_large(table.column(field.name))]
     if not suspects:
-        return table
+        return table, []
+    became_text = list[str]()
     columns: dict[str, list[Any]] = {name: [] for name in suspects}
     rounded, fractions = set[str](), set[str]()
     for record in _records(content):
@@ -293,7 +304,8 @@ def _with_exact_numbers(table: pa.Table, content: bytes, file: str) -> pa.Table:
                 f"the numbers cannot be read exactly: {error}", file=file, column=name, fix="Write them as text."
             ) from error
         table = table.set_column(table.column_names.index(name), name, pa.chunked_array([exact]))
-    return table
+        became_text.append(name)
+    return table, became_text
 
 
 def _has_large(column: pa.ChunkedArray) -> bool:
@@ -371,7 +383,7 @@ def _line_error(
 
 def _broken_line(content: bytes, file: str, problem: str) -> DataError:
     """Which line it was: arrow counts within a block. One line at a time, for this happens once."""
-    lines, kinds = filled_lines(content), dict[str, str]()
+    lines, kinds = filled_lines(content), dict[str, tuple[str, int]]()
     for number, line in enumerate(content.split(b"\n"), start=1):
         if not line.strip():
             continue
@@ -380,11 +392,13 @@ def _broken_line(content: bytes, file: str, problem: str) -> DataError:
             return _line_error(lines, number, fault, file)
         for name, value in record.items():
             for kind in _kinds(value):
-                if kinds.setdefault(name, kind) != kind:
+                usual, first = kinds.setdefault(name, (kind, number))
+                if usual != kind:
+                    others = f"and {usual}, too" if first == number else f"the lines before hold {usual}"
                     return _line_error(
                         lines,
                         number,
-                        f"this is {kind} ({echoed(value)[:_NUM_SHOWN]}), the lines before hold {kinds[name]}",
+                        f"this is {kind} ({echoed(value)[:_NUM_SHOWN]}), {others}",
                         file,
                         column=name,
                         fix="A column holds one kind of value: write all as strings, or correct this one.",

@@ -4,25 +4,29 @@ A faulty row is named with its file, place and column; none is dropped or repair
 column holds the items, nor what a context is.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as parquet
+from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import without_views
+from contextual_bert.arrow_types import decoded, is_text, without_views
 from contextual_bert.data.csv_tables import check_names, read_csv
 from contextual_bert.data.json_tables import lines_of_json, read_json_lines
 from contextual_bert.data.read_settings import ReadSettings
-from contextual_bert.data.reading_notes import ReadingNotes
+from contextual_bert.data.reading_notes import ReadingNotes, reading_notes
 from contextual_bert.data.reviews import REVIEW_SUFFIX, reviews_of
 from contextual_bert.data.text_files import COMPRESSIONS, content_of, kind_of
-from contextual_bert.errors import DataError, did_you_mean, rows_are_lines
+from contextual_bert.errors import DataError, did_you_mean, rows_are_left, rows_are_lines
 from contextual_bert.foreign_metadata import with_class_names, with_known_zones
 from contextual_bert.frames import Frame, as_table
 
-__all__ = ["read_table"]
+__all__ = ["read_table", "without_gaps"]
 
 _SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".json", REVIEW_SUFFIX)
 
@@ -61,6 +65,52 @@ def read_table(
     if isinstance(source, (str, PathLike)):
         return _read_file(Path(source), text_columns, code_columns, settings or ReadSettings())
     return _checked(as_table(source), None)
+
+
+def without_gaps(table: pa.Table, columns: Sequence[str], *, file: str | None = None) -> pa.Table:
+    """The rows with a value in each of these columns; its notes say how many were left out.
+
+    Args:
+        table: of the file.
+        columns: those that it lacks are passed over.
+        file: path of the table; errors then go on to name its rows.
+
+    Raises:
+        DataError: no row is left.
+
+    Example:
+        >>> without_gaps(pa.table({"text": ["so it goes", " ", None]}), ["text"]).num_rows
+        1
+    """
+    is_left = np.ones(table.num_rows, dtype=np.bool_)
+    counts = dict[str, int]()
+    for name in dict.fromkeys(columns):
+        if name in table.column_names:
+            is_empty = is_left & _is_empty(table.column(name))
+            if is_empty.any():
+                counts[f"without a value of {name!r}"] = int(is_empty.sum())
+                is_left &= ~is_empty
+    if file is not None:
+        rows_are_left(file, np.flatnonzero(is_left).tolist() if counts else None)
+    if not counts:
+        return table
+    if not is_left.any():
+        raise DataError(
+            "each row is left out as broken",
+            file=file,
+            column=next(name for name in columns if name in table.column_names),
+            fix="Fill in the cells, or name another column.",
+        )
+    notes = reading_notes(table)
+    return replace(notes, rows_dropped={**notes.rows_dropped, **counts}).noted(table.filter(pa.array(is_left)))
+
+
+def _is_empty(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    is_empty = pc.is_null(column, nan_is_null=True)
+    values = decoded(column)
+    if is_text(values.type):
+        is_empty = pc.or_(is_empty, pc.fill_null(pc.equal(pc.utf8_trim_whitespace(values), ""), False))
+    return np.asarray(is_empty, np.bool_)
 
 
 def _read_file(
@@ -121,7 +171,7 @@ def _read_text(
     if suffix == ".json":
         content, is_own = lines_of_json(content, file)
     try:
-        return read_json_lines(content, file, settings=settings, text_columns=text_columns)
+        return read_json_lines(content, file, settings=settings, text_columns=text_columns, code_columns=code_columns)
     finally:
         if not is_own:
             rows_are_lines(file, None)

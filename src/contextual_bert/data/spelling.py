@@ -87,6 +87,28 @@ def kept_column(
     return typed, pa.field(name, typed.type)
 
 
+def is_long_number(column: pa.ChunkedArray) -> bool:
+    """Whether a column of text has numbers alone, and is text for their digits.
+
+    Example:
+        >>> is_long_number(pa.chunked_array([["1398717875470837207", "18446744073709551617"]]))
+        True
+    """
+    values = _without_marks(column)
+    if values.null_count == len(values):
+        return False
+    are_numbers = (pc.all(pc.match_substring_regex(each, FLOAT)).as_py() for each in (values.slice(0, 50), values))
+    return all(are_numbers) and _has_lost_digits(values)
+
+
+def digits_remark(name: str) -> str:
+    """A column that is text for the digits of its numbers, for people."""
+    return (
+        f"column {name!r} has whole numbers of more digits than a number keeps, and is read as text: exact for ids; "
+        "round them if they are amounts"
+    )
+
+
 def as_typed(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     """A column as it would be if nobody had wanted it as text; its own field says what it is."""
     kind = _NAMED.get((field.metadata or {}).get(TYPE_KEY, b"").decode())

@@ -412,7 +412,11 @@ def _times(values: pa.ChunkedArray, column: str, file: str | None, *, date_forma
                 fix=f"Give --date-format {formats[0]!r} or {formats[1]!r} (in Python date_formats).",
             )
         if formats:
-            return parsed_times(values, formats[0]).cast(pa.int64()).to_numpy()
+            times = parsed_times(values, formats[0])
+            if times.null_count == values.null_count:
+                return times.cast(pa.int64()).to_numpy()
+            # Of two files one may have ISO 8601.
+            return _instants(with_hyphens(pc.coalesce(times.cast(pa.string()), values)), column, file)
         if date_formats and not are_iso_dates(values):
             row = pc.index(pc.is_null(parsed_times(values, date_formats[0])), True).as_py()
             raise DataError(

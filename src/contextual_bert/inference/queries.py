@@ -193,7 +193,8 @@ def check_separated(items: Sequence[str], vocabulary: Vocabulary, sets: TrainedS
                     f"{item!r:.80} is one item here, and its parts {', '.join(map(repr, parts[:5]))} are items",
                     row=row,
                     column="items",
-                    fix=f"Give them one by one: they are separated with {separator!r}.",
+                    fix="Give them one by one; on the command line "
+                    f"--separator {separator!r} says what stands between them.",
                 )
 
 

@@ -245,6 +245,12 @@ def load_tokenizer(checkpoint: str | Path, **hub: Any) -> PreTrainedTokenizerBas
     lacking = [name for name in ("pad_token", "mask_token", "sep_token") if getattr(tokenizer, name) is None]
     if lacking:
         raise CheckpointError(f"{checkpoint}: its tokenizer has no {', '.join(lacking)}. Give a BERT's tokenizer.")
+    last = max(tokenizer.get_vocab().values())
+    if last >= len(tokenizer):
+        raise CheckpointError(
+            f"{checkpoint}: its tokenizer has {len(tokenizer):,} tokens, and the last is number {last + 1:,}: a token "
+            "is in two lines of vocab.txt, or numbers are left out. Give each token a line of its own."
+        )
     if len(tokenizer) > config.vocab_size:
         raise CheckpointError(
             f"{checkpoint}: its tokenizer has {len(tokenizer):,} tokens and its model embeddings for "

@@ -182,6 +182,12 @@ class Recipe:
                     f"item_vectors={self.item_vectors!r} is for a new model, and this one starts from "
                     f"{self.init_from}, whose vectors are kept. Leave one of the two out."
                 )
+        both = [name for name in self.sensitive if name in self.exclude]
+        if both:
+            raise ConfigurationError(
+                f"the column {both[0]!r} is excluded (--exclude), so no feature of it can be sensitive (--sensitive). "
+                "Leave one of the two out."
+            )
         if self.min_customers < 1:
             raise ConfigurationError(f"min_customers={self.min_customers}: give 1 or more.")
         self._check_trained_weights()
@@ -331,6 +337,13 @@ class Recipe:
         label = self.texts.label if self.texts is not None else None
         named = tuple(name for name in (self.items, self.customer, label) if name is not None)
         return named if self.schema is None else (*named, *ContextSchema.from_dict(dict(self.schema)).code_columns)
+
+    @property
+    def complete_columns(self) -> tuple[str, ...]:
+        """Columns of which no cell may be missing: what names a set or a customer, when it was, texts and labels."""
+        task = self.texts
+        learned = () if task is None else (task.text, task.second, task.label)
+        return tuple(name for name in (*self.group_by, self.customer, self.time, *learned) if name is not None)
 
     @property
     def item_column(self) -> str:

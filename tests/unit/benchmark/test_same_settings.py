@@ -27,6 +27,7 @@ def test_each_method_gets_the_same_settings(same_settings: ModuleType, tmp_path:
             assert (row.conditioning, row.model, row.seed) == (plain.conditioning, plain.model, plain.seed)
 
 
+@pytest.mark.slow
 def test_what_is_complete_is_reported(
     same_settings: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,7 @@ def one_thread() -> Generator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 def test_beside_each_other_gives_the_digits_of_one_after_the_other(tiny_data: Preparation, tmp_path: Path) -> None:
     planned = [(recipe, tiny_data) for recipe in recipes_of(tiny_data)]
@@ -51,6 +52,7 @@ def test_beside_each_other_gives_the_digits_of_one_after_the_other(tiny_data: Pr
     assert all("complete, not run again" in sentence for sentence in said)
 
 
+@pytest.mark.slow
 def test_the_first_failure_ends_the_others(tiny_data: Preparation, tmp_path: Path) -> None:
     first, second, _ = recipes_of(tiny_data, num_epochs=10_000)
     diverging = replace(first, training={**first.training, "num_train_epochs": 1, "learning_rate": 1e30})
@@ -81,6 +83,7 @@ def test_a_process_that_is_killed_is_spoken_of(tiny_data: Preparation, tmp_path:
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.slow
 def test_a_script_that_is_imported_again_is_told_so(tmp_path: Path, outfits: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

@@ -318,6 +318,7 @@ def test_full_has_every_method(task: str) -> None:
     assert set(METHODS) <= TEXT_TASKS[task].sizes["full"].seeds.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cells_of_one")
 def test_single_domain_models_are_joined(source: Path, tmp_path: Path, checkpoint: str) -> None:
     data = study_of("entities", source, tmp_path / "data", checkpoint, rows={"none": 3, SINGLE: 3})
@@ -374,6 +375,7 @@ def test_addresses_become_passages(source: Path, tmp_path: Path, checkpoint: str
     assert f"(Salazar et al. 2020), lower is better: {np.exp(nats):.2f}." in evaluated.to_markdown()
 
 
+@pytest.mark.slow
 def test_rows_may_start_from_one_run_without_a_context(source: Path, tmp_path: Path, checkpoint: str) -> None:
     data = study_of("addresses", source, tmp_path / "data", checkpoint, rows={"none": 2, "global_state_update": 1})
     data = replace(data, size=replace(data.size, start={"num_train_epochs": 2, "learning_rate": 1e-3}))

@@ -12,8 +12,13 @@ from contextual_bert.context import (
     infer_schema,
     table_sentences,
 )
+from contextual_bert.context.infer import InferredSchema, SchemaSettings, infer_features
 from contextual_bert.context.marks import number_words
 from contextual_bert.errors import DataError
+
+
+def features_of(table: pa.Table, *, everywhere: pa.Table, date_formats: tuple[str, ...] = ()) -> InferredSchema:
+    return infer_features(table, SchemaSettings(date_formats=date_formats), everywhere=everywhere)
 
 
 def ages(*words: str) -> list[str]:
@@ -49,7 +54,7 @@ def test_a_word_that_the_schema_does_not_list_is_an_error_with_its_row() -> None
 def test_floors_and_codes_stay_categories_and_that_is_said() -> None:
     found = infer_schema(pa.table({"floor": ["1", "2", "3", "ground"] * 20}))
     assert isinstance(found.schema.features[0], Categorical)
-    assert "'ground' are none: with the override numerical" in found.notes[0].reason
+    assert "'ground' is none: with the override numerical" in found.notes[0].reason
     forced = infer_schema(pa.table({"floor": ["1", "2", "3", "ground"] * 20}), overrides={"floor": "numerical"})
     assert forced.schema.features[0].missing == ("ground",)  # pyright: ignore[reportAttributeAccessIssue]
     codes = infer_schema(pa.table({"code": ["007", "010", "x"] * 20})).schema.features[0]
@@ -82,3 +87,51 @@ def test_words_among_dates_are_missing_and_named(word: str) -> None:
 def test_a_schema_without_words_is_written_as_before() -> None:
     schema = infer_schema(pa.table({"age": list(range(100)), "sex": ["f", "m"] * 50}), overrides={"age": "numerical"})
     assert "missing" not in schema.schema.to_json()
+
+
+def test_a_word_in_rows_to_validate_on_is_missing_there() -> None:
+    learned = pa.table({"age": ages("34")})
+    found = features_of(learned, everywhere=pa.table({"age": [*ages("34"), "unknown"]}))
+    feature = found.schema.features[0]
+    assert isinstance(feature, Numerical)
+    assert feature.missing == ("unknown",)
+    assert feature.edges == infer_schema(pa.table({"age": [int(age) for age in ages("34")]})).schema.features[0].edges  # pyright: ignore[reportAttributeAccessIssue]
+    assert "'unknown', in no row to learn from, counts as missing" in found.notes[0].reason
+    assert found.notes[0].missing == 0
+    assert found.warnings() == []
+
+
+def test_numbers_beside_another_spelling_elsewhere_are_warned_of() -> None:
+    learned = pa.table({"age": ages("34")})
+    found = features_of(learned, everywhere=pa.table({"age": [*ages("34"), "12 kg"]}))
+    assert found.warnings() == [
+        "warning: column 'age': most cells are numbers, and '12 kg' is none: correct these cells"
+    ]
+    assert isinstance(found.schema.features[0], Categorical)
+
+
+@pytest.mark.parametrize("format_given", [True, False])
+def test_dates_of_another_file_may_be_written_in_a_format_that_was_given(*, format_given: bool) -> None:
+    days = [f"2016-{month:02}-{day:02}" for month in range(1, 13) for day in range(1, 28)]
+    everywhere = pa.table({"day": [*days, "25/03/2016"]})
+    formats = ("%d/%m/%Y",) if format_given else ()
+    schema = features_of(pa.table({"day": days}), everywhere=everywhere, date_formats=formats).schema
+    assert schema.names == ("day_month", "day_weekday")
+    if format_given:
+        encoded = encode_table(schema, everywhere).tensors["day_month"].tolist()
+        assert encoded[-1] == encode_table(schema, pa.table({"day": ["2016-03-01"]})).tensors["day_month"].tolist()[0]
+    else:
+        with pytest.raises(DataError, match=r"row 325, column 'day': '25/03/2016' is not a date.*date format"):
+            encode_table(schema, everywhere)
+
+
+def test_a_day_that_is_told_by_another_file_is_a_date() -> None:
+    learned = [f"0{day}/0{month}/2016" for day in range(1, 9) for month in range(1, 9)] * 10
+    assert isinstance(infer_schema(pa.table({"day": learned})).schema.features[0], Categorical)
+    found = features_of(pa.table({"day": learned}), everywhere=pa.table({"day": [*learned, "25/03/2016"]}))
+    assert {getattr(feature, "date_format", None) for feature in found.schema.features} == {"%d/%m/%Y"}
+    mixed = features_of(
+        pa.table({"day": [*learned, "25/03/2016"]}),
+        everywhere=pa.table({"day": [*learned, "25/03/2016", "2016-01-02"]}),
+    )
+    assert mixed.schema == found.schema

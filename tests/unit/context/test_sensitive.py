@@ -92,3 +92,34 @@ def test_unknown_values_are_counted() -> None:
     assert encoded.tensors["faith"].tolist() == [1, 1, 0]
     assert unknown_values(SCHEMA, {"faith": "secret"}) == {"faith": ["(withheld)"]}
     assert encode_records(SCHEMA, [{"faith": "a"}]).unknown == {}
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_no_note_names_a_value(*, is_kept: bool) -> None:
+    ages = [str(20 + row % 60) for row in range(600)]
+    cells = {
+        "age": [*ages, "hospice"] if is_kept else [*ages, "hospice 12"],
+        "pay": [float(1000 + row % 60) for row in range(600)] + [9.87e14],
+        "born": [f"19{row % 60 + 20}-01-0{row % 9 + 1}" for row in range(600)] + ["exile"],
+    }
+    open_notes = infer_schema(pa.table(cells)).notes
+    assert all(word in str(open_notes) for word in ("hospice", "9.87e+14", "exile"))
+    found = infer_schema(pa.table(cells), sensitive=list(cells))
+    assert [note.kind for note in found.notes] == [note.kind for note in open_notes]
+    for word in ("hospice", "9.87e+14", "exile", "1000", "20 to", "1920"):
+        assert word not in str(found.notes) + str(found.warnings()), word
+    assert "(withheld)" in found.notes[0].reason
+
+
+def test_a_number_far_from_training_is_remarked_without_it() -> None:
+    encoded = encode_table(
+        SCHEMA,
+        pa.table({"faith": ["a"], "tags": ["x"], "salary": [9.8e14], "face": [[1e35, 0.0]], "born": ["1990-01-01"]}),
+    )
+    notes = [each.note(0, name=name) for name, each in encoded.outside.items()]
+    assert [note.split(" is ")[0] for note in notes if note] == [
+        "context 'salary': (withheld)",
+        "context 'face': (withheld)",
+    ]
+    lines = [each.line(name=name) for name, each in encoded.outside.items()]
+    assert not any("e+" in text and "9.8" in text for text in (*map(str, notes), *lines))

@@ -13,6 +13,7 @@ import pytest
 
 from contextual_bert.context import canonical, canonical_array
 from contextual_bert.data import SetPolicy, read_sets, read_table
+from contextual_bert.data.reading_notes import reading_lines
 from contextual_bert.errors import DataError
 
 ID, NEXT, HUGE = 1398717875470837207, 1398717875470837208, 2**63
@@ -143,3 +144,28 @@ def test_brackets_in_text_and_beside_each_other_are_no_depth(tmp_path: Path) -> 
     row = {"text": "[" * 1000 + '"' + "{" * 1000, "items": [[] for _ in range(1000)]}
     assert read_table(lines(tmp_path / "a.jsonl", [row]))["text"].to_pylist() == [row["text"]]
     assert read_table(lines(tmp_path / "b.jsonl", ['{"a": "]]]]]", "b": ' + "[" * 99 + "]" * 99 + "}"])).num_rows == 1
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json"])
+def test_amounts_that_become_text_for_their_digits_are_said(tmp_path: Path, name: str) -> None:
+    rows = [{"id": ID + row, "amount": HUGE + row, "age": row} for row in range(3)]
+    if name == "a.csv":
+        (tmp_path / name).write_text("id,amount,age\n" + "".join(f"{r['id']},{r['amount']},{r['age']}\n" for r in rows))
+    elif name == "a.json":
+        (tmp_path / name).write_text(json.dumps(rows))
+    else:
+        lines(tmp_path / name, rows)
+    table = read_table(tmp_path / name, code_columns=["id"])
+    assert table["amount"].to_pylist() == [str(row["amount"]) for row in rows]
+    assert [line[:70] for line in reading_lines(table)] == [
+        "column 'amount' has whole numbers of more digits than a number keeps, "
+    ]
+    assert reading_lines(read_table(tmp_path / name, code_columns=["id", "amount"])) == []
+
+
+def test_one_list_of_two_kinds_is_said_to_be_so(tmp_path: Path) -> None:
+    lines(tmp_path / "a.jsonl", [{"items": ["a", 2**64]}])
+    with pytest.raises(
+        DataError, match=r"line 1, column 'items': this is a list with a number .* and a list with a string, too"
+    ):
+        read_table(tmp_path / "a.jsonl")

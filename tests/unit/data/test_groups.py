@@ -130,3 +130,21 @@ def test_a_million_rows_take_seconds() -> None:
     found = grouped(pa.table({"order": orders, "item": items, "age": orders % 60}))
     assert found.table.num_rows == len(np.unique(orders))
     assert found.table["age"].to_pylist()[0] == int(orders[0]) % 60
+
+
+def test_items_that_are_not_there_in_a_column_of_floats_are_empty_cells() -> None:
+    table = pa.table({"order": [1, 1, 2], "item": [3.0, float("nan"), 4.0]})
+    found = grouped(table)
+    assert found.table["item"].to_pylist() == [["3"], ["4"]]
+    assert found.num_without_item == 1
+    with pytest.raises(DataError, match="row 2, column 'item': inf is not a finite number"):
+        grouped(pa.table({"order": [1, 1, 2], "item": [3.0, float("inf"), 4.0]}))
+
+
+def test_a_row_with_a_broken_item_is_left_out_where_that_was_asked_for() -> None:
+    table = pa.table({"order": [1, 1, 2], "item": ["a;;b", "c", "d;e"]})
+    with pytest.raises(DataError, match="row 1, column 'item': item 2 of 3 is an empty string"):
+        grouped(table, separator=";")
+    found = grouped(table, separator=";", on_bad_row="drop")
+    assert found.table["item"].to_pylist() == [["c"], ["d", "e"]]
+    assert "rows left out as broken: 1 with a missing or empty item" in found.lines()

@@ -165,7 +165,7 @@ def test_numbers_on_an_axis_cover_no_number(costs, study, drawn, tmp_path):
 
 def test_names_without_room_stay_within_the_frame(study, drawn, tmp_path):
     rows = [
-        replace(study.comparison.rows[0], name=f"a method with a name {number}", cost=Cost(9)) for number in range(40)
+        replace(study.comparison.rows[0], name=f"a method with a name {number}", cost=Cost(9)) for number in range(24)
     ]
     plot_cost_against_quality(replace(study.comparison, rows=tuple(rows)), tmp_path / "a.png", cost="parameters")
     drawn[0].canvas.draw()
@@ -173,7 +173,7 @@ def test_names_without_room_stay_within_the_frame(study, drawn, tmp_path):
     frame = panel.get_window_extent()
     names = [child for child in panel.get_children() if isinstance(child, Annotation)]
     boxes = [super(Annotation, name).get_window_extent() for name in names]
-    assert len(boxes) == 40
+    assert len(boxes) == 24
     assert all(frame.x0 <= box.x0 and box.x1 <= frame.x1 for box in boxes)
 
 

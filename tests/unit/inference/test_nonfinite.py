@@ -100,6 +100,7 @@ def test_a_model_without_numbers_is_refused_by_its_weights(value: float, why: st
             ask({"items": ["item-1", "[MASK]"], "context": {"age": 30}})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [math.nan, math.inf, 1e38])
 @pytest.mark.parametrize("matrix", ["float32", "int8"])
 def test_an_export_certifies_no_model_without_numbers(value: float, matrix: Any, tmp_path: Path) -> None:

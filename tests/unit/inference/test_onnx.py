@@ -183,6 +183,7 @@ def int8(tmp_path_factory: pytest.TempPathFactory) -> tuple[CompletionPipeline, 
     return eager, OnnxCompletionPipeline(folder)
 
 
+@pytest.mark.slow
 def test_int8_finds_the_same_items(int8: tuple[CompletionPipeline, OnnxCompletionPipeline]) -> None:
     eager, fast = int8
     assert fast.record["output_matrix"] == "int8"

@@ -475,3 +475,15 @@ def test_what_a_plain_trainer_predicts_of_hidden_words_is_whole(
     with torch.no_grad():
         expected = model.eval()(input_ids=ids, labels=labels, logits_at="all").logits
     np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_word_in_two_lines_of_a_vocabulary_is_refused(checkpoint: Path) -> None:
+    words = AutoTokenizer.from_pretrained(checkpoint).get_vocab()
+    lines = sorted(words, key=words.__getitem__)
+    (checkpoint / "tokenizer.json").unlink()
+    settings = json.loads((checkpoint / "tokenizer_config.json").read_text("utf-8"))
+    (checkpoint / "tokenizer_config.json").write_text(json.dumps({**settings, "tokenizer_class": "BertTokenizer"}))
+    (checkpoint / "vocab.txt").write_text("\n".join([*lines[:-1], lines[-2]]) + "\n")
+    for load in (ContextualBertModel.from_bert, ContextualBertProcessor.from_bert):
+        with pytest.raises(CheckpointError, match=r"a token is in two lines of vocab.txt"):
+            load(checkpoint, schema=SCHEMA)

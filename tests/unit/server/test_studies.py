@@ -197,6 +197,7 @@ def test_what_a_model_cannot_do_is_said(tools: Any, fields: dict[str, Any], lack
         assert explained.status_code == 200
 
 
+@pytest.mark.slow
 def test_an_exported_model_says_what_it_lacks(tools: Any, tmp_path: Any) -> None:
     export_onnx(tools.make_pipeline(), tmp_path / "exported", top_k=3)
     fast = OnnxCompletionPipeline(tmp_path / "exported")

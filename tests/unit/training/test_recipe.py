@@ -57,6 +57,11 @@ def test_a_recipe_of_another_version_or_with_a_mistake(change: dict[str, Any], m
         Recipe.from_dict({**RECIPE.to_dict(), **change})
 
 
+def test_a_column_that_is_excluded_is_not_sensitive() -> None:
+    with pytest.raises(ConfigurationError, match=r"'weight' is excluded .*Leave one of the two out"):
+        replace(RECIPE, sensitive=("age", "weight"))
+
+
 def test_what_an_older_version_let_stand_beside_a_split_is_passed_over() -> None:
     plain = replace(RECIPE, time=None, split_by=None, split="split.json").to_dict()
     found = Recipe.from_dict({**plain, "test": 0.2, "split_seed": 3, "time": "date"})
