@@ -101,6 +101,7 @@ def command(
     )
     from contextual_bert.data.columns import checked_column
     from contextual_bert.data.groups import placing, separator_of_cells
+    from contextual_bert.data.readers import without_gaps
     from contextual_bert.data.splits import check_fractions
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.inference.encode import naming
@@ -153,6 +154,10 @@ def command(
         label = task.label if task is not None else None
         codes = (by, customer, items, label, *(features.code_columns if features is not None else ()))
         table = read_table(data, text_columns=(*texts, *keys), code_columns=codes, settings=reading)
+        if reading.on_bad_row == "drop":
+            # Not of times: a train with this split file does not know their column, and has to see the same rows.
+            complete = [name for name in (*keys, customer or by, *texts, label) if name is not None]
+            table = without_gaps(table, complete, file=str(data))
         if task is not None and task.label is not None:
             with naming(str(data)):
                 table = with_tag_lists(table, text=task.text, label=task.label)
@@ -160,7 +165,15 @@ def command(
         if keys:
             needed = [name for name in (by, by_time, by_column, customer) if name is not None]
             inside = separator_of_cells(separator)
-            groups = group_rows(table, keys, items=str(items), separator=inside, needed=needed, file=str(data))
+            groups = group_rows(
+                table,
+                keys,
+                items=str(items),
+                separator=inside,
+                needed=needed,
+                file=str(data),
+                on_bad_row=reading.on_bad_row,
+            )
             table = groups.table
         learned = task.columns if task is not None else (items,)
         used = {*learned, customer or by, by_column, *(keys if len(keys) == 1 else ()), *listed(exclude)}

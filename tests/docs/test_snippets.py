@@ -165,7 +165,9 @@ def shell_commands(program: str) -> list[tuple[str, list[str]]]:
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=pytest.mark.slow) if page.name == "text.md" else page for page in PAGES],  # many trainings
+    [
+        pytest.param(page, marks=pytest.mark.slow) if page.name == "text.md" else page for page in PAGES
+    ],  # many trainings
     ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,3 +104,22 @@ def test_a_long_table_without_its_groups_is_told_which_they_are(command, long_ta
     path.write_text("\n".join([lines[0], *sorted(lines[1:])]) + "\n")
     result = command("inspect", path, "--items", "item", "--output", tmp_path / "schema.json")
     assert "--group-by order" in " ".join(result.output.split()), result.output
+
+
+def test_rows_without_a_group_are_left_out_alike_everywhere(command, long_table: Path, tmp_path: Path) -> None:
+    lines = long_table.read_text().splitlines()
+    assert lines[0].startswith('"order",')
+    path = tmp_path / "gap.csv"
+    path.write_text("\n".join([*lines[:5], "," + lines[5].partition(",")[2], *lines[6:]]) + "\n")
+    split, drop = tmp_path / "split.json", ("--on-bad-row", "drop")
+    refused = command("split", path, "--by", "who", "--items", "item", "--group-by", "order", "--output", split)
+    assert refused.exit_code == 2 and "line 6, column 'order': the cell is missing" in " ".join(refused.output.split())
+    made = command("split", path, "--by", "who", "--items", "item", "--group-by", "order", *drop, "--output", split)
+    assert made.exit_code == 0, made.output
+    assert "rows left out as broken: 1 without a value of 'order'" in " ".join(made.output.split())
+    run = tmp_path / "run"
+    trained = command("train", path, *READ, *SMALL, *drop, "--split", split, "--output", run)
+    assert trained.exit_code == 0, trained.output
+    done = command("complete", run, "--data", path, "--output", tmp_path / "out", "--device", "cpu")
+    assert done.exit_code == 0, done.output
+    assert "1 without a value of 'order'" in " ".join(done.output.split())

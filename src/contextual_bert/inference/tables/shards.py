@@ -30,6 +30,7 @@ from contextual_bert.data import (
 )
 from contextual_bert.data.columns import check_separator, checked_column
 from contextual_bert.data.groups import placing, separator_of_cells
+from contextual_bert.data.readers import without_gaps
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
 from contextual_bert.frames import Frame
 from contextual_bert.inference.encode import naming
@@ -120,9 +121,11 @@ class ShardPlan:
             raise ConfigurationError(f"shard_size={shard_size}: give 1 or more.")
         settings = settled(settings, pipeline)
         codes = (settings.items, *settings.keep, *pipeline.processor.code_columns)
-        table = read_table(source, text_columns=settings.group_by, code_columns=codes, settings=settings.reading)
-        notes = reading_lines(table)
         self.file = str(source) if isinstance(source, str | Path) else None
+        table = read_table(source, text_columns=settings.group_by, code_columns=codes, settings=settings.reading)
+        if settings.reading.on_bad_row == "drop":
+            table = without_gaps(table, settings.group_by, file=self.file)
+        notes = reading_lines(table)
         for name in settings.keep:
             checked_column(table, name, file=self.file)
         self.groups = grouped(table, pipeline, settings, file=self.file) if settings.group_by else None
@@ -254,7 +257,15 @@ def grouped(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSetting
     needed = [name for name in read if name in table.column_names]
     separator = separator_of_cells(str(settings.separator))
     with naming(file):
-        return group_rows(table, settings.group_by, items=settings.items, separator=separator, needed=needed, file=file)
+        return group_rows(
+            table,
+            settings.group_by,
+            items=settings.items,
+            separator=separator,
+            needed=needed,
+            file=file,
+            on_bad_row=settings.reading.on_bad_row,
+        )
 
 
 def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSettings) -> list[str]:
