@@ -3,6 +3,7 @@
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from contextual_bert.errors import DataError
 
@@ -14,6 +15,7 @@ __all__ = [
     "is_text",
     "value_type",
     "with_truth_in_words",
+    "without_value",
     "without_views",
 ]
 
@@ -48,6 +50,19 @@ def is_single(kind: pa.DataType) -> bool:
     tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_null)
     dates = (pa.types.is_date, pa.types.is_timestamp)
     return is_text(kind) or any(test(kind) for test in (*tests, *dates))
+
+
+def without_value(column: Any) -> Any:
+    """A mask of the cells that say nothing: null, NaN, or blank text.
+
+    Example:
+        >>> without_value(pa.array(["so", " ", None])).to_pylist()
+        [False, True, True]
+    """
+    missing = pc.is_null(column, nan_is_null=True)
+    if not is_text(column.type):
+        return missing
+    return pc.or_(missing, pc.fill_null(pc.equal(pc.utf8_trim_whitespace(column), ""), False))
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:

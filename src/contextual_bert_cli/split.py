@@ -154,10 +154,9 @@ def command(
         label = task.label if task is not None else None
         codes = (by, customer, items, label, *(features.code_columns if features is not None else ()))
         table = read_table(data, text_columns=(*texts, *keys), code_columns=codes, settings=reading)
-        if reading.on_bad_row == "drop":
-            # Not of times: a train with this split file does not know their column, and has to see the same rows.
-            complete = [name for name in (*keys, customer or by, *texts, label) if name is not None]
-            table = without_gaps(table, complete, file=str(data))
+        # Not of times: a train with this split file does not know their column, and has to see the same rows.
+        complete = [name for name in (*keys, customer or by, *texts, label) if name is not None]
+        table = without_gaps(table, complete, reading, file=str(data))
         if task is not None and task.label is not None:
             with naming(str(data)):
                 table = with_tag_lists(table, text=task.text, label=task.label)

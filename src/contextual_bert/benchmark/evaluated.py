@@ -137,6 +137,11 @@ def evaluated_recipe(own: Recipe, overrides: Mapping[str, Any]) -> Recipe:
     return replace(own, **{"split": None, "dtype": "float32", **made, **changes})
 
 
+def evaluated_part(part: str | None) -> str:
+    """The part of a split that is evaluated: that of test if none was named, which all rows are, too."""
+    return "test" if part is None or part == WHOLE else part
+
+
 def split_for(recipe: Recipe, directory: Path, table: pa.Table, part: str | None) -> tuple[Split | None, str]:
     """The split that the part is of, None for all rows; and the sentence that says so.
 
@@ -146,13 +151,13 @@ def split_for(recipe: Recipe, directory: Path, table: pa.Table, part: str | None
     if part == WHOLE:
         sentence = "evaluated: all rows, those of the training part too if the table has them"
         split = Split.load(recipe.split) if recipe.split is not None else own
-        if len(split.assignment) != table.num_rows or split.data_digest != table_digest(table):
+        if not split.is_of(table) or split.is_in_part.all():
             return None, sentence
-        is_in_part = split.assignment < len(PARTS)
-        if is_in_part.all():
-            return None, sentence
-        whole = replace(split, assignment=np.where(is_in_part, PARTS.index("test"), len(PARTS)).astype(np.uint8))
-        return whole, f"{sentence}; left out: {int((~is_in_part).sum()):,} rows that are in no part of the split"
+        whole = replace(split, assignment=np.full_like(split.assignment, PARTS.index("test")))
+        left = int((~split.is_in_part).sum())
+        return whole.restricted(
+            split.is_in_part
+        ), f"{sentence}; left out: {left:,} rows that are in no part of the split"
     if recipe.split is not None:
         split = Split.load(recipe.split)
         check_grouping(split, recipe)
@@ -160,7 +165,7 @@ def split_for(recipe: Recipe, directory: Path, table: pa.Table, part: str | None
         num_rows, learned = len(split.rows(part or "test")), num_trained_by(own, split, part or "test")
         warned = f"; warning: the run was trained on {learned:,} of these {num_rows:,} rows" if learned else ""
         return split, f"evaluated: the {part or 'test'} part of {recipe.split}{warned}"
-    if len(own.assignment) == table.num_rows and own.data_digest == table_digest(table):
+    if own.is_of(table):
         if part is None and not any(len(own.rows(each)) for each in ("validation", "test")):
             raise ConfigurationError(
                 f"{directory} was trained on all rows of {recipe.data}: nothing was held out. Name another table with "

@@ -30,7 +30,6 @@ from contextual_bert.data import (
     audit,
     read_sets,
 )
-from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.frames import Frame
 from contextual_bert.inference import CompletionPipeline, encode_sets, outside_lines_of
@@ -137,7 +136,7 @@ def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | N
             "no set of the training part is left", file=recipe.data, fix="Loosen the item filters or the set sizes."
         )
     training = split.select(sets, "train")
-    in_a_part = sets.select(split.assignment[sets.rows] < len(PARTS))  # of customers who are left out nothing is said
+    in_a_part = sets.select(split.is_in_part[sets.rows])  # of customers who are left out nothing is said
     news: list[str] = []
     if known is not None and recipe.init_from is not None:
         check_brought(recipe, run=recipe.init_from)

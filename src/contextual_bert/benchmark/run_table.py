@@ -98,13 +98,13 @@ def read_data(
             code_columns=(*recipe.code_columns, *codes),
             settings=recipe.reading,
         )
-        if recipe.reading.on_bad_row == "drop":
-            found = without_gaps(found, recipe.complete_columns, file=each if isinstance(each, str) else recipe.data)
+        file = each if isinstance(each, str) else recipe.data
+        found = without_gaps(found, recipe.complete_columns, recipe.reading, file=file)
         notes.append(reading_notes(found))
         task = recipe.texts
         if task is None or task.label is None:
             return found
-        with naming(each if isinstance(each, str) else recipe.data):
+        with naming(file):
             return with_tag_lists(found, text=task.text, label=task.label)
 
     parts = read_parts(recipe, source, read)

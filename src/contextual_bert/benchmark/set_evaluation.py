@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from contextual_bert.benchmark.evaluated import (
     BATCH_SIZE,
-    WHOLE,
     Evaluation,
     Progress,
+    evaluated_part,
     evaluated_recipe,
     provenance_of,
     shuffled_lines,
@@ -176,7 +176,7 @@ def load_sets(
             customer=recipe.customer,
             count_rows=split.rows("train") if is_own and split is not None else None,
         )
-        chosen = split.select(sets, "test" if part in (None, WHOLE) else part) if split is not None else sets
+        chosen = split.select(sets, evaluated_part(part)) if split is not None else sets
         if len(chosen) == 0:
             raise DataError(
                 f"no set of the part {part or 'test'!r} is left", file=recipe.data, fix="Name another --part."

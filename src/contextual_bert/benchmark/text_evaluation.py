@@ -17,9 +17,9 @@ from torch import nn
 
 from contextual_bert.benchmark.evaluated import (
     BATCH_SIZE,
-    WHOLE,
     Evaluation,
     Progress,
+    evaluated_part,
     evaluated_recipe,
     provenance_of,
     shuffled_lines,
@@ -176,7 +176,7 @@ def load_texts(
     for name in (*task.columns, *([recipe.customer] if recipe.customer is not None else [])):
         checked_column(table, name, file=recipe.data)
     split, sentence = split_for(recipe, directory, table, part)
-    chosen = TEST if part in (None, WHOLE) else part
+    chosen = evaluated_part(part)
     if split is None:
         split = _all_rows(table)
     if not len(split.rows(chosen)):

@@ -36,7 +36,7 @@ from contextual_bert.benchmark.text_starts import head_lines, method_of, reader_
 from contextual_bert.context import outside_lines
 from contextual_bert.data import Audit, SetDataset, TextDataset, reading_lines
 from contextual_bert.data.columns import checked_column
-from contextual_bert.data.splits import PARTS, Split
+from contextual_bert.data.splits import Split
 from contextual_bert.data.text_audit import audit_texts
 from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
 from contextual_bert.evaluation import EvaluationSettings
@@ -292,8 +292,7 @@ class TextPreparation(Prepared):
 
 def rows_in_parts(table: pa.Table, split: Split) -> pa.Table:
     """The rows that are in some part: of customers who were left out no label is learned and no word is kept."""
-    is_in_part = split.assignment < len(PARTS)
-    return table if is_in_part.all() else table.filter(pa.array(is_in_part))
+    return table if split.is_in_part.all() else table.filter(pa.array(split.is_in_part))
 
 
 def prepare_texts(recipe: Recipe, *, source: Frame | None = None) -> TextPreparation:
@@ -364,7 +363,7 @@ def _prepared_texts(
         try:
             labels = label_names(values, recipe.data, task.label, is_ordinal=task.is_ordinal)
         except DataError as error:
-            raise placed(error, np.flatnonzero(split.assignment < len(PARTS)), file=recipe.data) from error
+            raise placed(error, np.flatnonzero(split.is_in_part), file=recipe.data) from error
     ready = TextPreparation(
         recipe=resolved,
         split=split,

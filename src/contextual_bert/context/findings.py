@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import is_list, is_text, value_type
+from contextual_bert.arrow_types import is_list, is_text, value_type, without_value
 from contextual_bert.context.binning import customers_of_values, quantile_edges
 from contextual_bert.context.columns import flatten_lists, num_with, separator_of_most, to_numbers
 from contextual_bert.context.dates import (
@@ -135,11 +135,11 @@ def find(
         distinct = _count_distinct(array)
     marks, warning = None, ""
     if is_text(value_type(array.type)):
-        everywhere = array if everywhere is None else everywhere
+        tables = (array,) if everywhere is None else (everywhere, array)
         if wanted in (None, "numerical"):
-            marks, warning = _marks_of(everywhere, settings, is_forced=wanted is not None)
+            marks, warning = _marks_of(tables[0], settings, is_forced=wanted is not None)
         if wanted is None:
-            told = (_date_format_of(each, marks, settings) for each in (everywhere, array))
+            told = (_date_format_of(each, marks, settings) for each in tables)
             settings = replace(settings, date_format=next(filter(None, told), None))
     if marks is not None:
         marks = marks.counted_in(array)
@@ -315,13 +315,8 @@ _FINDERS: dict[str, Callable[[str, pa.Array, Settings, bool], Finding]] = {
 
 
 def count_missing(array: pa.Array) -> int:
-    """Rows without a value: null, NaN, or blank text."""
-    count = array.null_count
-    if pa.types.is_floating(array.type):
-        count += pc.sum(pc.is_nan(array)).as_py() or 0
-    elif is_text(array.type):
-        count += pc.sum(pc.equal(pc.utf8_trim_whitespace(array), "")).as_py() or 0
-    return count
+    """Number of rows without a value."""
+    return pc.sum(without_value(array)).as_py() or 0
 
 
 def _count_distinct(array: pa.Array | pa.ChunkedArray) -> int:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import without_views
+from contextual_bert.arrow_types import is_text, value_type, without_views
 from contextual_bert.context.columns import withholding
 from contextual_bert.context.features import Feature
 from contextual_bert.context.findings import INDEX, Finding, Settings, count_missing, find
@@ -185,7 +185,9 @@ def infer_features(table: pa.Table, asked: SchemaSettings, *, everywhere: pa.Tab
         is_whose = column == whose and wanted is not None
         with withholding() if column in sensitive else nullcontext():
             own = replace(settings, sensitive=column in sensitive, customers=None if is_whose else settings.customers)
-            others = everywhere[column].combine_chunks() if everywhere is not None and wanted != "ignore" else None
+            # Of text alone: nothing else has words, and vectors may be gigabytes.
+            is_read = everywhere is not None and wanted != "ignore" and is_text(value_type(array.type))
+            others = everywhere[column].combine_chunks() if everywhere is not None and is_read else None
             finding = find(column, array, wanted, own, everywhere=others)
         if is_whose and finding.features:
             finding = replace(finding, reason=f"{finding.reason}; the schema then holds the ids of customers")

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import decoded, is_list, is_text, value_type
+from contextual_bert.arrow_types import decoded, is_list, is_text, value_type, without_value
 from contextual_bert.context.columns import num_with, separator_of_most
 from contextual_bert.context.printed_lists import LOOKS_PRINTED, as_lists, num_printed
 from contextual_bert.context.vocabulary import canonical_array
@@ -157,10 +157,8 @@ def flatten_items(
 
 def _rows_without_name(values: pa.ChunkedArray, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """The rows of items that are missing, empty, or no finite number."""
-    faulty = pc.is_null(values, nan_is_null=True)
-    if is_text(values.type):
-        faulty = pc.or_(faulty, pc.fill_null(pc.equal(pc.utf8_trim_whitespace(values), ""), False))
-    elif pa.types.is_floating(values.type):
+    faulty = without_value(values)
+    if pa.types.is_floating(values.type):
         faulty = pc.or_(faulty, pc.fill_null(pc.invert(pc.is_finite(values)), False))
     return np.unique(rows[np.asarray(faulty, np.bool_)])
 

@@ -11,11 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as parquet
-from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import decoded, is_text, without_views
+from contextual_bert.arrow_types import decoded, without_value, without_views
 from contextual_bert.data.csv_tables import check_names, read_csv
 from contextual_bert.data.json_tables import lines_of_json, read_json_lines
 from contextual_bert.data.read_settings import ReadSettings
@@ -67,26 +65,32 @@ def read_table(
     return _checked(as_table(source), None)
 
 
-def without_gaps(table: pa.Table, columns: Sequence[str], *, file: str | None = None) -> pa.Table:
-    """The rows with a value in each of these columns; its notes say how many were left out.
+def without_gaps(
+    table: pa.Table, columns: Sequence[str], settings: ReadSettings, *, file: str | None = None
+) -> pa.Table:
+    """The rows with a value in each of these columns, where broken rows are dropped; notes say how many were left out.
 
     Args:
         table: of the file.
         columns: those that it lacks are passed over.
+        settings: where broken rows are errors, the table comes back as it is.
         file: path of the table; errors then go on to name its rows.
 
     Raises:
         DataError: no row is left.
 
     Example:
-        >>> without_gaps(pa.table({"text": ["so it goes", " ", None]}), ["text"]).num_rows
+        >>> dropping = ReadSettings(on_bad_row="drop")
+        >>> without_gaps(pa.table({"text": ["so it goes", " ", None]}), ["text"], dropping).num_rows
         1
     """
+    if settings.on_bad_row != "drop":
+        return table
     is_left = np.ones(table.num_rows, dtype=np.bool_)
     counts = dict[str, int]()
     for name in dict.fromkeys(columns):
         if name in table.column_names:
-            is_empty = is_left & _is_empty(table.column(name))
+            is_empty = is_left & np.asarray(without_value(decoded(table.column(name))), np.bool_)
             if is_empty.any():
                 counts[f"without a value of {name!r}"] = int(is_empty.sum())
                 is_left &= ~is_empty
@@ -103,14 +107,6 @@ def without_gaps(table: pa.Table, columns: Sequence[str], *, file: str | None = 
         )
     notes = reading_notes(table)
     return replace(notes, rows_dropped={**notes.rows_dropped, **counts}).noted(table.filter(pa.array(is_left)))
-
-
-def _is_empty(column: pa.ChunkedArray) -> NDArray[np.bool_]:
-    is_empty = pc.is_null(column, nan_is_null=True)
-    values = decoded(column)
-    if is_text(values.type):
-        is_empty = pc.or_(is_empty, pc.fill_null(pc.equal(pc.utf8_trim_whitespace(values), ""), False))
-    return np.asarray(is_empty, np.bool_)
 
 
 def _read_file(

@@ -177,6 +177,15 @@ class Split:
                 fix="Use the split with the table it was made from, or make a new one.",
             )
 
+    @property
+    def is_in_part(self) -> NDArray[np.bool_]:
+        """(rows,) False for rows that are in no part: those of customers who were left out."""
+        return self.assignment < len(PARTS)
+
+    def is_of(self, table: pa.Table) -> bool:
+        """Whether this is the table that the split was made from."""
+        return len(self.assignment) == table.num_rows and self.data_digest == table_digest(table)
+
     def check(self, table: Frame, *, file: str | None = None) -> None:
         """Raise a DataError if this is not the table that the split was made from."""
         table = as_table(table)
@@ -203,7 +212,7 @@ class Split:
             text.append(
                 f"{part}: {count:,} {'sets' if self.group_by else 'rows'} ({count / max(1, len(self.assignment)):.1%})"
             )
-        if count := int((self.assignment == len(PARTS)).sum()):
+        if count := int((~self.is_in_part).sum()):
             text.append(f"in no part: {count:,} rows ({count / len(self.assignment):.1%})")
         return text
 

@@ -123,8 +123,7 @@ class ShardPlan:
         codes = (settings.items, *settings.keep, *pipeline.processor.code_columns)
         self.file = str(source) if isinstance(source, str | Path) else None
         table = read_table(source, text_columns=settings.group_by, code_columns=codes, settings=settings.reading)
-        if settings.reading.on_bad_row == "drop":
-            table = without_gaps(table, settings.group_by, file=self.file)
+        table = without_gaps(table, settings.group_by, settings.reading, file=self.file)
         notes = reading_lines(table)
         for name in settings.keep:
             checked_column(table, name, file=self.file)
