@@ -116,13 +116,14 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
         count_rows=split.rows("train") if split is not None else None,
     )
     training = split.select(sets, "train") if split is not None else sets
+    in_a_part = sets.select(split.is_in_part[sets.rows]) if split is not None else sets
     found = inferred(
         recipe,
         training.table,
         training.rows,
         split,
         exclude=exclude,
-        everywhere=sets.table,
+        everywhere=in_a_part.table,
         overrides=overrides,
         left_out=tuple(left_out),
     )

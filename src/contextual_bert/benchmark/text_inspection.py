@@ -23,6 +23,7 @@ from contextual_bert.benchmark.inspection import (
 from contextual_bert.benchmark.label_names import NUM_SHOWN, label_names, label_values, label_warnings
 from contextual_bert.benchmark.prepared import alike_values, inferred, not_context
 from contextual_bert.benchmark.run_table import RunTable, read_data
+from contextual_bert.benchmark.text_preparation import rows_in_parts
 from contextual_bert.benchmark.text_starts import reader_of
 from contextual_bert.context import canonical
 from contextual_bert.data import Split, audit_texts, reading_lines
@@ -85,7 +86,8 @@ def _inspected(
     split, sentence = split_of(recipe, table, sizes=origin.sizes)
     rows = split.rows("train") if split is not None else np.arange(table.num_rows)
     training = table.take(pa.array(rows))
-    found = inferred(recipe, training, rows, split, exclude=exclude, everywhere=table, overrides=overrides)
+    everywhere = rows_in_parts(table, split) if split is not None else table
+    found = inferred(recipe, training, rows, split, exclude=exclude, everywhere=everywhere, overrides=overrides)
     looks = [_texts(table, recipe, task, has_tokens=has_tokens)]
     if task.answer is not None:
         looks.append(_answers(table, recipe, task))

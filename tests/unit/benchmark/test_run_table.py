@@ -10,7 +10,7 @@ import pytest
 from contextual_bert.benchmark.inspection import inspect_table
 from contextual_bert.benchmark.preparation import prepare
 from contextual_bert.benchmark.run_table import read_data
-from contextual_bert.data import ReadSettings
+from contextual_bert.data import ReadSettings, SetPolicy, new_split, read_table
 from contextual_bert.errors import DataError
 from contextual_bert.training import Recipe, TextTask
 
@@ -30,7 +30,7 @@ def files(tmp_path: Path, *cells: str) -> Recipe:
         validation_data=days(tmp_path, "val.csv", [*ages[:40], *cells]),
         test_data=days(tmp_path, "test.csv", ages[:40]),
         items="items",
-        policy=Recipe(data="x", items="items").policy.__class__(separator=";"),
+        policy=SetPolicy(separator=";"),
         min_customers=1,
     )
 
@@ -105,3 +105,22 @@ def test_a_sensitive_column_that_varies_within_groups_is_left_out(tmp_path: Path
     assert ready.processor.schema is not None and ready.processor.schema.feature("age").sensitive
     with pytest.raises(LookupError, match="'secert'"):
         prepare(Recipe(data=str(path), items="item", customer="who", group_by=("order",), sensitive=("secert",)))
+
+
+def test_a_word_of_customers_who_were_left_out_is_no_word_of_train_or_inspect(tmp_path: Path) -> None:
+    path = tmp_path / "days.csv"
+    ages = [str(18 + row // 5) if row < 295 else "hospice" for row in range(300)]
+    lines = [f"coat{row % 7};hat{row % 5},c{row // 5},{age}" for row, age in enumerate(ages)]
+    path.write_text("\n".join(["items,who,age", *lines]) + "\n")
+    made = new_split(read_table(path), "customer", "who", file=str(path))
+    made, num_rows = made.without_customers(read_table(path), "who", ["c59"])
+    assert num_rows == 5
+    made.save(tmp_path / "split.json")
+    recipe = Recipe(
+        data=str(path), items="items", customer="who", split=str(tmp_path / "split.json"),
+        policy=SetPolicy(separator=";"), min_customers=1,
+    )  # fmt: skip
+    trained, found = prepare(recipe).processor.schema, inspect_table(recipe)
+    assert trained is not None and found.schema is not None
+    assert "hospice" not in trained.to_json() + found.schema.to_json() + str(found.notes)
+    assert found.schema == trained
