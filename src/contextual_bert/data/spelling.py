@@ -88,7 +88,7 @@ def kept_column(
 
 
 def is_long_number(column: pa.ChunkedArray) -> bool:
-    """Whether a column of text has numbers alone, and is text for their digits.
+    """Return True for a column that has numbers alone and is text for their digits.
 
     Example:
         >>> is_long_number(pa.chunked_array([["1398717875470837207", "18446744073709551617"]]))

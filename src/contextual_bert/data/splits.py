@@ -183,7 +183,7 @@ class Split:
         return self.assignment < len(PARTS)
 
     def is_of(self, table: pa.Table) -> bool:
-        """Whether this is the table that the split was made from."""
+        """Return True for the table that the split was made from."""
         return len(self.assignment) == table.num_rows and self.data_digest == table_digest(table)
 
     def check(self, table: Frame, *, file: str | None = None) -> None:
