@@ -60,7 +60,7 @@ _FEWEST_NUMBERS_OF_AN_ID = 100
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """How features are found.
+    """Settings by which features are found.
 
     ``customers``: number of the customer of each row, None where rows are counted; ``sensitive``: no note names values;
     ``date_format``: that of a column whose dates are not all ISO 8601, told by all of its rows.

@@ -79,13 +79,13 @@ class InferredSchema:
     notes: tuple[ColumnNote, ...]
 
     def warnings(self) -> list[str]:
-        """What should be looked at before training, for the person who trains: values of single rows are named."""
+        """Return warnings for the person who trains: values of single rows are named."""
         return [f"warning: column {note.column!r}: {note.warning}" for note in self.notes if note.warning]
 
 
 @dataclass(frozen=True, eq=False)
 class SchemaSettings:
-    """How the features of a table are found: the arguments of ``infer_schema``, which says what each is."""
+    """The arguments of ``infer_schema``, which says what each is."""
 
     exclude: Sequence[str] = ()
     overrides: Mapping[str, str | Feature] = field(default_factory=dict[str, "str | Feature"])
