@@ -28,6 +28,7 @@ from contextual_bert.benchmark.run_directories import load_recipe
 from contextual_bert.benchmark.set_evaluation import EvaluatedSets, load_sets
 from contextual_bert.benchmark.study_runs import run_directory
 from contextual_bert.benchmark.tasks.outfit_completion import SIZES, StudyData, prepare_study
+from contextual_bert.candidates import MaskedScores, excluded_ids, rank_targets
 from contextual_bert.context import missing_like, unknown_like
 from contextual_bert.data import SetDataset
 from contextual_bert.evaluation import Interval, bootstrap, metric_of, paired_bootstrap
@@ -35,7 +36,6 @@ from contextual_bert.evaluation.tables import Table, interval_cell, render_markd
 from contextual_bert.inference import score
 from contextual_bert.inference.guidance import guided_logits
 from contextual_bert.models import IGNORED_LABEL, ContextualBertForMaskedLM
-from contextual_bert.models.masked_lm import MaskedScores, rank_targets
 from contextual_bert.training import Recipe
 from contextual_bert.whole_files import replacing_directory
 from contextual_bert_cli.failures import in_words
@@ -104,7 +104,10 @@ class Guided:
             inputs["attention_mask"] = attention_mask
         logits = guided_logits(self.model, inputs, [self.weight] * len(labels), rows=is_asked.nonzero()[:, 0])
         reserved = torch.as_tensor(self.model.config.reserved_token_ids, device=logits.device)
-        return rank_targets(logits.clone(), labels[is_asked], reserved)
+        rows = is_asked.flatten().nonzero(as_tuple=True)[0]
+        config = self.model.config
+        excluded = excluded_ids(config.softmax_over, input_ids, rows, reserved=config.reserved_token_ids)
+        return rank_targets(logits.clone(), labels[is_asked], excluded, reserved=reserved)
 
 
 def figures(scores: Any) -> dict[str, NDArray[Any]]:

@@ -8,6 +8,7 @@ from contextual_bert.baselines.frozen_bert import ConcatText, ConcatWord
 from contextual_bert.baselines.label_shares import LabelShares
 from contextual_bert.baselines.logistic import LogisticClassifier
 from contextual_bert.baselines.ngrams import NgramBag
+from contextual_bert.baselines.popularity import ItemPopularity
 
 __all__ = [
     "BagOfItems",
@@ -15,6 +16,7 @@ __all__ = [
     "BiLSTMTagger",
     "ConcatText",
     "ConcatWord",
+    "ItemPopularity",
     "LabelShares",
     "LinearChainCRF",
     "LogisticClassifier",

@@ -1,4 +1,4 @@
-"""A bag of items: what many deploy before a transformer, and the bar that one has to clear. And less: popularity.
+"""A bag of items: what many deploy before a transformer, and the bar that one has to clear.
 
 The order and the interplay of items are not seen, only their mean. It has the two faces of the models, a loss for
 training and ``score_masked`` for evaluation, and knows nothing of transformers.
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from contextual_bert.candidates import MaskedScores, SoftmaxOver, exclude, excluded_ids, rank_targets
 from contextual_bert.context import ContextEncoder, FeatureLayout
 from contextual_bert.errors import ConfigurationError
 
@@ -33,11 +34,10 @@ class BagOfItems(nn.Module):
     Args:
         vocab_size: items, reserved ids included.
         layout: the context's features; empty for the bag without context.
-        has_items: False leaves the visible items out: popularity given the context; without a context too, h is 0 and
-            only d is left: plain popularity.
         hidden_size: width of h.
         num_reserved: ids below this are no items.
         dropout: probability of dropping a component of h.
+        softmax_over: what loss and scores go over, see ``candidates``.
 
     Relation to its siblings:
         Same data, masks, loss, optimiser and evaluation as the contextual BERT; no attention.
@@ -58,24 +58,24 @@ class BagOfItems(nn.Module):
         vocab_size: int,
         *,
         layout: Sequence[FeatureLayout],
-        has_items: bool = True,
         hidden_size: int = 256,
         num_reserved: int = 3,
         dropout: float = 0.1,
+        softmax_over: SoftmaxOver = "vocabulary",
     ) -> None:
         super().__init__()
+        self.softmax_over: SoftmaxOver = softmax_over
         self.num_reserved = num_reserved
         self.hidden_size = hidden_size
-        self.items = nn.Embedding(vocab_size, hidden_size) if has_items else None
+        self.items = nn.Embedding(vocab_size, hidden_size)
         self.context_encoder = ContextEncoder(layout) if layout else None
         self.context = (
             nn.Linear(self.context_encoder.context_size, hidden_size) if self.context_encoder is not None else None
         )
-        self.hidden = nn.Linear(hidden_size, hidden_size) if has_items else None
+        self.hidden = nn.Linear(hidden_size, hidden_size)
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(hidden_size, vocab_size)
-        if self.items is not None:
-            nn.init.normal_(self.items.weight, std=0.02)
+        nn.init.normal_(self.items.weight, std=0.02)
 
     @property
     def device(self) -> torch.device:
@@ -90,27 +90,26 @@ class BagOfItems(nn.Module):
         labels: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
     ) -> dict[str, Any]:
-        """Logits (masked, vocabulary) and, with labels, the loss; reserved ids are not seen, so no mask is needed."""
+        """Return logits (masked, vocabulary) and, with labels, the loss. Reserved ids are not read."""
         asked = labels != IGNORED_LABEL if labels is not None else input_ids == MASK_ID
-        logits = self.logits(input_ids, asked, context)
+        rows, _ = asked.nonzero(as_tuple=True)
+        logits = self.logits(input_ids, context)[rows]
         if labels is None:
             return {"logits": logits}
-        total = cross_entropy(logits.float(), labels[asked], reduction="sum")
+        excluded = excluded_ids(self.softmax_over, input_ids, flat_rows(asked), reserved=range(self.num_reserved))
+        targets = labels[asked]
+        total = cross_entropy(exclude(logits.float(), excluded, targets), targets, reduction="sum")
         count = num_items_in_batch if num_items_in_batch is not None else len(logits)
         return {"loss": total / count, "logits": logits}
 
-    def logits(self, input_ids: Tensor, asked: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
-        """(masked, vocabulary): the logits of the positions asked for, row after row."""
-        if self.hidden is not None and self.items is not None:
-            hidden = self.hidden(self.mean_of_visible(input_ids, self.items))
-        else:
-            hidden = self.output.weight.new_zeros(len(input_ids), self.hidden_size)
+    def logits(self, input_ids: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
+        """Return the logits of each set: (batch, vocabulary)."""
+        hidden = self.hidden(self.mean_of_visible(input_ids, self.items))
         if self.context is not None and self.context_encoder is not None:
             if context is None:
                 raise ConfigurationError("This bag was built with a context, and none came. Give context=....")
             hidden = hidden + self.context(self.context_encoder(context).vector)
-        rows, _ = asked.nonzero(as_tuple=True)
-        return self.output(self.dropout(hidden.relu())[rows])
+        return self.output(self.dropout(hidden.relu()))
 
     def mean_of_visible(self, input_ids: Tensor, items: nn.Embedding) -> Tensor:
         """(batch, hidden): the mean embedding of the real items, zero where none is visible."""
@@ -125,14 +124,43 @@ class BagOfItems(nn.Module):
         attention_mask: Tensor | None = None,
         context: Mapping[str, Tensor] | None = None,
         labels: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Log-probability, items scored higher, items scored the same, probability of the best: (masked,) each."""
-        if labels is None:
-            raise ConfigurationError("Scoring needs labels: the true item at each masked position, -100 elsewhere.")
-        asked = labels != IGNORED_LABEL
-        logits = self.logits(input_ids, asked, context).float()
-        own = logits.gather(1, labels[asked].unsqueeze(1))
-        normaliser = logits.logsumexp(dim=-1)
-        logits[:, : self.num_reserved] = -torch.inf
-        best = (logits.amax(dim=-1) - normaliser).exp()
-        return own.squeeze(1) - normaliser, (logits > own).sum(dim=-1), (logits == own).sum(dim=-1), best
+    ) -> MaskedScores:
+        """Rank the true item of each masked position: (masked,) each."""
+        logits = self.logits(input_ids, context)
+        return score_by_logits(
+            logits, input_ids, labels, softmax_over=self.softmax_over, num_reserved=self.num_reserved
+        )
+
+
+def score_by_logits(
+    logits: Tensor,
+    input_ids: Tensor,
+    labels: Tensor | None,
+    *,
+    softmax_over: SoftmaxOver,
+    num_reserved: int,
+) -> MaskedScores:
+    """Rank the true item of each masked position by the logits of its set.
+
+    Args:
+        logits: of each set (batch, vocabulary).
+        input_ids: the sets (batch, length).
+        labels: (batch, length), -100 where nothing is asked.
+        softmax_over: see ``candidates``.
+        num_reserved: ids below this are no items.
+
+    Raises:
+        ConfigurationError: there are no labels.
+    """
+    if labels is None:
+        raise ConfigurationError("Scoring needs labels: the true item at each masked position, -100 elsewhere.")
+    asked = labels != IGNORED_LABEL
+    reserved = torch.arange(num_reserved, device=input_ids.device)
+    excluded = excluded_ids(softmax_over, input_ids, flat_rows(asked), reserved=range(num_reserved))
+    of_asked = logits[asked.nonzero(as_tuple=True)[0]].float()
+    return rank_targets(of_asked, labels[asked], excluded, reserved=reserved)
+
+
+def flat_rows(asked: Tensor) -> Tensor:
+    """Return the places of what is asked in the flattened (batch * length)."""
+    return asked.flatten().nonzero(as_tuple=True)[0]

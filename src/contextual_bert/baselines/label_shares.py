@@ -1,35 +1,41 @@
-"""How often each label occurs, for whom: the label from the context alone, or from nothing.
+"""How often each label occurs, for whom: the label from the context alone, or from nothing. It is not trained.
 
 The text is not read. It knows no tokens.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from torch import Tensor
 
-from contextual_bert.baselines.text import TextClassifier
+from contextual_bert.baselines.shares import Observations, ShareModel
+from contextual_bert.baselines.text import LabelModel
 from contextual_bert.context import FeatureLayout
+from contextual_bert.errors import ConfigurationError
 
 
-class LabelShares(TextClassifier):
-    """A text's label without the text: popularity, or with the context popularity for such a person.
+class LabelShares(LabelModel):
+    """A text's label without the text: label shares, or with the context those of somebody like this.
 
     Formula:
-        logits = W [0 ; c] + b;  without context b
+        as ``ShareModel``, with the labels as classes
 
     Shapes:
         input_ids (batch, length); labels (batch,), -100 where nothing is asked; logits (batch, labels).
 
     Args:
-        num_labels: labels, or 1 for regression.
+        num_labels: labels.
         layout: the context's features, empty for none.
         conditioning: "none" or "concat".
 
+    Raises:
+        ConfigurationError: less than two labels.
+
     Relation to its siblings:
-        All others read the text. ``BagOfItems`` without items is the same for items.
+        All others read the text. ``ItemPopularity`` is the same for items.
 
     Reference:
-        PROTOCOL, point 9: a control that stands in every table.
+        The majority baseline, with probabilities.
 
     Example:
         >>> import torch
@@ -38,9 +44,15 @@ class LabelShares(TextClassifier):
     """
 
     def __init__(self, *, num_labels: int, layout: Sequence[FeatureLayout] = (), conditioning: str = "none") -> None:
-        super().__init__(
-            1, num_labels=num_labels, layout=layout, conditioning=conditioning, reserved_ids=(), dropout=0.0
-        )
+        super().__init__()
+        if num_labels < 2:
+            raise ConfigurationError(f"num_labels={num_labels}: shares are of labels. Give 2 or more.")
+        self.shares = ShareModel(num_labels, layout=layout if conditioning == "concat" else ())
 
-    def text_vectors(self, input_ids: Tensor, is_read: Tensor) -> Tensor:
-        return next(self.head.parameters()).new_zeros(len(input_ids), 1)
+    def fit(self, training: Observations, validation: Observations | None = None) -> dict[str, Any]:
+        """Count and fit; return the prior count and, with a context, the strength of the regularisation."""
+        self.shares.fit(training, validation)
+        return self.shares.settings
+
+    def logits(self, input_ids: Tensor, is_real: Tensor, context: Mapping[str, Tensor] | None) -> Tensor:
+        return self.shares(context, num_rows=len(input_ids))

@@ -11,8 +11,8 @@ from huggingface_hub.errors import StrictDataclassError
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from contextual_bert.baselines import BagOfItems
-from contextual_bert.benchmark.checks import BASELINES, SET_BASELINES, check_kind
+from contextual_bert.baselines import BagOfItems, ItemPopularity
+from contextual_bert.benchmark.checks import BASELINES, FITTED_BASELINES, SET_BASELINES, check_kind
 from contextual_bert.benchmark.preparation import Preparation
 from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.conditioning import get_method
@@ -64,7 +64,7 @@ def build_model(recipe: Recipe, ready: Preparation) -> nn.Module:
     if recipe.init_from is not None:
         return started_from(recipe, ready)
     model = new_model(recipe, ready)
-    if recipe.item_vectors != "random":
+    if recipe.item_vectors != "random" and not isinstance(model, ItemPopularity):
         start_with_cooccurrence(model, recipe, ready)
     return model
 
@@ -84,16 +84,18 @@ def check_context(recipe: Recipe, schema: ContextSchema | None) -> None:
         )
 
 
-def new_model(recipe: Recipe, ready: Preparation) -> ContextualBertForMaskedLM | BagOfItems:
+def new_model(recipe: Recipe, ready: Preparation) -> ContextualBertForMaskedLM | BagOfItems | ItemPopularity:
     """The model of a recipe with random weights."""
     name, schema, vocab_size = recipe.conditioning, ready.processor.schema, len(ready.processor.items)
     if name in SET_BASELINES:
         layout = schema.layout if has_context(recipe) and schema is not None else ()
-        return BagOfItems(vocab_size, layout=layout, has_items="items" in SET_BASELINES[name])
+        baseline = ItemPopularity if name in FITTED_BASELINES else BagOfItems
+        return baseline(vocab_size, layout=layout, softmax_over=recipe.model.get("softmax_over", ready.softmax_over))
     sizes = {**DEFAULT_MODEL, **recipe.model}
     fields = {
         "initializer_range": initial_scale(sizes["hidden_size"]),
         "attn_implementation": attention_for(recipe, ready),
+        "softmax_over": ready.softmax_over,
         **sizes,
     }
     fields |= {"conditioning": name, "vocab_size": vocab_size}
@@ -147,8 +149,6 @@ def start_with_cooccurrence(model: ContextualBertForMaskedLM | BagOfItems, recip
         items, output = model.bert.embeddings.word_embeddings, model.cls.predictions.decoder
     else:
         items, output = model.items, model.output
-    if items is None:
-        return
     vocab_size, size = items.weight.shape
     first, last = cooccurrence_vectors(
         ready.datasets["train"],
@@ -194,5 +194,5 @@ def count_counted(model: nn.Module) -> int:
     """Parameters by the paper's rule: without item embeddings, context encoder and output matrix; a bag likewise."""
     if isinstance(model, ContextualBertForMaskedLM):
         return count_parameters(model).counted
-    left_out = ("items.", "context_encoder.", "output.")
+    left_out = ("items.", "context_encoder.", "output.", "shares.")
     return sum(parameter.numel() for name, parameter in model.named_parameters() if not name.startswith(left_out))

@@ -5,7 +5,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from contextual_bert.benchmark.building import has_context
-from contextual_bert.benchmark.checks import BERTLESS_BASELINES, CONTEXT_AS_TEXT, POPULARITY, keeps_weights
+from contextual_bert.benchmark.checks import (
+    BERTLESS_BASELINES,
+    CONTEXT_AS_TEXT,
+    POPULARITY,
+    WITHOUT_BERT,
+    keeps_weights,
+)
 from contextual_bert.benchmark.environment import environment
 from contextual_bert.evaluation import Report
 from contextual_bert.evaluation.tables import markdown_text
@@ -141,7 +147,7 @@ def pipeline_tag(recipe: Recipe, *, has_tags: bool = False) -> str | None:
 def base_model(recipe: Recipe) -> str | None:
     """The name on the Hub of the checkpoint whose weights the run started from; None of a folder, or of new weights."""
     task = recipe.texts
-    if task is None or task.is_from_scratch or recipe.conditioning in BERTLESS_BASELINES:
+    if task is None or task.is_from_scratch or recipe.conditioning in WITHOUT_BERT:
         return None
     is_name = HUB_NAME.fullmatch(task.checkpoint) is not None and not Path(task.checkpoint).exists()
     return task.checkpoint if is_name else None
@@ -172,7 +178,7 @@ def limits_of(recipe: Recipe) -> str:
     """Where it ends, beyond what holds for every run."""
     if recipe.texts is None:
         return SET_LIMITS
-    has_bert_start = not recipe.texts.is_from_scratch and recipe.conditioning not in BERTLESS_BASELINES
+    has_bert_start = not recipe.texts.is_from_scratch and recipe.conditioning not in WITHOUT_BERT
     return TEXT_LIMITS.format(checkpoint=recipe.texts.checkpoint) if has_bert_start else ""
 
 

@@ -40,8 +40,16 @@ TAG_BASELINES: Mapping[str, frozenset[str]] = {
     "bilstm_crf": frozenset({"items"}),
     "bilstm_crf_context": frozenset({"items", "context"}),
 }
+# Logistic regressions on words, or on vectors of a checkpoint that stays as it is.
+LOGISTIC: Mapping[str, frozenset[str]] = {
+    "tfidf": frozenset({"items"}),
+    "tfidf_context": frozenset({"items", "context"}),
+    "embeddings": frozenset({"items"}),
+    "embeddings_context": frozenset({"items", "context"}),
+}
 TEXT_BASELINES: Mapping[str, frozenset[str]] = {
     **POPULARITY,
+    **LOGISTIC,
     "ngrams": frozenset({"items"}),
     "ngrams_context": frozenset({"items", "context"}),
     "cnn": frozenset({"items"}),
@@ -52,10 +60,16 @@ TEXT_BASELINES: Mapping[str, frozenset[str]] = {
     CONTEXT_AS_TEXT: frozenset({"items", "context"}),
 }
 BASELINES: Mapping[str, frozenset[str]] = {**SET_BASELINES, **TEXT_BASELINES}
-# Those for texts without a BERT; of those with one, MA-BERT's two are there to be compared with alone.
-BERTLESS_BASELINES = tuple(name for name in TEXT_BASELINES if not name.startswith("bert_"))
+# Those for texts without a BERT, and of them those that can be deployed.
+WITHOUT_BERT = tuple(name for name in TEXT_BASELINES if not name.startswith(("bert_", "embeddings")))
+BERTLESS_BASELINES = tuple(name for name in WITHOUT_BERT if name not in LOGISTIC)
+# Training settings that hold where nothing is trained, too.
+_OF_SCORING = frozenset({"disable_tqdm", "per_device_eval_batch_size"})
+# Those that are counted, or fitted to convergence, and read no setting of a training.
+FITTED_BASELINES = (*POPULARITY, *LOGISTIC)
 # Baseline -> the fields of a model's config that it reads, where it reads any.
 _OF_BASELINES: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(SET_BASELINES, frozenset({"softmax_over"})),
     "bert_concat_text": frozenset({"classifier_pooling"}),
     "bert_concat_word": frozenset({"classifier_pooling", "num_extra_layers"}),
 }
@@ -114,6 +128,9 @@ def check_kind(recipe: Recipe) -> None:
             f"{name}={recipe.model[name]}: {recipe.conditioning!r} does not read this field of a model's config. "
             "Leave it out."
         )
+    if recipe.conditioning in FITTED_BASELINES and (recipe.is_context_shuffled or recipe.patience is not None):
+        name = "is_context_shuffled" if recipe.is_context_shuffled else "patience"
+        raise ConfigurationError(f"{name} is for what is trained, and {recipe.conditioning!r} is not. Leave it out.")
     chosen_device(recipe.device)
     chosen_dtype(recipe.dtype)
     if recipe.trained_weights == "lora":
@@ -137,12 +154,14 @@ def training_of(conditioning: str, training: Mapping[str, Any]) -> dict[str, Any
     """Of the settings of a whole comparison those that hold for this row of it: no rate for weights that it lacks.
 
     ``none`` has no weights that read a context, nor has a plain BERT that reads it as text; the other baselines have
-    neither new ones beside others nor a transformer's.
+    neither new ones beside others nor a transformer's, and what is counted is not trained at all.
 
     Example:
         >>> training_of("none", {"learning_rate": 3e-4, "context_learning_rate": 1e-4})
         {'learning_rate': 0.0003}
     """
+    if conditioning in FITTED_BASELINES:
+        return {name: value for name, value in training.items() if name in _OF_SCORING}
     of_baselines = _OF_TRANSFORMERS if conditioning in BASELINES else frozenset[str]()
     absent = _OF_CONTEXT if conditioning in PLAIN_BERT else of_baselines
     return {name: value for name, value in training.items() if name not in absent}

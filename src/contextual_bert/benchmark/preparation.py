@@ -4,6 +4,7 @@ The vocabulary, the bins of numbers and rare values are taken from the training 
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -22,6 +23,7 @@ from contextual_bert.benchmark.prepared import (
     schema_of,
 )
 from contextual_bert.benchmark.run_table import RunTable, read_data
+from contextual_bert.candidates import SoftmaxOver
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import (
     Audit,
@@ -71,6 +73,14 @@ class Preparation(Prepared):
             recipe=replace(self.recipe, schema=schema.to_dict()),
             processor=ContextualBertProcessor.from_items(self.processor.items.values, schema),
         )
+
+    @cached_property
+    def softmax_over(self) -> SoftmaxOver:
+        """What loss and scores go over: where a training set holds an item twice, the visible items as well."""
+        training = self.datasets["train"]
+        rows = np.repeat(np.arange(len(training)), training.sizes)
+        pairs = rows * len(self.processor.items) + training.item_ids.numpy()
+        return "candidates" if len(np.unique(pairs)) == len(pairs) else "items"
 
     def customers(self, part: str) -> NDArray[np.str_] | None:
         """The customer of each set of a part, None where the table names none."""

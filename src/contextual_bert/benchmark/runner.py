@@ -4,22 +4,20 @@ An interrupted run goes on at its last checkpoint. PROTOCOL, points 7, 10, 13.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from safetensors.torch import load_model
-from torch import nn
-from torch.utils.tensorboard import SummaryWriter
-from transformers import PreTrainedModel, PrinterCallback, ProgressCallback, Trainer, TrainerCallback, set_seed
-from transformers.integrations.integration_utils import TensorBoardCallback
+from torch import distributed, nn
+from transformers import PreTrainedModel, set_seed
 
 from contextual_bert.benchmark.building import arguments_of
 from contextual_bert.benchmark.card import write_card
 from contextual_bert.benchmark.checkpoints import CheckpointFiles, check_resumable, recipe_digest
 from contextual_bert.benchmark.checks import check_conditioning, check_kind, keeps_weights
 from contextual_bert.benchmark.membership import with_membership
+from contextual_bert.benchmark.model_training import make_trainer, train
 from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.reporting import cluster_numbers, label_report_on, report_on
 from contextual_bert.benchmark.resources import PeakMemory, TrainingClock
@@ -39,9 +37,6 @@ from contextual_bert.benchmark.run_files import (
     LABELS_FILE,
     METRICS_FILE,
     SCORES_FILE,
-    TENSORBOARD,
-    WEIGHTS_FILE,
-    best_weights,
     is_trained,
     save_labels,
     save_scores,
@@ -50,9 +45,8 @@ from contextual_bert.benchmark.run_files import (
     write_metrics,
     write_recipe,
 )
-from contextual_bert.benchmark.termination import StopAfterStep, stopping_after_step
 from contextual_bert.benchmark.text_baselines import processor_of
-from contextual_bert.benchmark.work import Work, prepare_for, work_of
+from contextual_bert.benchmark.work import prepare_for, work_of
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import Cost, LabelledRows, LabelReport, Report
 from contextual_bert.evaluation.labels.rows import can_measure
@@ -63,12 +57,9 @@ from contextual_bert.inference.saved import LARGEST_SET
 from contextual_bert.manifest import write_manifest
 from contextual_bert.training import (
     Bars,
-    ContextualTrainingArguments,
-    TrainingProgress,
     counting,
     progress_bars,
 )
-from contextual_bert.training.arguments import refusals_in_words
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.whole_files import replacing_directory
 
@@ -158,24 +149,13 @@ def _run(
         is_quiet, bars = True, None
     elif bars is None and not is_quiet:
         bars = progress_bars()
-    stop = StopAfterStep()
-    trainer = make_trainer(work, recipe, model, arguments, [clock, CheckpointFiles(digest), stop], bars=bars)
-    if trainer.is_world_process_zero():
+    fitted, history, trainer = work.fit(recipe, model), [], None
+    if fitted is None:
+        trainer = make_trainer(work, recipe, model, arguments, [clock, CheckpointFiles(digest)], bars=bars)
+    if arguments.process_index == 0:
         remember_recipe(output, recipe, digests=ready.digests, num_devices=num_devices)
-    try:
-        if checkpoint is not None and is_trained(checkpoint):
-            # Interrupted after the last step. Another one must not follow, least of all after an early stop.
-            best = best_weights(checkpoint) if arguments.load_best_model_at_end else checkpoint / WEIGHTS_FILE
-            load_model(cast(nn.Module, trainer.model), best, strict=False)
-            history = trainer_state(checkpoint)["log_history"]
-        else:
-            with stopping_after_step(stop):
-                trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
-            history = trainer.state.log_history
-    finally:
-        if bars is not None:
-            bars.close()
-    lose_mixed_precision(cast(nn.Module, trainer.model))
+    if trainer is not None:
+        history = train(trainer, checkpoint, bars=bars)
     model = work.finished(recipe, model)
     cost = Cost(work.count(model), clock.seconds, memory.bytes())
     model.eval()
@@ -219,8 +199,9 @@ def _run(
                 is_shared=arguments.world_size > 1,
                 progress=progress,
             )
-    if trainer.is_world_process_zero():
+    if arguments.process_index == 0:
         results: dict[str, Any] = {
+            "fitted": fitted,
             "reports": reports,
             "scored": scored,
             "cost": cost,
@@ -229,39 +210,9 @@ def _run(
             "labels": labels,
         }
         write_run(output, recipe, ready, model, results)
-    trainer.accelerator.wait_for_everyone()
+    if arguments.world_size > 1:
+        distributed.barrier()
     return reports[evaluated_part] if evaluated_part is not None else None
-
-
-def make_trainer(
-    work: Work,
-    recipe: Recipe,
-    model: nn.Module,
-    arguments: ContextualTrainingArguments,
-    own: Sequence[TrainerCallback],
-    *,
-    bars: Bars | None,
-) -> Trainer:
-    """The trainer of a run: its data, TensorBoard in ``<checkpoints>/../tensorboard``, where its steps are shown."""
-    callbacks: list[TrainerCallback] = []
-    if bars is not None:
-        callbacks.append(TrainingProgress(f"{recipe.label}, seed {recipe.seed}", bars))
-    callbacks.extend(own)
-    with refusals_in_words(recipe.training):
-        trainer = work.make_trainer(recipe, model, arguments, callbacks=callbacks)
-    if arguments.should_log:  # a folder that is there before a setting is refused would stay
-        log = Path(str(arguments.output_dir)).parent / TENSORBOARD
-        trainer.add_callback(TensorBoardCallback(SummaryWriter(str(log))))
-    for printer in (PrinterCallback, ProgressCallback):
-        trainer.remove_callback(printer)
-    return trainer
-
-
-def lose_mixed_precision(model: nn.Module) -> None:
-    """Give a model that was trained in mixed precision the ``forward`` of its class back, in place of accelerate's: it
-    is scored as it will be loaded."""
-    for name in ("forward", "_original_forward"):
-        vars(model).pop(name, None)
 
 
 def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, results: Mapping[str, Any]) -> None:
@@ -286,7 +237,7 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
             IN_MEMORY: not Path(recipe.data).exists(),
             **ready.digests,
             "model": model.config.to_dict() if isinstance(model, PreTrainedModel) else str(model),
-            "training": results["arguments"].to_dict(),
+            "training": results["arguments"].to_dict() if results["fitted"] is None else results["fitted"],
             "lines": ready.lines(),
         }
         write_recipe(folder, recipe, resolved)

@@ -4,10 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import nn
 from transformers import TrainerCallback
 
+from contextual_bert.baselines import ItemPopularity
+from contextual_bert.baselines.shares import Observations
 from contextual_bert.benchmark.building import build_model, check_possible, count_counted
 from contextual_bert.benchmark.preparation import Preparation
 from contextual_bert.benchmark.reporting import segments_of
@@ -68,6 +71,14 @@ class SetWork:
             callbacks=[*callbacks],
         )
 
+    def fit(self, recipe: Recipe, model: nn.Module) -> Mapping[str, Any] | None:
+        """See ``Work``: popularity is counted."""
+        if not isinstance(model, ItemPopularity):
+            return None
+        validation = self.dataset(recipe, "validation")
+        training = observations_of(cast(SetDataset, self.dataset(recipe, "train")))
+        return model.fit(training, observations_of(validation) if validation is not None else None)
+
     def finished(self, recipe: Recipe, model: nn.Module) -> nn.Module:
         """The model itself."""
         return model
@@ -101,6 +112,12 @@ class SetWork:
                 self.ready.datasets["train"].item_ids.numpy(), dataset, index, scored.scores.position
             ),
         }
+
+
+def observations_of(dataset: SetDataset) -> Observations:
+    """Return the items of sets as the classes that were seen with their context."""
+    rows = torch.repeat_interleave(torch.arange(len(dataset)), dataset.offsets.diff())
+    return Observations(dataset.item_ids, rows, dataset.context)
 
 
 def item_frequencies(

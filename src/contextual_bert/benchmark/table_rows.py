@@ -8,7 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from contextual_bert.benchmark.checks import BASELINES, PAPER_METHODS, SET_BASELINES, model_of, training_of
+from contextual_bert.benchmark.checks import (
+    BASELINES,
+    FITTED_BASELINES,
+    PAPER_METHODS,
+    SET_BASELINES,
+    model_of,
+    training_of,
+)
 from contextual_bert.errors import UnknownNameError, did_you_mean
 from contextual_bert.models import PAPER_PARAMETERS, matching_sizes
 from contextual_bert.training.recipe import Recipe
@@ -33,6 +40,7 @@ def as_row(base: Recipe, conditioning: str) -> Recipe:
         model=model_of(conditioning, base.model),
         training=training_of(conditioning, base.training),
         trained_weights="all" if is_baseline else base.trained_weights,
+        patience=None if conditioning in FITTED_BASELINES else base.patience,
         lora={} if is_baseline else base.lora,
     )
 
@@ -68,7 +76,7 @@ def table_rows(base: Recipe, *, baseline_training: Mapping[str, Any]) -> dict[st
             for name in WIDE
         ),
         replace(base, conditioning=LARGEST, is_context_shuffled=True),
-        *(replace(base, conditioning=name, model={}, training=baseline_training) for name in SET_BASELINES),
+        *(as_row(replace(base, training=baseline_training), name) for name in SET_BASELINES),
     ]
     return {recipe.label: recipe for recipe in recipes}
 

@@ -13,7 +13,14 @@ from torch import Tensor, nn
 from contextual_bert.baselines import ConcatText, ConcatWord
 from contextual_bert.baselines.text import LabelModel
 from contextual_bert.benchmark.building import has_context
-from contextual_bert.benchmark.checks import BERTLESS_BASELINES, CONTEXT_AS_TEXT, TAG_BASELINES, TEXT_BASELINES
+from contextual_bert.benchmark.checks import (
+    BERTLESS_BASELINES,
+    CONTEXT_AS_TEXT,
+    LOGISTIC,
+    TAG_BASELINES,
+    TEXT_BASELINES,
+)
+from contextual_bert.benchmark.logistic_baseline import LogisticBaseline
 from contextual_bert.benchmark.text_preparation import TextPreparation
 from contextual_bert.context import FeatureLayout
 from contextual_bert.errors import ConfigurationError
@@ -46,8 +53,10 @@ def check_baseline(recipe: Recipe, ready: TextPreparation) -> None:
         raise ConfigurationError(f"The baseline {recipe.conditioning!r} cannot learn {learned}. Allowed: {allowed}.")
 
 
-def baseline_on_texts(recipe: Recipe, ready: TextPreparation) -> LabelModel:
+def baseline_on_texts(recipe: Recipe, ready: TextPreparation) -> LabelModel | LogisticBaseline:
     """The model of a baseline that is none of BERT's own heads."""
+    if recipe.conditioning in LOGISTIC:
+        return LogisticBaseline(ready, recipe.conditioning)
     if recipe.conditioning in BERTLESS_BASELINES:
         return label_model(config_of(recipe, ready), ready.processor.tokenizer)
     model = _on_frozen_bert(recipe, ready)

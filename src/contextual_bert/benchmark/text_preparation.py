@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list
 from contextual_bert.benchmark.building import check_context
-from contextual_bert.benchmark.checks import BERTLESS_BASELINES
+from contextual_bert.benchmark.checks import WITHOUT_BERT
 from contextual_bert.benchmark.label_names import label_names, label_warnings, some_labels
 from contextual_bert.benchmark.next_table import check_columns_of_run, context_lines
 from contextual_bert.benchmark.prepared import (
@@ -174,7 +174,7 @@ class TextPreparation(Prepared):
         if self.labels:
             found.append(f"{len(self.labels)} labels: {some_labels(self.labels)}")
             found += label_warnings(self.table, self.labels, str(self.task.label), self.split)
-        reads_vector = self.head == "classification" and self.recipe.conditioning not in BERTLESS_BASELINES
+        reads_vector = self.head == "classification" and self.recipe.conditioning not in WITHOUT_BERT
         if reads_vector and self.pooling == "mean":
             found.append("labels are read from the mean over their texts (classifier_pooling='mean')")
         found += self.head_lines()
@@ -194,7 +194,7 @@ class TextPreparation(Prepared):
 
     def head_lines(self) -> list[str]:
         """Return a sentence on each weight of the head that starts at random although it may be taken for trained."""
-        if self.task.is_from_scratch or self.recipe.conditioning in BERTLESS_BASELINES:
+        if self.task.is_from_scratch or self.recipe.conditioning in WITHOUT_BERT:
             return []
         reads_pooler = self.head == "classification" and self.pooling == "cls"
         return head_lines(self.task.checkpoint, head=self.head, labels=self.labels, reads_pooler=reads_pooler)

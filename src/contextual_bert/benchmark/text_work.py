@@ -10,15 +10,18 @@ import torch
 from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback
 
+from contextual_bert.baselines import LabelShares
+from contextual_bert.baselines.shares import Observations
 from contextual_bert.baselines.text import LabelModel
 from contextual_bert.benchmark.building import attention_for, check_context, model_settings_in_words
 from contextual_bert.benchmark.checks import (
-    BERTLESS_BASELINES,
     CONTEXT_AS_TEXT,
     TEXT_BASELINES,
+    WITHOUT_BERT,
     check_kind,
     keeps_weights,
 )
+from contextual_bert.benchmark.logistic_baseline import LogisticBaseline
 from contextual_bert.benchmark.reporting import TRUE_ANSWER, segments_of
 from contextual_bert.benchmark.text_baselines import (
     baseline_on_texts,
@@ -41,6 +44,7 @@ from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference import EncodedQuestions, ScoredSet, score, score_answers, score_labels, set_index
 from contextual_bert.inference.text_baseline import TextBaseline
 from contextual_bert.models import (
+    IGNORED_LABEL,
     ContextualBertForMaskedLM,
     ContextualBertForQuestionAnswering,
     ContextualBertForSequenceClassification,
@@ -96,7 +100,7 @@ class TextWork:
         check_kind(recipe)
         check_context(recipe, self.ready.processor.schema)
         method = self.ready.method
-        if method is not None and recipe.conditioning not in (method, *BERTLESS_BASELINES):
+        if method is not None and recipe.conditioning not in (method, *WITHOUT_BERT):
             raise ConfigurationError(
                 f"{self.ready.task.checkpoint} was trained with conditioning={method!r}, and this asks for "
                 f"{recipe.conditioning!r}. Give the same, or start from a BERT."
@@ -173,8 +177,10 @@ class TextWork:
         check_room(self._words, self.ready, num_positions=num_positions)
 
     def count(self, model: nn.Module) -> int:
-        """All of them, frozen ones too."""
-        return sum(weight.numel() for weight in model.parameters())
+        """All of them, frozen ones and what was counted too."""
+        if isinstance(model, LogisticBaseline):
+            return model.num_weights
+        return sum(weight.numel() for weight in (*model.parameters(), *model.buffers()))
 
     def dataset(self, recipe: Recipe, part: str) -> TextDataset | SetDataset | None:
         """The texts of a part, with the contexts of others where the recipe says so."""
@@ -215,6 +221,22 @@ class TextWork:
             )
         return ContextualBertTrainer(model, arguments, collator=self._collator(recipe), **settings)
 
+    def fit(self, recipe: Recipe, model: nn.Module) -> Mapping[str, Any] | None:
+        """See ``Work``: label shares are counted, logistic regressions solved."""
+        if isinstance(model, LogisticBaseline):
+            return model.fit()
+        if not isinstance(model, LabelShares):
+            return None
+        validation: Any = self.dataset(recipe, "validation")
+        training = self._observations(self.dataset(recipe, "train"))
+        return model.fit(training, self._observations(validation) if validation is not None else None)
+
+    def _observations(self, dataset: Any) -> Observations:
+        """Return the labels of texts as the classes that were seen with their context."""
+        is_labelled = dataset.labels != IGNORED_LABEL
+        rows = torch.arange(len(dataset))
+        return Observations(dataset.labels[is_labelled], rows[is_labelled], dataset.context)
+
     def finished(self, recipe: Recipe, model: nn.Module) -> nn.Module:
         """The model as it is saved: of LoRA an ordinary model, with the changes in its weights."""
         if isinstance(model, LabelModel) and keeps_weights(recipe):
@@ -232,6 +254,8 @@ class TextWork:
         progress: Callable[[int, int], None] | None,
     ) -> ScoredSet:
         """See ``Work``."""
+        if isinstance(model, LogisticBaseline):
+            return model.score(part)
         dataset: Any = self.dataset(recipe, part)
         return self.score_texts(model, dataset, part, batch_size=batch_size, is_shared=is_shared, progress=progress)
 

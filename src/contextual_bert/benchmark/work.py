@@ -54,6 +54,10 @@ class Work(Protocol):
         """A trainer with the data of the recipe."""
         ...
 
+    def fit(self, recipe: Recipe, model: nn.Module) -> Mapping[str, Any] | None:
+        """Fit a model that no step trains and return what was chosen for it; None for a model that is to be trained."""
+        ...
+
     def finished(self, recipe: Recipe, model: nn.Module) -> nn.Module:
         """What is scored and saved of a model that was trained."""
         ...

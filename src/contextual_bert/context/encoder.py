@@ -102,17 +102,7 @@ class ContextEncoder(nn.Module):
 
         On the device given; None takes that of the weights, which offloaded ones and those of a replica do not tell.
         """
-        device = device or next(self.parameters()).device
-        context: dict[str, Tensor] = {}
-        for shape in self.layout:
-            if shape.kind == "vector":
-                context[shape.name] = torch.zeros(num_rows, shape.vector_size + 1, device=device)
-                context[shape.name][:, -1] = 1
-            elif shape.kind == "multi_categorical":
-                context[shape.name] = torch.full((num_rows, 1), MULTI_MISSING, device=device)
-            else:
-                context[shape.name] = torch.full((num_rows,), MISSING, device=device)
-        return context
+        return missing_context(self.layout, num_rows, device=device or next(self.parameters()).device)
 
     def extra_repr(self) -> str:
         return f"context_size={self.context_size}"
@@ -120,6 +110,27 @@ class ContextEncoder(nn.Module):
     def _advice(self, context: Mapping[str, Tensor]) -> str:
         names = ", ".join(shape.name for shape in self.layout)
         return f"Given: {', '.join(context) or '(nothing)'}. Needed: {names}. Encode with the model's own schema."
+
+
+def missing_context(
+    layout: Sequence[FeatureLayout], num_rows: int, *, device: torch.device | None = None
+) -> dict[str, Tensor]:
+    """Return the encoded context of rows of which nothing is known: every feature in its state `missing`.
+
+    Example:
+        >>> missing_context([FeatureLayout("sex", "categorical", 4, 0, 8)], 2)
+        {'sex': tensor([0, 0])}
+    """
+    context: dict[str, Tensor] = {}
+    for shape in layout:
+        if shape.kind == "vector":
+            context[shape.name] = torch.zeros(num_rows, shape.vector_size + 1, device=device)
+            context[shape.name][:, -1] = 1
+        elif shape.kind == "multi_categorical":
+            context[shape.name] = torch.full((num_rows, 1), MULTI_MISSING, device=device)
+        else:
+            context[shape.name] = torch.full((num_rows,), MISSING, device=device)
+    return context
 
 
 class ValueEmbedding(nn.Embedding):

@@ -76,6 +76,7 @@ def notes_on(
     vocabulary: Vocabulary,
     *,
     has_context: bool,
+    can_repeat: bool = True,
     catalogue: Catalogue | None = None,
     sets: TrainedSets | None = None,
 ) -> list[str]:
@@ -85,6 +86,7 @@ def notes_on(
         request: the query as it was read.
         vocabulary: the items of the model.
         has_context: whether the model reads a context.
+        can_repeat: whether the model gives an item that the set shows a probability.
         catalogue: what ``where`` asks about.
         sets: how the run read its sets.
     """
@@ -95,6 +97,8 @@ def notes_on(
     repeated = sorted({item for item in request.items if item != MASK and request.items.count(item) > 1})
     if repeated:
         notes.append(f"In the set more than once, and read so: {', '.join(repeated)}.")
+    if not can_repeat and request.settings.get("repeats", {}).get("repeats"):
+        notes.append("repeats changes nothing: no set that the model was trained on holds an item twice.")
     if request.replaced:
         notes.append(f"Not locked, and so open to be replaced, by themselves too: {', '.join(request.replaced)}.")
     for name in ("allow", "deny", "owned"):

@@ -66,9 +66,12 @@ def max_price(asked: Asked, value: Price) -> NDArray[np.bool_]:
 
 @constraint(across_blanks=True)
 def repeats(asked: Asked, value: Flag = False) -> NDArray[np.bool_]:
-    """Whether an item that is in the set already may be proposed again; not unless the query says true."""
+    """Whether an item that is in the set already may be proposed again; not unless the query says true.
+
+    Never where the model has no probability for it, as no set of its training holds an item twice.
+    """
     permitted = np.tile(asked.everything, (len(asked.chosen), 1))
-    if not value:
+    if not value or not asked.can_repeat:
         permitted[:, asked.visible] = False
         np.put_along_axis(permitted, asked.chosen, False, axis=1)
     return permitted

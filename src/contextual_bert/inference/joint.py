@@ -179,6 +179,7 @@ class JointSearch:
             mask_id=blanks.mask_id,
             num_reserved=len(asked.vocabulary.reserved),
             batch_size=self.batch_size,
+            can_repeat=asked.can_repeat,
         )
         reasons = [reason for blank in range(len(permitted.items)) if (reason := permitted.reason(blank))]
         found = _nothing(blanks)._replace(log_total=-math.inf if method == "exact" else None)

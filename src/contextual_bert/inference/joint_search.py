@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from contextual_bert.candidates import SoftmaxOver, exclude, excluded_ids
 from contextual_bert.inference.permission import Asked, Settings, permitted_beside
 
 Ids = NDArray[np.int64]
@@ -70,6 +71,7 @@ class Conditionals:
         inputs: of the one set that is completed, with all its blanks open.
         mask_id: of ``[MASK]``.
         num_reserved: how many ids at the beginning are no items.
+        can_repeat: whether an item that the set shows has a probability.
         batch_size: partial sets a forward pass of the machine.
 
     ``num_forward_passes`` counts the partial sets that went through the model.
@@ -83,9 +85,11 @@ class Conditionals:
         mask_id: int,
         num_reserved: int,
         batch_size: int,
+        can_repeat: bool = True,
     ) -> None:
         self.logits, self.inputs = logits, inputs
-        self.mask_id, self.num_reserved, self.batch_size = mask_id, num_reserved, batch_size
+        self.mask_id, self.batch_size, self.reserved = mask_id, batch_size, range(num_reserved)
+        self.softmax_over: SoftmaxOver = "items" if can_repeat else "candidates"
         self.positions = (inputs["input_ids"][0] == mask_id).nonzero()[:, 0]
         self.num_forward_passes = 0
 
@@ -107,7 +111,9 @@ class Conditionals:
             inputs["logits_at"][:, self.positions[blank]] = True
             with torch.inference_mode():
                 found = self.logits(inputs)
-                found[:, : self.num_reserved] = -torch.inf
+                asked = inputs["logits_at"].flatten().nonzero(as_tuple=True)[0]
+                excluded = excluded_ids(self.softmax_over, inputs["input_ids"], asked, reserved=self.reserved)
+                found = exclude(found, excluded.to(found.device) if excluded is not None else None)
                 found -= found.logsumexp(dim=-1, keepdim=True)
             self.num_forward_passes += rows.stop - rows.start
             yield rows, found

@@ -35,6 +35,7 @@ class Asked:
         vocabulary: the items of the model.
         items: the names in the set, with [MASK] where one is missing.
         catalogue: the shop's table, if there is one.
+        can_repeat: whether the model gives an item that the set shows a probability, see ``candidates``.
         chosen, others: for constraints across blanks.
 
     Example:
@@ -46,6 +47,7 @@ class Asked:
     vocabulary: Vocabulary
     items: Sequence[str]
     catalogue: Catalogue | None = None
+    can_repeat: bool = True
     chosen: NDArray[np.int64] = field(default_factory=lambda: np.empty((1, 0), dtype=np.int64))
     others: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), dtype=np.bool_))
 

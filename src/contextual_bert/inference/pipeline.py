@@ -7,12 +7,13 @@ constraints. The run directory is all that is needed. This module knows no table
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from contextual_bert.candidates import SoftmaxOver, exclude, excluded_ids
 from contextual_bert.context import EncodedContext, outside_notes
 from contextual_bert.errors import (
     ConfigurationError,
@@ -98,7 +99,9 @@ class CompletionPipeline:
         place: Any = device if device is not None else model.device
         self.model = model.to(place).eval()
         self.processor = processor
-        self._has_context = bool(model.config.layout)  # the settings of a model are slow to ask, once a query
+        # The settings of a model are slow to ask, once a query.
+        self._has_context = bool(model.config.layout)
+        self._over: SoftmaxOver = "candidates" if model.config.softmax_over == "candidates" else "items"
         self.catalogue = catalogue
 
     @classmethod
@@ -208,7 +211,7 @@ class CompletionPipeline:
             inputs: dict[str, Any] = self.processor.encode_items([request.items])
             if context is not None:
                 inputs["context"] = context.rows(slice(row, row + 1))
-            asked = Asked(self.processor.items, request.items, self.catalogue)
+            asked = self.asked(request)
             found = how.run(
                 partial(self.logits, guidance=request.guidance),
                 inputs,
@@ -226,11 +229,15 @@ class CompletionPipeline:
         check_length(request, self.model.config, row=row)
         check_separated(request.items, self.processor.items, self.sets, row=row)
         try:
-            return permitted_items(Asked(self.processor.items, request.items, self.catalogue), request.settings)
+            return permitted_items(self.asked(request), request.settings)
         except DataError as error:
             raise DataError(error.problem, row=row, column=error.column, fix=error.fix) from None
         except (UnknownNameError, SchemaError) as error:
             raise type(error)(f"Query {row + 1}: {error}") from None
+
+    def asked(self, request: Request) -> Asked:
+        """What constraints may look at."""
+        return Asked(self.processor.items, request.items, self.catalogue, can_repeat=self._over == "items")
 
     def logits(self, inputs: Mapping[str, Any], *, guidance: Sequence[float] | float = 1.0) -> Tensor:
         """Of every [MASK] of a batch, row after row: (masked, vocabulary), float32.
@@ -259,7 +266,10 @@ class CompletionPipeline:
             inputs["context"] = context
         logits = self.logits(inputs, guidance=guidance)
         is_permitted = torch.from_numpy(np.concatenate([each.items for each in permitted])).to(logits.device)
-        of_all = logits[:, len(self.processor.items.reserved) :].logsumexp(dim=-1, keepdim=True)
+        ids = cast(Tensor, inputs["input_ids"]).to(logits.device)
+        blanks = (ids == self.model.config.mask_token_id).flatten().nonzero(as_tuple=True)[0]
+        excluded_of_blanks = excluded_ids(self._over, ids, blanks, reserved=self.model.config.reserved_token_ids)
+        of_all = exclude(logits, excluded_of_blanks).logsumexp(dim=-1, keepdim=True)
         logits = logits.masked_fill(~is_permitted, -torch.inf)
         # The best by logit, not by probability: that of a permitted item may be 0 too, by underflow.
         best = logits.topk(min(top_k, logits.shape[-1]), dim=-1)
@@ -319,7 +329,14 @@ class CompletionPipeline:
             unknown_context=self.processor.unknown_values(request.context) if has_unknown else {},
             notes=[
                 *notes,
-                *notes_on(request, vocabulary, has_context=self._has_context, catalogue=self.catalogue, sets=self.sets),
+                *notes_on(
+                    request,
+                    vocabulary,
+                    has_context=self._has_context,
+                    can_repeat=self._over == "items",
+                    catalogue=self.catalogue,
+                    sets=self.sets,
+                ),
                 *guidance_notes(self.model, request.guidance),
             ],
         )

@@ -4,6 +4,7 @@ How a baseline works is its own file's matter, in ``baselines``. Paper: not ther
 """
 
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -109,7 +110,7 @@ def label_model(config: TextBaselineConfig, tokenizer: Any) -> LabelModel:
         model = BiLSTMTagger(len(tokenizer), **shared, has_crf=kind == "bilstm_crf")
     else:
         model = BiLSTM(len(tokenizer), **reader)
-    if config.is_ordinal:
+    if config.is_ordinal and not isinstance(model, LabelShares):
         give_ordinal_head(model)
     return model
 
@@ -149,7 +150,7 @@ class TextBaseline(LearnedAbsence, nn.Module):
     @property
     def device(self) -> device:
         """Where its weights are."""
-        return next(self.parameters()).device
+        return next(chain(self.parameters(), self.buffers())).device  # plain label shares have no parameter
 
     @property
     def crf(self) -> nn.Module | None:

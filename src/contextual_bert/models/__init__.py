@@ -1,5 +1,6 @@
 """The Hugging Face face: configuration, models, processor."""
 
+from contextual_bert.candidates import MaskedScores
 from contextual_bert.models.agreement import check_processor
 from contextual_bert.models.auto import register_auto_classes
 from contextual_bert.models.configuration_contextual_bert import (
@@ -9,7 +10,7 @@ from contextual_bert.models.configuration_contextual_bert import (
 from contextual_bert.models.context_state import ContextState
 from contextual_bert.models.feature_extraction_contextual_bert import ContextFeatureExtractor
 from contextual_bert.models.label_ranks import best_labels, label_logits, rank_labels, span_logits
-from contextual_bert.models.masked_lm import IGNORED_LABEL, ContextualBertForMaskedLM, MaskedScores
+from contextual_bert.models.masked_lm import IGNORED_LABEL, ContextualBertForMaskedLM
 from contextual_bert.models.modeling_contextual_bert import ContextualBertModel, ContextualBertPreTrainedModel
 from contextual_bert.models.parameters import (
     PAPER_PARAMETERS,

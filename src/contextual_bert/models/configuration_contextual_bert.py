@@ -5,11 +5,12 @@ Paper: Denk and Peleteiro Ramallo (2020), section 4 (sizes), Table 1 (parameter 
 
 import difflib
 from dataclasses import asdict
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from huggingface_hub.dataclasses import strict
 from transformers import BertConfig
 
+from contextual_bert.candidates import SoftmaxOver
 from contextual_bert.conditioning import Sizes, get_method
 from contextual_bert.context import ContextSchema, FeatureLayout
 from contextual_bert.errors import CheckpointError, ConfigurationError, did_you_mean
@@ -46,6 +47,8 @@ class ContextualBertConfig(BertConfig):
         has_head_layer_norm: whether the head keeps BERT's LayerNorm; False in the paper's setting.
         mask_token_id: id of [MASK]; without labels, logits are given where the input has it.
         reserved_token_ids: ids that are never an answer ([PAD], [MASK], [UNK]): left out of every ranking.
+        softmax_over: what loss, scores and probabilities go over: "vocabulary", all ids, as in the paper; "items", all
+            but ``reserved_token_ids``; "candidates", all but these and the items that the set shows.
         type_vocab_size: number of segment embeddings; 0 for sets, which have no segments.
         has_bert_start: whether the method's modules are laid out so that the model can start as a pretrained BERT;
             ``from_bert`` sets it.
@@ -80,6 +83,7 @@ class ContextualBertConfig(BertConfig):
     has_head_layer_norm: bool = True
     mask_token_id: int = 1
     reserved_token_ids: list[int] | tuple[int, ...] = (0, 1, 2)
+    softmax_over: str = "vocabulary"
     type_vocab_size: int = 0
     has_bert_start: bool = False
     num_extra_layers: int = 0
@@ -124,7 +128,12 @@ class ContextualBertConfig(BertConfig):
                 f"conditioning={self.conditioning!r} needs a context, and context_features is empty. "
                 "Make the config with ContextualBertConfig.from_schema(schema, ...), or take conditioning='none'."
             )
-        for name, known in (("attribute_start", ATTRIBUTE_STARTS), ("classifier_pooling", POOLINGS)):
+        choices = {
+            "attribute_start": ATTRIBUTE_STARTS,
+            "classifier_pooling": POOLINGS,
+            "softmax_over": get_args(SoftmaxOver),
+        }
+        for name, known in choices.items():
             value = getattr(self, name)
             if value not in known:
                 raise ConfigurationError(f"{name}={value!r}. {did_you_mean(value, known)}")

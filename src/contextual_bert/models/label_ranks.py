@@ -9,7 +9,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from contextual_bert.models.masked_lm import IGNORED_LABEL, MaskedScores
+from contextual_bert.candidates import MaskedScores
+from contextual_bert.models.masked_lm import IGNORED_LABEL
 
 
 class LabelChain(Protocol):

@@ -17,14 +17,21 @@ BLOCK_ELEMENTS = (
 
 
 def masked_cross_entropy(
-    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, num_items: Tensor | float
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    targets: Tensor,
+    num_items: Tensor | float,
+    *,
+    excluded: Tensor | None = None,
 ) -> Tensor:
     """sum_i -log softmax(W h_i + b)[target_i] / num_items.
 
     Under autocast the products are in its type; the loss and the sums are in float32.
 
     Shapes:
-        hidden (rows, hidden), weight (vocabulary, hidden), bias (vocabulary,), targets (rows,) int64 -> ().
+        hidden (rows, hidden), weight (vocabulary, hidden), bias (vocabulary,), targets (rows,) int64, excluded (rows,
+        n) int64 -> ().
 
     Args:
         hidden: what the output layer reads.
@@ -32,20 +39,29 @@ def masked_cross_entropy(
         bias: b.
         targets: the true ids.
         num_items: what the sum is divided by: the number of rows for the mean.
+        excluded: ids that the softmax of each row leaves out, its target excepted; see ``candidates``.
 
     Example:
         >>> hidden, weight, targets = torch.ones(2, 3), torch.zeros(4, 3), torch.tensor([0, 3])
         >>> round(float(masked_cross_entropy(hidden, weight, torch.zeros(4), targets, 2)), 4)
         1.3863
     """
-    return _MaskedCrossEntropy.apply(hidden, weight, bias, targets, float(num_items))  # pyright: ignore[reportReturnType]
+    return _MaskedCrossEntropy.apply(hidden, weight, bias, targets, float(num_items), excluded)  # pyright: ignore[reportReturnType]
 
 
 class _MaskedCrossEntropy(torch.autograd.Function):
     """Gradients are made in forward; backward hands them out, once."""
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, num_items: float) -> Tensor:
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        targets: Tensor,
+        num_items: float,
+        excluded: Tensor | None,
+    ) -> Tensor:
         needs_hidden, needs_weight, needs_bias, *_ = ctx.needs_input_grad
         product_type = torch.promote_types(hidden.dtype, weight.dtype)
         if torch.is_autocast_enabled(hidden.device.type):
@@ -68,6 +84,8 @@ class _MaskedCrossEntropy(torch.autograd.Function):
                 block, sums = logits[: len(inputs[rows])], exponentials[: len(inputs[rows])]
                 torch.addmm(offset, inputs[rows], matrix.t(), out=block)
                 own = block.gather(1, targets[rows, None])
+                if excluded is not None:
+                    block.scatter_(1, excluded[rows], -torch.inf).scatter_(1, targets[rows, None], own)
                 highest = block.amax(dim=1, keepdim=True)
                 torch.sub(block, highest, out=sums).exp_()
                 normaliser = sums.sum(dim=1, keepdim=True)
@@ -108,4 +126,4 @@ class _MaskedCrossEntropy(torch.autograd.Function):
                 "The loss was differentiated twice: compute it again instead of backward(retain_graph=True)."
             )
         factor = float(gradient)
-        return *(each if each is None or factor == 1 else each.mul_(factor) for each in gradients), None, None
+        return *(each if each is None or factor == 1 else each.mul_(factor) for each in gradients), None, None, None

@@ -5,7 +5,7 @@ Logits are computed only where a mask is. It knows no method. Paper: sections 3 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from transformers.loss.loss_utils import ForMaskedLMLoss
 from transformers.models.bert.modeling_bert import BertOnlyMLMHead
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
+from contextual_bert.candidates import MaskedScores, SoftmaxOver, exclude, excluded_ids, rank_targets
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_as_text import text_encoder
@@ -45,36 +46,6 @@ class ContextualMaskedLMOutput(ModelOutput):
     state: Tensor | None = None
 
 
-class MaskedScores(NamedTuple):
-    """For each masked position the figures that every metric is made of, (masked,) each.
-
-    ``log_probability`` of the true item in nats, how many items scored higher, how many scored the same (the true one
-    included), and the probability of the best item.
-    """
-
-    log_probability: Tensor
-    num_better: Tensor
-    num_tied: Tensor
-    confidence: Tensor
-
-
-def rank_targets(logits: Tensor, targets: Tensor, reserved: Tensor) -> MaskedScores:
-    """Where the true item of each row stands among all items; ``logits`` are changed.
-
-    Shapes: logits (rows, vocabulary); targets (rows,); reserved: the ids that are no items.
-    """
-    true = targets[:, None]
-    normaliser = logits.logsumexp(dim=-1)
-    own = logits.gather(1, true)
-    logits[:, reserved] = -torch.inf
-    return MaskedScores(
-        own.squeeze(1) - normaliser,
-        (logits > own).sum(dim=-1),
-        (logits == own).sum(dim=-1) + torch.isin(true, reserved).squeeze(1),
-        (logits.amax(dim=-1) - normaliser).exp(),
-    )
-
-
 def has_hooks(module: nn.Module) -> bool:
     """Whether something is called before or after the module's own computation, or its gradient's."""
     names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -86,6 +57,9 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
 
     Formula:
         Pr(M = w | w_-i, c) = softmax(W GELU(D x_i(N) + d) + b)_w
+
+    Symbols:
+        The softmax of loss and scores goes over what ``config.softmax_over`` says; ``logits`` are given of all ids.
 
     Shapes:
         input_ids (batch, length); labels (batch, length) with -100 where nothing is asked; logits (masked, vocabulary)
@@ -181,13 +155,17 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
             num_items = len(targets) if num_items_in_batch is None else num_items_in_batch
             head: Any = self.cls.predictions
             weight, bias = head.decoder.weight, head.decoder.bias
-            loss = masked_cross_entropy(head.transform(scored), weight, bias, targets, num_items)
+            excluded = self.excluded(input_ids, cast(Tensor, rows))
+            loss = masked_cross_entropy(head.transform(scored), weight, bias, targets, num_items, excluded=excluded)
         else:
             logits = self.cls(scored)
             if targets is not None:
                 cross_entropy: Any = self.loss_function
                 loss = cross_entropy(
-                    logits=logits, labels=targets, vocab_size=logits.shape[-1], num_items_in_batch=num_items_in_batch
+                    logits=self.among_candidates(logits, targets, input_ids, rows),
+                    labels=targets,
+                    vocab_size=logits.shape[-1],
+                    num_items_in_batch=num_items_in_batch,
                 )
         return ContextualMaskedLMOutput(
             loss=loss,
@@ -196,6 +174,21 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
             hidden_states=outputs.hidden_states,
             attentions=outputs.attentions,
         )
+
+    def excluded(self, input_ids: Tensor | None, rows: Tensor) -> Tensor | None:
+        """Return the ids (masked, n) that ``config.softmax_over`` leaves out at these masked positions, or None."""
+        over = cast(SoftmaxOver, self.config.softmax_over)
+        return excluded_ids(over, input_ids, rows, reserved=self.config.reserved_token_ids)
+
+    def among_candidates(
+        self, logits: Tensor, targets: Tensor, input_ids: Tensor | None, rows: Tensor | None
+    ) -> Tensor:
+        """Return the logits of the loss: minus infinity at what ``config.softmax_over`` leaves out."""
+        if self.config.softmax_over == "vocabulary":
+            return logits
+        flat, of_rows = logits.flatten(0, -2), targets.flatten().clamp(min=0)
+        every = rows if rows is not None else torch.arange(len(flat), device=flat.device)
+        return exclude(flat, self.excluded(input_ids, every), of_rows).view_as(logits)
 
     def has_fused_loss(self, hidden: Tensor) -> bool:
         """Whether the loss is computed without logits: while training on a CPU, where that halves the head's time."""
@@ -228,9 +221,9 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
     ) -> MaskedScores:
         """Rank the true item of each masked position against the whole vocabulary, in constant memory.
 
-        Reserved ids are no rivals; a true item that is itself reserved ([UNK]) ties with itself. Each block holds whole
-        rows of at most ``MAX_SCORE_ELEMENTS`` logits, so the true item and its rivals come from the same product and a
-        tie is exact.
+        The softmax goes over what ``config.softmax_over`` says. Reserved ids are no rivals; a true item that is itself
+        reserved ([UNK]) ties with itself. Each block holds whole rows of at most ``MAX_SCORE_ELEMENTS`` logits, so the
+        true item and its rivals come from the same product and a tie is exact.
 
         Returns:
             MaskedScores, (masked,) each, the masked positions row after row.
@@ -241,9 +234,12 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         if targets is None:
             raise ConfigurationError("Scoring needs labels: the true item at each masked position, -100 elsewhere.")
         reserved = torch.as_tensor(self.config.reserved_token_ids, dtype=torch.long, device=rows.device)
+        excluded = self.excluded(input_ids, rows)
         parts: list[MaskedScores] = []
         for start, logits in blocks:
-            parts.append(rank_targets(logits, targets[start : start + logits.shape[0]], reserved))
+            block = slice(start, start + logits.shape[0])
+            of_block = excluded[block] if excluded is not None else None
+            parts.append(rank_targets(logits, targets[block], of_block, reserved=reserved))
         return MaskedScores(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
 
     def logit_blocks(self, hidden: Tensor) -> Iterator[tuple[int, Tensor]]:

@@ -1,8 +1,9 @@
 """Which fields of a model's config a recipe may set: the others follow from it, its data or its checkpoint."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
+from contextual_bert.candidates import SoftmaxOver
 from contextual_bert.errors import ConfigurationError, did_you_mean
 from contextual_bert.models import ContextualBertConfig
 from contextual_bert.training.arguments import SHARES
@@ -33,7 +34,7 @@ NEW_FIELDS = (
     "max_position_embeddings",
     "num_attention_heads",
 )
-SET_FIELDS = ("has_head_layer_norm", "has_position_embeddings", "tie_word_embeddings")
+SET_FIELDS = ("has_head_layer_norm", "has_position_embeddings", "softmax_over", "tie_word_embeddings")
 TEXT_FIELDS = ("classifier_dropout", "classifier_pooling", "num_extra_layers")
 
 
@@ -55,3 +56,6 @@ def check_fields(model: Mapping[str, Any], *, texts: TextTask | None) -> None:
             )
         if name not in free:
             raise ConfigurationError(f"No field {name!r} in a model's config. {did_you_mean(name, free)}")
+    over = model.get("softmax_over", "vocabulary")
+    if over not in get_args(SoftmaxOver):
+        raise ConfigurationError(f"softmax_over={over!r}. {did_you_mean(str(over), get_args(SoftmaxOver))}")

@@ -88,25 +88,12 @@ def test_it_learns() -> None:
     assert all(parameter.grad is not None for parameter in bag.context_encoder.parameters())
 
 
-@pytest.mark.parametrize("has_context", [False, True])
-def test_popularity_sees_no_items(has_context: bool) -> None:
-    torch.manual_seed(0)
-    popularity = BagOfItems(12, layout=SCHEMA.layout if has_context else (), has_items=False, hidden_size=8).eval()
-    logits = popularity(INPUTS, context=CONTEXT)["logits"]
-    others = torch.tensor([[9, 10, 1, 0], [3, 4, 5, 1]])
-    assert torch.equal(popularity(others, context=CONTEXT)["logits"], logits)
-    assert torch.allclose(logits[0], logits[1]) != has_context
-    if not has_context:
-        assert torch.equal(logits[0], popularity.output.bias)
-
-
-def test_popularity_learns_the_frequencies() -> None:
-    popularity = BagOfItems(6, layout=(), has_items=False, hidden_size=4)
-    optimiser = torch.optim.Adam(popularity.parameters(), lr=0.05)
-    labels = torch.tensor([[3], [3], [3], [4]])
-    for _ in range(400):
-        optimiser.zero_grad()
-        popularity(torch.ones_like(labels), labels=labels)["loss"].backward()
-        optimiser.step()
-    shares = popularity(torch.tensor([[1]]))["logits"].softmax(dim=-1)[0]
-    torch.testing.assert_close(shares[3:5], torch.tensor([0.75, 0.25]), atol=0.01, rtol=0)
+def test_candidates_alone_share_the_mass() -> None:
+    bag = bag_for()
+    bag.softmax_over = "candidates"
+    logits = bag(INPUTS)["logits"]
+    logits[:, :3] = -torch.inf
+    logits[0, [3, 4]] = logits[1, [5, 6, 7]] = -torch.inf
+    expected = logits.log_softmax(-1)[[0, 1], [8, 9]]
+    torch.testing.assert_close(bag.score_masked(INPUTS, labels=LABELS)[0], expected)
+    torch.testing.assert_close(bag(INPUTS, labels=LABELS)["loss"], -expected.mean())

@@ -6,14 +6,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from torch import Tensor, nn
 
 from contextual_bert.baselines import BagOfItems
-from contextual_bert.benchmark import Preparation, as_row
+from contextual_bert.benchmark import Preparation, as_row, prepare
 from contextual_bert.benchmark.building import attention_for, build_model
-from contextual_bert.data import cooccurrence_vectors
+from contextual_bert.data import SetPolicy, cooccurrence_vectors
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models import ContextualBertForMaskedLM
 from contextual_bert.training import Recipe
@@ -22,10 +24,25 @@ from contextual_bert.training import Recipe
 def item_weights(model: nn.Module) -> tuple[Tensor, Tensor]:
     """Of the input and of the output."""
     if isinstance(model, BagOfItems):
-        assert model.items is not None
         return model.items.weight, model.output.weight
     assert isinstance(model, ContextualBertForMaskedLM)
     return model.bert.embeddings.word_embeddings.weight, model.cls.predictions.decoder.weight
+
+
+def test_what_the_softmax_goes_over(tiny_recipe: Recipe, tiny_data: Preparation, tmp_path: Path) -> None:
+    for name in ("none", "bag", "popularity"):
+        model: Any = build_model(as_row(tiny_recipe, name), tiny_data)
+        assert getattr(model, "softmax_over", None) or model.config.softmax_over == "candidates"
+        paper: Any = build_model(replace(as_row(tiny_recipe, name), model={"softmax_over": "vocabulary"}), tiny_data)
+        assert (paper.config if name == "none" else paper).softmax_over == "vocabulary"
+    path = tmp_path / "repeated.parquet"
+    pq.write_table(pa.table({"items": [["a", "b", "a"], ["a", "c"], ["b", "c"], ["c", "a"]] * 20}), path)
+    repeated = prepare(Recipe(data=str(path), items="items", policy=SetPolicy(duplicates="keep"), conditioning="none"))
+    assert repeated.softmax_over == "items"
+    dropped = prepare(replace(repeated.recipe, policy=SetPolicy(duplicates="drop"), schema=None))
+    assert dropped.softmax_over == "candidates"
+    with pytest.raises(ConfigurationError, match=r"softmax_over='all'"):
+        Recipe(data="days.parquet", items="items", model={"softmax_over": "all"})
 
 
 @pytest.mark.parametrize("name", ["none", "global_state_update", "bag", "bag_context"])

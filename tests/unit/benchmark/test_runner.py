@@ -17,7 +17,18 @@ import torch
 from safetensors.torch import load_file
 from transformers import TrainerCallback, TrainerControl
 
-from contextual_bert.benchmark import Preparation, as_row, load_run, prepare, run, runner, set_work, study, study_runs
+from contextual_bert.benchmark import (
+    Preparation,
+    as_row,
+    load_run,
+    model_training,
+    prepare,
+    run,
+    runner,
+    set_work,
+    study,
+    study_runs,
+)
 from contextual_bert.benchmark.evaluation import evaluate_run
 from contextual_bert.benchmark.run_files import load_history
 from contextual_bert.benchmark.set_work import FREQUENCY_FEATURE
@@ -300,7 +311,7 @@ def test_controls_have_rows_of_their_own(tiny_data: Preparation, tmp_path: Path)
         replace(base, conditioning="none"),
         replace(base, conditioning="none", name="none_wide", model={**base.model, "hidden_size": 48}, is_control=True),
         replace(base, conditioning="global_state", is_context_shuffled=True),
-        replace(base, conditioning="context_popularity", model={}),
+        as_row(base, "context_popularity"),
     ]
     found = study("Methods", recipes, tmp_path, preparation=tiny_data)
     assert [(row.name, row.role) for row in found.comparison.rows] == [
@@ -334,13 +345,42 @@ def test_a_shuffled_context_is_another_one_in_training_and_in_the_scores(
     assert "trained with the contexts of others" in evaluate_run(tmp_path / "dealt").lines[-1]
 
 
+def test_popularity_is_counted_over_what_can_be_asked(tiny_data: Preparation, tmp_path: Path) -> None:
+    recipe = as_row(replace(tiny_data.recipe, patience=2), "popularity")
+    report = run(recipe, tmp_path / "run", preparation=tiny_data, is_quiet=True)
+    assert report is not None
+    chosen = json.loads((tmp_path / "run" / "recipe.json").read_text())["resolved"]["training"]
+    training, test = tiny_data.datasets["train"], tiny_data.datasets["test"]
+    counts = np.bincount(training.item_ids, minlength=len(tiny_data.processor.items))[3:] + chosen["prior_count"]
+    shares = counts / counts.sum()
+    losses: list[float] = []
+    for start, stop in zip(test.offsets[:-1], test.offsets[1:], strict=True):
+        of_set = shares[test.item_ids[start:stop].numpy() - 3]
+        losses += [float(np.log(1 - of_set.sum() + share) - np.log(share)) for share in of_set]
+    assert report.metrics["cross_entropy_nats"].value == pytest.approx(np.mean(losses), abs=1e-5)
+    assert not (tmp_path / "run" / "checkpoints").exists() or not [*(tmp_path / "run" / "checkpoints").glob("check*")]
+    assert not (tmp_path / "run" / "history.json").exists()
+    with pytest.raises(ConfigurationError, match="num_train_epochs=3 is for what 'popularity' does not have"):
+        run(replace(recipe, training={"num_train_epochs": 3}), tmp_path / "other", preparation=tiny_data)
+    for name, value in (("patience", 2), ("is_context_shuffled", True)):
+        with pytest.raises(ConfigurationError, match=f"{name} is for what is trained"):
+            run(replace(recipe, **{name: value}), tmp_path / "other", preparation=tiny_data)
+
+
+def test_a_context_is_fitted_and_never_far_behind_popularity(tiny_data: Preparation, tmp_path: Path) -> None:
+    found: list[float] = []
+    for name in ("popularity", "context_popularity"):
+        report = run(as_row(tiny_data.recipe, name), tmp_path / name, preparation=tiny_data, is_quiet=True)
+        assert report is not None
+        found.append(report.metrics["cross_entropy_nats"].value)
+    assert found[1] < found[0] + 0.02
+
+
 def test_a_baseline_with_context_needs_one(tiny_recipe: Recipe, tmp_path: Path) -> None:
     bare = tmp_path / "bare.parquet"
     table = pq.read_table(tiny_recipe.data).select([tiny_recipe.items])
     pq.write_table(table, bare)
-    recipe = replace(
-        tiny_recipe, data=str(bare), customer=None, schema=None, conditioning="context_popularity", model={}
-    )
+    recipe = as_row(replace(tiny_recipe, data=str(bare), customer=None, schema=None), "context_popularity")
     with pytest.raises(ConfigurationError, match="'context_popularity' needs a context"):
         run(recipe, tmp_path / "run", is_quiet=True)
 
@@ -569,7 +609,7 @@ def test_no_progress_bar_where_none_is_wanted(
             shown.append(title)
             super().__init__(title, bars)
 
-    monkeypatch.setattr(runner, "TrainingProgress", Watched)
+    monkeypatch.setattr(model_training, "TrainingProgress", Watched)
     recipe = replace(tiny_data.recipe, training={**tiny_data.recipe.training, "disable_tqdm": is_disabled})
     run(recipe, tmp_path / "run", preparation=tiny_data)
     assert shown == ([] if is_disabled else ["global_state_update, seed 0"])

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from contextual_bert.benchmark.checks import CONTEXT_AS_TEXT
-from contextual_bert.benchmark.logistic_runs import LOGISTIC, logistic_runs
+from contextual_bert.benchmark.checks import CONTEXT_AS_TEXT, LOGISTIC
 from contextual_bert.benchmark.task import TaskCard
-from contextual_bert.benchmark.tasks.text_benchmark import ExtraRows, TextBenchmark, TextSize, TextStudyData, required
+from contextual_bert.benchmark.tasks.text_benchmark import TextBenchmark, TextSize, required
 from contextual_bert.benchmark.tasks.text_rows import (
     ATTENTION_BIAS,
     ATTRIBUTE_TRAINING,
@@ -24,7 +23,6 @@ from contextual_bert.benchmark.tasks.text_rows import (
     with_one_new_block,
 )
 from contextual_bert.data import read_table
-from contextual_bert.evaluation import Run
 from contextual_bert.training import TextTask
 from contextual_bert.training.recipe import Recipe
 
@@ -45,23 +43,17 @@ ROWS: dict[str, RowSettings] = {
 }
 SIZES = {
     "small": TextSize(
-        seeds={**dict.fromkeys((*MAIN, CONTEXT_AS_TEXT, *POPULARITY), 3), **dict.fromkeys(CONTROLS, 1)},
+        seeds={**dict.fromkeys((*MAIN, CONTEXT_AS_TEXT, *POPULARITY), 3), **dict.fromkeys((*CONTROLS, *LOGISTIC), 1)},
         training=TRAINING,
         max_length=64,
         row_settings=with_one_new_block(ROWS),
     ),
     "full": TextSize(
-        seeds=dict.fromkeys(
-            (
-                *METHODS,
-                "global_state_update_shuffled",
-                *CONTROLS,
-                CONTEXT_AS_TEXT,
-                *POPULARITY,
-                *LABEL_BASELINES,
-            ),
-            3,
-        ),
+        seeds={
+            **dict.fromkeys((*METHODS, "global_state_update_shuffled", *CONTROLS), 3),
+            **dict.fromkeys((CONTEXT_AS_TEXT, *POPULARITY, *LABEL_BASELINES), 3),
+            **dict.fromkeys(LOGISTIC, 1),
+        },
         training=TRAINING,
         max_length=160,
         row_settings=ROWS,
@@ -70,7 +62,10 @@ SIZES = {
 # Of readers never seen, their demographics mislead a model that has them whole in every example, see docs/log.md: what
 # there is to compare is a model that was told less.
 SIZES_BY_READER = {
-    "small": replace(SIZES["small"], seeds=dict.fromkeys((*MAIN, FIELD_DROPOUT, *POPULARITY), 3)),
+    "small": replace(
+        SIZES["small"],
+        seeds={**dict.fromkeys((*MAIN, FIELD_DROPOUT, *POPULARITY), 3), **dict.fromkeys(LOGISTIC, 1)},
+    ),
     "full": replace(SIZES["full"], seeds={**SIZES["full"].seeds, FIELD_DROPOUT: 3}),
 }
 
@@ -124,11 +119,6 @@ def by_reader(table: Path, checkpoint: str) -> Recipe:
     )
 
 
-def baselines(data: TextStudyData, output: Path, rows: ExtraRows) -> list[Run]:
-    """Logistic regressions on words and on vectors of texts, which are fitted anew each time."""
-    return logistic_runs(data.preparation, rows.names, say=rows.say)
-
-
 BY_TEXT = TextBenchmark(
     card=_card(
         "offensiveness", "by text: no comment of the test is in training, its readers may be", (*DEMOGRAPHICS, READER)
@@ -136,8 +126,6 @@ BY_TEXT = TextBenchmark(
     read=read,
     recipe=by_text,
     sizes=SIZES,
-    extra_rows=tuple(LOGISTIC),
-    extra=baselines,
 )
 BY_READER = TextBenchmark(
     card=_card(
@@ -146,6 +134,4 @@ BY_READER = TextBenchmark(
     read=read,
     recipe=by_reader,
     sizes=SIZES_BY_READER,
-    extra_rows=tuple(LOGISTIC),
-    extra=baselines,
 )

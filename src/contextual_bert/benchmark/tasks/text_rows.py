@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypedDict
 
-from contextual_bert.benchmark.checks import CONTEXT_AS_TEXT, TAG_BASELINES, training_of
+from contextual_bert.benchmark.checks import CONTEXT_AS_TEXT, FITTED_BASELINES, TAG_BASELINES, training_of
 from contextual_bert.benchmark.table_rows import as_row
 from contextual_bert.training.recipe import Recipe
 
@@ -88,8 +88,8 @@ def text_rows(base: Recipe, baseline_training: Mapping[str, Any]) -> dict[str, R
         ),
         as_row(base, CONTEXT_AS_TEXT),
         *(
-            replace(base, conditioning=name, training=baseline_training, model={})
-            for name in dict.fromkeys((*LABEL_BASELINES, *TAG_BASELINES, "popularity", "context_popularity"))
+            as_row(replace(base, training=baseline_training), name)
+            for name in dict.fromkeys((*LABEL_BASELINES, *TAG_BASELINES, *FITTED_BASELINES))
         ),
     ]
     return {recipe.label: recipe for recipe in recipes}

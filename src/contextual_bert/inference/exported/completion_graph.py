@@ -63,7 +63,8 @@ class CompletionGraph(nn.Module):
 
     Formula:
         log Pr(w | w_-i, c, permitted) = logit_w - log sum over permitted v of exp(logit_v);
-        excluded = sum over forbidden items v of Pr(v | w_-i, c) / sum over all items of the same
+        excluded = sum over forbidden items v of Pr(v | w_-i, c) / sum over all items of the same, or over all but
+        those that the set shows where ``softmax_over`` is "candidates"
 
     Shapes:
         input_ids, attention_mask (batch, length) int64; position (batch,) int64, the [MASK] that is asked; permitted
@@ -123,6 +124,8 @@ class CompletionGraph(nn.Module):
         largest = values[:, :1]
         shares = (logits - largest).clamp(max=MAX_LEAD).exp()
         kept = (shares * is_permitted).sum(dim=-1, keepdim=True)
+        if self.model.config.softmax_over == "candidates":
+            shares = shares.scatter(1, input_ids, 0.0)  # what the set shows was never learned
         num_reserved = len(self.model.config.reserved_token_ids)  # the first ids, which are no items
         real = shares.sum(dim=-1, keepdim=True) - shares[:, :num_reserved].sum(dim=-1, keepdim=True)
         excluded = (1 - kept / real).clamp(min=0)
