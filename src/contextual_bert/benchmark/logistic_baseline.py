@@ -109,7 +109,6 @@ class LogisticBaseline(nn.Module):
     def __init__(self, ready: TextPreparation, name: str) -> None:
         super().__init__()
         reads, schema = LOGISTIC[name], ready.processor.schema
-        self.ready = ready
         self.columns = [*schema.columns] if schema is not None and "context" in reads else []
         self.vectors = SentenceVectors(ready) if name.startswith("embeddings") else None
         strengths = INVERSE_STRENGTHS if "validation" in ready.datasets else (DEFAULT_STRENGTH,)
@@ -123,48 +122,41 @@ class LogisticBaseline(nn.Module):
         """Return the number of weights, those of the checkpoint that reads included."""
         return self.model.num_weights + (self.vectors.num_parameters if self.vectors is not None else 0)
 
-    def fit(self) -> dict[str, Any]:
+    def fit(self, ready: TextPreparation) -> dict[str, Any]:
         """Fit to convergence; return the inverse strength of the regularisation, chosen on the validation part.
 
         Raises:
             DataError: all texts have one label; no word occurs twice.
         """
-        training = self._part("train")
-        labels = np.asarray(training[1])
-        self.is_seen[labels] = True
-        self.share_of_unseen = 1 / (len(labels) + 2) if not self.is_seen.all() else 0.0
-        with naming(self.ready.recipe.data):
-            self.model.fit(
-                *training, validation=self._part("validation") if "validation" in self.ready.datasets else None
-            )
+        texts, labels, context = self._part(ready, "train")
+        self.is_seen[np.asarray(labels)] = True
+        self.share_of_unseen = 1 / (len(texts) + 2) if not self.is_seen.all() else 0.0
+        validation = self._part(ready, "validation") if "validation" in ready.datasets else None
+        with naming(ready.recipe.data):
+            self.model.fit(texts, labels, context, validation=validation)
         return {"inverse_strength": self.model.inverse_strength}
 
-    def log_probabilities(self, part: str) -> NDArray[np.float64]:
-        """Return (rows, labels). A label that training lacks has the share of one text more that nobody has seen."""
-        texts, _, context = self._part(part)
-        found = self.model.log_probabilities(texts, context)
+    def score(self, ready: TextPreparation, part: str) -> ScoredSet:
+        """Return the scores of a part. A label that training lacks has the share of one text that nobody has seen."""
+        texts, labels, context = self._part(ready, part)
+        shares = self.model.log_probabilities(texts, context)
         if self.share_of_unseen:
-            found[:, self.is_seen] += np.log1p(-self.share_of_unseen)
-            found[:, ~self.is_seen] = np.log(self.share_of_unseen / (~self.is_seen).sum())
-        return found
-
-    def score(self, part: str) -> ScoredSet:
-        """Return the scores of a part."""
-        _, labels, _ = self._part(part)
-        true, shares = np.asarray(labels), self.log_probabilities(part)
-        rows = self._rows(part)
+            shares[:, self.is_seen] += np.log1p(-self.share_of_unseen)
+            shares[:, ~self.is_seen] = np.log(self.share_of_unseen / (~self.is_seen).sum())
+        true, rows = np.asarray(labels), _rows(ready, part)
         place = np.zeros(len(rows), dtype=np.int64)
         ranks = rank_labels(torch.from_numpy(shares), torch.from_numpy(true))
-        labelled = LabelledRows(rows, place, predicted=shares.argmax(axis=1), true=true, names=self.ready.labels)
+        labelled = LabelledRows(rows, place, predicted=shares.argmax(axis=1), true=true, names=ready.labels)
         return ScoredSet(Scores(rows, place, *(column.numpy() for column in ranks)), labelled=labelled)
 
-    def _rows(self, part: str) -> NDArray[np.int64]:
-        dataset = self.ready.datasets[part]
-        return dataset.example_ids[dataset.labels != IGNORED_LABEL].numpy()
+    def _part(self, ready: TextPreparation, part: str) -> LabelledPart:
+        labels: Any = ready.datasets[part].labels
+        table = ready.table.take(pa.array(_rows(ready, part)))
+        texts = table.column(ready.task.text).to_pylist()
+        return texts, labels[labels != IGNORED_LABEL].numpy(), table.select(self.columns) if self.columns else None
 
-    def _part(self, part: str) -> LabelledPart:
-        dataset = self.ready.datasets[part]
-        table = self.ready.table.take(pa.array(self._rows(part)))
-        labels = dataset.labels[dataset.labels != IGNORED_LABEL].numpy()
-        texts = table.column(self.ready.task.text).to_pylist()
-        return texts, labels, table.select(self.columns) if self.columns else None
+
+def _rows(ready: TextPreparation, part: str) -> NDArray[np.int64]:
+    """Return the rows of the table that a part has a label for."""
+    dataset = ready.datasets[part]
+    return dataset.example_ids[dataset.labels != IGNORED_LABEL].numpy()

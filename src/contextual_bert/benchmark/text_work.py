@@ -224,7 +224,7 @@ class TextWork:
     def fit(self, recipe: Recipe, model: nn.Module) -> Mapping[str, Any] | None:
         """See ``Work``: label shares are counted, logistic regressions solved."""
         if isinstance(model, LogisticBaseline):
-            return model.fit()
+            return model.fit(self.ready)
         if not isinstance(model, LabelShares):
             return None
         validation: Any = self.dataset(recipe, "validation")
@@ -255,7 +255,7 @@ class TextWork:
     ) -> ScoredSet:
         """See ``Work``."""
         if isinstance(model, LogisticBaseline):
-            return model.score(part)
+            return model.score(self.ready, part)
         dataset: Any = self.dataset(recipe, part)
         return self.score_texts(model, dataset, part, batch_size=batch_size, is_shared=is_shared, progress=progress)
 

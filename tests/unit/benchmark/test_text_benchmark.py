@@ -247,7 +247,7 @@ def test_the_bar_says_what_it_costs(source: Path, tmp_path: Path, checkpoint: st
     costs: dict[str, int] = {}
     for name in LOGISTIC:
         model = LogisticBaseline(ready, name)
-        model.fit()
+        model.fit(ready)
         costs[name] = model.num_weights
     bert = BertModel.from_pretrained(checkpoint, add_pooling_layer=False).num_parameters()
     grades, readers = len(ready.labels), ready.table.select(["gender", "user_id"]).to_pydict()
