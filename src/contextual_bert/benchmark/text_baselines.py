@@ -19,6 +19,7 @@ from contextual_bert.context import FeatureLayout
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.text_baseline import TextBaselineConfig, give_ordinal_head, label_model
 from contextual_bert.models import ContextualBertModel, ContextualBertProcessor
+from contextual_bert.models.label_heads import start_at_shares
 from contextual_bert.models.pretrained import extra_layers_of
 from contextual_bert.models.sequence_classification import vector_of_text
 from contextual_bert.training.recipe import Recipe
@@ -49,10 +50,13 @@ def check_baseline(recipe: Recipe, ready: TextPreparation) -> None:
 def baseline_on_texts(recipe: Recipe, ready: TextPreparation) -> LabelModel:
     """The model of a baseline that is none of BERT's own heads."""
     if recipe.conditioning in BERTLESS_BASELINES:
-        return label_model(config_of(recipe, ready), ready.processor.tokenizer)
-    model = _on_frozen_bert(recipe, ready)
-    if ready.task.is_ordinal:
-        give_ordinal_head(model)
+        model = label_model(config_of(recipe, ready), ready.processor.tokenizer)
+    else:
+        model = _on_frozen_bert(recipe, ready)
+        if ready.task.is_ordinal:
+            give_ordinal_head(model)
+    if ready.head == "classification":
+        start_at_shares(model.head.output, ready.label_counts)
     return model
 
 

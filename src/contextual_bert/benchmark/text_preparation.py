@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from contextual_bert.arrow_types import is_list
 from contextual_bert.benchmark.building import check_context
@@ -42,7 +43,7 @@ from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
 from contextual_bert.evaluation import EvaluationSettings
 from contextual_bert.frames import Frame
 from contextual_bert.inference import EncodedQuestions, EncodedTexts, encode_questions, encode_texts, placed
-from contextual_bert.models import ContextualBertProcessor
+from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor
 from contextual_bert.models.checkpoint_files import pooling_of
 from contextual_bert.models.configuration_contextual_bert import POOLINGS
 from contextual_bert.training import TextTask
@@ -218,6 +219,12 @@ class TextPreparation(Prepared):
             f"{part}: scores {scored:,} of {num_tokens:,} tokens, each hidden once: a sample, the same for every run "
             "on these texts. To score all, give scored_tokens='all'."
         ]
+
+    @property
+    def label_counts(self) -> Tensor:
+        """Return how often each label occurs in the training part, (labels,), in the order of the ids."""
+        labels: Any = self.texts["train"].dataset.labels
+        return torch.bincount(labels[labels != IGNORED_LABEL], minlength=len(self.labels))
 
     @property
     def num_choices(self) -> int:

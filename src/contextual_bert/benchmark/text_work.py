@@ -161,6 +161,8 @@ class TextWork:
             )
         if reads_words:
             self.check_words(num_positions=num_positions)
+        if head == "classification" and model.has_new_head:
+            model.start_at_shares(self.ready.label_counts)
         if recipe.trained_weights == "new":
             freeze_bert(model)
         if recipe.trained_weights == "lora":
