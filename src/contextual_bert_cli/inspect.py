@@ -38,6 +38,7 @@ def command(
     checkpoint: options.Checkpoint = None,
     max_length: options.MaxLength = None,
     ordinal: options.Ordinal = False,
+    order: options.Order = None,
     group_by: options.GroupBy = None,
     customer: options.Customer = None,
     time: options.Time = None,

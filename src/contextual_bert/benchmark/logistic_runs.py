@@ -147,5 +147,6 @@ def _run(
     rows = ready.split.rows("test")
     place = np.zeros(len(rows), dtype=np.int64)
     scores = Scores(rows, place, *(column.numpy() for column in ranks))
-    labelled = LabelledRows(rows, place, predicted=shares.argmax(axis=1), true=true, names=ready.labels)
+    learned = {"names": ready.labels, "is_ordinal": ready.task.is_ordinal}
+    labelled = LabelledRows(rows, place, predicted=shares.argmax(axis=1), true=true, **learned)
     return Run(name, 0, scores, cluster_numbers(ready, "test", rows), cost, "baseline", labelled)

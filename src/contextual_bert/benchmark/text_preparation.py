@@ -173,7 +173,8 @@ class TextPreparation(Prepared):
             for line in replace(texts.report, outside={}).lines(has_taught=part == "train")
         ]
         if self.labels:
-            found.append(f"{len(self.labels)} labels: {some_labels(self.labels)}")
+            what = "grades, the lowest first" if self.task.is_ordinal else "labels"
+            found.append(f"{len(self.labels)} {what}: {some_labels(self.labels)}")
             found += label_warnings(self.table, self.labels, str(self.task.label), self.split)
         reads_vector = self.head == "classification" and self.recipe.conditioning not in BERTLESS_BASELINES
         if reads_vector and self.pooling == "mean":
@@ -368,7 +369,7 @@ def _prepared_texts(
     if task.label is not None:
         values = rows_in_parts(table.select([task.label]), split).column(task.label)
         try:
-            labels = label_names(values, recipe.data, task.label, is_ordinal=task.is_ordinal)
+            labels = label_names(values, recipe.data, task.label, is_ordinal=task.is_ordinal, order=task.order)
         except DataError as error:
             raise placed(error, np.flatnonzero(split.is_in_part), file=recipe.data) from error
     ready = TextPreparation(

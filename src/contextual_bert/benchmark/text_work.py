@@ -247,7 +247,8 @@ class TextWork:
         encoded = self.ready.texts[part]
         if isinstance(encoded, EncodedQuestions):
             return score_answers(model, replace(encoded, dataset=dataset), **settings)
-        return score_labels(model, dataset, names=self.ready.labels, **settings)
+        learned = {"names": self.ready.labels, "is_ordinal": self.ready.task.is_ordinal}
+        return score_labels(model, dataset, **learned, **settings)
 
     def segments(self, part: str, scored: ScoredSet) -> dict[str, Any]:
         """The context's features; also the true label, or whether a question has an answer where some have none."""

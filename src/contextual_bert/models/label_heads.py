@@ -90,7 +90,7 @@ def start_at_shares(head: nn.Linear | OrdinalClassifier, counts: Sequence[int] |
         p_k = (n_k + 1/2) / (n + K/2); classes: W = 0, b_k = log p_k; grades: w = 0, t_k = logit(p_1 + ... + p_k)
 
     Args:
-        head: the output layer.
+        head: the output layer, with a bias.
         counts: n_k, how often each label occurs in the training part, in the order of the ids.
 
     Raises:
@@ -118,5 +118,4 @@ def start_at_shares(head: nn.Linear | OrdinalClassifier, counts: Sequence[int] |
         head.start_at(shares)
         return
     nn.init.zeros_(head.weight)
-    if head.bias is not None:
-        head.bias.copy_(shares.log())
+    head.bias.copy_(shares.log())

@@ -22,6 +22,7 @@ SIZES: dict[str, Any] = {
     "num_attention_heads": 2,
     "intermediate_size": 16,
     "has_position_embeddings": True,
+    "num_labels": 5,
 }
 SHARES = np.array([0.45, 0.03, 0.04, 0.03, 0.45])
 QUIET: dict[str, Any] = {"report_to": [], "disable_tqdm": True, "save_strategy": "no", "load_best_model_at_end": False}
@@ -37,7 +38,7 @@ def random_texts(count: int, *, seed: int) -> TextDataset:
 
 def trained(texts: TextDataset, folder: Path, *, is_ordinal: bool) -> tuple[TextTrainer, Any]:
     torch.manual_seed(0)
-    model = ContextualBertForSequenceClassification(ContextualBertConfig(**SIZES, num_labels=5, is_ordinal=is_ordinal))
+    model = ContextualBertForSequenceClassification(ContextualBertConfig(**SIZES, is_ordinal=is_ordinal))
     model.start_at_shares(torch.bincount(texts.labels, minlength=5))  # type: ignore[arg-type]
     settings: dict[str, Any] = {"learning_rate": 1e-4, "num_train_epochs": 4, "per_device_train_batch_size": 32}
     arguments = training_arguments(folder, device="cpu", **settings, **QUIET)
@@ -63,7 +64,7 @@ def test_thresholds_move_to_where_the_labels_are(tmp_path: Path) -> None:
     """From equal shares, most of the way in 250 steps: at the rate of the other weights it stayed at 1.60."""
     texts = random_texts(1000, seed=0)
     torch.manual_seed(0)
-    model: Any = ContextualBertForSequenceClassification(ContextualBertConfig(**SIZES, num_labels=5, is_ordinal=True))
+    model: Any = ContextualBertForSequenceClassification(ContextualBertConfig(**SIZES, is_ordinal=True))
     start = model.classifier.thresholds.detach().clone()
     settings: dict[str, Any] = {"learning_rate": 1e-4, "num_train_epochs": 8, "per_device_train_batch_size": 32}
     arguments = training_arguments(tmp_path, device="cpu", **settings, **QUIET)
