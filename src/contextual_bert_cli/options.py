@@ -106,7 +106,10 @@ Truncation = Annotated[
 ]
 Ordinal = Annotated[
     bool,
-    typer.Option("--ordinal", help="The labels are grades of one scale: numbers, halves too; words need --order."),
+    typer.Option(
+        "--ordinal",
+        help="The labels are grades of one scale: numbers, halves too; words need --order. Classes are mostly better.",
+    ),
 ]
 Order = Annotated[
     list[str] | None,

@@ -257,8 +257,6 @@ def _label_lines(names: tuple[str, ...], counts: Mapping[str, int], task: TextTa
         lines.append(
             f"{sum(begun.values()):,} entities: " + ", ".join(f"{name} {count:,}" for name, count in begun.items())
         )
-    if is_scale and not task.is_ordinal and len(names) > 2:
-        lines.append("the labels are numbers: where they are grades of one scale, give --ordinal")
     return lines
 
 
