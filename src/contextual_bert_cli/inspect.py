@@ -21,7 +21,7 @@ EXAMPLE = """\b
 Example:
   contextual-bert inspect days.parquet --items items --customer person_id --drop-prefixes 18 --min-count 20 \\
       --min-size 4 --max-size 8 --override state=categorical --output schema.json
-  contextual-bert inspect reviews.csv --text review --label stars --ordinal --checkpoint bert-base-uncased
+  contextual-bert inspect reviews.csv --text review --label stars --checkpoint bert-base-uncased
 """
 
 
@@ -38,6 +38,7 @@ def command(
     checkpoint: options.Checkpoint = None,
     max_length: options.MaxLength = None,
     ordinal: options.Ordinal = False,
+    order: options.Order = None,
     group_by: options.GroupBy = None,
     customer: options.Customer = None,
     time: options.Time = None,

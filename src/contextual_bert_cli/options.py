@@ -104,7 +104,21 @@ Truncation = Annotated[
         metavar="head|head_tail", help="What is kept of longer texts: the beginning, or a quarter and the end."
     ),
 ]
-Ordinal = Annotated[bool, typer.Option("--ordinal", help="The labels are grades of one scale.")]
+Ordinal = Annotated[
+    bool,
+    typer.Option(
+        "--ordinal",
+        help="The labels are grades of one scale: numbers, halves too; words need --order. Classes are mostly better.",
+    ),
+]
+Order = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="A,B",
+        help="The labels are grades of one scale: all of them, the lowest first, as bad,fair,good; repeatable or with "
+        "commas.",
+    ),
+]
 Masking = Annotated[
     str | None,
     typer.Option(metavar="token|word|span", help="With --text and no --label: what is hidden (default token)."),

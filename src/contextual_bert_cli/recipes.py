@@ -29,6 +29,7 @@ _TEXT_OPTIONS = {
     "max_length": "max_length",
     "truncation": "truncation",
     "ordinal": "is_ordinal",
+    "order": "order",
     "masking": "masking",
     "mask_rate": "mask_rate",
     "max_mask_rate": "max_mask_rate",
@@ -127,6 +128,7 @@ def text_task_of(options: Mapping[str, Any]) -> "TextTask | None":
     from contextual_bert.training import TextTask
 
     given = {option: options.get(option) for option in ("checkpoint", *_TEXT_OPTIONS)}
+    given["order"] = listed(given["order"]) or None
     given = {option: value for option, value in given.items() if value is not None and value is not False}
     if options.get("text") is None:
         if given:
@@ -158,7 +160,8 @@ def text_task_of(options: Mapping[str, Any]) -> "TextTask | None":
 
 # Options by which commands read the same rows in the same way.
 _READING_OPTIONS = (
-    *("items", "text", "label", "pair", "question", "answer", "answer_start", "checkpoint", "max_length", "ordinal"),
+    *("items", "text", "label", "pair", "question", "answer", "answer_start", "checkpoint", "max_length"),
+    *("ordinal", "order"),
     *("group_by", "customer", "time", "schema", "exclude", *SET_OPTIONS),
     *("split", "split_column", "validation_data", "test_data", "split_by", *READ_OPTIONS),
 )

@@ -28,7 +28,7 @@ Example:
 """
 # Options that say what is read and learned, beside --items and --text.
 _LEARNED_OPTIONS = (
-    *("label", "pair", "question", "answer", "answer_start", "checkpoint", "ordinal"),
+    *("label", "pair", "question", "answer", "answer_start", "checkpoint", "ordinal", "order"),
     *("group_by", "customer", "schema", "exclude"),
 )
 
@@ -61,6 +61,7 @@ def command(
     answer_start: options.AnswerStart = None,
     checkpoint: options.Checkpoint = None,
     ordinal: options.Ordinal = False,
+    order: options.Order = None,
     group_by: options.GroupBy = None,
     customer: options.Customer = None,
     schema: options.Schema = None,

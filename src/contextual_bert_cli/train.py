@@ -89,6 +89,7 @@ def command(
     max_length: options.MaxLength = None,
     truncation: options.Truncation = None,
     ordinal: options.Ordinal = False,
+    order: options.Order = None,
     masking: options.Masking = None,
     mask_rate: options.MaskRate = None,
     max_mask_rate: options.MaxMaskRate = None,

@@ -21,7 +21,7 @@ _SAME_WORD = (
     *("answer", "answer_start", "checkpoint", "conditioning", "customer", "device", "drop_items", "drop_prefixes"),
     *("dtype", "duplicates", "exclude", "init_from", "item_vectors", "items", "label", "learning_rate", "longer"),
     *("lora", "mask_rate", "masking", "masks_per_set", "max_length", "max_mask_rate", "max_size", "min_count"),
-    *("min_size", "pair", "patience", "question", "retire_missing_items", "schema", "scored_tokens", "seed"),
+    *("min_size", "order", "pair", "patience", "question", "retire_missing_items", "schema", "scored_tokens", "seed"),
     *("separator", "split", "split_by", "split_column", "split_seed", "test", "test_data", "text", "time"),
     *("trained_weights", "truncation", "validation", "validation_data"),
 )

@@ -16,6 +16,7 @@ from contextual_bert import (
     TextSampling,
     sample_texts,
 )
+from contextual_bert.benchmark.run_files import load_labels
 from contextual_bert.context import Categorical
 from contextual_bert.data import Split, read_table, write_table
 from contextual_bert.evaluation import FeatureImportances
@@ -262,6 +263,44 @@ def test_inspect_says_what_to_train(command: Any, own_texts: Path) -> None:
     assert ContextSchema.load(own_texts / "told-global_state_update" / "schema.json") == ContextSchema.load(schema)
 
 
+def test_words_are_grades_in_the_order_that_is_given(command: Any, own_texts: Path) -> None:
+    """From inspect to predictions; the alphabet has another order, and half grades go without one."""
+    table = read_table(own_texts / "reviews.csv")
+    words, stars = ["low", "fair", "high"], [1, 1.5, 10]
+    table = table.append_column("mood", pa.array([words[row % 3] for row in range(table.num_rows)]))
+    table = table.append_column("stars", pa.array([stars[row % 3] for row in range(table.num_rows)]))
+    write_table(table, own_texts / "moods.csv")
+    columns = ("--text", "review", "--label", "mood", "--order", "low, fair,high", "--checkpoint", own_texts / "bert")
+    columns = (*columns, "--exclude", "verdict,stars")
+    looked = ok(command("inspect", own_texts / "moods.csv", *columns, "--output", own_texts / "moods.json"))
+    assert "3 grades, the lowest first: low (33.3%), fair (33.3%), high (33.3%)" in looked.stdout
+    told = looked.stderr.splitlines()[-1].split()[1:]
+    assert told[told.index("--order") + 1] == "low,fair,high"
+    run = own_texts / "moods-run"
+    told = [str(run) if each.startswith("runs/") else each for each in told]
+    trained_as_told = ok(command(*told, "--epochs", 1, "--device", "cpu"))
+    assert "3 grades, the lowest first: low, fair, high" in trained_as_told.stderr
+    assert "3 grades, the lowest first: low, fair, high" in (run / "README.md").read_text(encoding="utf-8")
+    recipe = Recipe.load(run)
+    assert recipe.texts is not None
+    assert (recipe.texts.order, recipe.texts.is_ordinal) == (("low", "fair", "high"), True)
+    evaluated = ok(command("evaluate", run))
+    rows: Any = load_labels(run)
+    distances = abs(rows.predicted - rows.true)
+    assert (rows.names, rows.is_ordinal) == (("low", "fair", "high"), True)
+    assert f"{distances.mean():.4f}" in evaluated.stdout
+    assert "labels' places in their order" in " ".join(evaluated.stdout.split())
+    answer = json.loads(ok(command("predict", run, "--text", "word1", "--format", "json")).stdout)
+    assert sorted(answer["probabilities"]) == ["fair", "high", "low"]
+    halves = ("--text", "review", "--label", "stars", "--ordinal", "--checkpoint", own_texts / "bert")
+    halves = (*halves, "--exclude", "verdict,mood", "--epochs", 1, "--device", "cpu")
+    ok(command("train", own_texts / "moods.csv", *halves, "--output", own_texts / "stars"))
+    found: Any = load_labels(own_texts / "stars")
+    assert found.names == ("1", "1.5", "10")
+    distances = abs(found.grades[found.predicted] - found.grades[found.true])
+    assert f"{distances.mean():.4f}" in ok(command("evaluate", own_texts / "stars")).stdout
+
+
 def test_what_inspect_left_out_is_left_out_of_the_command(command: Any, own_texts: Path) -> None:
     table = read_table(own_texts / "reviews.csv")
     shops = pa.array([f"shop {row % 3}" for row in range(table.num_rows)])
@@ -454,6 +493,14 @@ NONE, CNN, MA_BERT, WORD = (("--conditioning", name) for name in ("none", "cnn",
             (*LABELLED, "--ordinal"),
             "the labels bad, good are no numbers, and as grades of one scale they need an order",
         ),
+        (
+            (*LABELLED, "--order", "good,fair"),
+            "the label 'bad' is not in the order good, fair. Name it in order (--order)",
+        ),
+        ((*LABELLED, "--order", "good,bad,good"), "names 'good' twice. Name each label once"),
+        ((*LABELLED, "--order", "good"), "names one label. Name two labels or more, the lowest first"),
+        (("--text", "review", "--checkpoint", "bert", "--order", "bad,good"), "--order bad,good is for labels"),
+        (("--items", "review", "--order", "bad,good"), "--order is for texts"),
         ((*LABELLED, "--pair", "review"), "--text review and --pair review are one column"),
         (("--text", "review", "--checkpoint", "bert", "--label", "review"), "--text review and --label review are one"),
         (("--text", "review", "--checkpoint", "absent", "--label", "verdict"), "no such folder"),

@@ -1,5 +1,6 @@
 """The labels of a table: their names in the order of their ids, what is wrong with them, which cannot be learned."""
 
+import math
 import re
 from collections.abc import Sequence
 from itertools import pairwise
@@ -31,14 +32,23 @@ def label_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
 
 
-def label_names(column: pa.ChunkedArray, file: str, name: str, *, is_ordinal: bool = False) -> tuple[str, ...]:
+def label_names(
+    column: pa.ChunkedArray, file: str, name: str, *, is_ordinal: bool = False, order: Sequence[str] = ()
+) -> tuple[str, ...]:
     """The labels or tags of a column, sorted; grades of one scale from the lowest to the highest.
 
-    Whole numbers may be floats, as pandas has them where one is missing: 1.0 is the label "1".
+    Whole numbers may be floats, as pandas has them where one is missing: 1.0 is the label "1". Grades may be halves.
+
+    Args:
+        column: the labels, or lists of tags.
+        file: where the column comes from, for messages.
+        name: of the column, for messages.
+        is_ordinal: the labels are grades of one scale.
+        order: all grades, the lowest first; none takes numbers in their order.
 
     Raises:
-        DataError: numbers with a fraction instead of classes, or less than two classes; grades that are tags or have no
-            order; neither labels nor lists of them.
+        DataError: numbers with a fraction instead of classes, or less than two classes; grades that are tags, have no
+            order or are not in ``order``; neither labels nor lists of them.
     """
     if pa.types.is_nested(column.type) and not is_list(column.type):
         raise DataError(
@@ -52,25 +62,32 @@ def label_names(column: pa.ChunkedArray, file: str, name: str, *, is_ordinal: bo
             f"the column is of type {column.type}: tags of words, and no grades of one scale",
             file=file,
             column=name,
-            fix="Leave is_ordinal (--ordinal) out.",
+            fix="Leave order (--order) out." if order else "Leave is_ordinal (--ordinal) out.",
         )
     values = label_values(column)
     names = sorted(pc.unique(values.drop_null()).to_pylist())
     fraction = next((each for each in names if isinstance(each, float) and not each.is_integer()), None)
     fraction = _spelt_fraction(names) if fraction is None else fraction
-    if fraction is not None:
-        row = pc.index(values, pa.scalar(fraction, values.type)).as_py()
+    num_values = len(values) - values.null_count
+    if fraction is not None and not order:
+        fault = _fault_of_fraction(fraction, names, num_values, is_ordinal=is_ordinal)
+        if fault is not None:
+            row = None if is_list(column.type) else _row_of(fraction, values)
+            raise DataError(fault[0], file=file, row=row, column=name, fix=fault[1])
+    stray = next((each for each in names if canonical(each) not in order), None) if order else None
+    if stray is not None:
         raise DataError(
-            f"the label {fraction} is no whole number: these are numbers and no classes",
+            f"the label {canonical(stray)!r} is not in the order {some_labels(order)}",
             file=file,
-            row=row if not is_list(column.type) else None,
+            row=_row_of(stray, values),
             column=name,
-            fix="Give whole numbers or names, such as bins of the numbers; numbers themselves are learned in Python "
-            "alone, with encode_texts and transformers' Trainer.",
+            fix="Name it in order (--order) where it belongs, or correct the cell.",
         )
     names = list(dict.fromkeys(canonical(each) for each in names))  # -0.0 is 0
     if len(names) < 2:
         raise DataError(f"only the label {names} occurs", file=file, column=name, fix="Give two labels or more.")
+    if order:
+        return tuple(order)
     if not is_ordinal:
         return tuple(names)
     if not has_grades(names):
@@ -78,7 +95,7 @@ def label_names(column: pa.ChunkedArray, file: str, name: str, *, is_ordinal: bo
             f"the labels {some_labels(names)} are no numbers, and as grades of one scale they need an order",
             file=file,
             column=name,
-            fix="Give whole numbers, the lowest grade the smallest, or leave is_ordinal (--ordinal) out.",
+            fix="Name all of them with order (--order), the lowest first, or leave is_ordinal (--ordinal) out.",
         )
     grades = sorted(names, key=float)
     for low, high in pairwise(grades):
@@ -90,6 +107,30 @@ def label_names(column: pa.ChunkedArray, file: str, name: str, *, is_ordinal: bo
                 fix="Write each grade in one way, or leave is_ordinal (--ordinal) out.",
             )
     return tuple(grades)
+
+
+def _fault_of_fraction(
+    fraction: float | str, names: Sequence[object], num_values: int, *, is_ordinal: bool
+) -> tuple[str, str] | None:
+    """Return why a number with a fraction is no label, and what to do. A grade is one where most grades occur twice."""
+    is_grade = math.isfinite(float(fraction)) and (len(names) < 3 or 2 * len(names) <= num_values)
+    if is_ordinal and is_grade:
+        return None
+    problem = f"the label {fraction} is no whole number: these are numbers and no classes"
+    fix = "Give whole numbers or names, such as bins of the numbers"
+    if is_ordinal and math.isfinite(float(fraction)):
+        problem = f"{len(names):,} numbers, such as {fraction}, are no grades: hardly one occurs twice"
+    elif is_grade:
+        fix += ", or is_ordinal (--ordinal) where they are grades of one scale"
+    return (
+        problem,
+        f"{fix}; numbers themselves are learned in Python alone, with encode_texts and transformers' Trainer.",
+    )
+
+
+def _row_of(label: object, values: pa.ChunkedArray) -> int:
+    """Return the first row with a label."""
+    return pc.index(values, pa.scalar(label, values.type)).as_py()
 
 
 def _spelt_fraction(names: Sequence[object]) -> str | None:

@@ -157,8 +157,10 @@ def save_scores(scores: Scores, clusters: np.ndarray | None, path: Path) -> None
 def save_labels(labelled: LabelledRows | AnsweredRows, path: Path) -> None:
     """The label of each scored row, the true one and the best one, with their names; or how a question was answered."""
     arrays = {name: np.ascontiguousarray(array) for name, array in labelled.as_arrays().items()}
-    names = {"names": json_text(labelled.names)} if isinstance(labelled, LabelledRows) else None
-    save_file(arrays, path, metadata=names)
+    said: dict[str, str] | None = None
+    if isinstance(labelled, LabelledRows):
+        said = {"names": json_text(labelled.names), "is_ordinal": json_text(labelled.is_ordinal)}
+    save_file(arrays, path, metadata=said)
 
 
 def load_labels(directory: Path) -> LabelledRows | AnsweredRows | None:
@@ -173,8 +175,12 @@ def load_labels(directory: Path) -> LabelledRows | AnsweredRows | None:
     try:
         with safe_open(path, framework="numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            names = (file.metadata() or {}).get("names")
-            return AnsweredRows(**arrays) if names is None else LabelledRows(**arrays, names=tuple(json.loads(names)))
+            said = {name: json.loads(text) for name, text in (file.metadata() or {}).items()}
+            if "names" not in said:
+                return AnsweredRows(**arrays)
+            # Runs of an earlier version do not say whether words are grades: there they never were.
+            is_ordinal = bool(said.get("is_ordinal", False))
+            return LabelledRows(**arrays, names=tuple(said["names"]), is_ordinal=is_ordinal)
     except PermissionError as error:
         raise unreadable(path, error) from error
     except (OSError, SafetensorError, ValueError, TypeError, KeyError, RecursionError) as error:

@@ -16,6 +16,7 @@ from contextual_bert.benchmark.building import has_context
 from contextual_bert.benchmark.checks import (
     BERTLESS_BASELINES,
     CONTEXT_AS_TEXT,
+    FITTED_BASELINES,
     LOGISTIC,
     TAG_BASELINES,
     TEXT_BASELINES,
@@ -26,6 +27,7 @@ from contextual_bert.context import FeatureLayout
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.text_baseline import TextBaselineConfig, give_ordinal_head, label_model
 from contextual_bert.models import ContextualBertModel, ContextualBertProcessor
+from contextual_bert.models.label_heads import start_at_shares
 from contextual_bert.models.pretrained import extra_layers_of
 from contextual_bert.models.sequence_classification import vector_of_text
 from contextual_bert.training.recipe import Recipe
@@ -58,10 +60,13 @@ def baseline_on_texts(recipe: Recipe, ready: TextPreparation) -> LabelModel | Lo
     if recipe.conditioning in LOGISTIC:
         return LogisticBaseline(ready, recipe.conditioning)
     if recipe.conditioning in BERTLESS_BASELINES:
-        return label_model(config_of(recipe, ready), ready.processor.tokenizer)
-    model = _on_frozen_bert(recipe, ready)
-    if ready.task.is_ordinal:
-        give_ordinal_head(model)
+        model = label_model(config_of(recipe, ready), ready.processor.tokenizer)
+    else:
+        model = _on_frozen_bert(recipe, ready)
+        if ready.task.is_ordinal:
+            give_ordinal_head(model)
+    if ready.head == "classification" and recipe.conditioning not in FITTED_BASELINES:
+        start_at_shares(model.head.output, ready.label_counts)
     return model
 
 

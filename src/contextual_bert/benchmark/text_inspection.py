@@ -229,7 +229,7 @@ def _labels(table: pa.Table, recipe: Recipe, task: TextTask, split: Split | None
         )
         faults += _counted(_has_gap(column), f"rows of {name!r} lack a tag", f"error: {{}}: {_STOP}")
     try:
-        names = label_names(column, recipe.data, name, is_ordinal=task.is_ordinal)
+        names = label_names(column, recipe.data, name, is_ordinal=task.is_ordinal, order=task.order)
     except DataError as error:
         return _Look([], [*faults, f"error: {error}"])
     counted = pc.value_counts(label_values(column).drop_null()).to_pylist()
@@ -245,17 +245,18 @@ def _labels(table: pa.Table, recipe: Recipe, task: TextTask, split: Split | None
 def _label_lines(names: tuple[str, ...], counts: Mapping[str, int], task: TextTask, *, has_tags: bool) -> list[str]:
     total = sum(counts.values())
     is_scale = has_grades(names) and not has_tags
-    ordered = sorted(names, key=float) if is_scale else sorted(names, key=lambda name: -counts[name])
+    by_size = sorted(names, key=float) if is_scale else sorted(names, key=lambda name: -counts[name])
+    ordered = names if task.is_ordinal else by_size
     listed = ", ".join(f"{name} ({counts[name] / total:.1%})" for name in ordered[:NUM_SHOWN])
     more = f" and {len(names) - NUM_SHOWN:,} more" if len(names) > NUM_SHOWN else ""
-    lines = [f"{len(names):,} {'tags of ' + format(total, ',') + ' words' if has_tags else 'labels'}: {listed}{more}"]
+    what = "grades, the lowest first" if task.is_ordinal else "labels"
+    what = f"tags of {total:,} words" if has_tags else what
+    lines = [f"{len(names):,} {what}: {listed}{more}"]
     begun = {tag.removeprefix(_BEGIN): counts[tag] for tag in ordered if has_tags and tag.startswith(_BEGIN)}
     if begun:
         lines.append(
             f"{sum(begun.values()):,} entities: " + ", ".join(f"{name} {count:,}" for name, count in begun.items())
         )
-    if is_scale and not task.is_ordinal and len(names) > 2:
-        lines.append("the labels are numbers: where they are grades of one scale, give --ordinal")
     return lines
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from contextual_bert.arrow_types import is_list
 from contextual_bert.benchmark.building import check_context
@@ -42,7 +43,7 @@ from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
 from contextual_bert.evaluation import EvaluationSettings
 from contextual_bert.frames import Frame
 from contextual_bert.inference import EncodedQuestions, EncodedTexts, encode_questions, encode_texts, placed
-from contextual_bert.models import ContextualBertProcessor
+from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor
 from contextual_bert.models.checkpoint_files import pooling_of
 from contextual_bert.models.configuration_contextual_bert import POOLINGS
 from contextual_bert.training import TextTask
@@ -172,7 +173,8 @@ class TextPreparation(Prepared):
             for line in replace(texts.report, outside={}).lines(has_taught=part == "train")
         ]
         if self.labels:
-            found.append(f"{len(self.labels)} labels: {some_labels(self.labels)}")
+            what = "grades, the lowest first" if self.task.is_ordinal else "labels"
+            found.append(f"{len(self.labels)} {what}: {some_labels(self.labels)}")
             found += label_warnings(self.table, self.labels, str(self.task.label), self.split)
         reads_vector = self.head == "classification" and self.recipe.conditioning not in WITHOUT_BERT
         if reads_vector and self.pooling == "mean":
@@ -218,6 +220,12 @@ class TextPreparation(Prepared):
             f"{part}: scores {scored:,} of {num_tokens:,} tokens, each hidden once: a sample, the same for every run "
             "on these texts. To score all, give scored_tokens='all'."
         ]
+
+    @property
+    def label_counts(self) -> Tensor:
+        """Return how often each label occurs in the training part, (labels,), in the order of the ids."""
+        labels: Any = self.texts["train"].dataset.labels
+        return torch.bincount(labels[labels != IGNORED_LABEL], minlength=len(self.labels))
 
     @property
     def num_choices(self) -> int:
@@ -361,7 +369,7 @@ def _prepared_texts(
     if task.label is not None:
         values = rows_in_parts(table.select([task.label]), split).column(task.label)
         try:
-            labels = label_names(values, recipe.data, task.label, is_ordinal=task.is_ordinal)
+            labels = label_names(values, recipe.data, task.label, is_ordinal=task.is_ordinal, order=task.order)
         except DataError as error:
             raise placed(error, np.flatnonzero(split.is_in_part), file=recipe.data) from error
     ready = TextPreparation(

@@ -165,6 +165,8 @@ class TextWork:
             )
         if reads_words:
             self.check_words(num_positions=num_positions)
+        if head == "classification" and model.has_new_head:
+            model.start_at_shares(self.ready.label_counts)
         if recipe.trained_weights == "new":
             freeze_bert(model)
         if recipe.trained_weights == "lora":
@@ -269,7 +271,8 @@ class TextWork:
         encoded = self.ready.texts[part]
         if isinstance(encoded, EncodedQuestions):
             return score_answers(model, replace(encoded, dataset=dataset), **settings)
-        return score_labels(model, dataset, names=self.ready.labels, **settings)
+        learned = {"names": self.ready.labels, "is_ordinal": self.ready.task.is_ordinal}
+        return score_labels(model, dataset, **learned, **settings)
 
     def segments(self, part: str, scored: ScoredSet) -> dict[str, Any]:
         """The context's features; also the true label, or whether a question has an answer where some have none."""

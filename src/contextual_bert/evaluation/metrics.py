@@ -25,6 +25,7 @@ RECIPROCAL_RANK = "mean_reciprocal_rank"
 CALIBRATION_ERROR = "expected_calibration_error"
 ACCURACY = "accuracy_percent"
 MACRO_F1 = "macro_f1_percent"
+MEAN_ABSOLUTE_ERROR = "mean_absolute_error"
 ROOT_MEAN_SQUARED_ERROR = "root_mean_squared_error"
 ENTITY_PRECISION = "entity_precision_percent"
 ENTITY_RECALL = "entity_recall_percent"
@@ -171,6 +172,7 @@ _METRICS = {
         Metric(CALIBRATION_ERROR, "ECE", "", 4, False),
         Metric(ACCURACY, "accuracy", "%", 2, True),
         Metric(MACRO_F1, "macro F1", "%", 2, True),
+        Metric(MEAN_ABSOLUTE_ERROR, "MAE", "", 4, False),
         Metric(ROOT_MEAN_SQUARED_ERROR, "RMSE", "", 4, False),
         Metric(ENTITY_PRECISION, "entity precision", "%", 2, True),
         Metric(ENTITY_RECALL, "entity recall", "%", 2, True),
@@ -183,7 +185,15 @@ _METRICS = {
 
 # What is computed from the ranks of true answers, recall aside, and from what was chosen for labels.
 RANK_METRICS = (CROSS_ENTROPY, RECIPROCAL_RANK, CALIBRATION_ERROR, "recall_at_1_percent", "recall_at_5_percent")
-LABEL_METRICS = (ACCURACY, MACRO_F1, ROOT_MEAN_SQUARED_ERROR, ENTITY_PRECISION, ENTITY_RECALL, ENTITY_F1)
+LABEL_METRICS = (
+    ACCURACY,
+    MACRO_F1,
+    MEAN_ABSOLUTE_ERROR,
+    ROOT_MEAN_SQUARED_ERROR,
+    ENTITY_PRECISION,
+    ENTITY_RECALL,
+    ENTITY_F1,
+)
 _SHORT_NAMES = {
     "accuracy": ACCURACY,
     "cross_entropy": CROSS_ENTROPY,
@@ -191,6 +201,7 @@ _SHORT_NAMES = {
     "entity_precision": ENTITY_PRECISION,
     "entity_recall": ENTITY_RECALL,
     "macro_f1": MACRO_F1,
+    "mae": MEAN_ABSOLUTE_ERROR,
     "mrr": RECIPROCAL_RANK,
     "rmse": ROOT_MEAN_SQUARED_ERROR,
 }

@@ -25,8 +25,8 @@ from contextual_bert.models import (
     ContextualBertForTokenClassification,
     ContextualBertProcessor,
 )
+from contextual_bert.models.label_heads import OrdinalClassifier
 from contextual_bert.models.modeling_contextual_bert import LearnedAbsence
-from contextual_bert.models.sequence_classification import OrdinalClassifier
 from contextual_bert.whole_files import share_files
 
 BASELINE_FILE, WEIGHTS_FILE = "baseline.json", "model.safetensors"

@@ -13,7 +13,7 @@ from contextual_bert.conditioning import get_method
 from contextual_bert.errors import CheckpointError, ConfigurationError
 from contextual_bert.models.checkpoint_files import own_config, weights_read
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
-from contextual_bert.models.pretrained import draw_anew
+from contextual_bert.models.pretrained import HEAD_KEY, draw_anew
 
 
 def context_config(checkpoint: str | Path) -> ContextualBertConfig | None:
@@ -60,6 +60,7 @@ def load_continued(model_class: Any, checkpoint: str | Path, **settings: Any) ->
             "folder of a whole run."
         )
     is_same_head = config.architectures == [model_class.__name__] and config.id2label == model.config.id2label
+    model.has_new_head = not is_same_head or any(key.startswith(HEAD_KEY) for key in changed)
     if hasattr(model, "classifier") and not is_same_head:
         draw_anew(model.classifier, model)
     model.name_or_path = model.config.name_or_path = ""

@@ -213,6 +213,7 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
     head_keys: ClassVar[tuple[str, ...]] = ()  # how the names of a head's own weights start
     head_fields: ClassVar[tuple[str, ...]] = ()  # fields of the config that this head alone reads
     num_segments: ClassVar[int] = 0  # that a checkpoint must tell apart
+    has_new_head: bool = True  # a weight of the head did not come from the checkpoint; the loaders of ours set it
     config_class = ContextualBertConfig
     # HF reads a plain list and a plain dict.
     _no_split_modules = ["ContextualBertEmbeddings", "ContextualBertLayer"]  # noqa: RUF012

@@ -23,6 +23,7 @@ from contextual_bert.models.checkpoint_files import HUB_SETTINGS, found_config, 
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 
 CONTEXT_WEIGHTS = ("conditioning.", "context_encoder.")
+HEAD_KEY = "classifier."  # how the names of the weights of the layer that gives labels start
 OUTPUT_MATRIX = "cls.predictions.decoder.weight"
 BERT_FIELDS = (
     "vocab_size",
@@ -120,6 +121,8 @@ def load_bert(
         # The checkpoint's output matrix is that of its embeddings: the model's own starts where it is.
         theirs: Any = BertForMaskedLM.from_pretrained(checkpoint, **hub).get_output_embeddings()
         model.get_output_embeddings().load_state_dict(theirs.state_dict())
+    drawn = {*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])}
+    model.has_new_head = any(key.startswith(HEAD_KEY) for key in drawn)
     # It is no model of that checkpoint: peft would look there for the config that an adapter is saved with.
     model.name_or_path = model.config.name_or_path = ""
     return model

@@ -3,7 +3,7 @@
 It knows no method and no tokenizer. Paper: Denk and Peleteiro Ramallo (2020), section 5.
 """
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -15,14 +15,13 @@ from transformers.utils.generic import ModelOutput, can_return_tuple
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_as_text import text_encoder
+from contextual_bert.models.label_heads import OrdinalClassifier, start_at_shares
 from contextual_bert.models.masked_lm import IGNORED_LABEL
 from contextual_bert.models.modeling_contextual_bert import (
     Context,
     ContextualBertModelOutput,
     ContextualBertPreTrainedModel,
 )
-
-SMALLEST_STEP = 1e-6  # between two thresholds: the logarithm of the share of a grade that nobody gives is finite
 
 
 @dataclass
@@ -49,7 +48,7 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
 
     Formula:
         logits = W z + b; z = tanh(P x_1(N) + p), or with ``classifier_pooling="mean"`` the mean over i of x_i(N);
-        with ``is_ordinal``: Pr(y > k) = sigmoid(w z - t_k), t_1 < t_2 < ..., logits = log Pr(y = k)
+        with ``is_ordinal``: logits = log Pr(y = k) of ``OrdinalClassifier``
 
     Symbols:
         ===============  =======================================================
@@ -102,6 +101,22 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
         classifier = OrdinalClassifier if config.is_ordinal else nn.Linear
         self.classifier = classifier(config.hidden_size, num_labels)
         self.post_init()
+
+    def start_at_shares(self, counts: Sequence[int] | Tensor) -> None:
+        """Let the output layer begin with the shares of the labels in training; see ``label_heads.start_at_shares``.
+
+        Args:
+            counts: how often each label occurs in the training part, in the order of the ids.
+
+        Raises:
+            ConfigurationError: the model learns numbers, or several labels a text; counts of other labels.
+        """
+        if self.config.problem_type not in (None, "single_label_classification") or self.config.num_labels == 1:
+            raise ConfigurationError(
+                "start_at_shares is for one label a text, and this model learns numbers or several labels. "
+                "Leave it out."
+            )
+        start_at_shares(self.classifier, counts)
 
     @can_return_tuple
     def forward(
@@ -160,40 +175,6 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
             several = "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
             self.config.problem_type = "regression" if self.config.num_labels == 1 else several
         return self.config.problem_type
-
-
-class OrdinalClassifier(nn.Module):
-    """log Pr(y = k) from one score and ordered thresholds t_k = t_1 + softplus(d_2) + ... + softplus(d_k).
-
-    Shapes:
-        (batch, hidden) -> (batch, labels), log-probabilities.
-
-    Example:
-        >>> OrdinalClassifier(8, 5)(torch.zeros(2, 8)).exp().sum(dim=-1).tolist()
-        [1.0, 1.0]
-    """
-
-    def __init__(self, hidden_size: int, num_labels: int) -> None:
-        super().__init__()
-        self.score = nn.Linear(hidden_size, 1, bias=False)
-        self.thresholds = nn.Parameter(torch.empty(num_labels - 1))
-        self.initialise()
-
-    def initialise(self, initializer_range: float = 0.0) -> None:
-        """Thresholds in the middle of the scale, one unit apart."""
-        with torch.no_grad():
-            nn.init.constant_(self.thresholds, math.log(math.e - 1))  # softplus gives 1
-            nn.init.constant_(self.thresholds[:1], -(len(self.thresholds) - 1) / 2)
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        steps = torch.cat([self.thresholds[:1], functional.softplus(self.thresholds[1:]) + SMALLEST_STEP])
-        # Not cumsum, which on CUDA is not deterministic.
-        ends = (steps * torch.ones_like(steps).expand(len(steps), -1).tril()).sum(dim=1)
-        distances = ends - self.score(hidden)
-        below, above = functional.logsigmoid(distances), functional.logsigmoid(-distances)
-        # sigmoid(b) - sigmoid(a) = sigmoid(b) sigmoid(-a) (1 - exp(a - b))
-        between = below[:, 1:] + above[:, :-1] + torch.log(-torch.expm1(-steps[1:]))
-        return torch.cat([below[:, :1], between, above[:, -1:]], dim=-1)
 
 
 def mean_of_text(hidden: Tensor, attention_mask: Tensor | None) -> Tensor:

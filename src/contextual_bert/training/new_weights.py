@@ -17,13 +17,20 @@ from transformers.trainer_utils import TrainOutput
 
 from contextual_bert.data import DroppedContext, LengthBucketSampler, SetDataset, TextDataset
 from contextual_bert.errors import ConfigurationError
+from contextual_bert.models.label_heads import OrdinalClassifier
 from contextual_bert.models.pretrained import context_weights, new_weights
 from contextual_bert.training.epochs import MaskEpoch
+
+# With Adam a step moves a weight by its rate at most. Thresholds are log-odds, and move by about 1 in some 100 steps.
+THRESHOLD_LEARNING_RATE = 0.01
 
 
 class NewWeightsTrainer(Trainer):
     """A Trainer with ``new_weights_learning_rate`` for the method, the context encoder, the head and extra blocks, and
     ``context_learning_rate`` for what of the first two reads the context.
+
+    Thresholds of grades have ``THRESHOLD_LEARNING_RATE``, or the rate of the other weights of the head where that is
+    higher, and no weight decay.
 
     And what both trainers have beside: the batches of training have one length, an evaluation leaves no row out, one
     before the training does not keep several processes from training together, and a training that diverges ends at
@@ -87,6 +94,11 @@ class NewWeightsTrainer(Trainer):
             yield
         finally:
             self.args.dataloader_drop_last = is_dropped
+
+    def get_decay_parameter_names(self, model: nn.Module) -> list[str]:
+        without = {id(weight) for weight in thresholds_of(model)}
+        own = {name for name, weight in model.named_parameters() if id(weight) in without}
+        return [name for name in super().get_decay_parameter_names(model) if name not in own]
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         is_made = self.optimizer is not None
@@ -168,4 +180,11 @@ def own_rates(model: nn.Module, args: TrainingArguments) -> dict[int, float]:
                 "none. Leave it out."
             )
         rates.update({id(weight): context_rate for weight in of_context})
+    for weight in thresholds_of(model):
+        rates[id(weight)] = max(THRESHOLD_LEARNING_RATE, rates.get(id(weight), args.learning_rate))
     return rates
+
+
+def thresholds_of(model: nn.Module) -> list[nn.Parameter]:
+    """Return the thresholds of the grades that a model gives; none where it gives no grades."""
+    return [module.thresholds for module in model.modules() if isinstance(module, OrdinalClassifier)]

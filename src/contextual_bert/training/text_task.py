@@ -6,6 +6,7 @@ Names of columns and settings only. It reads no table and loads no checkpoint.
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from contextual_bert.context import canonical
 from contextual_bert.data.text_masking import Unit, check_rates
 from contextual_bert.errors import ConfigurationError, did_you_mean
 from contextual_bert.models.processing_contextual_bert import Truncation
@@ -29,7 +30,8 @@ class TextTask:
         answer_start: column of the character at which an answer begins, from 0 on; None: where the text has it first.
         max_length: tokens kept of a text, [CLS] and [SEP] included; None: as many as the tokenizer allows.
         truncation: what is kept of a longer text: "head", or the first quarter and the end, "head_tail".
-        is_ordinal: the labels are grades of one scale.
+        is_ordinal: the labels are grades of one scale: numbers, or the words of ``order``.
+        order: all labels from the lowest grade to the highest; where there are some, ``is_ordinal`` is True.
         is_from_scratch: take the sizes and the tokenizer of the checkpoint and draw all weights.
         masking: what is hidden where there is no label: "token", "word" or "span".
         mask_rate: share of the tokens that is hidden.
@@ -59,6 +61,7 @@ class TextTask:
     max_length: int | None = None
     truncation: str = "head"
     is_ordinal: bool = False
+    order: tuple[str, ...] = ()
     is_from_scratch: bool = False
     masking: str = "token"
     mask_rate: float = 0.15
@@ -79,6 +82,7 @@ class TextTask:
                 raise ConfigurationError(
                     f"{name}={column!r} and {twice[0]}={column!r} are one column. Give each a column of its own."
                 )
+        self._check_order()
         if self.is_ordinal and self.label is None:
             raise ConfigurationError(
                 "is_ordinal=True is for labels, and none is named. Name the column with label=... (--label)."
@@ -113,6 +117,25 @@ class TextTask:
         """How many tokens of a part are scored at most, where hidden ones are learned; None: all."""
         chosen = SCORED_TOKENS if self.scored_tokens is None else self.scored_tokens
         return chosen if isinstance(chosen, int) else None
+
+    def _check_order(self) -> None:
+        given: Any = self.order
+        if isinstance(given, str) or not all(isinstance(each, str) for each in given):
+            raise ConfigurationError(f"order={given!r:.80}: give the labels as text, in a list, the lowest first.")
+        order = tuple(canonical(each) for each in given)
+        object.__setattr__(self, "order", order)
+        if not order:
+            return
+        twice = [name for number, name in enumerate(order) if name in order[:number]]
+        if twice:
+            raise ConfigurationError(f"order={list(order)} names {twice[0]!r} twice. Name each label once.")
+        if len(order) < 2:
+            raise ConfigurationError(f"order={list(order)} names one label. Name two labels or more, the lowest first.")
+        if self.label is None:
+            raise ConfigurationError(
+                f"order={list(order)} is for labels, and none is named. Name the column with label=... (--label)."
+            )
+        object.__setattr__(self, "is_ordinal", True)
 
     def _check_scored_tokens(self) -> None:
         number: Any = self.scored_tokens

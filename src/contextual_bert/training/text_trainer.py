@@ -30,7 +30,7 @@ from contextual_bert.models import (
 )
 from contextual_bert.training.arguments import ContextualTrainingArguments
 from contextual_bert.training.context_dropout import with_context_dropout
-from contextual_bert.training.new_weights import NewWeightsTrainer, rehearse
+from contextual_bert.training.new_weights import NewWeightsTrainer, rehearse, thresholds_of
 from contextual_bert.training.trainer import ChangesByEpoch, MaskEpoch, check_arguments, summarise_rows
 
 SPANS = ("start_positions", "end_positions")
@@ -49,7 +49,7 @@ class TextTrainer(NewWeightsTrainer):
         patience: stop after so many evaluations without a better value of ``metric_for_best_model``; None never stops
             early.
         names: of the labels in the order of their ids: they say which metrics there are beside the ranks, such as
-            accuracy, the RMSE of grades, the F1 of entities. None: those of the model's config.
+            accuracy, the MAE and RMSE of grades, the F1 of entities. None: those of the model's config.
 
     Raises:
         ConfigurationError: settings that cannot work; labels that are numbers, or several a text.
@@ -77,8 +77,13 @@ class TextTrainer(NewWeightsTrainer):
     ) -> None:
         given = train_dataset if train_dataset is not None else eval_dataset
         names = label_names(model, given) if names is None else tuple(names)
+        is_ordinal = bool(thresholds_of(model))
         check_arguments(
-            args, has_classes=hasattr(model, "config"), patience=patience, ks=KS, of_labels=label_metrics(names)
+            args,
+            has_classes=hasattr(model, "config"),
+            patience=patience,
+            ks=KS,
+            of_labels=label_metrics(names, is_ordinal=is_ordinal),
         )
         for dataset in (train_dataset, eval_dataset):
             if dataset is None:
@@ -105,7 +110,7 @@ class TextTrainer(NewWeightsTrainer):
             train_dataset=training,
             eval_dataset=eval_dataset,
             processing_class=processor,
-            compute_metrics=partial(summarise_labels, names=names if can_measure(names) else ()),
+            compute_metrics=partial(summarise_labels, names=names if can_measure(names) else (), is_ordinal=is_ordinal),
             callbacks=[*changing, *early, *(callbacks or [])],
         )
 
@@ -142,12 +147,15 @@ class TextTrainer(NewWeightsTrainer):
         return None, tuple(column.view(labels.shape) for column in columns), labels
 
 
-def summarise_labels(prediction: EvalPrediction, *, names: Sequence[str] = ()) -> dict[str, float]:
+def summarise_labels(
+    prediction: EvalPrediction, *, names: Sequence[str] = (), is_ordinal: bool = False
+) -> dict[str, float]:
     """Return the metrics over all labels, or ends of answers, from what ``prediction_step`` gathered.
 
     Args:
         prediction: a grid a column; the fifth, of labels, has which one was chosen.
         names: of the labels in the order of their ids; without any there are the metrics of ranks alone.
+        is_ordinal: the labels are grades of one scale, the lowest first.
     """
     columns: Any = prediction.predictions
     labels = np.asarray(prediction.label_ids)
@@ -163,6 +171,7 @@ def summarise_labels(prediction: EvalPrediction, *, names: Sequence[str] = ()) -
         predicted=np.asarray(columns[4]).reshape(grid.shape)[places].astype(np.int64),
         true=grid[places].astype(np.int64),
         names=tuple(names),
+        is_ordinal=is_ordinal,
     )
     return {**found, **metrics_of(rows)}
 
@@ -180,14 +189,19 @@ def label_names(model: nn.Module, dataset: TextDataset | None) -> tuple[str, ...
     return tuple(names[number] for number in sorted(names))
 
 
-def label_metrics(names: Sequence[str]) -> tuple[str, ...]:
+def label_metrics(names: Sequence[str], *, is_ordinal: bool = False) -> tuple[str, ...]:
     """Return the keys of the metrics of such labels that can be computed here: entity F1 needs seqeval.
+
+    Args:
+        names: of the labels in the order of their ids.
+        is_ordinal: the labels are grades of one scale, the lowest first.
 
     Example:
         >>> label_metrics(["1", "2"])
-        ('accuracy_percent', 'macro_f1_percent', 'root_mean_squared_error')
+        ('accuracy_percent', 'macro_f1_percent', 'mean_absolute_error', 'root_mean_squared_error')
     """
     if not names or not can_measure(names):
         return ()
     none = np.zeros(1, dtype=np.int64)
-    return tuple(metrics_of(LabelledRows(none, none, predicted=none, true=none, names=tuple(names))))
+    one = LabelledRows(none, none, predicted=none, true=none, names=tuple(names), is_ordinal=is_ordinal)
+    return tuple(metrics_of(one))

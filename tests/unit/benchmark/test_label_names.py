@@ -58,3 +58,40 @@ def test_labels_that_a_person_would_read_as_one() -> None:
         "warning: the labels 'So  so' and 'so so' differ in blanks or capitals alone, and each is a class of its own",
     ]
     assert label_warnings(table, ["B-Person", "I-Person", "O"], "verdict", None) == []
+
+
+@pytest.mark.parametrize(
+    "values", [[2.5, 1.0, 10.0, 1.5, 9.0, None], ["2.5", "1", "10", "1.5", "9", None]], ids=["float", "text"]
+)
+def test_half_grades_are_grades_in_the_order_of_the_numbers(values: list[object]) -> None:
+    found = label_names(column(values * 3), "t.csv", "stars", is_ordinal=True)
+    assert found == ("1", "1.5", "2.5", "9", "10")
+    words = r"row 4, column 'stars'.*no whole number.*or is_ordinal \(--ordinal\) where they are grades of one scale;"
+    with pytest.raises(DataError, match=words):
+        label_names(column(values * 3), "t.csv", "stars")
+
+
+def test_numbers_that_hardly_occur_twice_are_no_grades() -> None:
+    prices = column([0.5 + number for number in range(50)])
+    with pytest.raises(DataError, match=r"50 numbers, such as 0.5, are no grades: hardly one occurs twice.*in Python"):
+        label_names(prices, "t.csv", "price", is_ordinal=True)
+    with pytest.raises(DataError, match="the label inf is no whole number"):
+        label_names(column([1.0, float("inf")] * 9), "t.csv", "price", is_ordinal=True)
+
+
+def test_words_are_grades_in_the_order_that_is_given() -> None:
+    order = ("bad", "fair", "good", "best")
+    values = column(["good", "bad ", "fair", None, "bad"])
+    assert label_names(values, "t.csv", "verdict", is_ordinal=True, order=order) == order
+    assert label_names(column([3, 1, 2, 1]), "t.csv", "rank", is_ordinal=True, order=("3", "2", "1")) == ("3", "2", "1")
+    with pytest.raises(
+        DataError, match=r"the label 'ok' is not in the order bad, fair, good, best\. Name it"
+    ) as caught:
+        label_names(column(["good", None, "bad", "ok", "ok"]), "t.csv", "verdict", is_ordinal=True, order=order)
+    assert (caught.value.file, caught.value.row, caught.value.column) == ("t.csv", 3, "verdict")
+    with pytest.raises(DataError, match=r"the label '1.5' is not in the order 1, 2"):
+        label_names(column([1.0, 1.5, 2.0]), "t.csv", "stars", is_ordinal=True, order=("1", "2"))
+    with pytest.raises(DataError, match=r"only the label \['good'\] occurs"):
+        label_names(column(["good", "good"]), "t.csv", "verdict", is_ordinal=True, order=order)
+    with pytest.raises(DataError, match=r"tags of words.*Leave order \(--order\) out"):
+        label_names(column([["bad"], ["good"]]), "t.csv", "verdict", is_ordinal=True, order=order)

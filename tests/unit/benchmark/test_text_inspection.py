@@ -158,7 +158,9 @@ def test_a_label_that_training_lacks_is_named() -> None:
     ("values", "ordinal", "words"),
     [
         ([1, 2, 10], True, None),
-        ([1, 2, 10], False, "give --ordinal"),
+        ([1, 2, 10], False, None),  # classes are no worse, see docs/decisions/026
+        ([1, 1.5, 2], False, "or is_ordinal (--ordinal) where they are grades of one scale"),
+        ([1, 1.5, 2], True, None),
         (["1", "2", "10"], True, None),
         (
             ["low", "mid", "top"],
@@ -173,6 +175,19 @@ def test_grades_need_an_order(values: list[Any], ordinal: bool, words: str | Non
     found = inspected(labelled(is_ordinal=ordinal), verdict=[values[row % 3] for row in range(ROWS)])
     said = [line for line in (*found.reading[2:], *found.faults) if "ordinal" in line]
     assert [words in line for line in said] == ([True] if words else [])
+
+
+def test_words_are_listed_in_their_order() -> None:
+    values = ["good", "bad", "fair", "good"]
+    task = labelled(order=("bad", "fair", "good", "best"))
+    found = inspected(task, verdict=[values[row % 4] for row in range(ROWS)])
+    expected = "4 grades, the lowest first: bad (25.0%), fair (25.0%), good (50.0%), best (0.0%)"
+    assert found.reading[2] == expected
+    assert [fault for fault in found.faults if "best" in fault] == [
+        "warning: no row of the training part has the label best: it cannot be learned"
+    ]
+    found = inspected(labelled(order=("bad", "good")), verdict=[values[row % 4] for row in range(ROWS)])
+    assert any(f.startswith("error: ") and "row 3" in f and "'fair' is not in the order" in f for f in found.faults)
 
 
 def test_grades_are_listed_by_size() -> None:

@@ -604,6 +604,33 @@ def test_a_baseline_orders_grades_as_the_models_do(
     assert model.head.output.thresholds.grad.abs().sum() > 0
 
 
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        ("none", {"is_from_scratch": True}),
+        ("global_state_update", {"label": "stars", "is_ordinal": True}),
+        ("global_state_update", {}),
+        ("ngrams_context", {}),
+        ("bert_concat_text", {"label": "stars", "is_ordinal": True}),
+    ],
+)
+def test_a_new_head_starts_at_the_shares_of_training(
+    prepared: dict[str, TextPreparation], checkpoint: Path, name: str, task: dict[str, Any]
+) -> None:
+    """A head that the checkpoint has for as many labels is kept."""
+    texts = TextTask(checkpoint=str(checkpoint), **{"label": "verdict", **task})
+    exclude = ("words", "tags", "verdict", "stars", "price")
+    recipe = replace(prepared["classification"].recipe, texts=texts, schema=None, conditioning=name)
+    ready = prepare_texts(replace(recipe, exclude=tuple(each for each in exclude if each != texts.label)))
+    model: Any = TextWork(ready).build_model(ready.recipe)
+    column = ready.table.column(str(texts.label)).take(pa.array(ready.split.rows("train"))).to_pylist()
+    counts = torch.tensor([float(sum(str(each) == label for each in column)) for label in ready.labels])
+    inputs: Any = ready.datasets["test"].__getitems__(torch.arange(3))
+    found = model.eval()(**inputs)["logits"].softmax(dim=-1)
+    is_at_shares = torch.allclose(found, (counts + 0.5) / (counts + 0.5).sum(), atol=1e-5)
+    assert is_at_shares == ((name, task) != ("global_state_update", {}))
+
+
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 @pytest.mark.parametrize("name", ["bert_concat_text", "bert_concat_word"])
 def test_a_label_on_a_frozen_bert_is_read_where_the_methods_read_it(

@@ -210,17 +210,17 @@ GOLDEN = """## Comparison on 2 labels of 2 texts
 
 **Methods**
 
-| method | seeds | accuracy (%) | macro F1 (%) | RMSE |
-| :-- | --: | --: | --: | --: |
-| none | 2 | 25.00 (25.00) | 16.67 (16.67) | 0.8536 (0.1464) |
-| film | 1 | 100.00 (-) | 100.00 (-) | 0.0000 (-) |
+| method | seeds | accuracy (%) | macro F1 (%) | MAE | RMSE |
+| :-- | --: | --: | --: | --: | --: |
+| none | 2 | 25.00 (25.00) | 16.67 (16.67) | 0.7500 (0.2500) | 0.8536 (0.1464) |
+| film | 1 | 100.00 (-) | 100.00 (-) | 0.0000 (-) | 0.0000 (-) |
 
 **Difference to none**
 
-| method | accuracy (%) | macro F1 (%) | RMSE |
-| :-- | --: | --: | --: |
+| method | accuracy (%) | macro F1 (%) | MAE | RMSE |
+| :-- | --: | --: | --: | --: |
 | film | +50.00 [+0.00, +100.00] p = 0.500 | +66.67 [+0.00, +100.00] p = 0.500 | \
--0.7071 [-1.0000, +0.0000] p = 0.500 |
+-0.5000 [-1.0000, +0.0000] p = 0.500 | -0.7071 [-1.0000, +0.0000] p = 0.500 |
 
 **Accuracy (%) by domain**
 
@@ -237,7 +237,7 @@ GOLDEN = """## Comparison on 2 labels of 2 texts
 | 2 | 1 | 0.00 (0.00) | 100.00 (-) |
 
 - Macro F1: plain mean over the classes that occur in the truth or the prediction.
-- RMSE: of the numbers that the labels are, over all rows at once, lower is better.
+- MAE and RMSE: of the numbers that the labels are, over all rows at once, lower is better.
 - Methods, groups and labels: mean over seeds, standard error over seeds in brackets; (-) with one seed.
 - Differences to none: 95% interval from a paired bootstrap over 2 texts (100 resamples, seed 0), the metric averaged \
 over the seeds in each, between trained methods over those that both have; p corrected by Holm over the rows \
@@ -268,6 +268,13 @@ def test_runs_on_other_rows_are_refused():
         compare(LabelledRows(**{**columns, "true": wrong}, names=TAGS))
     with pytest.raises(DataError, match=r"has the labels \('O', 'B-LOC', 'I-LOC'\)"):
         compare(LabelledRows(**columns, names=("O", "B-LOC", "I-LOC")))
+
+
+def test_words_are_grades_for_all_runs_or_for_none():
+    truth = {"example_id": [0, 1], "position": [0, 0], "true": [0, 1], "names": ("bad", "good")}
+    made = [(name, 0, LabelledRows(predicted=[0, 0], **truth, is_ordinal=name == "film")) for name in ("none", "film")]
+    with pytest.raises(DataError, match=r"run 'film' .* and run 'none' .* grades for one of the two alone"):
+        compare_labels(made, reference="none", settings=FAST)
 
 
 def test_the_reference_and_the_seeds_must_be_clear():

@@ -54,7 +54,7 @@ def sentences(rows: LabelledRows, column: str) -> list[list[str]]:
 def test_grades_by_hand():
     rows = LabelledRows([4, 5, 6, 7], [0] * 4, predicted=[0, 1, 2, 4], true=[0, 2, 2, 0], names=STARS)
     found = values(rows)
-    assert list(found) == ["accuracy_percent", "macro_f1_percent", "root_mean_squared_error"]
+    assert list(found) == ["accuracy_percent", "macro_f1_percent", "mean_absolute_error", "root_mean_squared_error"]
     assert found["accuracy_percent"] == 50.0
     # Errors of 0, 1.5, 0 and 4 stars.
     assert found["root_mean_squared_error"] == pytest.approx(((1.5**2 + 4**2) / 4) ** 0.5)
@@ -182,6 +182,7 @@ def test_intervals_are_those_of_the_metric_in_each_resample():
         grades = np.array([float(name) for name in STARS])
         resampled["accuracy_percent"].append(100 * float(np.mean(true == predicted)))
         resampled["macro_f1_percent"].append(100 * f1_score(true, predicted, average="macro"))
+        resampled["mean_absolute_error"].append(float(np.mean(np.abs(grades[true] - grades[predicted]))))
         error = np.sqrt(np.mean((grades[true] - grades[predicted]) ** 2))
         resampled["root_mean_squared_error"].append(float(error))
     for key, interval in found.items():
@@ -285,3 +286,23 @@ def test_groups_of_fewer_than_ten_customers_are_shown_together() -> None:
     for text in (report.to_json(), compared.to_json(), compared.to_markdown()):
         assert "village" not in text and "hamlet" not in text
     assert "2 values of fewer than 10 customers" in compared.to_markdown()
+
+
+def test_words_in_an_order_are_as_far_apart_as_their_places() -> None:
+    columns = {"predicted": [0, 2, 1, 0], "true": [0, 0, 2, 1]}
+    rows = LabelledRows([0, 1, 2, 3], [0] * 4, **columns, names=("bad", "fair", "good"), is_ordinal=True)
+    found = rows.metrics(rows.columns().mean(axis=0))
+    assert float(found["mean_absolute_error"]) == pytest.approx((0 + 2 + 1 + 1) / 4)
+    assert float(found["root_mean_squared_error"]) == pytest.approx(((0 + 4 + 1 + 1) / 4) ** 0.5)
+    assert "labels' places in their order" in " ".join(rows.notes)
+    kept = LabelledRows.concatenate([rows.select(np.array([2, 0])), rows.sorted().select(np.array([1]))])
+    assert kept.is_ordinal
+    without = LabelledRows([0, 1, 2, 3], [0] * 4, **columns, names=("bad", "fair", "good"))
+    assert "mean_absolute_error" not in without.metrics(without.columns().mean(axis=0))
+
+
+def test_grades_are_as_far_apart_as_their_numbers() -> None:
+    names = ("1", "1.5", "4")
+    rows = LabelledRows([0, 1], [0, 0], predicted=[0, 2], true=[1, 0], names=names, is_ordinal=True)
+    found = rows.metrics(rows.columns().mean(axis=0))
+    assert float(found["mean_absolute_error"]) == pytest.approx((0.5 + 3) / 2)

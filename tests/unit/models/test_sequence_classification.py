@@ -9,7 +9,8 @@ from transformers import BertForSequenceClassification
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models import ContextualBertForSequenceClassification
-from contextual_bert.models.sequence_classification import OrdinalClassifier, mean_of_text
+from contextual_bert.models.label_heads import OrdinalClassifier
+from contextual_bert.models.sequence_classification import mean_of_text
 from contextual_bert.testing import miniature_batch, miniature_config
 from contextual_bert.testing.miniature import drawn_anew, plain_bert_config
 
@@ -119,7 +120,7 @@ def test_grades_are_probabilities_in_order() -> None:
     torch.testing.assert_close(logits.exp().sum(dim=-1), torch.ones(40))
     expected = (logits.exp() * torch.arange(5.0)).sum(dim=-1)
     assert torch.equal(expected.argsort(), scores.argsort()) or bool((expected[scores.argsort()].diff() >= -1e-6).all())
-    thresholds = torch.tensor([-1.5, -0.5, 0.5, 1.5])
+    thresholds = torch.logit(torch.tensor([0.2, 0.4, 0.6, 0.8]))
     above = torch.sigmoid(scores[:, None] - thresholds)
     torch.testing.assert_close(logits.exp().flip(-1).cumsum(-1).flip(-1)[:, 1:], above, rtol=1e-4, atol=1e-5)
 

@@ -23,6 +23,7 @@ from contextual_bert.evaluation.metrics import (
     ENTITY_PRECISION,
     ENTITY_RECALL,
     MACRO_F1,
+    MEAN_ABSOLUTE_ERROR,
     ROOT_MEAN_SQUARED_ERROR,
 )
 from contextual_bert.evaluation.number_columns import reject, set_columns
@@ -44,6 +45,7 @@ class LabelledRows:
         predicted: the id that was predicted.
         true: the id that is right.
         names: of the labels. Where all are numbers they are grades; see `has_tags` for tags.
+        is_ordinal: the names are in the order of one scale, the lowest first. Words are grades then; see `grades`.
 
     Raises:
         ConfigurationError: columns of different lengths, no or repeated names.
@@ -66,6 +68,7 @@ class LabelledRows:
     predicted: NDArray[np.int64]
     true: NDArray[np.int64]
     names: tuple[str, ...]
+    is_ordinal: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(self.names))
@@ -92,14 +95,15 @@ class LabelledRows:
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
         """All rows of the parts (of several batches or processes), which share the names, in the order given."""
-        if len({part.names for part in parts}) != 1:
+        if len({(part.names, part.is_ordinal) for part in parts}) != 1:
             raise ConfigurationError(f"{len(parts)} parts of labelled rows: give one or more, all with the same names.")
         columns = {name: np.concatenate([part.as_arrays()[name] for part in parts]) for name in parts[0].as_arrays()}
-        return cls(**columns, names=parts[0].names)
+        return cls(**columns, names=parts[0].names, is_ordinal=parts[0].is_ordinal)
 
     def select(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> Self:
         """The rows a boolean mask or an array of row numbers names."""
-        return type(self)(**{name: column[rows] for name, column in self.as_arrays().items()}, names=self.names)
+        columns = {name: column[rows] for name, column in self.as_arrays().items()}
+        return type(self)(**columns, names=self.names, is_ordinal=self.is_ordinal)
 
     def order(self) -> NDArray[np.int64]:
         """The row numbers that put the rows in the order of (example_id, position)."""
@@ -114,6 +118,16 @@ class LabelledRows:
         return {name: getattr(self, name) for name in ("example_id", "position", "predicted", "true")}
 
     @property
+    def grades(self) -> NDArray[np.float64] | None:
+        """Return the number of each label, None where labels are classes without an order.
+
+        Labels that are numbers have these. Words in an order have their places in it, the lowest 1.
+        """
+        if has_grades(self.names):
+            return np.array([float(name) for name in self.names])
+        return np.arange(1.0, len(self.names) + 1) if self.is_ordinal else None
+
+    @property
     def main(self) -> str:
         """The one number of such labels: entity F1 of tags, else accuracy."""
         return ENTITY_F1 if has_tags(self.names) else ACCURACY
@@ -122,8 +136,9 @@ class LabelledRows:
     def notes(self) -> tuple[str, ...]:
         """What a reader must know of the metrics, said once under every table."""
         notes = ["Macro F1: plain mean over the classes that occur in the truth or the prediction."]
-        if has_grades(self.names):
-            notes.append("RMSE: of the numbers that the labels are, over all rows at once, lower is better.")
+        if self.grades is not None:
+            what = "numbers that the labels are" if has_grades(self.names) else "labels' places in their order"
+            notes.append(f"MAE and RMSE: of the {what}, over all rows at once, lower is better.")
         if has_tags(self.names):
             notes.append("Entities count where type and both ends are right, over all types, read as seqeval does.")
         return tuple(notes)
@@ -133,9 +148,9 @@ class LabelledRows:
         each = np.eye(len(self.names))
         predicted, true = each[self.predicted], each[self.true]
         parts = [self.predicted[:, None] == self.true[:, None], predicted * true, predicted + true]
-        if has_grades(self.names):
-            grades = np.array([float(name) for name in self.names])
-            parts.append((grades[self.predicted] - grades[self.true])[:, None] ** 2)
+        if (grades := self.grades) is not None:
+            distances = np.abs(grades[self.predicted] - grades[self.true])[:, None]
+            parts += [distances, distances**2]
         if has_tags(self.names):
             parts.append(_entity_counts(self))
         return np.concatenate(parts, axis=1, dtype=np.float64)
@@ -150,8 +165,9 @@ class LabelledRows:
         right, both, either, rest = np.split(means, np.cumsum(sizes), axis=-1)
         class_f1 = _percent(2 * both, either)
         metrics = {ACCURACY: 100 * right[..., 0], MACRO_F1: class_f1.sum(axis=-1) / (either > 0).sum(axis=-1)}
-        if has_grades(self.names):
-            metrics[ROOT_MEAN_SQUARED_ERROR] = np.sqrt(rest[..., 0])
+        if self.grades is not None:
+            metrics[MEAN_ABSOLUTE_ERROR] = rest[..., 0]
+            metrics[ROOT_MEAN_SQUARED_ERROR] = np.sqrt(rest[..., 1])
         if has_tags(self.names):
             correct, found, there = np.moveaxis(rest, -1, 0)
             metrics |= {ENTITY_PRECISION: _percent(correct, found), ENTITY_RECALL: _percent(correct, there)}

@@ -10,6 +10,7 @@ import numpy as np
 
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation.labels.measured import MeasuredRows
+from contextual_bert.evaluation.labels.rows import LabelledRows
 from contextual_bert.evaluation.runs import Cost, Role, place
 
 _SAME_ROWS = "Predict every run on the same part of the same split, each labelled place once."
@@ -38,6 +39,11 @@ def aligned_rows(runs: Sequence[LabelRun]) -> list[MeasuredRows]:
             raise DataError(
                 f"{place(run)} has the labels {rows.names}, {place(first)} {its_rows.names}", fix=_SAME_ROWS
             )
+        if _are_grades(rows) != _are_grades(its_rows):
+            raise DataError(
+                f"{place(run)} and {place(first)} have the same labels, and they are grades for one of the two alone",
+                fix="Train both with the same order (--order).",
+            )
         if len(rows) != len(its_rows):
             raise DataError(
                 f"{place(run)} has {len(rows)} labelled rows, {place(first)} {len(its_rows)}", fix=_SAME_ROWS
@@ -60,3 +66,7 @@ def aligned_rows(runs: Sequence[LabelRun]) -> list[MeasuredRows]:
 
 def _position(rows: MeasuredRows, row: int) -> str:
     return f"example {rows.example_id[row]}, position {rows.position[row]}"
+
+
+def _are_grades(rows: MeasuredRows) -> bool:
+    return isinstance(rows, LabelledRows) and rows.grades is not None

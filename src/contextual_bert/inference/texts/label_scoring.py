@@ -24,6 +24,7 @@ def score_labels(
     dataset: TextDataset,
     *,
     names: Sequence[str],
+    is_ordinal: bool = False,
     batch_size: int = 64,
     dtype: torch.dtype = torch.float32,
     is_shared: bool = False,
@@ -36,6 +37,7 @@ def score_labels(
             marginal probabilities and chosen together.
         dataset: the texts with their labels.
         names: of the labels, in the order of their ids.
+        is_ordinal: the labels are grades of one scale, the lowest first.
         batch_size: texts a forward pass.
         dtype: bfloat16 runs the model under autocast.
         is_shared: all processes of the default process group call this and share the batches; each gets all scores.
@@ -102,5 +104,6 @@ def score_labels(
         predicted=predicted.astype(np.int64),
         true=true_label.astype(np.int64),
         names=tuple(names),
+        is_ordinal=is_ordinal,
     )
     return ScoredSet(scores.sorted(), labelled=labelled.sorted())
