@@ -35,7 +35,7 @@ class ItemPopularity(nn.Module):
 
     Example:
         >>> popularity = ItemPopularity(6, layout=())
-        >>> popularity.fit(Observations(torch.tensor([3, 3, 4]), torch.arange(3), {}))
+        >>> _ = popularity.fit(Observations(torch.tensor([3, 3, 4]), torch.arange(3), {}))
         >>> popularity.score_masked(torch.tensor([[1, 4]]), labels=torch.tensor([[3, -100]])).num_better
         tensor([0])
     """
