@@ -146,8 +146,14 @@ class LogisticBaseline(nn.Module):
         true, rows = np.asarray(labels), _rows(ready, part)
         place = np.zeros(len(rows), dtype=np.int64)
         ranks = rank_labels(torch.from_numpy(shares), torch.from_numpy(true))
-        learned = {"names": ready.labels, "is_ordinal": ready.task.is_ordinal}
-        labelled = LabelledRows(rows, place, predicted=shares.argmax(axis=1), true=true, **learned)
+        labelled = LabelledRows(
+            rows,
+            place,
+            predicted=shares.argmax(axis=1),
+            true=true,
+            names=ready.labels,
+            is_ordinal=ready.task.is_ordinal,
+        )
         return ScoredSet(Scores(rows, place, *(column.numpy() for column in ranks)), labelled=labelled)
 
     def _part(self, ready: TextPreparation, part: str) -> LabelledPart:
