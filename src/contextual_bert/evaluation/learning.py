@@ -21,6 +21,8 @@ from contextual_bert.evaluation.serialization import JsonText
 # The resolution of a study of three seeds: the paper's standard errors are 0.004 to 0.008 nats. What one more epoch
 # would change by less cannot be told from another seed.
 STILL_FALLING_NATS_PER_EPOCH = -0.005
+# An epoch of a small table is a few steps. What training that goes on would bring is looked at over at least so many.
+FEWEST_STEPS_AHEAD = 500
 # Through two points every line fits.
 _FEWEST_POINTS = 3
 
@@ -73,30 +75,47 @@ class LearningCurve(JsonText):
 
 @dataclass(frozen=True)
 class Convergence:
-    """The slope at the end of training, mean over the seeds whose curves are long enough; None where none is.
+    """The slope at the end of training, as a mean over the seeds whose curves are long enough.
 
-    ``has_turned`` says that the last evaluation was worse than the one before it, mean over the same seeds: of a few
-    epochs the slope may still be that of the first ones.
+    Args:
+        name: of the method.
+        slope_nats_per_epoch: None where no curve is long enough.
+        num_seeds: seeds in the mean.
+        has_turned: the last evaluation was worse than the one before it, as a mean over the same seeds. With few
+            epochs the slope may still be that of the first ones.
+        steps_per_epoch: optimizer steps in an epoch, as a mean over the same seeds. None: not known.
+
+    Example:
+        >>> Convergence("none", -0.0023, 1, steps_per_epoch=48).is_still_falling
+        True
     """
 
     name: str
     slope_nats_per_epoch: float | None
     num_seeds: int
     has_turned: bool = False
+    steps_per_epoch: float | None = None
+
+    @property
+    def slope_ahead_nats(self) -> float | None:
+        """What more training would change: an epoch, or ``FEWEST_STEPS_AHEAD`` steps where that is more."""
+        if self.slope_nats_per_epoch is None:
+            return None
+        return self.slope_nats_per_epoch * max(1.0, FEWEST_STEPS_AHEAD / (self.steps_per_epoch or math.inf))
 
     @property
     def is_still_falling(self) -> bool:
-        """Whether one more epoch would have gained more than a study of a few seeds can tell apart."""
+        """Whether more training would have gained more than a study of a few seeds can tell apart."""
         return self._has_fallen and not self.has_turned
 
     @property
     def _has_fallen(self) -> bool:
-        return self.slope_nats_per_epoch is not None and self.slope_nats_per_epoch < STILL_FALLING_NATS_PER_EPOCH
+        return self.slope_ahead_nats is not None and self.slope_ahead_nats < STILL_FALLING_NATS_PER_EPOCH
 
     @property
     def is_rising(self) -> bool:
         """Whether the last epochs made the validation worse: overfitting, unless the best checkpoint was kept."""
-        return self.slope_nats_per_epoch is not None and self.slope_nats_per_epoch > -STILL_FALLING_NATS_PER_EPOCH
+        return self.slope_ahead_nats is not None and self.slope_ahead_nats > -STILL_FALLING_NATS_PER_EPOCH
 
     def __str__(self) -> str:
         """How a table says it.
@@ -106,12 +125,15 @@ class Convergence:
             ('still falling (-0.0120 nats an epoch)', 'flat (-0.0010 nats an epoch)')
             >>> str(Convergence("none", -0.012, 3, has_turned=True))
             'fallen, and risen in the last step (-0.0120 nats an epoch)'
+            >>> str(Convergence("none", -0.0023, 1, steps_per_epoch=48))
+            'still falling (-0.0023 nats an epoch of 48 steps)'
         """
         if self.slope_nats_per_epoch is None:
             return f"unknown (fewer than {_FEWEST_POINTS} evaluations)"
         fallen = "fallen, and risen in the last step" if self.has_turned else "still falling"
         word = fallen if self._has_fallen else "rising" if self.is_rising else "flat"
-        return f"{word} ({self.slope_nats_per_epoch:+.4f} nats an epoch)"
+        epoch = "an epoch" if self.steps_per_epoch is None else f"an epoch of {self.steps_per_epoch:,.0f} steps"
+        return f"{word} ({self.slope_nats_per_epoch:+.4f} nats {epoch})"
 
 
 def slope_of_last_part(curve: LearningCurve, share: float = 0.2, *, since: float = 0.0) -> float | None:
@@ -154,13 +176,27 @@ def measure_convergence(
         own = [curve for curve in curves if curve.name == name]
         slopes = [slope_of_last_part(curve, share, since=since) for curve in own]
         measured = [slope for slope in slopes if slope is not None]
-        steps = [_last_step(curve) for curve, slope in zip(own, slopes, strict=True) if slope is not None]
-        mean = seed_mean(measured).mean if measured else None
-        found.append(Convergence(name, mean, len(measured), has_turned=sum(steps) > 0))
+        long = [curve for curve, slope in zip(own, slopes, strict=True) if slope is not None]
+        if not long:
+            found.append(Convergence(name, None, 0))
+            continue
+        found.append(
+            Convergence(
+                name,
+                seed_mean(measured).mean,
+                len(measured),
+                has_turned=sum(map(_last_change, long)) > 0,
+                steps_per_epoch=seed_mean([_steps_per_epoch(curve) for curve in long]).mean,
+            )
+        )
     return tuple(found)
 
 
-def _last_step(curve: LearningCurve) -> float:
+def _steps_per_epoch(curve: LearningCurve) -> float:
+    return curve.points[-1].step / curve.points[-1].epoch
+
+
+def _last_change(curve: LearningCurve) -> float:
     """By how many nats the last evaluation was worse than the one before it."""
     before, last = curve.points[-2:]
     return last.validation_cross_entropy_nats - before.validation_cross_entropy_nats

@@ -13,6 +13,7 @@ from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you
 from contextual_bert.evaluation.comparison import Comparison
 from contextual_bert.evaluation.labels.comparison import LabelComparison
 from contextual_bert.evaluation.learning import (
+    FEWEST_STEPS_AHEAD,
     STILL_FALLING_NATS_PER_EPOCH,
     Convergence,
     LearningCurve,
@@ -218,9 +219,10 @@ class Study(JsonText):
             text = "" if len(unknown) == len(found) else text
             text += f"Too few evaluations to say whether these were still falling: {', '.join(unknown)}. "
         limit = (
-            f"Falling means that the validation cross-entropy lost more than {-STILL_FALLING_NATS_PER_EPOCH:g} nats an "
-            "epoch, by least squares, over the last fifth of the epochs and at least three evaluations, and did so in "
-            "the last step, too; a learning rate that decays to nothing "
+            f"Falling means that another epoch would lower the validation cross-entropy by more than "
+            f"{-STILL_FALLING_NATS_PER_EPOCH:g} nats, or another {FEWEST_STEPS_AHEAD} steps where an epoch has fewer. "
+            "The slope is by least squares over the last fifth of the epochs and at least three evaluations, and the "
+            "last evaluation must not be worse than the one before. A learning rate that decays to nothing "
             "flattens every curve, and what is flat may still be falling by more than two methods differ."
         )
         if self.one_mask_from:

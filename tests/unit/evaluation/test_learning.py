@@ -12,8 +12,12 @@ from contextual_bert.evaluation import (
 )
 
 
-def curve(losses: list[float], *, name: str = "none", seed: int = 0, first: float = 1.0) -> LearningCurve:
-    points = [LearningPoint(first + index, 100 * (index + 1), None, loss) for index, loss in enumerate(losses)]
+def curve(
+    losses: list[float], *, name: str = "none", seed: int = 0, first: float = 1.0, steps: int = 1000
+) -> LearningCurve:
+    points = [
+        LearningPoint(first + index, round(steps * (first + index)), None, loss) for index, loss in enumerate(losses)
+    ]
     return LearningCurve(name, seed, tuple(points))
 
 
@@ -57,9 +61,9 @@ def test_a_falling_line_is_falling_and_a_plateau_is_flat():
     film, none = measure_convergence([*falling, plateau, steeper])
     assert (film.name, film.num_seeds, film.is_still_falling) == ("film", 3, True)
     assert film.slope_nats_per_epoch == pytest.approx(-0.012)
-    assert str(film) == "still falling (-0.0120 nats an epoch)"
+    assert str(film) == "still falling (-0.0120 nats an epoch of 1,000 steps)"
     assert (none.is_still_falling, none.is_rising) == (False, False)
-    assert str(none) == "flat (-0.0000 nats an epoch)"
+    assert str(none) == "flat (-0.0000 nats an epoch of 1,000 steps)"
 
 
 def test_what_rose_in_the_last_step_is_not_still_falling():
@@ -67,9 +71,16 @@ def test_what_rose_in_the_last_step_is_not_still_falling():
     (found,) = measure_convergence(few)
     assert found.slope_nats_per_epoch == pytest.approx(-0.0375)
     assert not found.is_still_falling
-    assert str(found) == "fallen, and risen in the last step (-0.0375 nats an epoch)"
+    assert str(found) == "fallen, and risen in the last step (-0.0375 nats an epoch of 1,000 steps)"
     (falling,) = measure_convergence([curve([1.10, 1.05, 1.04])])
     assert falling.is_still_falling
+
+
+@pytest.mark.parametrize(("steps", "verdict"), [(48, "still falling"), (1000, "flat")])
+def test_a_small_slope_over_few_steps_is_still_falling(steps: int, verdict: str):
+    losses = [7.5 - 0.0023 * epoch for epoch in range(10)]
+    (found,) = measure_convergence([curve(losses, steps=steps)])
+    assert str(found) == f"{verdict} (-0.0023 nats an epoch of {steps:,} steps)"
 
 
 def test_overfitting_is_not_called_flat():
@@ -78,7 +89,7 @@ def test_overfitting_is_not_called_flat():
 
 def test_a_short_curve_says_nothing_and_spoils_no_mean():
     short, long = curve([3.0, 1.0]), curve([3.0, 3.0, 3.0], seed=1)
-    assert measure_convergence([short, long]) == (Convergence("none", 0.0, 1),)
+    assert measure_convergence([short, long]) == (Convergence("none", 0.0, 1, steps_per_epoch=1000),)
     (unknown,) = measure_convergence([short])
     assert unknown.slope_nats_per_epoch is None
     assert not unknown.is_still_falling

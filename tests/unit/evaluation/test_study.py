@@ -95,7 +95,7 @@ def test_the_page_says_everything_in_order(study, page):
     assert re.findall(r"^## (.*)$", markdown, flags=re.MULTILINE) == titles
     for text in (markdown, page.text):
         assert all(row.name in text for row in study.comparison.rows)
-        assert "still falling (-0.1000 nats an epoch)" in text
+        assert "still falling (-0.1000 nats an epoch of 10 steps)" in text
         assert "Still falling when training ended: concat;" in text
         assert "Data 1f3a; commit c0ffee; seeds 0, 1; hardware two cores; recipe a test." in text
         assert "Its data are private" in text
@@ -158,7 +158,7 @@ def test_the_convergence_stands_in_the_table_of_methods(study):
     table = methods_table(study.comparison, study.convergences())
     ends = {row[0]: row[table.columns.index("end of training")] for row in table.rows}
     assert ends["none"].startswith("flat (")
-    assert ends["concat"] == "still falling (-0.1000 nats an epoch)"
+    assert ends["concat"] == "still falling (-0.1000 nats an epoch of 10 steps)"
     assert ends["popularity (baseline)"] == "-"
     assert methods_table(study.comparison, ()) == study.comparison.methods_table()
 
