@@ -13,6 +13,7 @@ from contextual_bert.data import Split
 from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
 from contextual_bert.training.adaptation import required_peft
 from contextual_bert.training.arguments import training_arguments
+from contextual_bert.training.defaults import NUM_MASKS
 from contextual_bert.training.devices import chosen_device, chosen_dtype
 from contextual_bert.training.model_fields import DEFAULT_MODEL
 from contextual_bert.training.recipe import Recipe
@@ -227,6 +228,8 @@ def check_recipe(recipe: Recipe) -> None:
             f"hidden_size={size} is no multiple of num_attention_heads={heads}. Each head takes an equal share."
         )
     settings: dict[str, Any] = {"disable_tqdm": True, **recipe.training}
+    if "one_mask_epochs" in settings and recipe.texts is None:  # the defaults fit it: set_defaults
+        settings = {"masks_per_set": NUM_MASKS, "num_train_epochs": settings["one_mask_epochs"], **settings}
     if not recipe.has_validation:
         settings |= {"eval_strategy": "no", "load_best_model_at_end": False}
     training_arguments(Path(), device=recipe.device, dtype=recipe.dtype, seed=recipe.seed, **settings)

@@ -135,7 +135,8 @@ def _run(
         check_same_recipe(recipe, output, digests=ready.digests)
         check_resumable(checkpoint, recipe, digest=digest)
     has_validation = "validation" in ready.datasets
-    arguments = arguments_of(recipe, output / CHECKPOINTS, has_validation=has_validation, defaults=work.training)
+    defaults = work.default_training(recipe)
+    arguments = arguments_of(recipe, output / CHECKPOINTS, has_validation=has_validation, defaults=defaults)
     num_devices = arguments.world_size * max(1, arguments.n_gpu)
     if checkpoint is not None and not is_trained(checkpoint):
         check_same_devices(output, num_devices=num_devices)

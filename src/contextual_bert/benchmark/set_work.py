@@ -17,6 +17,7 @@ from contextual_bert.benchmark.reporting import segments_of
 from contextual_bert.data import SetDataset, ShuffledContext
 from contextual_bert.inference import ScoredSet, bin_names, score, set_index
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
+from contextual_bert.training.defaults import set_defaults
 from contextual_bert.training.recipe import Recipe
 
 FREQUENCY_FEATURE = "masked item, times in training"
@@ -30,10 +31,13 @@ class SetWork:
         ready: the data.
     """
 
-    training: Mapping[str, Any] = {}
-
     def __init__(self, ready: Preparation) -> None:
         self.ready = ready
+
+    def default_training(self, recipe: Recipe) -> Mapping[str, Any]:
+        """See ``Work``: by the number of training sets."""
+        sizes = self.ready.datasets["train"].sizes
+        return set_defaults(len(sizes), median_size=float(np.median(sizes)), given=recipe.training)
 
     def check(self, recipe: Recipe) -> None:
         """See ``Work``."""

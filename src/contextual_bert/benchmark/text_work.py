@@ -89,11 +89,12 @@ class TextWork:
         ready: the data.
     """
 
-    training: Mapping[str, Any]
-
     def __init__(self, ready: TextPreparation) -> None:
         self.ready = ready
-        self.training = {**TRAINING, **(BEST_TAGS if ready.head == "tags" else {})}
+
+    def default_training(self, recipe: Recipe) -> Mapping[str, Any]:
+        """See ``Work``: what fits a pretrained BERT."""
+        return {**TRAINING, **(BEST_TAGS if self.ready.head == "tags" else {})}
 
     def check(self, recipe: Recipe) -> None:
         """See ``Work``."""

@@ -23,13 +23,11 @@ Progress = Callable[[int, int], None]
 
 
 class Work(Protocol):
-    """The steps of a run that depend on what its data are.
+    """The steps of a run that depend on what its data are."""
 
-    Attributes:
-        training: fields of ContextualTrainingArguments that differ from its defaults on such data.
-    """
-
-    training: Mapping[str, Any]
+    def default_training(self, recipe: Recipe) -> Mapping[str, Any]:
+        """Return the training settings that these data ask for, where the recipe says nothing else."""
+        ...
 
     def check(self, recipe: Recipe) -> None:
         """Raise ConfigurationError where a recipe cannot be had on these data: before a model is built."""
