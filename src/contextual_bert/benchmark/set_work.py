@@ -12,12 +12,13 @@ from transformers import TrainerCallback
 from contextual_bert.baselines import ItemPopularity
 from contextual_bert.baselines.shares import Observations
 from contextual_bert.benchmark.building import build_model, check_possible, count_counted
+from contextual_bert.benchmark.checks import SET_BASELINES
 from contextual_bert.benchmark.preparation import Preparation
 from contextual_bert.benchmark.reporting import segments_of
 from contextual_bert.data import SetDataset, ShuffledContext
 from contextual_bert.inference import ScoredSet, bin_names, score, set_index
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
-from contextual_bert.training.defaults import set_defaults
+from contextual_bert.training.defaults import BAG_LEARNING_RATE, LEARNING_RATE, set_defaults
 from contextual_bert.training.recipe import Recipe
 
 FREQUENCY_FEATURE = "masked item, times in training"
@@ -35,9 +36,10 @@ class SetWork:
         self.ready = ready
 
     def default_training(self, recipe: Recipe) -> Mapping[str, Any]:
-        """See ``Work``: by the number of training sets."""
+        """See ``Work``: by the number of training sets; a bag has a rate of its own."""
         sizes = self.ready.datasets["train"].sizes
-        return set_defaults(len(sizes), median_size=float(np.median(sizes)), given=recipe.training)
+        base_rate = BAG_LEARNING_RATE if recipe.conditioning in SET_BASELINES else LEARNING_RATE
+        return set_defaults(len(sizes), median_size=float(np.median(sizes)), given=recipe.training, base_rate=base_rate)
 
     def check(self, recipe: Recipe) -> None:
         """See ``Work``."""

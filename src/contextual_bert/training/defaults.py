@@ -11,6 +11,7 @@ from typing import Any
 SMALLEST_BATCH, LARGEST_BATCH = 64, 256
 STEPS_PER_EPOCH = 256  # a batch grows until an epoch has about so many
 LEARNING_RATE = 5e-4  # of the smallest batch; that of a larger one grows with the square root
+BAG_LEARNING_RATE = 3e-3  # of a bag of items, which has one hidden layer
 FEWEST_STEPS = 2_000
 FEWEST_EPOCHS, MOST_EPOCHS = 10, 40
 # What AdamW takes from each weight in an epoch: learning rate * decay * steps. Sets are few beside the vectors of items
@@ -21,13 +22,16 @@ NUM_MASKS = 2
 LEAST_SIZE_FOR_TWO_MASKS = 4  # a smaller set with two masks shows next to nothing
 
 
-def set_defaults(num_sets: int, *, median_size: float, given: Mapping[str, Any]) -> dict[str, Any]:
+def set_defaults(
+    num_sets: int, *, median_size: float, given: Mapping[str, Any], base_rate: float = LEARNING_RATE
+) -> dict[str, Any]:
     """Return the settings for models of sets that ``given`` lacks.
 
     Args:
         num_sets: sets in the training part.
         median_size: their median number of items.
         given: fields of ContextualTrainingArguments that the user chose; the others follow from them.
+        base_rate: peak learning rate with the smallest batch.
 
     Source:
         The decay by epoch: Wang and Aitchison (2024), "How to set AdamW's weight decay as you scale model and dataset
@@ -60,7 +64,7 @@ def set_defaults(num_sets: int, *, median_size: float, given: Mapping[str, Any])
     num_masks = settle("masks_per_set", NUM_MASKS if can_hide_two else 1)
     if num_masks > 1 and not has_steps and (half := int(epochs // 2)):
         settle("one_mask_epochs", half)
-    rate = settle("learning_rate", LEARNING_RATE * math.sqrt(max(1.0, batch_size / SMALLEST_BATCH)))
+    rate = settle("learning_rate", base_rate * math.sqrt(max(1.0, batch_size / SMALLEST_BATCH)))
     settle("weight_decay", min(max(FORGOTTEN_PER_EPOCH / (rate * steps), LEAST_DECAY), MOST_DECAY))
     return chosen
 
