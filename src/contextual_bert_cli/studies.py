@@ -7,6 +7,7 @@ from contextual_bert_cli.output import remark, show
 
 if TYPE_CHECKING:
     from contextual_bert.evaluation import Study
+    from contextual_bert.training import Recipe
 
 
 def finish_study(found: "Study", output: Path, *, runs: Path) -> None:
@@ -19,3 +20,19 @@ def finish_study(found: "Study", output: Path, *, runs: Path) -> None:
         show(found.labels.to_rich(has_groups=False))  # they are in the files
     remark("", *found.texts, *(f"{each.name}: {each} when training ended" for each in found.convergences()))
     remark(f"wrote {output / 'report.html'}, report.md with its pictures and study.json; runs in {runs}")
+
+
+def without_weights(first: str, usable: "Recipe") -> list[str]:
+    """Return the remark that the first row of a study cannot be used, where the command to run next is of another.
+
+    Args:
+        first: name of the first row.
+        usable: the first row whose weights are kept.
+    """
+    if first == usable.label:
+        return []
+    return [
+        "",
+        f"The row {first} is first in the table. It is a baseline whose weights are not kept. The command below is of "
+        f"{usable.label}, the first row with weights.",
+    ]

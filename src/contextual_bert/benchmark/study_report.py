@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from contextual_bert.benchmark.checks import NOTHING_TO_COMPARE, check_study
+from contextual_bert.benchmark.few_targets import commonest_targets
 from contextual_bert.benchmark.findings import findings, label_findings
 from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.reporting import cluster_numbers, label_groups, label_settings, provenance_of_runs
@@ -108,7 +109,13 @@ def study(
     curves = [curve for curve in map(load_history, directories) if curve is not None]
     firsts = {recipe.label: recipe for recipe in reversed(recipes)}
     labelled = label_comparison(runs, reference, preparation, provenance=origin)
-    found = findings(runs, firsts, num_items=num_items, paper=peers.paper)
+    few = commonest_targets(preparation, preparation.evaluated_part, runs[0].scores)
+    found = findings(runs, firsts, num_items=num_items, paper=peers.paper, few=few)
+
+    def labels_against(name: str) -> LabelComparison | None:
+        rivals = [run for run in runs if run.name == name or run.role == "baseline"]
+        return label_comparison(rivals, name, preparation, provenance=origin, has_groups=False)
+
     if preparation.evaluated_part != "test":
         found.insert(0, UNTESTED)
     changes = {_one_mask_from(recipe, output) for recipe in firsts.values()}
@@ -120,7 +127,7 @@ def study(
         curves=tuple(curves),
         one_mask_from=tuple(sorted(epoch for epoch in changes if epoch and epoch < longest)),
         reports={name: load_report(run_directory(output, firsts[name])) for name in dict.fromkeys(labels)},
-        texts=(*(label_findings(labelled) if labelled is not None else ()), *found),
+        texts=(*(label_findings(labelled, labels_against) if labelled is not None else ()), *found),
         labels=labelled,
         paper=dict(peers.paper),
         data=(*preparation.lines(), *preparation.customer_lines(), *_unranked(directories[0], preparation)),
@@ -135,7 +142,7 @@ def _one_mask_from(recipe: Recipe, output: Path) -> int | None:
 
 
 def label_comparison(
-    runs: Sequence[Run], reference: str, ready: Prepared, *, provenance: Provenance
+    runs: Sequence[Run], reference: str, ready: Prepared, *, provenance: Provenance, has_groups: bool = True
 ) -> LabelComparison | None:
     """The runs by what they labelled or answered, None where nothing has a label."""
     labelled = [LabelRun(run.name, run.seed, run.labelled, run.role) for run in runs if run.labelled is not None]
@@ -148,7 +155,7 @@ def label_comparison(
         labelled,
         reference=reference,
         clusters=clusters if clusters is not None else rows.example_id,
-        groups=label_groups(part, index, ready, rows),
+        groups=label_groups(part, index, ready, rows) if has_groups else {},
         settings=label_settings(ready),
         provenance=provenance,
     )

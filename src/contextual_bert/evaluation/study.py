@@ -131,6 +131,14 @@ class Study(JsonText):
         }
         return min(gaps, key=lambda name: gaps[name], default=None)
 
+    def ranking(self) -> tuple[str, ...]:
+        """The methods and baselines, the best first: by what labels are judged by, else by cross-entropy."""
+        compared = self.labels.rows if self.labels is not None else self.comparison.rows
+        key = self.labels.main if self.labels is not None else CROSS_ENTROPY
+        rows = [row for row in compared if row.role in ("method", "baseline")]
+        rows.sort(key=lambda row: row.metrics[key].mean, reverse=metric_of(key).is_higher_better)
+        return tuple(row.name for row in rows)
+
     def oracle_nats(self) -> float | None:
         """The cross-entropy of the oracle, if there is one."""
         oracles = (row.metrics[CROSS_ENTROPY].mean for row in self.comparison.rows if row.role == "oracle")
