@@ -101,13 +101,22 @@ def study(
     origin = provenance_of_runs(preparation, directories, seeds=sorted({recipe.seed for recipe in recipes}))
     oracle = next((each.name for each in peers.extra if each.role == "oracle"), None)
 
+    firsts = {recipe.label: recipe for recipe in reversed(recipes)}
+    reports = {name: load_report(run_directory(output, firsts[name])) for name in dict.fromkeys(labels)}
+    asked = next(iter(reports.values())).asked  # of the same rows and items in all
+
     def compared_with(name: str) -> Comparison:
-        settings = preparation.settings
-        return compare_runs(runs, reference=name, num_items=num_items, settings=settings, provenance=origin)
+        return compare_runs(
+            runs,
+            reference=name,
+            num_items=num_items,
+            settings=preparation.settings,
+            provenance=origin,
+            asked=replace(asked, recall={}) if asked is not None else None,
+        )
 
     comparison = compared_with(reference)
     curves = [curve for curve in map(load_history, directories) if curve is not None]
-    firsts = {recipe.label: recipe for recipe in reversed(recipes)}
     labelled = label_comparison(runs, reference, preparation, provenance=origin)
     few = commonest_targets(preparation, preparation.evaluated_part, runs[0].scores)
     found = findings(runs, firsts, num_items=num_items, paper=peers.paper, few=few)
@@ -126,11 +135,15 @@ def study(
         against_oracle=compared_with(oracle) if oracle is not None else None,
         curves=tuple(curves),
         one_mask_from=tuple(sorted(epoch for epoch in changes if epoch and epoch < longest)),
-        reports={name: load_report(run_directory(output, firsts[name])) for name in dict.fromkeys(labels)},
+        reports=reports,
         texts=(*(label_findings(labelled, labels_against) if labelled is not None else ()), *found),
         labels=labelled,
         paper=dict(peers.paper),
-        data=(*preparation.lines(), *preparation.customer_lines(), *_unranked(directories[0], preparation)),
+        data=(
+            *preparation.lines(),
+            *preparation.customer_lines(),
+            *([asked.note()] if asked is not None else _unranked(directories[0], preparation)),
+        ),
     )
 
 
@@ -162,7 +175,7 @@ def label_comparison(
 
 
 def _unranked(directory: Path, ready: Prepared) -> list[str]:
-    """How much of the evaluated part is left out, for training lacks it."""
+    """How much of the evaluated part is left out, for training lacks it; of what no run counts whole."""
     metrics = load_metrics(directory)
     try:
         count = metrics["unknown_targets"][ready.evaluated_part]

@@ -164,7 +164,11 @@ class Study(JsonText):
         return tuple(each for each in sections if each.paragraphs or each.tables or each.pictures or each.notes)
 
     def _methods(self) -> Section:
-        tables = (methods_table(self.comparison, self.convergences()), self.comparison.difference_table())
+        tables = (
+            methods_table(self.comparison, self.convergences()),
+            self.comparison.asked_table(),
+            self.comparison.difference_table(),
+        )
         names = ", ".join(row.label for row in self.comparison.rows)
         clusters = plural(self.comparison.settings.cluster_name)
         metrics = "Cross-entropy and recall@1"
