@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contextual_bert_cli.output import remark, show
+from contextual_bert_cli.wording import in_options
 
 if TYPE_CHECKING:
     from contextual_bert.evaluation import Study
@@ -18,7 +19,11 @@ def finish_study(found: "Study", output: Path, *, runs: Path) -> None:
     show(found.comparison.to_rich())
     if found.labels is not None:
         show(found.labels.to_rich(has_groups=False))  # they are in the files
-    remark("", *found.texts, *(f"{each.name}: {each} when training ended" for each in found.convergences()))
+    remark(
+        "",
+        *map(in_options, found.texts),
+        *(f"{each.name}: {each} when training ended" for each in found.convergences()),
+    )
     remark(f"wrote {output / 'report.html'}, report.md with its pictures and study.json; runs in {runs}")
 
 

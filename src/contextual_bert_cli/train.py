@@ -164,6 +164,8 @@ def command(
         show(report.to_rich())
         if (labels := load_label_report(output, part)) is not None:
             show(labels.to_rich())
+    if report is not None and report.learned is not None and not report.learned.has_learned:
+        remark("", in_options(report.learned.note()))
     if not keeps_weights(recipe):
         remark("", f"wrote {output}: schema, split, recipe, scores, metrics, README.md; its weights are not kept")
         return

@@ -20,10 +20,10 @@ from contextual_bert.training.recipe import Recipe
 
 CONTEXT_SUFFIX = "_context"  # of baselines that read the context beside what the one without the suffix reads
 MOST_TURNED = 3  # pairs of rows that validation and test order differently, the largest first
-TRY_MORE = "Train longer (--epochs) or try another --learning-rate before a trained method is chosen."
+TRY_MORE = "Train longer (num_train_epochs) or at another learning_rate before you choose a trained method."
 WITHOUT_CONTEXT = (
-    "Take the row without the context, or leave out the columns that change between training and test (--exclude; "
-    "contextual-bert attribute says what each is worth). --set field_dropout=0.1 may take part of the harm away."
+    "Take the row without the context. Or leave out columns that change between training and test with exclude "
+    "(--exclude): attribute says what each is worth. field_dropout=0.1 may take part of the harm away."
 )
 
 

@@ -16,6 +16,7 @@ from contextual_bert.benchmark.building import arguments_of
 from contextual_bert.benchmark.card import write_card
 from contextual_bert.benchmark.checkpoints import CheckpointFiles, check_resumable, recipe_digest
 from contextual_bert.benchmark.checks import check_conditioning, check_kind, keeps_weights
+from contextual_bert.benchmark.learned import with_shares
 from contextual_bert.benchmark.membership import with_membership
 from contextual_bert.benchmark.model_training import make_trainer, train
 from contextual_bert.benchmark.prepared import Prepared
@@ -188,6 +189,10 @@ def _run(
         if (found := label_report_on(part, scored[part], ready)) is not None:
             labels[part] = replace(found, provenance=reports[part].provenance)
     if evaluated_part is not None:
+        chosen_by = "validation" if "validation" in scored else evaluated_part
+        reports[evaluated_part] = with_shares(
+            reports[evaluated_part], scored[chosen_by], ready, recipe, model, part=chosen_by, arguments=arguments
+        )
         with counting("scoring a sample of the training part", is_quiet=is_quiet) as progress:
             reports[evaluated_part] = with_membership(
                 reports[evaluated_part],

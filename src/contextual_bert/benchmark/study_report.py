@@ -125,6 +125,11 @@ def study(
         rivals = [run for run in runs if run.name == name or run.role == "baseline"]
         return label_comparison(rivals, name, preparation, provenance=origin, has_groups=False)
 
+    found += [
+        f"`{name}`, seed {firsts[name].seed}: {_lower(report.learned.note())}"
+        for name, report in reports.items()
+        if report.learned is not None and not report.learned.has_learned
+    ]
     if preparation.evaluated_part != "test":
         found.insert(0, UNTESTED)
     changes = {_one_mask_from(recipe, output) for recipe in firsts.values()}
@@ -145,6 +150,10 @@ def study(
             *([asked.note()] if asked is not None else _unranked(directories[0], preparation)),
         ),
     )
+
+
+def _lower(sentence: str) -> str:
+    return sentence[0].lower() + sentence[1:]
 
 
 def _one_mask_from(recipe: Recipe, output: Path) -> int | None:

@@ -20,6 +20,7 @@ from contextual_bert.evaluation.asked import Asked, Unscored, asked_of
 from contextual_bert.evaluation.calibration import Calibration, calibrate
 from contextual_bert.evaluation.clusters import cluster_codes
 from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval
+from contextual_bert.evaluation.learned import ShareGap
 from contextual_bert.evaluation.membership import LossGap
 from contextual_bert.evaluation.metrics import (
     CALIBRATION_ERROR,
@@ -116,6 +117,7 @@ class Report(JsonText):
         num_suppressed: values of too few customers for a segment of their own, see ``EvaluationSettings``.
         membership: the loss on a sample of the training part beside this one, where a run has measured it.
         asked: how much of the part was scored, and the recall over all of it; None: not known.
+        learned: the loss beside that of counted shares, where a run has measured it.
 
     Relation to its siblings: `evaluate_scores` makes it; `Comparison` puts several runs side by side.
 
@@ -143,6 +145,7 @@ class Report(JsonText):
     num_suppressed: int = 0
     membership: LossGap | None = None
     asked: Asked | None = None
+    learned: ShareGap | None = None
 
     def to_markdown(self, *, num_segments: int | None = None) -> str:
         """Tables and footer; at most `num_segments` segments, the worst first, or all in order."""
@@ -183,6 +186,8 @@ class Report(JsonText):
             notes.append(self.segment_note())
         if self.num_suppressed:
             notes.append(settings.cells.note(self.num_suppressed))
+        if self.learned is not None:
+            notes.append(self.learned.note())
         if self.membership is not None:
             notes.append(self.membership.note())
         return [*notes, self.provenance.line()]

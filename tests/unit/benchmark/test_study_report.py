@@ -179,7 +179,7 @@ def test_a_baseline_that_wins_is_named_first_and_is_ahead() -> None:
     assert rivals.startswith("No trained method is ahead of every baseline by CE. The best of them, `global_state_upd")
     assert "is behind `bag` (+0.2000 [+0.19" in rivals
     assert "popularity" not in rivals
-    assert "--epochs" in rivals and "--learning-rate" in rivals
+    assert "num_train_epochs" in rivals and "learning_rate" in rivals
     assert gap == "The best baseline, `bag`, is 0.500 nats above the best possible score."
 
 
@@ -197,7 +197,7 @@ def test_a_method_ahead_of_every_baseline_is_said_to_be() -> None:
 def test_a_context_that_harms_is_named_with_its_interval() -> None:
     _, harm = said(**{"none": 7.0, GSU: 7.2})
     assert harm.startswith("The context harms: `global_state_update` beside `none` (+0.2000 [+0.19")
-    assert "--exclude" in harm
+    assert "--exclude" in harm and "field_dropout" in harm
     *_, of_baselines = said(none=6.0, bag=7.0, bag_context=7.2)
     assert of_baselines.startswith("The context harms: `bag_context` beside `bag` (+0.2000 [+0.19")
 
