@@ -103,11 +103,13 @@ def command(
     """Train a model on a table of sets or texts, keep its best epoch, evaluate it, write a run directory."""
     choices = dict(locals())
     from contextual_bert.benchmark import prepare_for, run
+    from contextual_bert.benchmark.building import training_lines
     from contextual_bert.benchmark.checks import check_conditioning, check_recipe, keeps_weights
     from contextual_bert.benchmark.run_directories import checkpoint_to_resume, load_recipe
     from contextual_bert.benchmark.run_files import CHECKPOINTS, last_checkpoint, load_label_report
     from contextual_bert.benchmark.termination import Terminated, ending_at_sigterm
     from contextual_bert.benchmark.text_starts import method_of
+    from contextual_bert.benchmark.work import work_of
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.folder_lock import locked_folder
     from contextual_bert.training import emulation_lines
@@ -147,6 +149,8 @@ def command(
             with working(f"reading {data}"):
                 ready = prepare_for(recipe)
             remark(*map(in_options, ready.lines()), *ready.remarks(), *emulation_lines(device, recipe.dtype))
+            lines = training_lines(ready.resolve(recipe), ready, defaults=work_of(ready).training)
+            remark(*map(in_options, lines))
             report = run(
                 recipe,
                 output,

@@ -1,5 +1,6 @@
 """From a recipe to a model and its training arguments. Trains nothing and reads no table."""
 
+import math
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,13 +26,20 @@ from contextual_bert.training import ContextualTrainingArguments, training_argum
 from contextual_bert.training.devices import chosen_device
 from contextual_bert.training.model_fields import DEFAULT_MODEL
 from contextual_bert.training.recipe import Recipe
+from contextual_bert.training.steps import LEAST_STEPS, MOST_EPOCHS, default_epochs, steps_of_epoch
 
+EPOCHS = "num_train_epochs"
 # Up to how many items or tokens two plain products are faster on a processor than the fused kernel (docs/log.md).
 _LONGEST_PLAIN: Mapping[str, int] = {"float32": 32, "bfloat16": 192}
 
 
 def arguments_of(
-    recipe: Recipe, checkpoints: Path, *, has_validation: bool, defaults: Mapping[str, Any] | None = None
+    recipe: Recipe,
+    checkpoints: Path,
+    *,
+    has_validation: bool,
+    defaults: Mapping[str, Any] | None = None,
+    num_rows: int | None = None,
 ) -> ContextualTrainingArguments:
     """The training arguments of a recipe; without a validation part the last weights are kept, not the best.
 
@@ -40,6 +48,7 @@ def arguments_of(
         checkpoints: where checkpoints go.
         has_validation: whether there is a validation part.
         defaults: settings that the data ask for.
+        num_rows: training rows, by which epochs are chosen where the recipe names none; None: the usual ones.
 
     Raises:
         ConfigurationError: settings that need a validation part where there is none.
@@ -51,7 +60,44 @@ def arguments_of(
                 f"patience={recipe.patience} needs a validation part. Give --validation, or leave it out."
             )
         settings |= {"eval_strategy": "no", "load_best_model_at_end": False}
-    return training_arguments(checkpoints, device=recipe.device, dtype=recipe.dtype, seed=recipe.seed, **settings)
+    arguments = training_arguments(checkpoints, device=recipe.device, dtype=recipe.dtype, seed=recipe.seed, **settings)
+    if num_rows is not None and EPOCHS not in recipe.training and arguments.max_steps <= 0:
+        usual = arguments.num_train_epochs
+        arguments.num_train_epochs = default_epochs(num_rows, rows_of_step(arguments), usual=usual)
+    return arguments
+
+
+def rows_of_step(arguments: ContextualTrainingArguments) -> int:
+    """Return how many rows an optimizer step reads, of all devices and accumulated batches."""
+    return arguments.train_batch_size * arguments.world_size * arguments.gradient_accumulation_steps
+
+
+def training_lines(recipe: Recipe, ready: Prepared, *, defaults: Mapping[str, Any]) -> list[str]:
+    """Return a sentence on the epochs and steps of a run; nothing of a baseline that no step trains.
+
+    Args:
+        recipe: of the run.
+        ready: its data.
+        defaults: settings that the data ask for.
+    """
+    if recipe.conditioning in FITTED_BASELINES:
+        return []
+    num_rows, has_validation = len(ready.datasets["train"]), "validation" in ready.datasets
+    settings: dict[str, Any] = {"has_validation": has_validation, "defaults": defaults}
+    usual = arguments_of(recipe, Path(), **settings)
+    chosen = arguments_of(recipe, Path(), num_rows=num_rows, **settings)
+    batch_size = rows_of_step(chosen)
+    own = steps_of_epoch(num_rows, batch_size)
+    if chosen.max_steps > 0:
+        return [f"training: {chosen.max_steps:,} steps of {batch_size:,} rows each, as max_steps says"]
+    epochs, before = chosen.num_train_epochs, usual.num_train_epochs
+    line = f"training: {epochs:g} epochs of {own:,} steps, {math.ceil(epochs * own):,} steps in all"
+    few = f"by default at least {LEAST_STEPS:,} steps are taken, in at most {MOST_EPOCHS:,} epochs"
+    if epochs != before:
+        return [f"{line}, for the usual {before:g} epochs would be {math.ceil(before * own):,}: {few}"]
+    if EPOCHS in recipe.training and epochs * own < LEAST_STEPS:
+        return [f"{line}, as num_train_epochs says. Few steps teach little: {few}"]
+    return [line]
 
 
 def build_model(recipe: Recipe, ready: Preparation) -> nn.Module:

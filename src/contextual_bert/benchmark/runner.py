@@ -12,7 +12,7 @@ from typing import Any, cast
 from torch import distributed, nn
 from transformers import PreTrainedModel, set_seed
 
-from contextual_bert.benchmark.building import arguments_of
+from contextual_bert.benchmark.building import arguments_of, training_lines
 from contextual_bert.benchmark.card import write_card
 from contextual_bert.benchmark.checkpoints import CheckpointFiles, check_resumable, recipe_digest
 from contextual_bert.benchmark.checks import check_conditioning, check_kind, keeps_weights
@@ -136,7 +136,13 @@ def _run(
         check_same_recipe(recipe, output, digests=ready.digests)
         check_resumable(checkpoint, recipe, digest=digest)
     has_validation = "validation" in ready.datasets
-    arguments = arguments_of(recipe, output / CHECKPOINTS, has_validation=has_validation, defaults=work.training)
+    arguments = arguments_of(
+        recipe,
+        output / CHECKPOINTS,
+        has_validation=has_validation,
+        defaults=work.training,
+        num_rows=len(ready.datasets["train"]),
+    )
     num_devices = arguments.world_size * max(1, arguments.n_gpu)
     if checkpoint is not None and not is_trained(checkpoint):
         check_same_devices(output, num_devices=num_devices)
@@ -236,6 +242,7 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
             save_scores(scores, cluster_numbers(ready, part, scores.example_id), folder / SCORES_FILE)
             if (labelled := results["scored"][part].labelled) is not None:
                 save_labels(labelled, folder / LABELS_FILE)
+        lines = [*ready.lines(), *training_lines(recipe, ready, defaults=work_of(ready).training)]
         resolved = {
             "data_digest": ready.split.data_digest,
             **({LARGEST_SET: int(ready.datasets["train"].sizes.max())} if recipe.texts is None else {}),
@@ -243,11 +250,11 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
             **ready.digests,
             "model": model.config.to_dict() if isinstance(model, PreTrainedModel) else str(model),
             "training": results["arguments"].to_dict() if results["fitted"] is None else results["fitted"],
-            "lines": ready.lines(),
+            "lines": lines,
         }
         write_recipe(folder, recipe, resolved)
         write_history(folder, recipe, results["history"])
-        write_card(folder, recipe, reports, ready.lines(), has_tags=getattr(ready, "head", None) == "tags")
+        write_card(folder, recipe, reports, lines, has_tags=getattr(ready, "head", None) == "tags")
         unknown = {name: result.num_unknown_targets for name, result in results["scored"].items()}
         extra: dict[str, Any] = {"unknown_targets": unknown, "evaluated_part": part}
         if results["labels"]:

@@ -14,7 +14,7 @@ from contextual_bert.benchmark.few_targets import commonest_targets
 from contextual_bert.benchmark.findings import findings, label_findings
 from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.reporting import cluster_numbers, label_groups, label_settings, provenance_of_runs
-from contextual_bert.benchmark.run_files import METRICS_FILE, is_complete, load_history, load_metrics
+from contextual_bert.benchmark.run_files import METRICS_FILE, is_complete, load_history, load_metrics, resolved_in
 from contextual_bert.benchmark.study_runs import run_directory, train_missing
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
 from contextual_bert.evaluation import (
@@ -160,6 +160,9 @@ def _one_mask_from(recipe: Recipe, output: Path) -> int | None:
     """The epoch from which a run of this recipe masks one item a set, None where nothing changes."""
     of_masks = ("num_train_epochs", "masks_per_set", "one_mask_epochs")
     given = {name: recipe.training[name] for name in of_masks if name in recipe.training}
+    if given and "num_train_epochs" not in given:
+        resolved = resolved_in(run_directory(output, recipe), "training") or {}
+        given |= {name: resolved[name] for name in ("num_train_epochs",) if name in resolved}
     return training_arguments(output, **given).one_mask_from_epoch
 
 
