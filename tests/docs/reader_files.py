@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -20,7 +21,9 @@ MODEL_SIZE = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 
 def outfits(folder: Path, *, customer: str = "customer", name: str = "outfits.parquet") -> StylistWorld:
     """Write outfits with a customer, a date and lists of brands."""
     world = StylistWorld.generate(60, seed=0)
-    table = world.sample(400, seed=1).rename_columns({"customer_id": customer})
+    table = world.sample(400, seed=1).rename_columns({"customer_id": customer, "preferred_brands": "brands"})
+    days = np.datetime64("2024-01-01") + np.arange(table.num_rows)  # a day each
+    table = table.append_column("date", pa.array(days))
     pq.write_table(table, folder / name)
     return world
 
@@ -30,10 +33,14 @@ def shop(folder: Path) -> None:
     world = outfits(folder)
     articles = world.articles.to_table()
     count = articles.num_rows
-    articles = articles.append_column("price", pa.array([20.0 + 7 * (number % 12) for number in range(count)]))
-    articles = articles.append_column("in_stock", pa.array([True] * count))
-    if "material" not in articles.column_names:
-        articles = articles.append_column("material", pa.array(["wool", "leather"] * (count // 2)))
+    columns = {
+        "price": pa.array([20.0 + 7 * (number % 12) for number in range(count)]),
+        "in_stock": pa.array([True] * count),
+        "material": pa.array(["wool", "leather"] * (count // 2)),
+    }
+    articles = articles.drop_columns([name for name in columns if name in articles.column_names])
+    for name, column in columns.items():
+        articles = articles.append_column(name, column)
     pq.write_table(articles, folder / "items.parquet")
     sets = pq.read_table(folder / "outfits.parquet", columns=["items", "customer", "age"])
     orders = pa.table(

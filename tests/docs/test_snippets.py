@@ -33,6 +33,7 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("CONTRIBUTING.md", "make "): "runs these tests, the linters or the benchmarks",
     ("README.md", "make "): "runs these tests, or a demo of minutes: test_demo runs its recipe",
     ("README.md", "pip install "): "changes the environment that the tests run in",
+    ("README.md", "contextual-bert export "): "takes long: docs/guides/serve-fast.md shows it and runs, as a slow test",
     ("README.md", "contextual-bert serve "): "runs until it is stopped: tests/end_to_end/test_server.py",
     (
         "README.md",
@@ -43,7 +44,7 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/guides/complete-sets.md", "contextual-bert complete /shared/run "): "needs such a cluster",
     (
         "docs/guides/complete-sets.md",
-        "contextual-bert complete run --data outfits.parquet --output completions --ray",
+        "contextual-bert complete run --data outfits.parquet --output by-workers --ray",
     ): "starts processes of Ray: tests/unit/inference and make test-slow run it",
     ("docs/guides/from-a-table.md", "torchrun "): "starts two processes: tests/end_to_end/test_distributed.py",
     ("docs/guides/serve.md", "contextual-bert serve "): "runs until it is stopped: tests/end_to_end/test_server.py",
@@ -253,8 +254,9 @@ def environment_of(page: Path, command: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=pytest.mark.slow) if page.name == "text.md" else page for page in PAGES
-    ],  # many trainings
+        pytest.param(page, marks=pytest.mark.slow) if page.name in ("text.md", "serve-fast.md") else page
+        for page in PAGES
+    ],  # many trainings, exports
     ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
 def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Path) -> None:
