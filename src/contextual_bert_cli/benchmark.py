@@ -9,7 +9,7 @@ from contextual_bert_cli import options
 from contextual_bert_cli.failures import resumable
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, working
 from contextual_bert_cli.recipes import listed
-from contextual_bert_cli.studies import finish_study
+from contextual_bert_cli.studies import finish_study, without_weights
 from contextual_bert_cli.wording import in_options
 
 OUTFITS_EXAMPLE = """\b
@@ -83,10 +83,12 @@ def outfit_completion(
             say=remark,
         )
     finish_study(found, output, runs=output / "runs")
-    best = found.best_method() or found.comparison.rows[0].name
-    row = next(recipe for recipe in chosen if recipe.label == best)
-    if has_context(row) and keeps_weights(row):
-        next_commands(["attribute", str(output / "runs" / best / "seed-0")])
+    recipes = {recipe.label: recipe for recipe in chosen}
+    best = next((recipes[name] for name in found.ranking() if keeps_weights(recipes[name])), None)
+    if best is not None:
+        remark(*without_weights(found.ranking()[0], best))
+        command = "attribute" if has_context(best) else "evaluate"
+        next_commands([command, str(output / "runs" / best.label / "seed-0")])
 
 
 @app.command(epilog=TEXT_EXAMPLE)
@@ -124,6 +126,7 @@ def text(
 ) -> None:
     """The contextual NLP benchmark: texts that depend on who reads, writes or speaks, with methods and controls."""
     from contextual_bert.benchmark.checks import keeps_weights
+    from contextual_bert.benchmark.run_directories import is_run
     from contextual_bert.benchmark.tasks import TEXT_TASKS
     from contextual_bert.benchmark.tasks.text_benchmark import DATA_FOLDER, prepare_text_study, run_text_study
     from contextual_bert.training import Recipe
@@ -155,6 +158,9 @@ def text(
             say=remark,
         )
     finish_study(found, output, runs=output / "runs")
-    best = output / "runs" / (found.best_method() or found.comparison.rows[0].name) / "seed-0"
-    if keeps_weights(Recipe.load(best)):
-        next_commands(["evaluate", str(best)])
+    folders = [output / "runs" / name / "seed-0" for name in found.ranking()]
+    trained = [Recipe.load(folder) for folder in folders if is_run(folder)]  # a row may be made of several models
+    best = next((recipe for recipe in trained if keeps_weights(recipe)), None)
+    if best is not None:
+        remark(*without_weights(found.ranking()[0], best))
+        next_commands(["evaluate", str(output / "runs" / best.label / "seed-0")])

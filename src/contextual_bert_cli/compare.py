@@ -9,7 +9,7 @@ from contextual_bert_cli import options
 from contextual_bert_cli.failures import resumable
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, working
 from contextual_bert_cli.recipes import check_apart, listed, recipe_of
-from contextual_bert_cli.studies import finish_study
+from contextual_bert_cli.studies import finish_study, without_weights
 from contextual_bert_cli.wording import in_options
 
 EXAMPLE = """\b
@@ -151,7 +151,9 @@ def command(
             say=remark,
         )
     finish_study(found, output, runs=output / "METHOD" / "seed-N")
-    usable = next((recipe for recipe in recipes if keeps_weights(recipe)), None)
+    ranking, firsts = found.ranking(), {recipe.label: recipe for recipe in reversed(recipes)}
+    usable = next((firsts[name] for name in ranking if keeps_weights(firsts[name])), None)
     if usable is not None:
+        remark(*without_weights(ranking[0], usable))
         folder = run_directory(output, usable)
         next_commands(["evaluate", str(folder), "--part", ready.evaluated_part, "--output", f"{folder}/evaluation"])

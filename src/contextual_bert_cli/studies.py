@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contextual_bert_cli.output import remark, show
+from contextual_bert_cli.wording import in_options
 
 if TYPE_CHECKING:
     from contextual_bert.evaluation import Study
+    from contextual_bert.training import Recipe
 
 
 def finish_study(found: "Study", output: Path, *, runs: Path) -> None:
@@ -17,5 +19,25 @@ def finish_study(found: "Study", output: Path, *, runs: Path) -> None:
     show(found.comparison.to_rich())
     if found.labels is not None:
         show(found.labels.to_rich(has_groups=False))  # they are in the files
-    remark("", *found.texts, *(f"{each.name}: {each} when training ended" for each in found.convergences()))
+    remark(
+        "",
+        *map(in_options, found.texts),
+        *(f"{each.name}: {each} when training ended" for each in found.convergences()),
+    )
     remark(f"wrote {output / 'report.html'}, report.md with its pictures and study.json; runs in {runs}")
+
+
+def without_weights(first: str, usable: "Recipe") -> list[str]:
+    """Return the remark that the first row of a study cannot be used, where the command to run next is of another.
+
+    Args:
+        first: name of the first row.
+        usable: the first row whose weights are kept.
+    """
+    if first == usable.label:
+        return []
+    return [
+        "",
+        f"The row {first} is first in the table. It is a baseline whose weights are not kept. The command below is of "
+        f"{usable.label}, the first row with weights.",
+    ]

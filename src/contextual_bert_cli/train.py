@@ -103,11 +103,13 @@ def command(
     """Train a model on a table of sets or texts, keep its best epoch, evaluate it, write a run directory."""
     choices = dict(locals())
     from contextual_bert.benchmark import prepare_for, run
+    from contextual_bert.benchmark.building import training_lines
     from contextual_bert.benchmark.checks import check_conditioning, check_recipe, keeps_weights
     from contextual_bert.benchmark.run_directories import checkpoint_to_resume, load_recipe
     from contextual_bert.benchmark.run_files import CHECKPOINTS, last_checkpoint, load_label_report
     from contextual_bert.benchmark.termination import Terminated, ending_at_sigterm
     from contextual_bert.benchmark.text_starts import method_of
+    from contextual_bert.benchmark.work import work_of
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.folder_lock import locked_folder
     from contextual_bert.training import emulation_lines
@@ -147,6 +149,9 @@ def command(
             with working(f"reading {data}"):
                 ready = prepare_for(recipe)
             remark(*map(in_options, ready.lines()), *ready.remarks(), *emulation_lines(device, recipe.dtype))
+            own = ready.resolve(recipe)
+            lines = training_lines(own, ready, defaults=work_of(ready).default_training(own))
+            remark(*map(in_options, lines))
             report = run(
                 recipe,
                 output,
@@ -164,6 +169,8 @@ def command(
         show(report.to_rich())
         if (labels := load_label_report(output, part)) is not None:
             show(labels.to_rich())
+    if report is not None and report.learned is not None and not report.learned.has_learned:
+        remark("", in_options(report.learned.note()))
     if not keeps_weights(recipe):
         remark("", f"wrote {output}: schema, split, recipe, scores, metrics, README.md; its weights are not kept")
         return

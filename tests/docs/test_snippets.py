@@ -1,12 +1,16 @@
-"""README and docs tell the truth: Python blocks run, commands and make targets exist, links lead somewhere.
+"""README and docs tell the truth: their blocks run, commands and make targets exist, links lead somewhere.
 
-A block that cannot run here (it trains for hours, or needs the reader's own file) is fenced as ```python no-run.
-The Python blocks of a file run in the file's order in one namespace and one temporary folder.
+A Python block that cannot run here (it trains for hours, or needs the reader's own file) is fenced as ```python no-run.
+A line of a shell block that cannot is in ``NOT_RUN`` with the reason. The blocks of a file run in the file's order, the
+Python ones in one namespace, in one temporary folder with the files that its reader has (``reader_files``).
 """
 
 import doctest
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +20,39 @@ import pytest
 import typer
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(Path(__file__).parent))
+from command_server import SHIM  # noqa: E402
+from reader_files import READER_FILES  # noqa: E402
+
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 SHELLS = {"bash", "console", "sh", "shell"}
 FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=indent)``` *$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+# (Page, how a line of a shell block begins) -> why it does not run here.
+NOT_RUN: dict[tuple[str, str], str] = {
+    ("CONTRIBUTING.md", "make "): "runs these tests, the linters or the benchmarks",
+    ("README.md", "make "): "runs these tests, or a demo of minutes: test_demo runs its recipe",
+    ("README.md", "pip install "): "changes the environment that the tests run in",
+    ("README.md", "contextual-bert export "): "takes long: docs/guides/serve-fast.md shows it and runs, as a slow test",
+    ("README.md", "contextual-bert serve "): "runs until it is stopped: tests/end_to_end/test_server.py",
+    (
+        "README.md",
+        "contextual-bert world ",
+    ): "62,000 outfits take minutes: tests/end_to_end/test_commands.py draws fewer",
+    ("docs/guides/compare-methods.md", "contextual-bert benchmark "): "minutes to hours: test_outfit_completion.py",
+    ("docs/guides/complete-sets.md", "ray start "): "starts a cluster on several machines",
+    ("docs/guides/complete-sets.md", "contextual-bert complete /shared/run "): "needs such a cluster",
+    (
+        "docs/guides/complete-sets.md",
+        "contextual-bert complete run --data outfits.parquet --output by-workers --ray",
+    ): "starts processes of Ray: tests/unit/inference and make test-slow run it",
+    ("docs/guides/from-a-table.md", "torchrun "): "starts two processes: tests/end_to_end/test_distributed.py",
+    ("docs/guides/serve.md", "contextual-bert serve "): "runs until it is stopped: tests/end_to_end/test_server.py",
+    ("docs/guides/serve.md", "curl "): "asks a server that runs: tests/unit/server asks the same paths",
+    ("docs/guides/text.md", "contextual-bert benchmark text "): "reads files that are not part of this package",
+}
+# Page -> outputs that are trained with as many steps as a reader's; elsewhere an epoch where no number is named.
+TRAINED_WHOLE = {"docs/guides/text.md": ("runs/reviews", "runs/ma-bert")}
 SEPARATORS = {"|", "||", "&&", ";", "&"}
 
 
@@ -57,6 +90,36 @@ def run_block(block: Block, page: Path, namespace: dict[str, Any]) -> None:
     else:
         # Empty lines in front, so that a traceback shows the line of the page.
         exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), namespace)
+
+
+def shell_lines(block: Block) -> list[str]:
+    """The lines of a shell block, each with those that it goes on in; in a console block only what follows a prompt."""
+    lines = block.text.splitlines()
+    if block.language == "console":
+        lines = [line[2:] for line in lines if line.startswith(("$ ", "> "))]
+    joined = re.sub(r"\\\n", " ", "\n".join(lines)).splitlines()
+    return [line for line in joined if line.strip() and not line.startswith("#")]
+
+
+def why_not_run(page: Path, line: str) -> str | None:
+    """The reason why a line does not run here, None where it does."""
+    name = page.relative_to(ROOT).as_posix()
+    return next((why for (of, start), why in NOT_RUN.items() if of == name and line.startswith(start)), None)
+
+
+def run_shell(block: Block, page: Path, environment: dict[str, str]) -> None:
+    for line in shell_lines(block):
+        if why_not_run(page, line) is None:
+            done = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", line],
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+                stdin=subprocess.DEVNULL,
+            )
+            place = f"{page.relative_to(ROOT)}, block at line {block.line}: {line}"
+            assert done.returncode == 0, f"{place}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
 
 
 def statements(block: Block) -> Iterator[list[str]]:
@@ -163,19 +226,88 @@ def shell_commands(program: str) -> list[tuple[str, list[str]]]:
     ]
 
 
+@pytest.fixture(scope="module")
+def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for PATH with a ``contextual-bert`` that does not import anything anew."""
+    folder = tmp_path_factory.mktemp("bin")
+    path = folder / "socket"
+    source = Path(__file__).parent / "command_server.py"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    server = subprocess.Popen(
+        [sys.executable, str(source), str(path)], stdout=subprocess.PIPE, text=True, env=environment
+    )
+    assert server.stdout is not None and server.stdout.readline() == "ready\n"
+    shim = folder / "contextual-bert"
+    shim.write_text(SHIM.format(python=sys.executable, path=str(path)), encoding="utf-8")
+    shim.chmod(0o755)
+    yield folder
+    server.terminate()
+    server.wait()
+
+
+def environment_of(page: Path, command: Path) -> dict[str, str]:
+    whole = TRAINED_WHOLE.get(page.relative_to(ROOT).as_posix(), ())
+    path = f"{command}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "QUICK_STEPS": ",".join(whole), "MPLBACKEND": "Agg"}
+
+
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=pytest.mark.slow) if page.name == "text.md" else page for page in PAGES
-    ],  # many trainings
+        pytest.param(page, marks=pytest.mark.slow) if page.name in ("text.md", "serve-fast.md") else page
+        for page in PAGES
+    ],  # many trainings, exports
     ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
-def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
+    READER_FILES.get(page.relative_to(ROOT).as_posix(), lambda folder: None)(tmp_path)
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    for block in runnable(page):
-        run_block(block, page, namespace)
+    environment = environment_of(page, command)
+    for block in blocks(page.read_text("utf-8")):
+        if block.language == "python" and "no-run" not in block.marks:
+            run_block(block, page, namespace)
+        elif block.language in SHELLS:
+            run_shell(block, page, environment)
+    for output in TRAINED_WHOLE.get(page.relative_to(ROOT).as_posix(), ()):
+        assert verdicts(tmp_path / output) == ["good", "bad"], output
+
+
+def verdicts(directory: Path) -> list[str]:
+    """What a run of the guide on texts says of one text, for a student and for a family: it depends on who reads."""
+    from contextual_bert import TextPipeline
+
+    asked = [
+        {"text": "The bar was open all night.", "context": {"guest": guest, "age": 22}}
+        for guest in ("student", "family")
+    ]
+    return [answer["label"] for answer in TextPipeline.from_pretrained(directory)(asked)]
+
+
+def test_each_line_that_does_not_run_is_in_a_page() -> None:
+    lines = {
+        (page.relative_to(ROOT).as_posix(), line)
+        for page in PAGES
+        for block in blocks(page.read_text("utf-8"))
+        if block.language in SHELLS
+        for line in shell_lines(block)
+    }
+    stale = [entry for entry in NOT_RUN if not any(of == entry[0] and line.startswith(entry[1]) for of, line in lines)]
+    assert stale == []
+    skipped = sum(why_not_run(ROOT / of, line) is not None for of, line in lines)
+    assert skipped < len(lines) / 2, "most of what the pages show is run"
+
+
+def test_a_shell_line_that_fails_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Path) -> None:
+    page = ROOT / "README.md"
+    monkeypatch.chdir(tmp_path)
+    environment = environment_of(page, command)
+    (good, bad) = blocks("```bash\necho 1 \\\n  2 > out.txt\n```\n\n```bash\ncontextual-bert evaluate nowhere\n```\n")
+    run_shell(good, page, environment)
+    assert (tmp_path / "out.txt").read_text() == "1 2\n"
+    with pytest.raises(AssertionError, match=r"README.md, block at line 7: contextual-bert evaluate nowhere"):
+        run_shell(bad, page, environment)
 
 
 def test_the_readme_shows_python_that_runs() -> None:

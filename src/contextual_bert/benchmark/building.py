@@ -1,5 +1,6 @@
 """From a recipe to a model and its training arguments. Trains nothing and reads no table."""
 
+import math
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,10 +23,12 @@ from contextual_bert.errors import ConfigurationError, ContextualBertError
 from contextual_bert.inference.saved_files import check_files
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, count_parameters
 from contextual_bert.training import ContextualTrainingArguments, training_arguments
+from contextual_bert.training.defaults import FEWEST_STEPS_OF_TEXTS, steps_of_epoch
 from contextual_bert.training.devices import chosen_device
 from contextual_bert.training.model_fields import DEFAULT_MODEL
 from contextual_bert.training.recipe import Recipe
 
+EPOCHS = "num_train_epochs"
 # Up to how many items or tokens two plain products are faster on a processor than the fused kernel (docs/log.md).
 _LONGEST_PLAIN: Mapping[str, int] = {"float32": 32, "bfloat16": 192}
 
@@ -52,6 +55,39 @@ def arguments_of(
             )
         settings |= {"eval_strategy": "no", "load_best_model_at_end": False}
     return training_arguments(checkpoints, device=recipe.device, dtype=recipe.dtype, seed=recipe.seed, **settings)
+
+
+def rows_of_step(arguments: ContextualTrainingArguments) -> int:
+    """Return how many rows an optimizer step reads, of all devices and accumulated batches."""
+    return arguments.train_batch_size * arguments.world_size * arguments.gradient_accumulation_steps
+
+
+def training_lines(recipe: Recipe, ready: Prepared, *, defaults: Mapping[str, Any]) -> list[str]:
+    """Return a sentence on the steps of a run and its settings; nothing of a baseline that no step trains.
+
+    Args:
+        recipe: of the run.
+        ready: its data.
+        defaults: settings that the data ask for.
+    """
+    if recipe.conditioning in FITTED_BASELINES:
+        return []
+    num_rows, has_validation = len(ready.datasets["train"]), "validation" in ready.datasets
+    chosen = arguments_of(recipe, Path(), has_validation=has_validation, defaults=defaults)
+    batch_size = rows_of_step(chosen)
+    settings = (
+        f"{batch_size:,} rows a step, learning rate {chosen.learning_rate:.2g}, weight decay {chosen.weight_decay:.2g}"
+    )
+    if chosen.max_steps > 0:
+        return [f"training: {chosen.max_steps:,} steps, as max_steps says; {settings}"]
+    epochs, own = chosen.num_train_epochs, steps_of_epoch(num_rows, batch_size)
+    steps = math.ceil(epochs * own)
+    line = f"training: {epochs:g} epochs of {own:,} step{'s' if own > 1 else ''}, {steps:,} steps in all; {settings}"
+    if own == 1 and "per_device_train_batch_size" in recipe.training:
+        line += f". A step reads all {num_rows:,} training rows: a smaller batch takes more steps"
+    if EPOCHS in recipe.training and steps < FEWEST_STEPS_OF_TEXTS:
+        line += f". Few steps teach little: without num_train_epochs={epochs:g} small tables get more"
+    return [line]
 
 
 def build_model(recipe: Recipe, ready: Preparation) -> nn.Module:

@@ -1,58 +1,34 @@
-"""What a study found, in sentences: the order of the methods, what size alone is worth, and whether something leaks.
+"""What a study found, in sentences: the order of the rows, what size alone is worth, and whether something leaks.
 
-It reads runs and their recipes, and writes nothing. PROTOCOL, points 8 to 10 and 14.
+What must be beaten, and whether a few items decide, are ``rival_findings`` and ``few_targets``. It reads runs and their
+recipes, and writes nothing. PROTOCOL, points 8 to 10 and 14.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
-
-import numpy as np
-from numpy.typing import NDArray
 
 from contextual_bert.benchmark.building import has_context
 from contextual_bert.benchmark.checks import BASELINES
-from contextual_bert.conditioning import get_method
-from contextual_bert.evaluation import Interval, LabelComparison, Run, metric_of, paired_bootstrap
-from contextual_bert.evaluation.metrics import CROSS_ENTROPY, Metric, exact_mean
+from contextual_bert.benchmark.few_targets import FewTargets, about_few
+from contextual_bert.benchmark.paired_means import PairedMeans
+from contextual_bert.benchmark.rival_findings import (
+    about_baselines,
+    about_contexts,
+    about_turned_orders,
+    gaps_in_words,
+    num_new_blocks,
+)
+from contextual_bert.evaluation import Interval, LabelComparison, Run, metric_of
+from contextual_bert.evaluation.metrics import CROSS_ENTROPY, Metric
 from contextual_bert.evaluation.paper import PaperRow
-from contextual_bert.evaluation.runs import align_runs, group_runs, paired_runs
 from contextual_bert.evaluation.tables import interval_cell
-from contextual_bert.models.pretrained import extra_layers_of
 from contextual_bert.training.recipe import Recipe
 
 # Two models whose counted parameters differ by no more than this share are of one size. PROTOCOL, point 9.
 SAME_SIZE = 0.01
 WIDE_SUFFIX = "_wide"  # of controls that differ in size alone
-
-
-class CrossEntropies:
-    """The cross-entropy of each row of a study, and its difference to another row with the interval.
-
-    Args:
-        runs: on the same masked positions.
-        num_items: how many items were ranked, if known.
-
-    Raises:
-        DataError, ConfigurationError: the runs do not fit each other.
-    """
-
-    def __init__(self, runs: Sequence[Run], *, num_items: int | None = None) -> None:
-        scores, self._clusters = align_runs(runs, num_items=num_items)
-        self._runs, self._groups = runs, group_runs(runs)
-        self._losses = [-each.log_probability for each in scores]
-
-    def mean(self, name: str) -> float:
-        """Over all seeds of the row, in nats."""
-        return exact_mean(np.array([exact_mean(self._losses[number]) for number in self._groups[name]]))
-
-    def difference(self, name: str, other: str) -> Interval:
-        """The first minus the second in nats, paired, on the seeds that both have."""
-        own, others = paired_runs(name, other, self._groups, self._runs)
-        return paired_bootstrap(self._loss(own), self._loss(others), self._clusters).interval
-
-    def _loss(self, numbers: Sequence[int]) -> NDArray[np.float64]:
-        return np.mean([self._losses[number] for number in numbers], axis=0)
 
 
 def on_shared_seeds(runs: Sequence[Run]) -> list[Run]:
@@ -71,8 +47,9 @@ def findings(
     *,
     num_items: int | None = None,
     paper: Mapping[str, PaperRow] | None = None,
+    few: FewTargets | None = None,
 ) -> list[str]:
-    """The sentences that a reader needs first: the order of the methods, and whether to believe it.
+    """The sentences that a reader needs first: the order of methods and baselines, and whether to believe it.
 
     The order is that on the seeds which all methods have: a lucky seed that only one of them has does not count.
 
@@ -81,29 +58,41 @@ def findings(
         recipes: row -> recipe of one of its runs.
         num_items: how many items were ranked, if known.
         paper: the paper's table, where the study is one of its methods: whether its order holds is said first.
+        few: the commonest items of the training part, and where they are asked for; None says nothing of them.
     """
     firsts = {run.name: run for run in reversed(runs)}
     shared = on_shared_seeds(runs)
-    every = CrossEntropies(runs, num_items=num_items)
-    even = CrossEntropies(shared, num_items=num_items) if len(shared) < len(runs) else every
+    every = PairedMeans(runs, num_items=num_items)
+    even = PairedMeans(shared, num_items=num_items) if len(shared) < len(runs) else every
     means = {name: even.mean(name) for name in firsts}
-    methods = sorted((name for name, run in firsts.items() if run.role == "method"), key=lambda name: means[name])
+    roles = {name: run.role for name, run in firsts.items()}
+    ranked = sorted((name for name in firsts if roles[name] in ("method", "baseline")), key=lambda name: means[name])
+    methods = [name for name in ranked if roles[name] == "method"]
+    baselines = [name for name in ranked if roles[name] == "baseline"]
     if not methods:
         return []
-    steps = [f"`{methods[0]}` {means[methods[0]]:.3f}"]
+    first, *_ = ranked
+    steps = [f"{_named(first, roles)} {means[first]:.3f}"]
     steps += [
-        f"`{name}` {means[name]:.3f} ({_interval(even.difference(name, before))})" for before, name in pairwise(methods)
+        f"{_named(name, roles)} {means[name]:.3f} ({_interval(even.difference(name, before))})"
+        for before, name in pairwise(ranked)
     ]
     kept = ", ".join(map(str, sorted({run.seed for run in shared if run.role == "method"})))
     on_seeds = f" on the seeds that all methods have ({kept})" if len(shared) < len(runs) else ""
     found = [
         *_about_the_papers_order({name: paper[name] for name in methods if name in paper} if paper else {}, even),
     ]
-    if len(methods) > 1:
+    if len(ranked) > 1:
         found.append(
-            f"By cross-entropy{on_seeds}: {', '.join(steps)}. In brackets: nats to the method before it, with the "
+            f"By cross-entropy{on_seeds}: {', '.join(steps)}. In brackets: nats to the row before it, with the "
             "interval of this one comparison."
         )
+    found += about_baselines(methods, baselines, even)
+    found += about_contexts({name: recipes[name] for name in firsts if name in recipes}, roles, every)
+    found += about_turned_orders(ranked, runs, every)
+    if few is not None and num_items is not None:
+        rival = next((name for name in ranked if name != methods[0]), None)
+        found += about_few(methods[0], rival, runs, few, num_items=num_items)
     for name, recipe in recipes.items():
         if recipe.is_context_shuffled:
             found.append(_about_leaks(name, recipes, firsts, every.difference))
@@ -117,12 +106,12 @@ def findings(
             found.append(f"{what}: `{name}` {means[name]:.3f}, {', '.join(gaps)}.")
     oracles = [name for name, run in firsts.items() if run.role == "oracle"]
     if oracles:
-        gap = means[methods[0]] - means[oracles[0]]
-        found.append(f"The best method, `{methods[0]}`, is {gap:.3f} nats above the best possible score.")
+        gap = means[first] - means[oracles[0]]
+        found.append(f"The best {roles[first]}, `{first}`, is {gap:.3f} nats above the best possible score.")
     return found
 
 
-def _about_the_papers_order(paper: Mapping[str, PaperRow], ours: CrossEntropies) -> list[str]:
+def _about_the_papers_order(paper: Mapping[str, PaperRow], ours: PairedMeans) -> list[str]:
     """Whether each method is ahead of the next one of the paper's table, by cross-entropy; nothing of one method."""
     names = sorted(paper, key=lambda name: paper[name].metrics[CROSS_ENTROPY].mean)
     if len(names) < 2:
@@ -139,11 +128,14 @@ def _about_the_papers_order(paper: Mapping[str, PaperRow], ours: CrossEntropies)
     return [f"The paper's order holds: {order}, each ahead of the next."]
 
 
-def label_findings(labels: LabelComparison) -> list[str]:
+def label_findings(
+    labels: LabelComparison, against: Callable[[str], LabelComparison | None] | None = None
+) -> list[str]:
     """The same by what labels are judged by: accuracy, or of names in a text how many are found; the best row first.
 
     Args:
         labels: of all rows.
+        against: compares the rows with another reference, the best trained method; None: baselines are not told apart.
     """
     rows, metric = {row.name: row for row in labels.rows}, metric_of(labels.main)
     if labels.reference not in rows or len(rows) == 1:
@@ -152,7 +144,29 @@ def label_findings(labels: LabelComparison) -> list[str]:
     gaps = {name: row.differences[metric.key].interval for name, row in rows.items()}
     best = sorted(gaps, key=lambda name: gaps[name].value, reverse=metric.is_higher_better)
     steps = (f"`{name}` {_signed(gaps[name], metric)}" for name in best)
-    return [f"By {metric.heading}: `{labels.reference}` {own:.{metric.digits}f}; against it {', '.join(steps)}."]
+    found = [f"By {metric.heading}: `{labels.reference}` {own:.{metric.digits}f}; against it {', '.join(steps)}."]
+    return [*found, *_about_label_baselines(labels, against)]
+
+
+def _about_label_baselines(
+    labels: LabelComparison, against: Callable[[str], LabelComparison | None] | None
+) -> list[str]:
+    """The best trained method beside each baseline, by what labels are judged by."""
+    metric = metric_of(labels.main)
+    ranked = sorted(labels.rows, key=lambda row: row.metrics[metric.key].mean, reverse=metric.is_higher_better)
+    methods = [row.name for row in ranked if row.role == "method"]
+    baselines = [row.name for row in ranked if row.role == "baseline"]
+    compared = against(methods[0]) if against is not None and methods and baselines else None
+    if compared is None:
+        return []
+    rows = {row.name: row for row in compared.rows}
+    gaps = {name: _turned(rows[name].differences[metric.key].interval) for name in baselines}
+    return [gaps_in_words(methods[0], gaps, metric.key)]
+
+
+def _turned(gap: Interval) -> Interval:
+    """The same difference the other way round."""
+    return replace(gap, value=-gap.value, low=-gap.high, high=-gap.low)
 
 
 def _about_leaks(
@@ -168,7 +182,7 @@ def _about_leaks(
     if not without:
         return f"Whether something leaks is unknown: `{name}` has no row without a context beside it."
     like = _of_one_size(name, without, firsts)
-    as_deep = [each for each in without if _num_new_blocks(recipes[each]) == _num_new_blocks(recipes[name])]
+    as_deep = [each for each in without if num_new_blocks(recipes[each]) == num_new_blocks(recipes[name])]
     other = like or min(as_deep or without, key=lambda each: recipes[each].is_control)
     gap = difference(name, other)
     if math.isnan(gap.high):
@@ -186,10 +200,8 @@ def _of_one_size(name: str, others: Sequence[str], firsts: Mapping[str, Run]) ->
     return closest if abs(size[closest] - size[name]) <= SAME_SIZE * size[name] else None
 
 
-def _num_new_blocks(recipe: Recipe) -> int:
-    """On top of a checkpoint."""
-    usual = 0 if recipe.conditioning in BASELINES else get_method(recipe.conditioning).num_extra_layers
-    return extra_layers_of(recipe.model, default=usual)
+def _named(name: str, roles: Mapping[str, str]) -> str:
+    return f"`{name}` (baseline)" if roles[name] == "baseline" else f"`{name}`"
 
 
 def _interval(gap: Interval) -> str:

@@ -23,6 +23,7 @@ from contextual_bert.benchmark.prepared import (
     schema_of,
 )
 from contextual_bert.benchmark.run_table import RunTable, read_data
+from contextual_bert.benchmark.unscored import unscored_items
 from contextual_bert.candidates import SoftmaxOver
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import (
@@ -33,6 +34,7 @@ from contextual_bert.data import (
     read_sets,
 )
 from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.evaluation import Scores, Unscored
 from contextual_bert.frames import Frame
 from contextual_bert.inference import CompletionPipeline, encode_sets, outside_lines_of
 from contextual_bert.models import ContextualBertProcessor
@@ -90,6 +92,18 @@ class Preparation(Prepared):
         is_chosen = np.isin(self.sets.rows, self.split.rows(part))
         # Of the one column: the others, and the items, are copied for nothing.
         return column_as_text(self.sets.table.select([self.sets.customer]).filter(is_chosen), self.sets.customer)
+
+    def unscored(self, part: str, scores: Scores) -> Unscored | None:
+        """The items of a part that were not scored: rare and new ones, those of sets that are left out or cut."""
+        return unscored_items(
+            self.sets,
+            self.datasets[part],
+            scores,
+            rows=self.split.rows(part),
+            part=part,
+            policy=self.recipe.policy,
+            customers=self.customers(part),
+        )
 
     def lines(self) -> list[str]:
         """What was read, split and found, for people."""

@@ -32,7 +32,7 @@ from contextual_bert.context.infer import MIN_CUSTOMERS, SchemaSettings, infer_f
 from contextual_bert.data import Split, new_split
 from contextual_bert.data.splits import PARTS, ready_split
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError
-from contextual_bert.evaluation import EvaluationSettings
+from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
 from contextual_bert.evaluation.tables import plural
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.inference import placed
@@ -122,6 +122,10 @@ class Prepared:
     def customers(self, part: str) -> NDArray[np.str_] | None:
         """The customer of each row of a part, None where the table names none."""
         raise NotImplementedError
+
+    def unscored(self, part: str, scores: Scores) -> Unscored | None:
+        """What of a part was not scored; None where that is not counted."""
+        return None
 
     def lines(self) -> list[str]:
         """What was read, split and found, for people."""
@@ -280,7 +284,12 @@ def beside_context(recipe: Recipe, *, run: str) -> tuple[str, ...]:
 
 def column_as_text(table: pa.Table, name: str) -> NDArray[np.str_]:
     """The values of a column, as text."""
-    return np.asarray(canonical_array(table.column(name)).to_numpy(zero_copy_only=False), dtype=np.str_)
+    return as_names(table.column(name))
+
+
+def as_names(column: pa.ChunkedArray) -> NDArray[np.str_]:
+    """The values of a column in memory, as text."""
+    return np.asarray(canonical_array(column).to_numpy(zero_copy_only=False), dtype=np.str_)
 
 
 def customers_in(recipe: Recipe, table: pa.Table, split: Split | None) -> str | pa.ChunkedArray | None:

@@ -55,6 +55,7 @@ def report_on(
         num_items=ready.num_choices,
         settings=ready.settings,
         provenance=provenance(ready, seed=seed),
+        unscored=ready.unscored(part, scored.scores),
     )
     return replace(report, num_possible_rows=scored.num_possible)
 

@@ -215,12 +215,20 @@ def load_run(directory: Path, *, name: str, role: Any = "method") -> Run:
         clusters = arrays.pop(CLUSTERS, None)
         cost = Cost(**metrics["cost"], hardware=load_environment(directory)["hardware"])
         scores = Scores(**arrays)
+        validation = _validation_nats(metrics)
     except RunDirectoryError:
         raise
     except (OSError, ValueError, TypeError, KeyError, SafetensorError) as error:
         raise RunDirectoryError(f"{directory} is no complete run: {error}. Train it again with --overwrite.") from error
     labelled = load_labels(directory)
-    return Run(name, Recipe.load(directory).seed, scores, clusters, cost, role, labelled)
+    return Run(name, Recipe.load(directory).seed, scores, clusters, cost, role, labelled, validation)
+
+
+def _validation_nats(metrics: Mapping[str, Any]) -> float | None:
+    """The cross-entropy on the validation part, None where that is the evaluated part or there is none."""
+    if metrics.get("evaluated_part") != "test" or "validation" not in metrics:
+        return None
+    return float(metrics["validation"]["metrics"][CROSS_ENTROPY]["value"])
 
 
 def load_metrics(directory: Path) -> dict[str, Any]:

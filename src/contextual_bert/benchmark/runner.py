@@ -12,10 +12,11 @@ from typing import Any, cast
 from torch import distributed, nn
 from transformers import PreTrainedModel, set_seed
 
-from contextual_bert.benchmark.building import arguments_of
+from contextual_bert.benchmark.building import arguments_of, training_lines
 from contextual_bert.benchmark.card import write_card
 from contextual_bert.benchmark.checkpoints import CheckpointFiles, check_resumable, recipe_digest
 from contextual_bert.benchmark.checks import check_conditioning, check_kind, keeps_weights
+from contextual_bert.benchmark.learned import with_shares
 from contextual_bert.benchmark.membership import with_membership
 from contextual_bert.benchmark.model_training import make_trainer, train
 from contextual_bert.benchmark.prepared import Prepared
@@ -189,6 +190,10 @@ def _run(
         if (found := label_report_on(part, scored[part], ready)) is not None:
             labels[part] = replace(found, provenance=reports[part].provenance)
     if evaluated_part is not None:
+        chosen_by = "validation" if "validation" in scored else evaluated_part
+        reports[evaluated_part] = with_shares(
+            reports[evaluated_part], scored[chosen_by], ready, recipe, model, part=chosen_by, arguments=arguments
+        )
         with counting("scoring a sample of the training part", is_quiet=is_quiet) as progress:
             reports[evaluated_part] = with_membership(
                 reports[evaluated_part],
@@ -232,6 +237,7 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
             save_scores(scores, cluster_numbers(ready, part, scores.example_id), folder / SCORES_FILE)
             if (labelled := results["scored"][part].labelled) is not None:
                 save_labels(labelled, folder / LABELS_FILE)
+        lines = [*ready.lines(), *training_lines(recipe, ready, defaults=work_of(ready).default_training(recipe))]
         resolved = {
             "data_digest": ready.split.data_digest,
             **({LARGEST_SET: int(ready.datasets["train"].sizes.max())} if recipe.texts is None else {}),
@@ -239,11 +245,11 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
             **ready.digests,
             "model": model.config.to_dict() if isinstance(model, PreTrainedModel) else str(model),
             "training": results["arguments"].to_dict() if results["fitted"] is None else results["fitted"],
-            "lines": ready.lines(),
+            "lines": lines,
         }
         write_recipe(folder, recipe, resolved)
         write_history(folder, recipe, results["history"])
-        write_card(folder, recipe, reports, ready.lines(), has_tags=getattr(ready, "head", None) == "tags")
+        write_card(folder, recipe, reports, lines, has_tags=getattr(ready, "head", None) == "tags")
         unknown = {name: result.num_unknown_targets for name, result in results["scored"].items()}
         extra: dict[str, Any] = {"unknown_targets": unknown, "evaluated_part": part}
         if results["labels"]:

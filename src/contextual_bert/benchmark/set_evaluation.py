@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.benchmark.evaluated import (
     BATCH_SIZE,
+    WHOLE,
     Evaluation,
     Progress,
     evaluated_part,
@@ -27,9 +28,10 @@ from contextual_bert.benchmark.preparation import customers_of
 from contextual_bert.benchmark.reporting import cold_rows, segments_of
 from contextual_bert.benchmark.run_table import read_data
 from contextual_bert.benchmark.set_work import FREQUENCY_FEATURE, item_frequencies
+from contextual_bert.benchmark.unscored import unscored_items
 from contextual_bert.data import SetDataset, SetTable, Split, read_sets
 from contextual_bert.errors import DataError
-from contextual_bert.evaluation import EvaluationSettings, Provenance, Scores, evaluate_scores
+from contextual_bert.evaluation import EvaluationSettings, Provenance, Scores, Unscored, evaluate_scores
 from contextual_bert.frames import Frame
 from contextual_bert.inference import CompletionPipeline, ScoredSet, encode_sets, outside_lines_of, score, set_index
 from contextual_bert.training import ContextualTrainingArguments, chosen_device, chosen_dtype
@@ -53,6 +55,8 @@ class EvaluatedSets:
         dtype: what the model runs in.
         reading: what was read and which part of it is evaluated, for people.
         training: the sets that the run learned from, where they are in this table.
+        part: its name, "all" for all rows of a table.
+        rows: of the table that are evaluated, those of no set too; None: all.
 
     Relation to its siblings:
         ``EvaluatedTexts`` is the same for texts; both are ``EvaluationData``.
@@ -68,6 +72,8 @@ class EvaluatedSets:
     dtype: torch.dtype
     reading: tuple[str, ...]
     training: SetTable | None = None
+    part: str = WHOLE
+    rows: NDArray[np.int64] | None = None
 
     def score(self, dataset: SetDataset, *, progress: Progress | None = None) -> ScoredSet:
         """The scores of the run's model on the sets, or on the same sets with other contexts.
@@ -120,9 +126,22 @@ class EvaluatedSets:
             num_items=self.num_choices,
             settings=self.settings,
             provenance=self.provenance(),
+            unscored=self.unscored(result.scores),
         )
         num_unknown = result.num_unknown_targets
         return Evaluation(report, result.scores, num_unknown, self.lines(num_unknown=num_unknown))
+
+    def unscored(self, scores: Scores) -> Unscored | None:
+        """The items of the evaluated rows that were not scored."""
+        return unscored_items(
+            self.sets,
+            self.dataset,
+            scores,
+            rows=self.rows,
+            part=self.part,
+            policy=self.recipe.policy,
+            customers=customers_of(self.sets) if self.recipe.customer is not None else None,
+        )
 
     def lines(self, *, num_unknown: int) -> tuple[str, ...]:
         """What was read, and what could not be ranked, for people."""
@@ -203,6 +222,8 @@ def load_sets(
             ),
         ),
         training=split.select(sets, "train") if is_own and split is not None else None,
+        part=WHOLE if split is None or part == WHOLE else evaluated_part(part),
+        rows=split.rows(evaluated_part(part)) if split is not None else None,
     )
 
 

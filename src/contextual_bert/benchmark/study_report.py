@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from contextual_bert.benchmark.checks import NOTHING_TO_COMPARE, check_study
+from contextual_bert.benchmark.few_targets import commonest_targets
 from contextual_bert.benchmark.findings import findings, label_findings
 from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.reporting import cluster_numbers, label_groups, label_settings, provenance_of_runs
-from contextual_bert.benchmark.run_files import METRICS_FILE, is_complete, load_history, load_metrics
+from contextual_bert.benchmark.run_files import METRICS_FILE, is_complete, load_history, load_metrics, resolved_in
 from contextual_bert.benchmark.study_runs import run_directory, train_missing
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
 from contextual_bert.evaluation import (
@@ -100,15 +101,35 @@ def study(
     origin = provenance_of_runs(preparation, directories, seeds=sorted({recipe.seed for recipe in recipes}))
     oracle = next((each.name for each in peers.extra if each.role == "oracle"), None)
 
+    firsts = {recipe.label: recipe for recipe in reversed(recipes)}
+    reports = {name: load_report(run_directory(output, firsts[name])) for name in dict.fromkeys(labels)}
+    asked = next(iter(reports.values())).asked  # of the same rows and items in all
+
     def compared_with(name: str) -> Comparison:
-        settings = preparation.settings
-        return compare_runs(runs, reference=name, num_items=num_items, settings=settings, provenance=origin)
+        return compare_runs(
+            runs,
+            reference=name,
+            num_items=num_items,
+            settings=preparation.settings,
+            provenance=origin,
+            asked=replace(asked, recall={}) if asked is not None else None,
+        )
 
     comparison = compared_with(reference)
     curves = [curve for curve in map(load_history, directories) if curve is not None]
-    firsts = {recipe.label: recipe for recipe in reversed(recipes)}
     labelled = label_comparison(runs, reference, preparation, provenance=origin)
-    found = findings(runs, firsts, num_items=num_items, paper=peers.paper)
+    few = commonest_targets(preparation, preparation.evaluated_part, runs[0].scores)
+    found = findings(runs, firsts, num_items=num_items, paper=peers.paper, few=few)
+
+    def labels_against(name: str) -> LabelComparison | None:
+        rivals = [run for run in runs if run.name == name or run.role == "baseline"]
+        return label_comparison(rivals, name, preparation, provenance=origin, has_groups=False)
+
+    found += [
+        f"`{name}`, seed {firsts[name].seed}: {_lower(report.learned.note())}"
+        for name, report in reports.items()
+        if report.learned is not None and not report.learned.has_learned
+    ]
     if preparation.evaluated_part != "test":
         found.insert(0, UNTESTED)
     changes = {_one_mask_from(recipe, output) for recipe in firsts.values()}
@@ -119,23 +140,33 @@ def study(
         against_oracle=compared_with(oracle) if oracle is not None else None,
         curves=tuple(curves),
         one_mask_from=tuple(sorted(epoch for epoch in changes if epoch and epoch < longest)),
-        reports={name: load_report(run_directory(output, firsts[name])) for name in dict.fromkeys(labels)},
-        texts=(*(label_findings(labelled) if labelled is not None else ()), *found),
+        reports=reports,
+        texts=(*(label_findings(labelled, labels_against) if labelled is not None else ()), *found),
         labels=labelled,
         paper=dict(peers.paper),
-        data=(*preparation.lines(), *preparation.customer_lines(), *_unranked(directories[0], preparation)),
+        data=(
+            *preparation.lines(),
+            *preparation.customer_lines(),
+            *([asked.note()] if asked is not None else _unranked(directories[0], preparation)),
+        ),
     )
+
+
+def _lower(sentence: str) -> str:
+    return sentence[0].lower() + sentence[1:]
 
 
 def _one_mask_from(recipe: Recipe, output: Path) -> int | None:
     """The epoch from which a run of this recipe masks one item a set, None where nothing changes."""
     of_masks = ("num_train_epochs", "masks_per_set", "one_mask_epochs")
-    given = {name: recipe.training[name] for name in of_masks if name in recipe.training}
-    return training_arguments(output, **given).one_mask_from_epoch
+    settings = {**(resolved_in(run_directory(output, recipe), "training") or {}), **recipe.training}
+    return training_arguments(
+        output, **{name: settings[name] for name in of_masks if name in settings}
+    ).one_mask_from_epoch
 
 
 def label_comparison(
-    runs: Sequence[Run], reference: str, ready: Prepared, *, provenance: Provenance
+    runs: Sequence[Run], reference: str, ready: Prepared, *, provenance: Provenance, has_groups: bool = True
 ) -> LabelComparison | None:
     """The runs by what they labelled or answered, None where nothing has a label."""
     labelled = [LabelRun(run.name, run.seed, run.labelled, run.role) for run in runs if run.labelled is not None]
@@ -148,14 +179,14 @@ def label_comparison(
         labelled,
         reference=reference,
         clusters=clusters if clusters is not None else rows.example_id,
-        groups=label_groups(part, index, ready, rows),
+        groups=label_groups(part, index, ready, rows) if has_groups else {},
         settings=label_settings(ready),
         provenance=provenance,
     )
 
 
 def _unranked(directory: Path, ready: Prepared) -> list[str]:
-    """How much of the evaluated part is left out, for training lacks it."""
+    """How much of the evaluated part is left out, for training lacks it; of what no run counts whole."""
     metrics = load_metrics(directory)
     try:
         count = metrics["unknown_targets"][ready.evaluated_part]

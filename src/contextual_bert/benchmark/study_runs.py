@@ -20,6 +20,7 @@ from pathlib import Path
 import torch
 from transformers.utils import logging
 
+from contextual_bert.benchmark.building import training_lines
 from contextual_bert.benchmark.checks import BASELINES, check_jobs
 from contextual_bert.benchmark.prepared import Prepared
 from contextual_bert.benchmark.run_directories import check_same_recipe
@@ -70,7 +71,12 @@ def _train_missing(planned: Sequence[Planned], output: Path, *, num_jobs: int, s
             # A mistake in the last row is found before hours are spent on the first.
             works[ready].check(ready.resolve(recipe))
             missing.append((recipe, ready))
-    for line in dict.fromkeys(line for each, _ in missing for line in emulation_lines(each.device, each.dtype)):
+    told = [line for each, _ in missing for line in emulation_lines(each.device, each.dtype)]
+    for each, ready in missing:
+        own = ready.resolve(each)
+        lines = training_lines(own, ready, defaults=works[ready].default_training(own))
+        told += [f"{each.label}: {line}" for line in lines]
+    for line in dict.fromkeys(told):
         say(line)
     if min(num_jobs, len(missing)) > 1:
         _train_beside_each_other(missing, output, num_jobs=min(num_jobs, len(missing)), say=say)

@@ -34,13 +34,14 @@ from contextual_bert.benchmark.run_directories import CHECKPOINT_DIGEST
 from contextual_bert.benchmark.run_files import SCORES_FILE
 from contextual_bert.benchmark.run_table import RunTable, read_data
 from contextual_bert.benchmark.text_starts import head_lines, method_of, reader_of, seen_lines
+from contextual_bert.benchmark.unscored import unscored_words
 from contextual_bert.context import outside_lines
 from contextual_bert.data import Audit, SetDataset, TextDataset, reading_lines
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.splits import Split
 from contextual_bert.data.text_audit import audit_texts
 from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
-from contextual_bert.evaluation import EvaluationSettings
+from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
 from contextual_bert.frames import Frame
 from contextual_bert.inference import EncodedQuestions, EncodedTexts, encode_questions, encode_texts, placed
 from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor
@@ -139,6 +140,14 @@ class TextPreparation(Prepared):
             return None
         texts = self.texts[part].dataset
         return texts.as_sets() if self.head == "masked_lm" else texts
+
+    def unscored(self, part: str, scores: Scores) -> Unscored | None:
+        """The words of a part that stand behind the cut; None of answers, hidden tokens and whole texts."""
+        if self.head != "tags":
+            return None
+        rows = self.datasets[part].example_ids.numpy()
+        words = self.table.column(self.task.text).take(pa.array(rows))
+        return unscored_words(words, rows, scores, part=part, customers=self.customers_of(rows))
 
     def customers(self, part: str) -> NDArray[np.str_] | None:
         """The customer of each text, or window of a question, of a part, None where the table names none.

@@ -15,6 +15,7 @@ from contextual_bert.baselines.shares import Observations
 from contextual_bert.baselines.text import LabelModel
 from contextual_bert.benchmark.building import attention_for, check_context, model_settings_in_words
 from contextual_bert.benchmark.checks import (
+    BERTLESS_BASELINES,
     CONTEXT_AS_TEXT,
     TEXT_BASELINES,
     WITHOUT_BERT,
@@ -61,6 +62,7 @@ from contextual_bert.training import (
     freeze_bert,
 )
 from contextual_bert.training.adaptation import train_new_weights
+from contextual_bert.training.defaults import text_epochs
 from contextual_bert.training.recipe import Recipe
 
 MODELS: Mapping[str, type[ContextualBertPreTrainedModel]] = {
@@ -78,6 +80,14 @@ TRAINING: Mapping[str, Any] = {
     "lr_scheduler_type": "linear",
     "warmup_steps": 0.1,
 }
+# Of what starts from nothing.
+NEW_TRAINING: Mapping[str, Any] = {"learning_rate": 1e-3, "num_train_epochs": 20, "lr_scheduler_type": "cosine"}
+# Method or baseline -> in what it differs. MA-BERT's vectors of features move little at BERT's rate (docs/log.md).
+OWN_TRAINING: Mapping[str, Mapping[str, Any]] = {
+    **dict.fromkeys(BERTLESS_BASELINES, NEW_TRAINING),
+    "multi_attribute": {"context_learning_rate": 0.01},
+    "bert_concat_text": {"learning_rate": 3e-3},
+}
 # Of tags: their cross-entropy is best long before the entities are found (docs/log.md).
 BEST_TAGS: Mapping[str, Any] = {"metric_for_best_model": "recall_at_1_percent"}
 
@@ -93,8 +103,10 @@ class TextWork:
         self.ready = ready
 
     def default_training(self, recipe: Recipe) -> Mapping[str, Any]:
-        """See ``Work``: what fits a pretrained BERT."""
-        return {**TRAINING, **(BEST_TAGS if self.ready.head == "tags" else {})}
+        """See ``Work``: what fits a pretrained BERT, or what starts from nothing."""
+        usual = {**TRAINING, **OWN_TRAINING.get(recipe.conditioning, {})}
+        epochs = text_epochs(len(self.ready.datasets["train"]), usual=usual, given=recipe.training)
+        return {**usual, **epochs, **(BEST_TAGS if self.ready.head == "tags" else {})}
 
     def check(self, recipe: Recipe) -> None:
         """See ``Work``."""

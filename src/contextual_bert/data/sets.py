@@ -23,6 +23,7 @@ from contextual_bert.data.columns import (
     missed_separators,
 )
 from contextual_bert.data.hashing import hash_counters
+from contextual_bert.data.left_out import LeftOut
 from contextual_bert.data.policies import ReadReport, SetPolicy
 from contextual_bert.data.ragged import flat_index, offsets_of
 from contextual_bert.data.read_settings import OnBadRow
@@ -48,6 +49,7 @@ class SetTable:
         items: name of the items column.
         customer: name of the column that says whose set it is, if there is one.
         time: name of the column that says when, if there is one.
+        left_out: the items of all rows that no set holds any more.
 
     Example:
         >>> sets = read_sets(pa.table({"items": [["b", "a"], [], ["c"]]}), items="items", policy=SetPolicy())
@@ -63,6 +65,7 @@ class SetTable:
     items: str
     customer: str | None = None
     time: str | None = None
+    left_out: LeftOut | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -73,7 +76,10 @@ class SetTable:
         return np.diff(self.offsets)
 
     def select(self, chosen: ArrayLike) -> "SetTable":
-        """Some of the sets, by a mask or by their indices, in that order. The report stays that of the whole table."""
+        """Some of the sets, by a mask or by their indices, in that order. The report stays that of the whole table.
+
+        So does ``left_out``, which has the rows of no set, too.
+        """
         index = np.asarray(chosen)
         index = np.flatnonzero(index) if index.dtype == np.bool_ else index.astype(np.int64)
         return replace(
@@ -142,10 +148,12 @@ def read_sets(
     if policy.duplicates == "drop":
         dropped["repeated in their set"] = len(repeated)
         kept = kept.select(~repeats)
+    asked_sizes = np.bincount(kept.rows, minlength=num_rows)
     counting = np.isin(kept.rows, _row_numbers(count_rows, num_rows))
     frequent = np.bincount(kept.codes[counting], minlength=len(kept.names)) >= policy.min_count
     rare = f"seen fewer than {policy.min_count} times" if policy.min_count > 1 else "not in the training part"
     dropped[rare] = int((~frequent[kept.codes]).sum())
+    rare_sizes = np.bincount(kept.rows[~frequent[kept.codes]], minlength=num_rows)
     kept = kept.select(frequent[kept.codes])
 
     sizes = np.bincount(kept.rows, minlength=num_rows)
@@ -164,7 +172,8 @@ def read_sets(
         sample = _sample(kept, longer, policy)
         dropped["not in the sample of their set"] = int((~sample).sum())
         kept = kept.select(sample)
-    sizes = np.bincount(kept.rows, minlength=num_rows)[rows]
+    kept_sizes = np.bincount(kept.rows, minlength=num_rows)
+    sizes = kept_sizes[rows]
     report = ReadReport(
         rows_in=num_rows,
         rows_kept=len(rows),
@@ -207,7 +216,15 @@ def read_sets(
         items=items,
         customer=customer,
         time=time,
+        left_out=_left_out(asked_sizes - kept_sizes, rare_sizes, table.column(customer) if customer else None),
     )
+
+
+def _left_out(missing: NDArray[np.int64], rare: NDArray[np.int64], customers: pa.ChunkedArray | None) -> LeftOut:
+    """The rows that lost items, of the number that each lost and of the rare ones among them."""
+    rows = np.flatnonzero(missing)
+    whose = customers.take(pa.array(rows)) if customers is not None else None
+    return LeftOut(rows, rare[rows], (missing - rare)[rows], whose)
 
 
 def _names_of(kept: Flat) -> list[str]:

@@ -1,5 +1,6 @@
 """Numbers: pure functions of ranks and probabilities, with intervals, reports and pictures. No model is known here."""
 
+from contextual_bert.evaluation.asked import Asked, Unscored
 from contextual_bert.evaluation.calibration import Calibration, CalibrationBin
 from contextual_bert.evaluation.comparison import Comparison, compare_runs
 from contextual_bert.evaluation.comparison_rows import ComparisonRow
@@ -45,6 +46,7 @@ from contextual_bert.evaluation.tables import Provenance
 
 __all__ = [
     "AnsweredRows",
+    "Asked",
     "Calibration",
     "CalibrationBin",
     "ClassScore",
@@ -77,6 +79,7 @@ __all__ = [
     "SeedMean",
     "Segment",
     "Study",
+    "Unscored",
     "bootstrap",
     "class_scores",
     "cluster_interval",

@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 from rich.console import Group
 
 from contextual_bert.errors import UnknownNameError, did_you_mean
-from contextual_bert.evaluation.comparison_rows import ComparisonRow, cost_table, difference_table, methods_table
+from contextual_bert.evaluation.asked import Asked
+from contextual_bert.evaluation.comparison_rows import (
+    ComparisonRow,
+    asked_table,
+    cost_table,
+    difference_table,
+    methods_table,
+)
 from contextual_bert.evaluation.intervals import ClusterBootstrap, Difference, Interval, holm, seed_mean
 from contextual_bert.evaluation.metrics import (
     CROSS_ENTROPY,
@@ -68,6 +75,7 @@ class Comparison(JsonText):
         rows: one a method.
         warnings: what a reader must know before believing the table.
         provenance: data, commit, seeds, hardware, recipe.
+        asked: how much of the part was scored, the same for all rows; None: not known.
 
     Relation to its siblings: `compare_runs` makes it; `Report` is one run in depth.
 
@@ -90,6 +98,7 @@ class Comparison(JsonText):
     rows: tuple[ComparisonRow, ...]
     warnings: tuple[str, ...]
     provenance: Provenance
+    asked: Asked | None = None
 
     def to_markdown(self) -> str:
         return render_markdown(self.heading(), self.tables(), self.notes())
@@ -121,17 +130,24 @@ class Comparison(JsonText):
                 "Parameters are counted as in the paper's Table 1: without the vectors of the items, the encoder of "
                 "the context and the output."
             )
+        if self.asked is not None:
+            notes.append(self.asked.note())
         return [*notes, *(f"Warning: {warning}" for warning in self.warnings), self.provenance.line()]
 
     def heading(self) -> str:
         return f"Comparison on {rows_in_words(self.settings, self.num_rows, self.num_sets, self.num_clusters)}"
 
     def tables(self) -> list[Table]:
-        """The three below, where there is something in them."""
-        return [table for table in (self.methods_table(), self.difference_table(), self.cost_table()) if table.rows]
+        """The four below, where there is something in them."""
+        tables = (self.methods_table(), self.asked_table(), self.difference_table(), self.cost_table())
+        return [table for table in tables if table.rows]
 
     def methods_table(self) -> Table:
         return methods_table(self.rows)
+
+    def asked_table(self) -> Table:
+        """The recall over all items of the part; without rows where all were scored, or that is not known."""
+        return asked_table(self.rows, self.asked)
 
     def difference_table(self) -> Table:
         return difference_table(self.rows, reference=self.reference, num_resamples=self.settings.num_resamples)
@@ -147,6 +163,7 @@ def compare_runs(
     num_items: int | None = None,
     settings: EvaluationSettings | None = None,
     provenance: Provenance | None = None,
+    asked: Asked | None = None,
 ) -> Comparison:
     """One row a method from runs on the same masked positions; where no run names customers, each set is a cluster."""
     settings, groups = settings or EvaluationSettings(), group_runs(runs)
@@ -203,6 +220,7 @@ def compare_runs(
             *([few] if draws.num_clusters < FEW_CLUSTERS else []),
         ),
         provenance=provenance or Provenance(),
+        asked=asked,
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from contextual_bert.evaluation.asked import Asked
 from contextual_bert.evaluation.intervals import Difference, Interval, SeedMean
 from contextual_bert.evaluation.metrics import metric_of
 from contextual_bert.evaluation.runs import Cost, Role, are_of_several_machines
@@ -35,6 +36,24 @@ def methods_table(rows: Sequence[ComparisonRow]) -> Table:
         (row.label, str(len(row.seeds)), *(seed_cell(row.metrics[key], metric_of(key)) for key in keys)) for row in rows
     ]
     return Table("Methods", ("method", "seeds", *(metric_of(key).heading for key in keys)), tuple(cells))
+
+
+def asked_table(rows: Sequence[ComparisonRow], asked: Asked | None) -> Table:
+    """Each recall over all items of the part, where what was not scored is a miss; no rows where nothing was missed."""
+    keys = tuple(key for key in rows[0].metrics if key.startswith("recall_at_"))
+    if asked is None or not asked.reasons or not keys:
+        return Table("Recall over all items", ("method",), ())
+    cells = [
+        (row.label, *(seed_cell(_scaled(row.metrics[key], asked.share), metric_of(key)) for key in keys))
+        for row in rows
+        if row.role != "oracle"  # it was not asked for what no vocabulary has
+    ]
+    headings = ("method", *(metric_of(key).heading for key in keys))
+    return Table(f"Recall over {asked.all_items}", headings, tuple(cells))
+
+
+def _scaled(value: SeedMean, factor: float) -> SeedMean:
+    return SeedMean(factor * value.mean, factor * value.standard_error, value.num_seeds)
 
 
 def difference_table(rows: Sequence[ComparisonRow], *, reference: str, num_resamples: int) -> Table:

@@ -16,9 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from rich.console import Group
 
 from contextual_bert.errors import ConfigurationError
+from contextual_bert.evaluation.asked import Asked, Unscored, asked_of
 from contextual_bert.evaluation.calibration import Calibration, calibrate
 from contextual_bert.evaluation.clusters import cluster_codes
 from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval
+from contextual_bert.evaluation.learned import ShareGap
 from contextual_bert.evaluation.membership import LossGap
 from contextual_bert.evaluation.metrics import (
     CALIBRATION_ERROR,
@@ -114,6 +116,8 @@ class Report(JsonText):
         provenance: data, commit, seeds, hardware, recipe.
         num_suppressed: values of too few customers for a segment of their own, see ``EvaluationSettings``.
         membership: the loss on a sample of the training part beside this one, where a run has measured it.
+        asked: how much of the part was scored, and the recall over all of it; None: not known.
+        learned: the loss beside that of counted shares, where a run has measured it.
 
     Relation to its siblings: `evaluate_scores` makes it; `Comparison` puts several runs side by side.
 
@@ -140,6 +144,8 @@ class Report(JsonText):
     num_possible_rows: int | None = None
     num_suppressed: int = 0
     membership: LossGap | None = None
+    asked: Asked | None = None
+    learned: ShareGap | None = None
 
     def to_markdown(self, *, num_segments: int | None = None) -> str:
         """Tables and footer; at most `num_segments` segments, the worst first, or all in order."""
@@ -167,6 +173,8 @@ class Report(JsonText):
             f"ECE: calibration error of the best answer over {settings.num_bins} equal bins, 0 to 1. It cannot be "
             f"negative: perfectly calibrated probabilities would show about {self.calibration.chance_error:.4f} here."
         )
+        if self.asked is not None:
+            notes.append(self.asked.note())
         if self.num_possible_rows is not None:
             notes.append(
                 f"Scored {self.num_rows:,} of {self.num_possible_rows:,} {settings.row_name}s: a sample by a hash of "
@@ -178,6 +186,8 @@ class Report(JsonText):
             notes.append(self.segment_note())
         if self.num_suppressed:
             notes.append(settings.cells.note(self.num_suppressed))
+        if self.learned is not None:
+            notes.append(self.learned.note())
         if self.membership is not None:
             notes.append(self.membership.note())
         return [*notes, self.provenance.line()]
@@ -205,6 +215,12 @@ class Report(JsonText):
         rows = [(metric_of(key).heading, interval_cell(value, metric_of(key))) for key, value in self.metrics.items()]
         heading = f"value [{100 * self.settings.level:g}% interval]"
         tables = [Table("Metrics", ("metric", heading), tuple(rows))]
+        if self.asked is not None and self.asked.reasons:
+            of_all = [
+                (metric_of(key).heading, interval_cell(value, metric_of(key)))
+                for key, value in self.asked.recall.items()
+            ]
+            tables.append(Table(f"Recall over {self.asked.all_items}", ("metric", heading), tuple(of_all)))
         if self.segments and num_segments != 0:
             tables.append(self.segment_table(num_segments))
         return tables
@@ -247,6 +263,7 @@ def evaluate_scores(
     num_items: int | None = None,
     settings: EvaluationSettings | None = None,
     provenance: Provenance | None = None,
+    unscored: Unscored | None = None,
 ) -> Report:
     """Metrics with intervals, by segment, with calibration.
 
@@ -258,6 +275,7 @@ def evaluate_scores(
         num_items: how many items were ranked; recall@k is left out from there on.
         settings: how to evaluate.
         provenance: for the footer.
+        unscored: what of the part could not be scored; None: not known.
     """
     settings, labels = settings or EvaluationSettings(), dict(segments or {})
     scores.check(num_items=num_items)
@@ -300,6 +318,21 @@ def evaluate_scores(
         curve=recall_curve(scores, largest_k=max(kept, default=1)),
         provenance=provenance or Provenance(),
         num_suppressed=num_suppressed,
+        asked=_asked(scores, np.asarray(clusters), unscored, kept, settings) if unscored is not None else None,
+    )
+
+
+def _asked(
+    scores: Scores, clusters: NDArray[Any], unscored: Unscored, ks: Sequence[int], settings: EvaluationSettings
+) -> Asked:
+    return asked_of(
+        scores,
+        clusters,
+        unscored,
+        ks=ks,
+        num_resamples=settings.num_resamples,
+        seed=settings.seed,
+        level=settings.level,
     )
 
 

@@ -53,6 +53,7 @@ class Run:
         cost: parameters, training time, peak memory.
         role: a trained method, a control of one, a baseline, or the oracle, which nothing may beat.
         labelled: what was predicted for the same texts, words or questions, where they are such.
+        validation_nats: cross-entropy on the validation part, where another part was scored; None: not known.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Run:
     cost: Cost = field(default_factory=Cost)
     role: Role = "method"
     labelled: MeasuredRows | None = None
+    validation_nats: float | None = None
 
 
 def group_runs(runs: Sequence[NamedRun]) -> dict[str, list[int]]:

@@ -132,6 +132,14 @@ class Study(JsonText):
         }
         return min(gaps, key=lambda name: gaps[name], default=None)
 
+    def ranking(self) -> tuple[str, ...]:
+        """The methods and baselines, the best first: by what labels are judged by, else by cross-entropy."""
+        compared = self.labels.rows if self.labels is not None else self.comparison.rows
+        key = self.labels.main if self.labels is not None else CROSS_ENTROPY
+        rows = [row for row in compared if row.role in ("method", "baseline")]
+        rows.sort(key=lambda row: row.metrics[key].mean, reverse=metric_of(key).is_higher_better)
+        return tuple(row.name for row in rows)
+
     def oracle_nats(self) -> float | None:
         """The cross-entropy of the oracle, if there is one."""
         oracles = (row.metrics[CROSS_ENTROPY].mean for row in self.comparison.rows if row.role == "oracle")
@@ -157,7 +165,11 @@ class Study(JsonText):
         return tuple(each for each in sections if each.paragraphs or each.tables or each.pictures or each.notes)
 
     def _methods(self) -> Section:
-        tables = (methods_table(self.comparison, self.convergences()), self.comparison.difference_table())
+        tables = (
+            methods_table(self.comparison, self.convergences()),
+            self.comparison.asked_table(),
+            self.comparison.difference_table(),
+        )
         names = ", ".join(row.label for row in self.comparison.rows)
         clusters = plural(self.comparison.settings.cluster_name)
         metrics = "Cross-entropy and recall@1"

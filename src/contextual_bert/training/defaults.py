@@ -1,6 +1,7 @@
-"""Training settings that nobody gave: they follow from how many sets there are to learn from.
+"""Training settings that nobody gave: they follow from how many rows there are to learn from.
 
-The search behind the numbers is decision 030. Knows no model and no data.
+An epoch of a small table is a few steps, one of a large table is thousands. So defaults count steps, not epochs alone.
+What somebody gives is obeyed as it is. The search behind the numbers is decision 030. Knows no model and no data.
 """
 
 import math
@@ -12,14 +13,48 @@ SMALLEST_BATCH, LARGEST_BATCH = 64, 256
 STEPS_PER_EPOCH = 256  # a batch grows until an epoch has about so many
 LEARNING_RATE = 5e-4  # of the smallest batch; that of a larger one grows with the square root
 BAG_LEARNING_RATE = 3e-3  # of a bag of items, which has one hidden layer
-FEWEST_STEPS = 2_000
-FEWEST_EPOCHS, MOST_EPOCHS = 10, 40
+EPOCHS, FEWEST_STEPS, MOST_EPOCHS = 10, 2_000, 40
 # What AdamW takes from each weight in an epoch: learning rate * decay * steps. Sets are few beside the vectors of items
 # that are learned from them, and a model that forgets nothing learns them by heart.
 FORGOTTEN_PER_EPOCH = 0.12
 LEAST_DECAY, MOST_DECAY = 0.01, 2.0
 NUM_MASKS = 2
 LEAST_SIZE_FOR_TWO_MASKS = 4  # a smaller set with two masks shows next to nothing
+# Of texts: from 200 steps on the 192 reviews of docs/guides/text.md are learned.
+FEWEST_STEPS_OF_TEXTS, MOST_EPOCHS_OF_TEXTS = 200, 100
+
+
+def steps_of_epoch(num_rows: int, batch_size: int) -> int:
+    """Return the number of optimizer steps of an epoch.
+
+    Args:
+        num_rows: training rows: sets, texts or windows of texts.
+        batch_size: rows a step, of all devices and accumulated batches.
+
+    Example:
+        >>> steps_of_epoch(192, 32), steps_of_epoch(193, 32)
+        (6, 7)
+    """
+    return math.ceil(num_rows / batch_size)
+
+
+def default_epochs(num_rows: int, batch_size: int, *, usual: float, fewest_steps: int, most: int) -> float:
+    """Return the epochs where nobody gives a number: the usual ones, or more where they are too few steps.
+
+    Args:
+        num_rows: training rows.
+        batch_size: rows a step, of all devices and accumulated batches.
+        usual: epochs of a table that is large enough.
+        fewest_steps: steps that a training takes at least.
+        most: epochs that it takes at most to get there.
+
+    Example:
+        >>> default_epochs(192, 32, usual=4, fewest_steps=200, most=100)
+        34
+        >>> default_epochs(20, 256, usual=4, fewest_steps=200, most=100)
+        100
+    """
+    return max(usual, min(most, math.ceil(fewest_steps / steps_of_epoch(num_rows, batch_size))))
 
 
 def set_defaults(
@@ -39,9 +74,9 @@ def set_defaults(
         Algorithms".
 
     Example:
-        >>> set_defaults(16_384, median_size=5, given={"num_train_epochs": 3})
-        {'per_device_train_batch_size': 64, 'masks_per_set': 2, 'one_mask_epochs': 1, 'learning_rate': 0.0005, \
-'weight_decay': 0.9375}
+        >>> chosen = set_defaults(16_384, median_size=5, given={"num_train_epochs": 3})
+        >>> chosen["per_device_train_batch_size"], chosen["one_mask_epochs"], chosen["weight_decay"]
+        (64, 1, 0.9375)
     """
     chosen: dict[str, Any] = {}
 
@@ -50,23 +85,53 @@ def set_defaults(
             chosen[name] = value
         return given.get(name, value)
 
-    num_processes = int(os.environ.get("WORLD_SIZE", "1"))
-    accumulated = given.get("gradient_accumulation_steps", 1) * num_processes
+    others = _rows_beside(given)
     wanted = min(max(_power_of_two(num_sets / STEPS_PER_EPOCH), SMALLEST_BATCH), LARGEST_BATCH)
-    per_device = settle("per_device_train_batch_size", max(1, wanted // accumulated))
-    batch_size = per_device * accumulated
-    steps = max(1, math.ceil(num_sets / batch_size))
-    has_steps = given.get("max_steps", -1) > 0
-    epochs = given.get("num_train_epochs", 0)
-    if not has_steps:
-        epochs = settle("num_train_epochs", min(max(math.ceil(FEWEST_STEPS / steps), FEWEST_EPOCHS), MOST_EPOCHS))
+    batch_size = others * settle("per_device_train_batch_size", max(1, wanted // others))
+    steps = steps_of_epoch(num_sets, batch_size)
+    usual = default_epochs(num_sets, batch_size, usual=EPOCHS, fewest_steps=FEWEST_STEPS, most=MOST_EPOCHS)
+    epochs = 0 if _has_steps(given) else settle("num_train_epochs", usual)
     can_hide_two = median_size >= LEAST_SIZE_FOR_TWO_MASKS or "one_mask_epochs" in given
     num_masks = settle("masks_per_set", NUM_MASKS if can_hide_two else 1)
-    if num_masks > 1 and not has_steps and (half := int(epochs // 2)):
+    if num_masks > 1 and (half := int(epochs // 2)):
         settle("one_mask_epochs", half)
     rate = settle("learning_rate", base_rate * math.sqrt(max(1.0, batch_size / SMALLEST_BATCH)))
     settle("weight_decay", min(max(FORGOTTEN_PER_EPOCH / (rate * steps), LEAST_DECAY), MOST_DECAY))
     return chosen
+
+
+def text_epochs(num_texts: int, *, usual: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the epochs for models of texts, or nothing where ``given`` has epochs or steps.
+
+    Args:
+        num_texts: texts, or windows of texts, in the training part.
+        usual: the settings of a table that is large enough.
+        given: fields of ContextualTrainingArguments that the user chose.
+
+    Example:
+        >>> text_epochs(192, usual={"num_train_epochs": 4, "per_device_train_batch_size": 32}, given={})
+        {'num_train_epochs': 34}
+    """
+    if "num_train_epochs" in given or _has_steps(given):
+        return {}
+    batch_size = _rows_beside(given) * {**usual, **given}["per_device_train_batch_size"]
+    epochs = default_epochs(
+        num_texts,
+        batch_size,
+        usual=usual["num_train_epochs"],
+        fewest_steps=FEWEST_STEPS_OF_TEXTS,
+        most=MOST_EPOCHS_OF_TEXTS,
+    )
+    return {"num_train_epochs": epochs}
+
+
+def _has_steps(given: Mapping[str, Any]) -> bool:
+    return given.get("max_steps", -1) > 0
+
+
+def _rows_beside(given: Mapping[str, Any]) -> int:
+    """Return how many batches of a device make one step: of processes and of accumulation."""
+    return given.get("gradient_accumulation_steps", 1) * int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def _power_of_two(number: float) -> int:

@@ -6,8 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from contextual_bert.benchmark.findings import CrossEntropies, findings, label_findings
-from contextual_bert.evaluation import Cost, LabelledRows, Role, Run, Scores, compare_labels
+from contextual_bert.benchmark.few_targets import FewTargets
+from contextual_bert.benchmark.findings import findings, label_findings
+from contextual_bert.benchmark.paired_means import PairedMeans
+from contextual_bert.evaluation import Cost, LabelledRows, LabelRun, Role, Run, Scores, compare_labels
 from contextual_bert.evaluation.paper import PAPER_TABLE_1
 from contextual_bert.training import Recipe, TextTask
 
@@ -23,6 +25,9 @@ RECIPES = {
     MA_BERT: replace(PLAIN, conditioning=MA_BERT),
     SHUFFLED: replace(PLAIN, conditioning=GSU, is_context_shuffled=True),
     FROZEN: replace(PLAIN, conditioning=FROZEN, is_control=True),
+    "bag": replace(PLAIN, conditioning="bag"),
+    "bag_context": replace(PLAIN, conditioning="bag_context"),
+    "popularity": replace(PLAIN, conditioning="popularity"),
 }
 PARAMETERS = {
     "none": 500,
@@ -32,10 +37,14 @@ PARAMETERS = {
     MA_BERT: 803,
     SHUFFLED: 1_000,
     FROZEN: 2_000,
+    "bag": 10,
+    "bag_context": 20,
+    "popularity": 0,
     "oracle": None,
 }
 CONTROLS: dict[str, Role] = dict.fromkeys(("none_wide", "none_new_blocks", SHUFFLED, FROZEN), "control")
-ROLES: Mapping[str, Role] = {**CONTROLS, "oracle": "oracle"}
+BASELINES: dict[str, Role] = dict.fromkeys(("bag", "bag_context", "popularity"), "baseline")
+ROLES: Mapping[str, Role] = {**CONTROLS, **BASELINES, "oracle": "oracle"}
 
 
 def run(name: str, nats: float) -> Run:
@@ -67,7 +76,7 @@ def test_the_papers_order_is_looked_at_first() -> None:
     holds, _ = findings(runs, recipes, paper=PAPER_TABLE_1)
     assert holds == "The paper's order holds: `global_state_update`, `none`, each ahead of the next."
     turned = [run(name, nats) for name, nats in {"none": 3.1, GSU: 3.2}.items()]
-    fails, _ = findings(turned, recipes, paper=PAPER_TABLE_1)
+    fails, *_ = findings(turned, recipes, paper=PAPER_TABLE_1)
     assert fails.startswith("The paper's order, from the best `global_state_update`, `none`, does not hold: ")
     assert "`global_state_update` is not ahead of `none` (+0.1000 [+0.09" in fails
     assert findings(runs[:1], recipes, paper=PAPER_TABLE_1) == []
@@ -152,13 +161,113 @@ def test_rows_are_compared_on_the_seeds_that_both_have() -> None:
     runs = [replace(run(GSU, nats), seed=seed) for seed, nats in enumerate((3.2, 3.2, 2.0))]
     runs += [replace(run("none", nats), seed=seed) for seed, nats in enumerate((3.1, 3.1))]
     runs.append(run("oracle", 1.9))
-    every = CrossEntropies(runs)
+    every = PairedMeans(runs)
     assert every.difference(GSU, "none").value == pytest.approx(0.1)
     assert every.difference("none", GSU).value == pytest.approx(-0.1)
     assert every.difference(GSU, "oracle").value == pytest.approx(0.9)  # of all three: an oracle has no seed
     assert every.mean(GSU) == pytest.approx(2.8)
-    order, gap = findings(runs, {name: RECIPES[name] for name in (GSU, "none")})
+    order, _, gap = findings(runs, {name: RECIPES[name] for name in (GSU, "none")})
     assert order.startswith(
         "By cross-entropy on the seeds that all methods have (0, 1): `none` 3.100, `global_state_update` 3.200 (+0.1000"
     )
     assert gap == "The best method, `none`, is 1.200 nats above the best possible score."
+
+
+def test_a_baseline_that_wins_is_named_first_and_is_ahead() -> None:
+    order, rivals, gap = said(**{"none": 7.5, GSU: 7.2, "bag": 7.0, "popularity": 8.0, "oracle": 6.5})
+    assert order.startswith("By cross-entropy: `bag` (baseline) 7.000, `global_state_update` 7.200 (+0.2000 [+0.19")
+    assert rivals.startswith("No trained method is ahead of every baseline by CE. The best of them, `global_state_upd")
+    assert "is behind `bag` (+0.2000 [+0.19" in rivals
+    assert "popularity" not in rivals
+    assert "num_train_epochs" in rivals and "learning_rate" in rivals
+    assert gap == "The best baseline, `bag`, is 0.500 nats above the best possible score."
+
+
+def test_a_baseline_that_no_interval_tells_apart_is_level() -> None:
+    _, rivals = said(none=7.5, bag=7.5005)
+    assert "`none`, is level with `bag` (-0.000" in rivals
+    assert "behind" not in rivals
+
+
+def test_a_method_ahead_of_every_baseline_is_said_to_be() -> None:
+    _, rivals = said(none=7.2, bag=7.5, popularity=8.0)
+    assert rivals.startswith("`none` is ahead of every baseline by CE. The nearest is `bag` (-0.3000 [-0.3")
+
+
+def test_a_context_that_harms_is_named_with_its_interval() -> None:
+    _, harm = said(**{"none": 7.0, GSU: 7.2})
+    assert harm.startswith("The context harms: `global_state_update` beside `none` (+0.2000 [+0.19")
+    assert "--exclude" in harm and "field_dropout" in harm
+    *_, of_baselines = said(none=6.0, bag=7.0, bag_context=7.2)
+    assert of_baselines.startswith("The context harms: `bag_context` beside `bag` (+0.2000 [+0.19")
+
+
+def test_a_context_that_changes_nothing_is_said_to_change_nothing() -> None:
+    _, level = said(**{"none": 7.0, GSU: 7.0005})
+    assert level.startswith("The context makes no difference that can be told: `global_state_update` beside `none` (+0")
+
+
+def test_an_order_that_validation_does_not_share() -> None:
+    def both(tested: float, other: float) -> str:
+        runs = [replace(run(GSU, tested), validation_nats=7.496), replace(run("none", other), validation_nats=7.507)]
+        return " ".join(findings(runs, {name: RECIPES[name] for name in (GSU, "none")}))
+
+    turned = both(7.744, 7.485)
+    assert "Validation and test order the rows differently: `global_state_update` (7.496) is before `none` " in turned
+    assert "(7.507) on validation and behind it on the test part (+0.2590 [+0.25" in turned
+    assert "Validation and test" not in both(7.4853, 7.485), "no interval tells the two apart on the test part"
+    assert "Validation and test" not in both(7.2, 7.485)
+
+
+def found_items(hits: Mapping[str, np.ndarray]) -> list[Run]:
+    """Runs that find these positions and no other; the rest is the same."""
+    return [
+        Run(
+            name,
+            0,
+            Scores(
+                np.arange(len(each)),
+                np.zeros(len(each), dtype=int),
+                np.where(each, -1.0, -3.0),
+                np.where(each, 0, 50),
+                np.ones(len(each)),
+                np.full(len(each), 0.5),
+            ),
+            cost=Cost(PARAMETERS[name]),
+            role=ROLES.get(name, "method"),
+        )
+        for name, each in hits.items()
+    ]
+
+
+def test_a_few_items_that_carry_a_metric_are_named() -> None:
+    """Of 400 positions 40 hold one of three items; the method finds 30 of these and 10 others, `none` just the 10."""
+    number = np.arange(400)
+    few = FewTargets(("hat", "coat", "shoe"), number < 40)
+    others = (number >= 40) & (number % 36 == 0)
+    runs = found_items({GSU: (number < 30) | others, "none": others})
+    recipes = {name: RECIPES[name] for name in (GSU, "none")}
+    said_of_few = [line for line in findings(runs, recipes, num_items=100, few=few) if line.startswith("3 items")]
+    carried, by_entropy, by_recall = said_of_few
+    assert "3 items carry recall@1 of `global_state_update`" in carried
+    assert "'hat', 'coat', 'shoe', are 10.0% of the positions and 75.0% of what is found" in carried
+    assert "Of the other items 2.78% are found, of all 10.00%." in carried
+    assert "difference in CE of `global_state_update` to `none` (-0.1500 [" in by_entropy
+    assert "difference in recall@1 of `global_state_update` to `none` (+7.50 [" in by_recall
+    assert by_recall.endswith("without 'hat', 'coat', 'shoe' it is +0.00 [+0.00, +0.00] %.")
+    spread = found_items({GSU: number % 2 == 0, "none": number % 10 == 0})
+    assert not any(line.startswith("3 items") for line in findings(spread, recipes, num_items=100, few=few))
+
+
+def test_labels_name_a_baseline_that_wins() -> None:
+    truth = {"example_id": range(60), "position": [0] * 60, "true": [0, 1] * 30, "names": ("bad", "good")}
+    predicted = {"none": [0] * 60, "tfidf": [0, 1] * 30}
+    runs = [
+        LabelRun(name, 0, LabelledRows(predicted=each, **truth), "baseline" if name == "tfidf" else "method")
+        for name, each in predicted.items()
+    ]
+    _, rivals = label_findings(
+        compare_labels(runs, reference="none"), lambda name: compare_labels(runs, reference=name)
+    )
+    assert rivals.startswith("No trained method is ahead of every baseline by accuracy. The best of them, `none`, is ")
+    assert "behind `tfidf` (-50.00 [-6" in rivals

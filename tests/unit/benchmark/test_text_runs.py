@@ -900,3 +900,32 @@ def test_what_reads_the_context_can_have_a_rate_of_its_own(
     recipe = replace(ready.recipe, conditioning="none")
     with pytest.raises(ConfigurationError, match=r"context_learning_rate=0\.125 .* Leave it out"):
         work.make_trainer(recipe, work.build_model(recipe), arguments, callbacks=[])
+
+
+@pytest.mark.parametrize(
+    ("head", "shares"), [("classification", "label shares"), ("tags", "label shares"), ("masked_lm", "token shares")]
+)
+def test_a_run_stands_beside_counted_shares(
+    finished: dict[str, Path], prepared: dict[str, TextPreparation], head: str, shares: str
+) -> None:
+    metrics = metrics_of(finished[head])
+    learned = metrics["test"]["learned"]
+    assert (learned["shares"], learned["part"]) == (shares, "validation")
+    assert learned["run_nats"] == pytest.approx(metrics["validation"]["metrics"]["cross_entropy_nats"]["value"])
+    ready = prepared[head]
+    labels: Any = ready.datasets["train"].item_ids if head == "masked_lm" else ready.datasets["train"].labels
+    special = ready.processor.tokenizer.all_special_ids if head == "masked_lm" else [-100]  # pyright: ignore[reportOptionalMemberAccess]
+    counts = torch.bincount(labels[~torch.isin(labels, torch.tensor(special))]).double()
+    shares_of = counts[counts > 0] / counts.sum()
+    entropy = -float((shares_of * shares_of.log()).sum())
+    assert learned["shares_nats"] == pytest.approx(entropy, abs=0.2), "validation is not far from training"
+
+
+def test_the_label_shares_are_those_of_popularity(
+    finished: dict[str, Path], prepared: dict[str, TextPreparation], tmp_path: Path
+) -> None:
+    ready = prepared["classification"]
+    popular = as_row(ready.recipe, "popularity")
+    run(popular, tmp_path / "popularity", preparation=ready, is_quiet=True)
+    own = metrics_of(tmp_path / "popularity")["validation"]["metrics"]["cross_entropy_nats"]["value"]
+    assert metrics_of(finished["classification"])["test"]["learned"]["shares_nats"] == pytest.approx(own, abs=1e-6)

@@ -180,6 +180,13 @@ def test_the_best_method_is_no_baseline_no_oracle_and_not_the_reference(study):
     assert replace(study, reports={"none": study.reports["none"]}).best_method() is None
 
 
+def test_the_ranking_has_baselines_and_no_oracle(study):
+    means = {row.name: row.metrics["cross_entropy_nats"].mean for row in study.comparison.rows}
+    ranking = study.ranking()
+    assert "popularity" in ranking and "oracle" not in ranking
+    assert [means[name] for name in ranking] == sorted(means[name] for name in ranking)
+
+
 def test_a_lucky_seed_of_one_method_decides_nothing(study):
     rows = [
         replace(row, seeds=(0,), metrics=row.metrics | {"cross_entropy_nats": SeedMean(0.1, math.nan, 1)})

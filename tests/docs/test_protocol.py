@@ -1,0 +1,56 @@
+"""Each point of the protocol that code or docs cite is one, and its numbers are those of the code."""
+
+import re
+from pathlib import Path
+
+from contextual_bert.benchmark.few_targets import LEAST_LIFT, LEAST_SHARE, NUM_FEW
+from contextual_bert.benchmark.findings import SAME_SIZE
+from contextual_bert.evaluation import EvaluationSettings
+from contextual_bert.evaluation.report import FEW_CLUSTERS
+from contextual_bert.training.defaults import FEWEST_STEPS, FEWEST_STEPS_OF_TEXTS, MOST_EPOCHS, MOST_EPOCHS_OF_TEXTS
+
+ROOT = Path(__file__).parents[2]
+PROTOCOL = (ROOT / "docs" / "protocol.md").read_text("utf-8")
+POINTS = [int(number) for number in re.findall(r"^## (\d+)\. ", PROTOCOL, flags=re.MULTILINE)]
+CITED = re.compile(r"protocol, points? ((?:\d+(?:-\d+| to \d+)?(?:, | and )?)+)", flags=re.IGNORECASE)
+
+
+def cited(text: str) -> set[int]:
+    found: set[int] = set()
+    for match in CITED.finditer(" ".join(text.split())):
+        for first, last in re.findall(r"(\d+)(?:(?:-| to )(\d+))?", match[1]):
+            found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+def test_points_are_numbered_from_one() -> None:
+    assert [*range(1, len(POINTS) + 1)] == POINTS
+
+
+def test_citations_are_read() -> None:
+    assert cited("PROTOCOL, points 8 to 10 and 14. PROTOCOL,\n point 2. Protocol, points 1-3, 11") == {
+        *(8, 9, 10, 14, 2, 1, 3, 11)
+    }
+
+
+def test_each_cited_point_is_one() -> None:
+    pages = [path for folder in ("src", "recipes", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    every = {number for path in pages for number in cited(path.read_text("utf-8"))}
+    assert len(every) > 10
+    assert every <= set(POINTS)
+
+
+def test_the_numbers_are_those_of_the_code() -> None:
+    settings = EvaluationSettings()
+    for sentence in (
+        f"percentile intervals at {100 * settings.level:g}% of a bootstrap over customers, {settings.num_resamples:,} ",
+        f"A value of fewer than {settings.min_cell_clusters} customers has no segment. One of fewer than "
+        f"{settings.min_segment_clusters} is marked",
+        f"the error over {settings.num_bins} equal bins",
+        f"With fewer than {FEW_CLUSTERS} customers",
+        f"sets are trained on for at least {FEWEST_STEPS:,} optimizer steps, in at most {MOST_EPOCHS} epochs",
+        f"texts for at least {FEWEST_STEPS_OF_TEXTS}, in at most {MOST_EPOCHS_OF_TEXTS}",
+        f"their parameters differ by at most {SAME_SIZE:.0%}",
+    ):
+        assert sentence in " ".join(PROTOCOL.split()), sentence
+    assert (NUM_FEW, LEAST_SHARE, LEAST_LIFT) == (3, 0.5, 2.0), "point 18 says so in words"
