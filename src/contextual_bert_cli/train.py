@@ -106,8 +106,9 @@ def command(
     choices = dict(locals())
     from contextual_bert.benchmark import prepare_for, run
     from contextual_bert.benchmark.checks import check_conditioning, check_recipe, keeps_weights
+    from contextual_bert.benchmark.field_importance import field_lines
     from contextual_bert.benchmark.run_directories import checkpoint_to_resume, load_recipe
-    from contextual_bert.benchmark.run_files import CHECKPOINTS, last_checkpoint, load_label_report
+    from contextual_bert.benchmark.run_files import CHECKPOINTS, last_checkpoint, load_label_report, load_metrics
     from contextual_bert.benchmark.termination import Terminated, ending_at_sigterm
     from contextual_bert.benchmark.text_starts import method_of
     from contextual_bert.errors import ConfigurationError
@@ -166,6 +167,7 @@ def command(
         show(report.to_rich())
         if (labels := load_label_report(output, part)) is not None:
             show(labels.to_rich())
+    remark(*field_lines(load_metrics(output)))
     if not keeps_weights(recipe):
         remark("", f"wrote {output}: schema, split, recipe, scores, metrics, README.md; its weights are not kept")
         return

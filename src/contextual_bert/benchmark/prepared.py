@@ -196,7 +196,7 @@ class Prepared:
         return lines
 
     def share_lines(self) -> list[str]:
-        """A line a feature of which some values have no vector of their own: what share of each part keeps its value."""
+        """A line a feature some of whose values have no vector of their own: the share of each part that keeps its."""
         schema = self.processor.schema
         if schema is None:
             return []

@@ -40,6 +40,7 @@ from contextual_bert.inference.queries import (
 )
 from contextual_bert.inference.saved import check_holds_model, check_run, load_item_model, trained_sets
 from contextual_bert.inference.text_baseline import holds_baseline
+from contextual_bert.inference.verdicts import FieldVerdicts
 from contextual_bert.models import ContextState, ContextualBertForMaskedLM, ContextualBertProcessor, check_processor
 
 RUN_FILES = ("config.json", "model.safetensors", "processor_config.json", "tokenizer.json", "tokenizer_config.json")
@@ -78,6 +79,7 @@ class CompletionPipeline:
 
     no_logits: str | None = None  # why there are none, in a pipeline that ranks without them
     max_top_k: int | None = None  # where it can give no more
+    verdicts: FieldVerdicts | None = None  # what the run's report says of each field; None where it does not
     sets = TrainedSets()  # how the run read its sets; what ``from_pretrained`` finds in the folder
 
     def __init__(
@@ -131,6 +133,7 @@ class CompletionPipeline:
         shop = Catalogue(catalogue, processor.items) if catalogue is not None else None
         pipeline = cls(model, processor, device=device, catalogue=shop)
         pipeline.sets = trained_sets(directory)
+        pipeline.verdicts = FieldVerdicts.from_run(directory)
         return pipeline
 
     def __call__(
