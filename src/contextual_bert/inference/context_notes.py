@@ -37,8 +37,8 @@ class ContextNotes:
     Example:
         >>> from contextual_bert.testing import miniature_model, miniature_processor
         >>> model, processor = miniature_model("global_state", rarely_missing=["sex"]), miniature_processor()
-        >>> notes = ContextNotes(processor.encode_context([{"age": 30}]), processor.schema, model)
-        >>> notes.of(0)[0].partition(". ")[0]
+        >>> context = processor.encode_context([{"age": 30}], num_rows=1)
+        >>> ContextNotes(context, processor.schema, model).of(0)[0].partition(". ")[0]
         'Not given: sex'
     """
 

@@ -74,19 +74,19 @@ def test_a_training_with_field_dropout_has_learned_it(shop: pa.Table, tmp_path: 
 def test_context_dropout_alone_teaches_the_whole_context_only() -> None:
     processor = miniature_processor()
     model = miniature_model("global_state", rarely_missing=["sex"], context_dropout=0.1)
-    notes = ContextNotes(processor.encode_context([{}, {"age": 30}]), processor.schema, model)
+    notes = ContextNotes(processor.encode_context([{}, {"age": 30}], num_rows=2), processor.schema, model)
     assert notes.of(0) == []
     assert notes.of(1)[0].startswith(NOT_GIVEN.format("sex"))
 
 
 def test_a_run_that_does_not_know_says_nothing() -> None:
     processor = miniature_processor()
-    notes = ContextNotes(processor.encode_context([{}]), processor.schema, miniature_model("global_state"))
+    notes = ContextNotes(processor.encode_context([{}], num_rows=1), processor.schema, miniature_model("global_state"))
     assert notes.of(0) == []
 
 
 def test_a_report_on_a_table_counts_the_rows(pipeline: CompletionPipeline) -> None:
-    context = pipeline.processor.encode_context([{"user": "often"}, {"user": "new", "sex": "f"}, {}])
+    context = pipeline.processor.encode_context([{"user": "often"}, {"user": "new", "sex": "f"}, {}], num_rows=3)
     assert context is not None
     lines = table_lines(context, pipeline.model)
     assert any(line.startswith("context 'sex': 2 rows lack it") for line in lines)
