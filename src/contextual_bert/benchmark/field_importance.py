@@ -7,6 +7,7 @@ more. It trains nothing. Paper: not there. PROTOCOL, points 9 and 10; docs/decis
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 from torch import nn
@@ -26,6 +27,7 @@ from contextual_bert.training.recipe import Recipe
 MOST_POSITIONS, FEWEST_POSITIONS = 2000, 300  # masked, of each field
 SHARE_OF_TRAINING = 0.05  # of its forward passes, of which a step with gradients counts as three
 _COST_OF_A_STEP = 3
+_RESAMPLES_A_FIELD = 80  # the least p-value is 2 in so many, times the fields: below 0.05 from 40 on
 
 
 def field_importances(
@@ -79,14 +81,14 @@ def field_importances(
         num_done += 1
         donors = donor_of(dataset.example_ids.numpy(), feature=name, number=0, seed=0)
         permuted[name] = [scores_of(with_permuted(dataset, members, donors))]
-    customers = ready.customers(part)
+    customers, settings = ready.customers(part), ready.settings
     return part, measure_importances(
         true,
         {name: permuted[name] for name in fields},
         together=permuted[ALL_FEATURES],
         clusters=customers[set_index(dataset, true.example_id)] if customers is not None else None,
         num_items=ready.num_choices,
-        settings=ready.settings,
+        settings=replace(settings, num_resamples=max(settings.num_resamples, _RESAMPLES_A_FIELD * len(fields))),
         provenance=provenance(ready, seed=recipe.seed),
     )
 
