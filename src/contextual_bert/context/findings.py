@@ -6,6 +6,7 @@ Not in the paper, whose features are given.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -229,7 +230,7 @@ def _find_categorical(column: str, array: pa.Array, settings: Settings, is_force
     spelling = _spelling(strings) if not is_forced and is_text(array.type) else ""
     if reason is not None:
         return Finding(None, f"{reason}{spelling}", distinct)
-    shared = {"num_buckets": kept.num_buckets, "buckets": kept.buckets}
+    shared: dict[str, Any] = {"num_buckets": kept.num_buckets, "buckets": kept.buckets}
     feature = Categorical(name=_name(column), source=_source(column), values=kept.values, **shared)
     return Finding("categorical", f"{kept.reason(rarity=rarity)}{spelling}", distinct, (feature,))
 
@@ -242,7 +243,7 @@ def _find_multi(column: str, array: pa.Array, settings: Settings, is_forced: boo
     distinct = kept.num_distinct
     if not kept.values and kept.num_buckets is None:
         return Finding(None, _too_rare(settings), distinct)
-    shared = {"num_buckets": kept.num_buckets, "buckets": kept.buckets}
+    shared: dict[str, Any] = {"num_buckets": kept.num_buckets, "buckets": kept.buckets}
     feature = MultiCategorical(
         name=_name(column), source=_source(column), values=kept.values, separator=separator, **shared
     )

@@ -117,8 +117,8 @@ def keep_values(strings: pa.Array, rarity: Rarity, *, reserved: Sequence[str] = 
         sizes = _count(places[codes[rows]], owners[rows] if owners is not None else None, num_values=num_buckets)
         is_strict = rarity.num_buckets is None and owners is not None
         filled = np.flatnonzero(sizes >= (rarity.min_count if is_strict else 1)).tolist()
-        num_buckets = num_buckets if filled else None
-        kept = tuple(filled) if filled and len(filled) < num_buckets else None
+        kept = tuple(filled) if len(filled) < num_buckets else None
+        num_buckets, kept = (num_buckets, kept) if filled else (None, None)
     is_shared = np.zeros(len(values), np.bool_)
     if num_buckets is not None:
         places = buckets_of(names, num_buckets)

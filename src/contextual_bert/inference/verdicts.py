@@ -65,7 +65,7 @@ class FieldVerdicts:
     @classmethod
     def from_metrics(cls, metrics: Mapping[str, Any]) -> Self | None:
         """Return what the content of ``metrics.json`` says; None where it says nothing of fields."""
-        kept = metrics.get(IMPORTANCES)
+        kept: Any = metrics.get(IMPORTANCES)
         try:
             rows = [row for row in kept["rows"] if row["feature"] != kept["rows"][0]["feature"]]
             rises = {row["feature"]: _rise_of(row["rise_nats"]) for row in rows}
