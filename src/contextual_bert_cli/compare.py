@@ -44,6 +44,8 @@ def command(
     schema: options.Schema = None,
     exclude: options.Exclude = None,
     min_customers: options.MinCustomers = 10,
+    max_categories: options.MaxCategories = 1000,
+    hash_buckets: options.HashBuckets = None,
     sensitive: options.Sensitive = None,
     conditioning: Annotated[
         list[str] | None,

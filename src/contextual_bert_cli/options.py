@@ -183,6 +183,21 @@ MinCustomers = Annotated[
         "Below 10 the run may hold values of single people.",
     ),
 ]
+MaxCategories = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        help="Most values of a column with a vector of their own in an inferred schema, the most frequent ones.",
+    ),
+]
+HashBuckets = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        help="How many vectors the rarer values of a column share, by a hash; 0: none, they count as unknown. Left "
+        "out: one for each --min-customers of them.",
+    ),
+]
 Sensitive = Annotated[
     list[str] | None,
     typer.Option(

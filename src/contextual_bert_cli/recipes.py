@@ -54,7 +54,17 @@ SET_OPTIONS: Mapping[str, Any] = {
 READ_OPTIONS: Mapping[str, Any] = {"delimiter": None, "on_bad_row": "error", "date_format": None}
 _PLAIN_OPTIONS = (
     *("items", "customer", "time", "split_column", "split_by", "validation", "test", "split_seed"),
-    *("conditioning", "min_customers", "item_vectors", "patience", "device", "dtype", "seed"),
+    *(
+        "conditioning",
+        "min_customers",
+        "max_categories",
+        "hash_buckets",
+        "item_vectors",
+        "patience",
+        "device",
+        "dtype",
+        "seed",
+    ),
 )
 
 

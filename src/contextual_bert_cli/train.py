@@ -40,6 +40,8 @@ def command(
     schema: options.Schema = None,
     exclude: options.Exclude = None,
     min_customers: options.MinCustomers = 10,
+    max_categories: options.MaxCategories = 1000,
+    hash_buckets: options.HashBuckets = None,
     sensitive: options.Sensitive = None,
     conditioning: Annotated[
         str | None,
@@ -105,8 +107,9 @@ def command(
     from contextual_bert.benchmark import prepare_for, run
     from contextual_bert.benchmark.building import training_lines
     from contextual_bert.benchmark.checks import check_conditioning, check_recipe, keeps_weights
+    from contextual_bert.benchmark.field_importance import field_lines
     from contextual_bert.benchmark.run_directories import checkpoint_to_resume, load_recipe
-    from contextual_bert.benchmark.run_files import CHECKPOINTS, last_checkpoint, load_label_report
+    from contextual_bert.benchmark.run_files import CHECKPOINTS, last_checkpoint, load_label_report, load_metrics
     from contextual_bert.benchmark.termination import Terminated, ending_at_sigterm
     from contextual_bert.benchmark.text_starts import method_of
     from contextual_bert.benchmark.work import work_of
@@ -171,6 +174,7 @@ def command(
             show(labels.to_rich())
     if report is not None and report.learned is not None and not report.learned.has_learned:
         remark("", in_options(report.learned.note()))
+    remark(*field_lines(load_metrics(output)))
     if not keeps_weights(recipe):
         remark("", f"wrote {output}: schema, split, recipe, scores, metrics, README.md; its weights are not kept")
         return

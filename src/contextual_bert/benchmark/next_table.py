@@ -80,14 +80,19 @@ def context_lines(
     if schema is None or not table.num_rows:
         return lines
     encoded = encode_table(schema, table, file=file)
-    for name, unknown in encoded.unknown.items():
+    for name in dict.fromkeys((*encoded.unknown, *encoded.shared)):
         feature: Any = schema.feature(name)
         ids = encoded.tensors[name].view(table.num_rows, -1)
-        share = float((ids == feature.layout.unknown_id).any(dim=1).float().mean())
+        is_new = (ids == feature.layout.unknown_id) | (ids >= len(feature.vocabulary))
+        share = float(is_new.any(dim=1).float().mean())
         absent = [] if feature.sensitive else _absent(feature, ids)
+        strangers = {**encoded.unknown.get(name, {}), **encoded.shared.get(name, {})}
+        known = (
+            f"does not list, and which share {feature.num_shared:,} vectors" if feature.num_shared else "does not know"
+        )
         lines.append(
             f"{'warning: ' if share >= WARNING_SHARE else ''}context {name!r}: {share:.1%} of the training rows have "
-            f"values that {run} does not know: {_with_matches(unknown, absent)}"
+            f"values that {run} {known}: {_with_matches(strangers, absent)}"
         )
     return lines
 

@@ -109,7 +109,7 @@ class Preparation(Prepared):
         """What was read, split and found, for people."""
         read = [*(self.origin.lines() if self.origin is not None else ()), *self.sets.report.lines()]
         found = [*read, *self.split.lines(), *self.audit.lines()]
-        return [*found, *self.held_out_lines(), *self.unlearned_lines(), *self.holding_lines()]
+        return [*found, *self.held_out_lines(), *self.share_lines(), *self.unlearned_lines(), *self.holding_lines()]
 
     @property
     def num_choices(self) -> int:

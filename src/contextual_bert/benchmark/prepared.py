@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from contextual_bert.benchmark.ready_parts import file_parts, joined_assignment
 from contextual_bert.benchmark.run_directories import SPLIT_DIGEST
 from contextual_bert.benchmark.run_table import RunTable
+from contextual_bert.benchmark.value_shares import share_line
 from contextual_bert.context import (
     Categorical,
     ContextSchema,
@@ -58,6 +59,8 @@ DATA_FIELDS = (
     "reading",
     "exclude",
     "min_customers",
+    "max_categories",
+    "hash_buckets",
     "sensitive",
     "init_from",
 )
@@ -180,12 +183,29 @@ class Prepared:
             ids = context[feature.name].numpy().reshape(len(codes), -1)
             owners = np.repeat(codes, ids.shape[1])
             counts = customers_of_values(ids.ravel(), owners, num_values=layout.num_embeddings)[layout.num_reserved :]
-            if few := int(((counts > 0) & (counts < MIN_CUSTOMERS)).sum()):
+            is_few, num_values = (
+                (counts > 0) & (counts < MIN_CUSTOMERS),
+                len(counts) - getattr(feature, "num_shared", 0),
+            )
+            if few := int(is_few[:num_values].sum()):
                 lines.append(
-                    f"context {feature.name!r}: {few:,} of {len(counts):,} values are those of fewer than "
+                    f"context {feature.name!r}: {few:,} of {num_values:,} values are those of fewer than "
                     f"{MIN_CUSTOMERS} customers each, and the run holds them"
                 )
+            if few := int(is_few[num_values:].sum()):
+                lines.append(
+                    f"context {feature.name!r}: {few:,} of {len(counts) - num_values:,} hashed buckets have fewer than "
+                    f"{MIN_CUSTOMERS} customers each; the run holds their vectors and no value"
+                )
         return lines
+
+    def share_lines(self) -> list[str]:
+        """A line a feature some of whose values have no vector of their own: the share of each part that keeps its."""
+        schema = self.processor.schema
+        if schema is None:
+            return []
+        contexts = {part: data.context for part, data in self.datasets.items()}
+        return [line for feature in schema.features if (line := share_line(feature, contexts)) is not None]
 
     @property
     def num_choices(self) -> int:
@@ -433,6 +453,8 @@ def inferred(
             date_formats=recipe.reading.date_formats,
             customers=customers_in(recipe, training, split),
             min_count=recipe.min_customers,
+            max_categories=recipe.max_categories,
+            hash_buckets=recipe.hash_buckets,
             sensitive=tuple(name for name in recipe.sensitive if name not in left_out),
         )
         return infer_features(training, asked, everywhere=everywhere)

@@ -16,6 +16,7 @@ from contextual_bert.benchmark.building import arguments_of, training_lines
 from contextual_bert.benchmark.card import write_card
 from contextual_bert.benchmark.checkpoints import CheckpointFiles, check_resumable, recipe_digest
 from contextual_bert.benchmark.checks import check_conditioning, check_kind, keeps_weights
+from contextual_bert.benchmark.field_importance import field_importances, kept_importances
 from contextual_bert.benchmark.learned import with_shares
 from contextual_bert.benchmark.membership import with_membership
 from contextual_bert.benchmark.model_training import make_trainer, train
@@ -205,6 +206,16 @@ def _run(
                 is_shared=arguments.world_size > 1,
                 progress=progress,
             )
+    with counting("permuting the fields of the context", is_quiet=is_quiet) as progress:
+        importances = field_importances(
+            recipe,
+            model,
+            ready,
+            num_epochs=arguments.num_train_epochs,
+            batch_size=arguments.eval_batch_size,
+            is_shared=arguments.world_size > 1,
+            progress=progress,
+        )
     if arguments.process_index == 0:
         results: dict[str, Any] = {
             "fitted": fitted,
@@ -214,6 +225,7 @@ def _run(
             "arguments": arguments,
             "history": history,
             "labels": labels,
+            "importances": importances,
         }
         write_run(output, recipe, ready, model, results)
     if arguments.world_size > 1:
@@ -254,5 +266,7 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
         extra: dict[str, Any] = {"unknown_targets": unknown, "evaluated_part": part}
         if results["labels"]:
             extra[LABELS] = {name: json.loads(found.to_json()) for name, found in results["labels"].items()}
+        if results["importances"] is not None:
+            extra |= kept_importances(results["importances"])
         write_metrics(folder, reports, results["cost"], extra)
         write_manifest(folder)

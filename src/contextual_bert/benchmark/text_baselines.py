@@ -24,6 +24,7 @@ from contextual_bert.benchmark.checks import (
 from contextual_bert.benchmark.logistic_baseline import LogisticBaseline
 from contextual_bert.benchmark.text_preparation import TextPreparation
 from contextual_bert.context import FeatureLayout
+from contextual_bert.context.absence import rarely_missing
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.text_baseline import TextBaselineConfig, give_ordinal_head, label_model
 from contextual_bert.models import ContextualBertModel, ContextualBertProcessor
@@ -78,6 +79,7 @@ def config_of(recipe: Recipe, ready: TextPreparation) -> TextBaselineConfig:
         layout=_layout_of(recipe, ready),
         has_tags=ready.head == "tags",
         is_ordinal=ready.task.is_ordinal,
+        rarely_missing=tuple(rarely_missing(ready.datasets["train"].context)),
         **{name: recipe.training[name] for name in ("context_dropout", "field_dropout") if name in recipe.training},
     )
 

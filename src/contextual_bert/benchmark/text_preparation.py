@@ -193,7 +193,7 @@ class TextPreparation(Prepared):
         part = self.evaluated_part
         seen = seen_lines(self.task.checkpoint, self.split, part) if part is not None else self.held_out_lines()
         read = [*reading_lines(self.table), *(self.origin.lines() if self.origin is not None else ())]
-        warned = [*self.unlearned_lines(), *self.holding_lines()]
+        warned = [*self.share_lines(), *self.unlearned_lines(), *self.holding_lines()]
         return [*read, *self.split.lines(), *found, *self.audit.lines(), *seen, *warned]
 
     def remarks(self) -> list[str]:

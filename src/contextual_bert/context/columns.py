@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from contextual_bert.arrow_types import decoded, is_list, is_single, is_text
+from contextual_bert.context.buckets import buckets_of
 from contextual_bert.context.features import (
     CATEGORICAL_UNKNOWN,
     MISSING,
@@ -47,6 +48,7 @@ class EncodedColumn:
         values: (rows,) int64; for multi-categorical features (rows, width) int64, padded with 0; for vectors
             (rows, size + 1) float32, whose last component is 1 where the vector is missing.
         unknown: raw value -> how often it occurred.
+        shared: the same of values that the feature does not list, and that share the vector of their bucket.
         outside: the rows whose number is far from those of training, clipped here; None where there is none.
 
     Example:
@@ -56,19 +58,20 @@ class EncodedColumn:
 
     values: np.ndarray
     unknown: dict[str, int] = field(default_factory=dict[str, int])
+    shared: dict[str, int] = field(default_factory=dict[str, int])
     outside: Outside | None = None
 
 
 def encode_column(feature: Feature, array: pa.Array, *, file: str | None = None) -> EncodedColumn:
     """Encode one column by the description of its feature; a faulty value is an error that names its row.
 
-    Of a sensitive feature neither the error nor ``unknown`` repeats a value.
+    Of a sensitive feature neither the error nor ``unknown`` and ``shared`` repeat a value.
     """
     if not feature.sensitive:
         return _ENCODERS[type(feature)](feature, array, file)
     with withholding():
         found = _ENCODERS[type(feature)](feature, array, file)
-    return replace(found, unknown={WITHHELD: sum(found.unknown.values())} if found.unknown else {})
+    return replace(found, unknown=_withheld(found.unknown), shared=_withheld(found.shared))
 
 
 @contextmanager
@@ -162,7 +165,7 @@ def num_with(cells: pa.Array | pa.ChunkedArray, text: str) -> int:
 def _encode_categorical(feature: Categorical, array: pa.Array, file: str | None) -> EncodedColumn:
     strings = canonical_array(array, file=file, column=feature.column)
     ids = feature.vocabulary.find(strings)
-    return EncodedColumn(*_missing_and_unknown(strings, ids, missing=MISSING, unknown=CATEGORICAL_UNKNOWN))
+    return EncodedColumn(*_not_listed(feature, strings, ids, missing=MISSING, unknown=CATEGORICAL_UNKNOWN))
 
 
 def _encode_multi(feature: MultiCategorical, array: pa.Array, file: str | None) -> EncodedColumn:
@@ -177,7 +180,7 @@ def _encode_multi(feature: MultiCategorical, array: pa.Array, file: str | None) 
             error.problem, file=file, row=int(rows[error.row or 0]), column=feature.column, fix=error.fix
         ) from None
     ids = feature.vocabulary.find(strings)
-    ids, unknown = _missing_and_unknown(strings, ids, missing=MULTI_MISSING, unknown=MULTI_UNKNOWN)
+    ids, unknown, shared = _not_listed(feature, strings, ids, missing=MULTI_MISSING, unknown=MULTI_UNKNOWN)
     is_given = ids != MULTI_MISSING
     if not is_given.all():
         # A null among the elements says nothing; a row of nothing else is missing.
@@ -192,7 +195,7 @@ def _encode_multi(feature: MultiCategorical, array: pa.Array, file: str | None) 
         is_empty[:] = False  # Text cannot say that it is known to be empty.
     table[counts == 0, 0] = MULTI_MISSING
     table[is_empty, 0] = MULTI_EMPTY
-    return EncodedColumn(table, unknown)
+    return EncodedColumn(table, unknown, shared)
 
 
 def _encode_numerical(feature: Numerical, array: pa.Array, file: str | None) -> EncodedColumn:
@@ -256,21 +259,39 @@ _ENCODERS: dict[type, Callable[..., EncodedColumn]] = {
 }
 
 
-def _missing_and_unknown(
-    strings: pa.Array, ids: np.ndarray, *, missing: int, unknown: int
-) -> tuple[np.ndarray, dict[str, int]]:
-    """Replace the vocabulary's marks by the feature's ids and count the unknown values; blank text is missing."""
-    is_unknown = ids == UNKNOWN
+def _not_listed(
+    feature: Categorical | MultiCategorical, strings: pa.Array, ids: np.ndarray, *, missing: int, unknown: int
+) -> tuple[np.ndarray, dict[str, int], dict[str, int]]:
+    """Replace the vocabulary's marks by the feature's ids; blank text is missing, a rare value has its bucket's.
+
+    Returns:
+        The ids; how often each unknown value occurred; how often each that has the id of a bucket.
+    """
+    is_unlisted = ids == UNKNOWN
     ids[ids == NULL] = missing
-    if not is_unknown.any():
-        return ids, {}
-    ids[is_unknown] = unknown
-    places = np.flatnonzero(is_unknown)
-    values = strings.filter(pa.array(is_unknown))
-    is_blank = pc.equal(pc.utf8_trim_whitespace(values), "").to_numpy(zero_copy_only=False)
-    ids[places[is_blank]] = missing
-    counted = pc.value_counts(values.filter(pa.array(~is_blank)))
-    return ids, {entry["values"]: entry["counts"] for entry in counted.to_pylist()}
+    if not is_unlisted.any():
+        return ids, {}, {}
+    encoded = strings.filter(pa.array(is_unlisted)).dictionary_encode()
+    codes = encoded.indices.to_numpy().astype(np.int64)
+    values = encoded.dictionary.to_pylist()
+    counts = np.bincount(codes, minlength=len(values)).tolist()
+    found = np.array([missing if not value.strip() else UNKNOWN for value in values], np.int64)
+    of_buckets = feature.shared_ids
+    if of_buckets is not None:
+        is_given = found == UNKNOWN
+        found[is_given] = of_buckets[buckets_of(encoded.dictionary, len(of_buckets))[is_given]]
+    counted = [*zip(values, counts, found.tolist(), strict=True)]
+    found[found == UNKNOWN] = unknown
+    ids[is_unlisted] = found[codes]
+    return (
+        ids,
+        {value: count for value, count, place in counted if place == UNKNOWN},
+        {value: count for value, count, place in counted if place not in (UNKNOWN, missing)},
+    )
+
+
+def _withheld(counts: dict[str, int]) -> dict[str, int]:
+    return {WITHHELD: sum(counts.values())} if counts else {}
 
 
 def without_marks(array: pa.Array) -> pa.Array:

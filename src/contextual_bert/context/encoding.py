@@ -48,6 +48,7 @@ class EncodedContext:
         tensors: one tensor a feature.
         num_rows: number of rows.
         unknown: feature -> raw value that the schema does not know -> how often it occurred.
+        shared: feature -> raw value that has the vector of a bucket, which rare values share -> how often it occurred.
         outside: feature -> the rows whose number is far from those of training, and was clipped.
 
     Relation to its siblings: what `encode_table` and `encode_records` return, and a data set holds.
@@ -62,6 +63,7 @@ class EncodedContext:
     tensors: dict[str, Tensor]
     num_rows: int
     unknown: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    shared: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     outside: dict[str, Outside] = field(default_factory=dict[str, Outside])
 
     def rows(self, index: Tensor | np.ndarray | slice) -> dict[str, Tensor]:
@@ -198,19 +200,32 @@ def unknown_values(schema: ContextSchema, record: Mapping[str, object]) -> dict[
     return {name: list(values) for name, values in encode_records(schema, [record]).unknown.items()}
 
 
-def unknown_in_words(unknown: Mapping[str, Mapping[str, int]], *, has_taught: bool = False) -> list[str]:
-    """A line a feature that has unknown values, for people.
+def unknown_in_words(
+    unknown: Mapping[str, Mapping[str, int]],
+    *,
+    shared: Mapping[str, Mapping[str, int]] | None = None,
+    has_taught: bool = False,
+) -> list[str]:
+    """A line a feature that has unknown or shared values, for people.
 
     Args:
         unknown: as ``EncodedContext`` has them.
+        shared: likewise.
         has_taught: whether the schema is of these rows, which then have values that are too rare for it.
 
     Example:
-        >>> unknown_in_words({"sex": {"x": 2}})
-        ["context 'sex': 2 rows have values never seen in training, or too rarely"]
+        >>> unknown_in_words({"sex": {"x": 2}}, shared={"user": {"u7": 1}})[1]
+        "context 'user': 1 rows have values that share a vector: rare in training, or new"
     """
     what = "values too rare to be kept" if has_taught else "values never seen in training, or too rarely"
-    return [f"context {name!r}: {sum(values.values()):,} rows have {what}" for name, values in unknown.items()]
+    why = "rare" if has_taught else "rare in training, or new"
+    return [
+        *(f"context {name!r}: {sum(values.values()):,} rows have {what}" for name, values in unknown.items()),
+        *(
+            f"context {name!r}: {sum(values.values()):,} rows have values that share a vector: {why}"
+            for name, values in (shared or {}).items()
+        ),
+    ]
 
 
 def _columns(
@@ -237,5 +252,6 @@ def _context(encoded: Mapping[str, EncodedColumn], num_rows: int) -> EncodedCont
         tensors={name: torch.from_numpy(column.values) for name, column in encoded.items()},
         num_rows=num_rows,
         unknown={name: column.unknown for name, column in encoded.items() if column.unknown},
+        shared={name: column.shared for name, column in encoded.items() if column.shared},
         outside={name: column.outside for name, column in encoded.items() if column.outside is not None},
     )

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -22,7 +24,8 @@ from pydantic import (
     model_validator,
 )
 
-from contextual_bert.context.vocabulary import Vocabulary, canonical
+from contextual_bert.context.buckets import MAX_BUCKETS
+from contextual_bert.context.vocabulary import UNKNOWN, Vocabulary, canonical
 from contextual_bert.errors import ContextualBertError, SchemaError, did_you_mean
 
 Kind = Literal["categorical", "multi_categorical", "numerical", "vector"]
@@ -144,7 +147,9 @@ class _DatePartDescription(_Description):
 class _ValuesDescription(_Description):
     _reserved: ClassVar[tuple[str, ...]] = CATEGORICAL_RESERVED
 
-    values: tuple[str, ...] = Field(min_length=1)
+    values: tuple[str, ...]
+    num_buckets: int | None = Field(default=None, ge=1, le=MAX_BUCKETS, strict=True)
+    buckets: tuple[int, ...] | None = None
 
     @field_validator("values", mode="before")
     @classmethod
@@ -160,7 +165,31 @@ class _ValuesDescription(_Description):
     @model_validator(mode="after")
     def _check_values(self) -> "_ValuesDescription":
         Vocabulary(self.values, reserved=self._reserved)
+        if not self.values and self.num_buckets is None:
+            raise ValueError("values is empty; give one value or more, or num_buckets for values that share vectors")
+        if self.buckets is not None and self.num_buckets is None:
+            raise ValueError("buckets names buckets, and num_buckets says of how many; set both, or neither")
+        for left, right in itertools.pairwise((-1, *(self.buckets or ()), self.num_buckets or MAX_BUCKETS)):
+            if left >= right:
+                raise ValueError(
+                    f"the buckets must rise strictly from 0 to below num_buckets, but {right} follows {left}"
+                )
         return self
+
+    @property
+    def num_shared(self) -> int:
+        """Number of vectors that values which are not listed share; 0 where such values are unknown."""
+        return len(self.buckets) if self.buckets is not None else self.num_buckets or 0
+
+    @cached_property
+    def shared_ids(self) -> NDArray[np.int64] | None:
+        """Id of each bucket, -1 where it has no vector; None where values that are not listed are unknown."""
+        if self.num_buckets is None:
+            return None
+        kept = range(self.num_buckets) if self.buckets is None else self.buckets
+        ids = np.full(self.num_buckets, UNKNOWN, np.int64)
+        ids[list(kept)] = len(self.vocabulary) + np.arange(len(kept))
+        return ids
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -171,11 +200,15 @@ class _ValuesDescription(_Description):
 class Categorical(_ValuesDescription, _DatePartDescription):
     """One value out of a fixed list.
 
-    ids: 0 missing, 1 unknown (a value that is not in the list), 2 and up the values in their order.
+    ids: 0 missing, 1 unknown (a value that is not in the list), 2 and up the values in their order, then the vectors
+    that values which are not in the list share.
 
     Args:
         name: name of the feature.
         values: the known values; anything that `canonical` accepts.
+        num_buckets: a value that is not among ``values`` is hashed into one of so many buckets (`bucket_of`), each of
+            which has a vector; None: such values are unknown.
+        buckets: numbers of the buckets that have a vector, rising; values of the others are unknown. None: all have.
         embedding_size: width of the embedding; None for `default_embedding_size`.
         source: the raw column if it differs from the name.
         sensitive: its values stand in no card, report, log, error or OpenAPI document.
@@ -195,18 +228,21 @@ class Categorical(_ValuesDescription, _DatePartDescription):
     @property
     def layout(self) -> FeatureLayout:
         """The shape of the feature."""
-        return _layout(self.name, self.kind, len(self.vocabulary), self.embedding_size)
+        return _layout(self.name, self.kind, len(self.vocabulary) + self.num_shared, self.embedding_size)
 
 
 class MultiCategorical(_ValuesDescription):
     """Any number of values out of a fixed list; their embeddings are averaged.
 
     ids: 0 padding, 1 missing, 2 unknown, 3 empty (known to have no value, which is not the same as missing), 4 and up
-    the values. A value that occurs twice in a row counts twice.
+    the values, then the shared vectors. A value that occurs twice in a row counts twice.
 
     Args:
         name: name of the feature.
         values: the known values; anything that `canonical` accepts.
+        num_buckets: a value that is not among ``values`` is hashed into one of so many buckets (`bucket_of`), each of
+            which has a vector; None: such values are unknown.
+        buckets: numbers of the buckets that have a vector, rising; values of the others are unknown. None: all have.
         embedding_size: width of the embedding; None for `default_embedding_size`.
         source: the raw column if it differs from the name.
         sensitive: its values stand in no card, report, log, error or OpenAPI document.
@@ -227,7 +263,7 @@ class MultiCategorical(_ValuesDescription):
     @property
     def layout(self) -> FeatureLayout:
         """The shape of the feature."""
-        return _layout(self.name, self.kind, len(self.vocabulary), self.embedding_size)
+        return _layout(self.name, self.kind, len(self.vocabulary) + self.num_shared, self.embedding_size)
 
 
 class Numerical(_DatePartDescription):

@@ -6,6 +6,7 @@ Not in the paper, whose features are given.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list, is_text, value_type, without_value
-from contextual_bert.context.binning import customers_of_values, quantile_edges
+from contextual_bert.context.binning import quantile_edges
 from contextual_bert.context.columns import flatten_lists, num_with, separator_of_most, to_numbers
 from contextual_bert.context.dates import (
     MONTHS,
@@ -37,6 +38,7 @@ from contextual_bert.context.features import (
 from contextual_bert.context.marks import Marks, date_words, listed, number_words, without_words
 from contextual_bert.context.printed_lists import as_lists
 from contextual_bert.context.ranges import stray_threshold, with_ranges
+from contextual_bert.context.rare_values import KeptValues, Rarity, keep_values
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.errors import ConfigurationError, SchemaError, did_you_mean
 
@@ -63,7 +65,8 @@ class Settings:
     """Settings by which features are found.
 
     ``customers``: number of the customer of each row, None where rows are counted; ``sensitive``: no note names values;
-    ``date_format``: that of a column whose dates are not all ISO 8601, told by all of its rows.
+    ``date_format``: that of a column whose dates are not all ISO 8601, told by all of its rows; ``hash_buckets``: for
+    rare values, None finds how many.
     """
 
     min_count: int
@@ -73,6 +76,7 @@ class Settings:
     customers: NDArray[np.int64] | None = None
     sensitive: bool = False
     date_format: str | None = None
+    hash_buckets: int | None = None
 
     def shown(self, *values: object, most: int = 3) -> str:
         """Values as a note names them, none of a sensitive column."""
@@ -213,37 +217,37 @@ def _kind_of(array: pa.Array, settings: Settings) -> str | None:
 def _find_categorical(column: str, array: pa.Array, settings: Settings, is_forced: bool) -> Finding:
     strings = canonical_array(array, column=column)
     num_present = len(array) - count_missing(strings)
-    values, distinct = _frequent_values(strings, settings, CATEGORICAL_RESERVED)
-    reason = None
+    kept, rarity = _kept_values(strings, settings, CATEGORICAL_RESERVED, is_forced=is_forced)
+    distinct, reason = kept.num_distinct, None
     if distinct == 1 and num_present == len(array):
         reason = "constant: every row says the same"
     elif is_forced:
         pass
     elif distinct > _FEWEST_TEXTS_OF_AN_ID and 2 * distinct > num_present:
         reason = f"looks like an id: {distinct} different values in {num_present} rows; override to keep it"
-    elif distinct > settings.max_categories:
-        reason = f"{distinct} categories, more than the {settings.max_categories} allowed; override to keep it"
-    if reason is None and not values:
+    if reason is None and not kept.values and kept.num_buckets is None:
         reason = _too_rare(settings)
     spelling = _spelling(strings) if not is_forced and is_text(array.type) else ""
     if reason is not None:
         return Finding(None, f"{reason}{spelling}", distinct)
-    feature = Categorical(name=_name(column), source=_source(column), values=values)
-    return Finding("categorical", f"{_values_reason(values, distinct, settings)}{spelling}", distinct, (feature,))
+    shared: dict[str, Any] = {"num_buckets": kept.num_buckets, "buckets": kept.buckets}
+    feature = Categorical(name=_name(column), source=_source(column), values=kept.values, **shared)
+    return Finding("categorical", f"{kept.reason(rarity=rarity)}{spelling}", distinct, (feature,))
 
 
 def _find_multi(column: str, array: pa.Array, settings: Settings, is_forced: bool) -> Finding:
     separator = None if is_list(array.type) else _separator_of(canonical_array(array, column=column))
     elements, lengths = flatten_lists(array, separator=separator, column=column)
     strings = canonical_array(elements, column=column)
-    values, distinct = _frequent_values(strings, settings, MULTI_RESERVED, lengths)
-    if not values:
+    kept, rarity = _kept_values(strings, settings, MULTI_RESERVED, lengths=lengths, is_forced=is_forced)
+    distinct = kept.num_distinct
+    if not kept.values and kept.num_buckets is None:
         return Finding(None, _too_rare(settings), distinct)
-    if distinct > settings.max_categories and not is_forced:
-        reason = f"{distinct} categories, more than the {settings.max_categories} allowed; override to keep it"
-        return Finding(None, reason, distinct)
-    feature = MultiCategorical(name=_name(column), source=_source(column), values=values, separator=separator)
-    reason = _values_reason(values, distinct, settings)
+    shared: dict[str, Any] = {"num_buckets": kept.num_buckets, "buckets": kept.buckets}
+    feature = MultiCategorical(
+        name=_name(column), source=_source(column), values=kept.values, separator=separator, **shared
+    )
+    reason = kept.reason(rarity=rarity, unit="elements")
     if separator not in (None, _DEFAULT_SEPARATOR):
         reason += f"; {separator!r} between them"
     return Finding("multi_categorical", reason, distinct, (feature,))
@@ -330,29 +334,29 @@ def _count_distinct(array: pa.Array | pa.ChunkedArray) -> int:
         return 0
 
 
-def _frequent_values(
-    strings: pa.Array, settings: Settings, reserved: tuple[str, ...], lengths: NDArray[np.int64] | None = None
-) -> tuple[tuple[str, ...], int]:
-    """Return the values of enough rows or customers, sorted, and the number of all distinct ones.
+def _kept_values(
+    strings: pa.Array,
+    settings: Settings,
+    reserved: tuple[str, ...],
+    *,
+    lengths: NDArray[np.int64] | None = None,
+    is_forced: bool,
+) -> tuple[KeptValues, Rarity]:
+    """Return the values of enough rows or customers, the buckets of the others, and what was enough.
 
     Args:
         strings: the values.
         settings: what is counted, and how many are enough.
         reserved: names that no value may have.
         lengths: how many of the strings each row has. None: one.
+        is_forced: the feature was asked for, so that all values that are frequent enough stay.
     """
-    is_given = strings.is_valid()
-    encoded = strings.filter(is_given).dictionary_encode()
-    values, codes = encoded.dictionary, encoded.indices.to_numpy().astype(np.int64)
-    if settings.customers is None:
-        counts = np.bincount(codes, minlength=len(values))
-    else:
-        owners = settings.customers if lengths is None else np.repeat(settings.customers, lengths)
-        owners = owners[is_given.to_numpy(zero_copy_only=False)]
-        counts = customers_of_values(codes, owners, num_values=len(values))
-    is_value = pc.not_equal(pc.utf8_trim_whitespace(values), "")
-    kept = values.filter(pc.and_(is_value, pa.array(counts >= settings.min_count))).to_pylist()
-    return tuple(sorted(set(kept) - set(reserved))), int(pc.sum(is_value).as_py() or 0)
+    owners = settings.customers
+    if owners is not None and lengths is not None:
+        owners = np.repeat(owners, lengths)
+    most = None if is_forced else settings.max_categories
+    rarity = Rarity(settings.min_count, owners, most=most, num_buckets=settings.hash_buckets)
+    return keep_values(strings, rarity, reserved=reserved), rarity
 
 
 def _edges(
@@ -400,12 +404,6 @@ def _spelling(strings: pa.Array) -> str:
         if len(distinct) > 1 and pc.sum(pc.match_substring_regex(distinct, pattern)).as_py() > _MOST * len(distinct):
             return f"; {remark}"
     return ""
-
-
-def _values_reason(values: tuple[str, ...], distinct: int, settings: Settings) -> str:
-    rare = distinct - len(values)
-    count = f"{len(values)} value{'s' if len(values) != 1 else ''}"
-    return f"{count}; {rare} rarer than {settings.min_count} {settings.unit} count as unknown" if rare else count
 
 
 def _name(column: str) -> str:

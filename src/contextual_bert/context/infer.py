@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_text, value_type, without_views
+from contextual_bert.context.buckets import MAX_BUCKETS
 from contextual_bert.context.columns import withholding
 from contextual_bert.context.features import Feature
 from contextual_bert.context.findings import INDEX, Finding, Settings, count_missing, find
@@ -31,6 +32,7 @@ _UNNAMED_COLUMN = re.compile(r"Unnamed: \d+(\.\d+)*")
 
 NUM_BINS = 16  # the most bins of a number
 Customers = str | Sequence[object] | pa.Array | pa.ChunkedArray | None
+MAX_CATEGORIES = 1000  # of a column, with a vector of their own
 MIN_CUSTOMERS = 10  # with fewer a value, or a cell of a report, may be about single people
 
 
@@ -85,13 +87,18 @@ class InferredSchema:
 
 @dataclass(frozen=True, eq=False)
 class SchemaSettings:
-    """The arguments of ``infer_schema``, which says what each is."""
+    """The arguments of ``infer_schema``, which says what each is.
+
+    ``hash_buckets``: how many buckets the rarer categories are hashed into; 0: none, they count as unknown. None: one
+    for each ``min_count`` of their customers, see `keep_values`.
+    """
 
     exclude: Sequence[str] = ()
     overrides: Mapping[str, str | Feature] = field(default_factory=dict[str, "str | Feature"])
     customers: Customers = None
     min_count: int = MIN_CUSTOMERS
-    max_categories: int = 1000
+    max_categories: int = MAX_CATEGORIES
+    hash_buckets: int | None = None
     date_formats: tuple[str, ...] = ()
     sensitive: tuple[str, ...] = ()
 
@@ -103,7 +110,7 @@ def infer_schema(
     overrides: Mapping[str, str | Feature] | None = None,
     customers: Customers = None,
     min_count: int = MIN_CUSTOMERS,
-    max_categories: int = 1000,
+    max_categories: int = MAX_CATEGORIES,
     date_formats: Sequence[str] = (),
     sensitive: Sequence[str] = (),
 ) -> InferredSchema:
@@ -123,9 +130,11 @@ def infer_schema(
         overrides: column -> a kind, "ignore", or a feature, which then stands in the schema as given.
         customers: whose row each is: the name of a column, or one value a row. None counts each row for itself. Rows
             without a customer count as one customer.
-        min_count: a category of fewer customers counts as unknown, which is how unknown is learned. A bin of numbers
-            has as many customers. The edges of bins are numbers of as many customers, or round numbers.
-        max_categories: a column of more categories is left out unless an override asks for it.
+        min_count: a category of fewer customers shares its vector, or counts as unknown. A bin of numbers has as many
+            customers. The edges of bins are numbers of as many customers, or round numbers.
+        max_categories: the most categories with a vector of their own, the most frequent ones; where an override asks
+            for the column, all of ``min_count`` customers. The rarer ones share vectors by a hash, where enough of them
+            do (`keep_values`); ``SchemaSettings.hash_buckets`` says how many.
         date_formats: how dates are written that are not ISO 8601, as strptime has it: "%d/%m/%Y". Without, a column is
             of dates if its days and months can be told apart.
         sensitive: columns whose features are sensitive: their values stand in no card, report, log or OpenAPI document.
@@ -137,7 +146,13 @@ def infer_schema(
         DataError: a value that is none, with its row.
     """
     asked = SchemaSettings(
-        exclude, overrides or {}, customers, min_count, max_categories, tuple(date_formats), tuple(sensitive)
+        exclude,
+        overrides or {},
+        customers,
+        min_count,
+        max_categories,
+        date_formats=tuple(date_formats),
+        sensitive=tuple(sensitive),
     )
     return infer_features(as_table(table), asked)
 
@@ -169,10 +184,19 @@ def infer_features(table: pa.Table, asked: SchemaSettings, *, everywhere: pa.Tab
     for name, number in (("min_count", asked.min_count), ("max_categories", asked.max_categories)):
         if number < 1:
             raise ConfigurationError(f"{name} is {number}. Allowed: 1 or more.")
+    if asked.hash_buckets is not None and not 0 <= asked.hash_buckets <= MAX_BUCKETS:
+        raise ConfigurationError(f"hash_buckets is {asked.hash_buckets}. Allowed: 0 to {MAX_BUCKETS:,}.")
     if whose is not None and overrides.get(whose, "ignore") == "ignore":
         exclude = (*exclude, whose)
     numbers = _numbers_of(customers, table)
-    settings = Settings(asked.min_count, asked.max_categories, NUM_BINS, asked.date_formats, numbers)
+    settings = Settings(
+        asked.min_count,
+        asked.max_categories,
+        NUM_BINS,
+        asked.date_formats,
+        numbers,
+        hash_buckets=asked.hash_buckets,
+    )
     indexes = _pandas_indexes(table)
     features: list[Feature] = []
     notes: list[ColumnNote] = []

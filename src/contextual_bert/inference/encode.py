@@ -17,6 +17,7 @@ from contextual_bert.errors import DataError, SchemaError, UnknownNameError, pla
 from contextual_bert.inference.queries import placed_row
 from contextual_bert.models import RESERVED_ITEMS, ContextualBertProcessor
 
+RARE = "(rare)"
 UNKNOWN_ID = RESERVED_ITEMS.index("[UNK]")
 
 
@@ -107,14 +108,17 @@ def segment_labels(
 
 
 def value_names(feature: Feature, values: Tensor) -> NDArray[np.str_] | list[list[str]]:
-    """What each row of an encoded feature says, in words; for several values a list a row."""
+    """What each row of an encoded feature says, in words; for several values a list a row.
+
+    All values that share the vectors of buckets have one name, ``RARE``: the feature does not list them.
+    """
     ids = values.numpy()
     if isinstance(feature, Categorical):
-        return np.array(["(missing)", "(unknown)", *feature.values])[ids]
+        return np.array(["(missing)", "(unknown)", *feature.values, *[RARE] * feature.num_shared])[ids]
     if isinstance(feature, Numerical):
         return np.array(["(missing)", *bin_names(feature.edges)])[ids]
     if isinstance(feature, MultiCategorical):
-        names = ["", "(missing)", "(unknown)", "(none)", *feature.values]
+        names = ["", "(missing)", "(unknown)", "(none)", *feature.values, *[RARE] * feature.num_shared]
         return [[names[index] for index in row if index] for row in ids.tolist()]
     return np.where(ids[:, -1] > 0, "(missing)", "given")
 

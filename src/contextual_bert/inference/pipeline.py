@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from contextual_bert.candidates import SoftmaxOver, exclude, excluded_ids
-from contextual_bert.context import EncodedContext, outside_notes
 from contextual_bert.errors import (
     ConfigurationError,
     DataError,
@@ -25,6 +24,7 @@ from contextual_bert.errors import (
 from contextual_bert.frames import Frame
 from contextual_bert.inference.answers import Answer, Candidate, Remarks, Slot, notes_on, slot_of
 from contextual_bert.inference.catalogue import Catalogue
+from contextual_bert.inference.context_notes import ContextNotes
 from contextual_bert.inference.guidance import guidance_notes, guided_logits
 from contextual_bert.inference.joint import JointAnswer, JointSearch, Method
 from contextual_bert.inference.permission import Asked, Permitted, permitted_items
@@ -40,6 +40,7 @@ from contextual_bert.inference.queries import (
 )
 from contextual_bert.inference.saved import check_holds_model, check_run, load_item_model, trained_sets
 from contextual_bert.inference.text_baseline import holds_baseline
+from contextual_bert.inference.verdicts import FieldVerdicts
 from contextual_bert.models import ContextState, ContextualBertForMaskedLM, ContextualBertProcessor, check_processor
 
 RUN_FILES = ("config.json", "model.safetensors", "processor_config.json", "tokenizer.json", "tokenizer_config.json")
@@ -78,6 +79,7 @@ class CompletionPipeline:
 
     no_logits: str | None = None  # why there are none, in a pipeline that ranks without them
     max_top_k: int | None = None  # where it can give no more
+    verdicts: FieldVerdicts | None = None  # what the run's report says of each field; None where it does not
     sets = TrainedSets()  # how the run read its sets; what ``from_pretrained`` finds in the folder
 
     def __init__(
@@ -131,6 +133,7 @@ class CompletionPipeline:
         shop = Catalogue(catalogue, processor.items) if catalogue is not None else None
         pipeline = cls(model, processor, device=device, catalogue=shop)
         pipeline.sets = trained_sets(directory)
+        pipeline.verdicts = FieldVerdicts.from_run(directory)
         return pipeline
 
     def __call__(
@@ -167,6 +170,7 @@ class CompletionPipeline:
         has_unknown = (
             context.has_unknown(schema) if context is not None and schema is not None else [True] * len(requests)
         )
+        notes = ContextNotes(context, schema, self.model)
         for start in range(0, len(requests), batch_size):
             batch = requests[start : start + batch_size]
             encoded = context.rows(slice(start, start + batch_size)) if context is not None else None
@@ -174,9 +178,7 @@ class CompletionPipeline:
             guidance = [each.guidance for each in batch]
             filled = self.fill([each.items for each in batch], encoded, permitted, top_k=top_k, guidance=guidance)
             for row, (request, slots) in enumerate(zip(batch, filled, strict=True), start):
-                yield self.answer(
-                    request, slots, has_unknown=has_unknown[row], context_notes=self.context_notes(context, row)
-                )
+                yield self.answer(request, slots, has_unknown=has_unknown[row], context_notes=notes.of(row))
 
     def complete_jointly(
         self,
@@ -207,6 +209,7 @@ class CompletionPipeline:
         requests = [read_request(query, row=row) for row, query in enumerate(given)]
         context = self.processor.encode_context([each.context for each in requests], num_rows=len(requests))
         answers: list[JointAnswer] = []
+        about = ContextNotes(context, self.processor.schema, self.model)
         for row, request in enumerate(requests):
             inputs: dict[str, Any] = self.processor.encode_items([request.items])
             if context is not None:
@@ -220,7 +223,7 @@ class CompletionPipeline:
                 permitted=self.permitted(request, row=row),
                 has_order=self.model.config.has_position_embeddings,
             )
-            notes = [*([found["reason"]] if found["reason"] else []), *self.context_notes(context, row)]
+            notes = [*([found["reason"]] if found["reason"] else []), *about.of(row)]
             answers.append({**found, **self.remarks(request, notes)})
         return answers[0] if isinstance(queries, Mapping) else answers
 
@@ -296,10 +299,6 @@ class CompletionPipeline:
                 slots.append(slot_of(position, proposals, each, blank=blank, excluded_probability=outside))
             yield slots
 
-    def context_notes(self, context: EncodedContext | None, row: int) -> list[str]:
-        """What was clipped in the context of a query, for its answer; nothing where the model reads none."""
-        return outside_notes(context.outside, row) if context is not None and self._has_context else []
-
     def answer(
         self, request: Request, slots: list[Slot], *, has_unknown: bool = True, context_notes: Sequence[str] = ()
     ) -> Answer:
@@ -309,7 +308,7 @@ class CompletionPipeline:
             request: the query as it was read.
             slots: what was found.
             has_unknown: False where all values of the context are known, so that nobody needs to look for others.
-            context_notes: what was clipped in its context.
+            context_notes: of its context.
         """
         notes = [f"Item {slot['position'] + 1}: {slot['reason']}" for slot in slots if slot["reason"]]
         apart = [name for name in ("budget", "at_most_one_per") if name in request.settings]

@@ -43,7 +43,7 @@ class TextBaselineConfig:
         layout: the context's features; empty where none is read.
         has_tags: whether each word gets a label.
         is_ordinal: whether the labels are grades of one scale, the lowest first.
-        context_dropout, field_dropout: as in ``ContextualBertConfig``.
+        context_dropout, field_dropout, rarely_missing: as in ``ContextualBertConfig``.
 
     Example:
         >>> TextBaselineConfig(name="cnn", labels=("bad", "good")).id2label
@@ -57,6 +57,7 @@ class TextBaselineConfig:
     is_ordinal: bool = False
     context_dropout: float = 0.0
     field_dropout: float = 0.0
+    rarely_missing: tuple[str, ...] | None = None
     has_context_as_text: ClassVar[bool] = False
     problem_type: ClassVar[str] = "single_label_classification"
     has_position_embeddings: ClassVar[bool] = False

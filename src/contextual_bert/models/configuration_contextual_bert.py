@@ -62,6 +62,8 @@ class ContextualBertConfig(BertConfig):
         context_dropout: how often the whole context was left out while this model was trained last; the trainers set
             it.
         field_dropout: how often each single field was; likewise.
+        rarely_missing: features that hardly any example of that training lacked, so that their state ``missing`` was
+            not learned unless by a dropout; the trainers set it. None: not known.
 
     Raises:
         UnknownNameError: ``conditioning`` is not registered.
@@ -93,6 +95,7 @@ class ContextualBertConfig(BertConfig):
     classifier_pooling: str = "cls"
     context_dropout: float = 0.0
     field_dropout: float = 0.0
+    rarely_missing: list[str] | tuple[str, ...] | None = None
     use_cache: bool = False  # there is nothing to cache without a decoder, and BERT's True warns when checkpointing
 
     def __post_init__(self, **kwargs: Any) -> None:

@@ -205,6 +205,11 @@ class LearnedAbsence:
         """Whether training left out single fields, so that the model is valid for any subset of them."""
         return self.config.field_dropout > 0
 
+    @property
+    def unlearned_absences(self) -> tuple[str, ...]:
+        """Features that hardly any training example lacked: without one of them, an answer was not learned."""
+        return () if self.has_learned_absent_fields else tuple(self.config.rarely_missing or ())
+
 
 class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
     """Initialisation (normal, 0.02, as BERT), loading and saving for the model and its heads."""

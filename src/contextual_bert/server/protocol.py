@@ -36,12 +36,12 @@ def feature_schema(feature: Feature) -> dict[str, Any]:
         return _sensitive_schema(feature)
     if isinstance(feature, Categorical):
         known, examples = _values(feature.values)
-        about = f"One of {len(feature.values):,} values; another one counts as unknown. null: missing."
+        about = f"One of {len(feature.values):,} values; another one {_of_others(feature)}. null: missing."
         return {"anyOf": [known, SINGLE, {"type": "null"}], "examples": examples, "description": about}
     if isinstance(feature, MultiCategorical):
         known, examples = _values(feature.values)
         cells = {"anyOf": [known, SINGLE, {"type": "null"}]}
-        about = f"Any of {len(feature.values):,} values; others count as unknown. [] is known to have none."
+        about = f"Any of {len(feature.values):,} values; another one {_of_others(feature)}. [] is known to have none."
         kinds: list[dict[str, Any]] = [{"type": "array", "items": cells}, {"type": "null"}]
         if feature.separator is not None:
             kinds.append({"type": "string"})
@@ -57,6 +57,11 @@ def feature_schema(feature: Feature) -> dict[str, Any]:
         return {"anyOf": kinds, "examples": [*edges[:1], *edges[-1:]], "description": f"{about} null: missing."}
     vector = {"type": "array", "items": {"type": "number"}, "minItems": feature.size, "maxItems": feature.size}
     return {"anyOf": [vector, {"type": "null"}], "description": f"{feature.size} numbers. null: missing."}
+
+
+def _of_others(feature: Categorical | MultiCategorical) -> str:
+    """Return what becomes of a value that a feature does not list."""
+    return f"shares one of {feature.num_shared:,} vectors, by a hash" if feature.num_shared else "counts as unknown"
 
 
 def _sensitive_schema(feature: Feature) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Knows no method; ``contextual_bert.data.DroppedContext`` says what is left out o
 from torch import nn
 
 from contextual_bert.context import ContextEncoder
+from contextual_bert.context.absence import rarely_missing
 from contextual_bert.data import DroppedContext, SetDataset, TextDataset
 from contextual_bert.models import ContextualBertConfig
 from contextual_bert.training.arguments import ContextualTrainingArguments
@@ -31,6 +32,7 @@ def with_context_dropout(
     config: object = getattr(model, "config", None)
     if isinstance(config, ContextualBertConfig):
         config.context_dropout, config.field_dropout = float(args.context_dropout), float(args.field_dropout)
+        config.rarely_missing = rarely_missing(dataset.context)
     if not args.context_dropout and not args.field_dropout:
         return dataset
     layouts = [module.layout for module in model.modules() if isinstance(module, ContextEncoder)]

@@ -13,7 +13,8 @@ from typing import Any, Literal, Self, cast, get_args, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from contextual_bert.context import ContextSchema
-from contextual_bert.context.infer import MIN_CUSTOMERS
+from contextual_bert.context.buckets import MAX_BUCKETS
+from contextual_bert.context.infer import MAX_CATEGORIES, MIN_CUSTOMERS
 from contextual_bert.data import ReadSettings, SetPolicy
 from contextual_bert.data.splits import check_fractions
 from contextual_bert.errors import ConfigurationError, RunDirectoryError, UnknownNameError, did_you_mean
@@ -65,6 +66,9 @@ class Recipe:
         sensitive: columns of the context whose values stand in no card, report, log or OpenAPI document.
         min_customers: the fewest customers of a value, or a bin, of a schema that is inferred; without a customer
             column the fewest rows. Below 10 a value may be about single people.
+        max_categories: the most values of a feature with a vector of their own, of a schema that is inferred.
+        hash_buckets: how many vectors the other values of a feature share; 0: none, they are unknown. None: as many as
+            customers allow, see ``infer_schema``.
         conditioning: name of the method, or of a baseline.
         name: the row's name in tables and folders, where it is not the method's: for a control, or another setting.
         is_control: a row that no one would deploy; it shows what the methods' gains are due to.
@@ -113,6 +117,8 @@ class Recipe:
     exclude: tuple[str, ...] = ()
     sensitive: tuple[str, ...] = ()
     min_customers: int = MIN_CUSTOMERS
+    max_categories: int = MAX_CATEGORIES
+    hash_buckets: int | None = None
     conditioning: str = "global_state_update"
     name: str | None = None
     is_control: bool = False
@@ -190,6 +196,12 @@ class Recipe:
             )
         if self.min_customers < 1:
             raise ConfigurationError(f"min_customers={self.min_customers}: give 1 or more.")
+        if self.max_categories < 1:
+            raise ConfigurationError(f"max_categories={self.max_categories}: give 1 or more.")
+        if self.hash_buckets is not None and not 0 <= self.hash_buckets <= MAX_BUCKETS:
+            raise ConfigurationError(
+                f"hash_buckets={self.hash_buckets}: give 0 to {MAX_BUCKETS:,}. 0 makes rare values unknown."
+            )
         self._check_trained_weights()
         if self.name is not None and not re.fullmatch(r"\w[\w.-]*", self.name):
             raise ConfigurationError(f"name={self.name!r} names a folder: give letters, digits, '_', '-' and '.'.")

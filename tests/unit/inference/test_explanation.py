@@ -276,7 +276,8 @@ def test_what_cannot_be_explained(
 
 def test_it_is_json_and_comes_back(found: Explanation) -> None:
     assert Explanation.from_json(found.to_json()) == found
-    assert json.loads(found.to_json())["fields"][0].keys() == {"field", "value", "log_odds", "standard_error"}
+    keys = {"field", "value", "log_odds", "standard_error", "is_told_apart"}
+    assert json.loads(found.to_json())["fields"][0].keys() == keys
 
 
 def test_it_is_laid_out_for_people(pipeline: CompletionPipeline) -> None:

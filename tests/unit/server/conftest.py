@@ -98,6 +98,10 @@ class HeldPipeline:
         return self.inner.model
 
     @property
+    def verdicts(self) -> Any:
+        return self.inner.verdicts
+
+    @property
     def no_logits(self) -> str | None:
         return self.inner.no_logits
 

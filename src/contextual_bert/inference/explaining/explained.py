@@ -24,12 +24,14 @@ class FieldContribution:
         value: what was given, as the model reads it.
         log_odds: its Shapley value.
         standard_error: of the value, by sampling; 0 where it is exact.
+        is_told_apart: whether the run's own report tells the field from nothing; None where it does not say.
     """
 
     field: str
     value: str
     log_odds: float
     standard_error: float
+    is_told_apart: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,8 @@ class Explanation(JsonText):
             f"Fields: Shapley values from {how}. They sum to what the context adds to the log-odds; the odds are "
             "multiplied by the factor. They say what this model does, not what causes a choice.",
         ]
+        if any(each.is_told_apart is False for each in self.fields):
+            footer.append("(?): could not be told from nothing where the run was evaluated, as noted below.")
         if self.other_items:
             footer.append(
                 "Items: by how much the log-odds fall without it. Items may say the same: this need not sum up."
@@ -147,7 +151,7 @@ class Explanation(JsonText):
         largest = max((abs(each.log_odds) for each in self.fields), default=0.0)
         rows = [
             (
-                each.field,
+                f"{each.field} (?)" if each.is_told_apart is False else each.field,
                 each.value,
                 *([bar(each.log_odds, largest=largest)] if has_bars else []),
                 f"{each.log_odds:+.3f}" + ("" if self.is_exact else f" ± {each.standard_error:.3f}"),

@@ -83,8 +83,10 @@ def explain(
         return asked.log_odds(chosen, asked.with_only(columns, num_rows=len(present)))
 
     shares = shapley_values(worth, len(features), max_exact=max_exact_fields, num_pairs=num_pairs, seed=seed)
+    verdicts = pipeline.verdicts
+    told = {each.name: verdicts.is_told_apart(each.name) for each in features} if verdicts is not None else {}
     contributions = [
-        FieldContribution(feature.name, asked.value_of(feature), float(value), float(error))
+        FieldContribution(feature.name, asked.value_of(feature), float(value), float(error), told.get(feature.name))
         for feature, value, error in zip(features, shares.values, shares.standard_errors, strict=True)
     ]
     return Explanation(
@@ -171,6 +173,8 @@ def other_values(asked: Question) -> Iterator[tuple[str, Sequence[str], int]]:
 def notes_of(asked: Question, features: Sequence[Feature]) -> Iterator[str]:
     """What the reader should know beside the numbers."""
     answer = asked.pipeline.answer(asked.request, [])
+    verdicts = asked.pipeline.verdicts
+    yield from verdicts.notes(feature.name for feature in features) if verdicts is not None else ()
     yield from asked.context_notes
     yield from answer["notes"]
     if answer["unknown_items"]:

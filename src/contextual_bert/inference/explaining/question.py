@@ -12,9 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contextual_bert.context import Feature, missing_like, outside_notes
+from contextual_bert.context import Feature, missing_like
 from contextual_bert.context.features import WITHHELD
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
+from contextual_bert.inference.context_notes import ContextNotes
 from contextual_bert.inference.encode import value_names
 from contextual_bert.inference.fields import names_of
 from contextual_bert.inference.pipeline import CompletionPipeline
@@ -51,7 +52,7 @@ class Question:
             )
         encoded = pipeline.processor.encode_context([self.request.context], num_rows=1)
         self.context: dict[str, Tensor] = encoded.tensors if encoded is not None else {}
-        self.context_notes = outside_notes(encoded.outside, 0) if encoded is not None else []
+        self.context_notes = ContextNotes(encoded, pipeline.processor.schema, pipeline.model).of(0)
 
     def place_of(self, item: str) -> int:
         """Where the item is among the permitted ones.

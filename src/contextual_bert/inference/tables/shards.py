@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 import torch
 
-from contextual_bert.context import outside_lines, unknown_in_words
 from contextual_bert.data import (
     Groups,
     ReadSettings,
@@ -33,6 +32,7 @@ from contextual_bert.data.groups import placing, separator_of_cells
 from contextual_bert.data.readers import without_gaps
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
 from contextual_bert.frames import Frame
+from contextual_bert.inference.context_notes import table_lines
 from contextual_bert.inference.encode import naming
 from contextual_bert.inference.permission import constraint_keys
 from contextual_bert.inference.pipeline import CompletionPipeline
@@ -296,7 +296,7 @@ def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
     context = pipeline.processor.encode_columns(table)
     if context is None:
         return lines
-    return [*lines, *unknown_in_words(context.unknown), *outside_lines(context.outside)]
+    return [*lines, *table_lines(context, pipeline.model)]
 
 
 def unlike_training(column: pa.ChunkedArray, lists: pa.LargeListArray, pipeline: CompletionPipeline) -> list[str]:

@@ -41,6 +41,8 @@ class QuestionReport:
             none.
         unknown: feature -> context value that the schema does not know -> how often it occurred.
         outside: feature -> the rows whose number is far from those of training, and was clipped.
+        shared: feature -> context value that shares the vector of its bucket -> how often it occurred.
+        absent: a line a field that rows lack and that training hardly ever lacked.
     """
 
     num_questions: int
@@ -49,6 +51,8 @@ class QuestionReport:
     num_lost: int
     unknown: dict[str, dict[str, int]]
     outside: dict[str, Outside] = field(default_factory=dict[str, Outside])
+    shared: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    absent: tuple[str, ...] = ()
 
     def at(self, rows: NDArray[np.int64]) -> "QuestionReport":
         """The same report with the rows of the file, where it is of a part of it."""
@@ -65,7 +69,11 @@ class QuestionReport:
             found.append(f"{self.num_unanswered:,} questions have no answer")
         if self.num_lost:
             found.append(f"{self.num_lost:,} answers are whole in no window, or have no token: learned as none")
-        return found + unknown_in_words(self.unknown, has_taught=has_taught) + outside_lines(self.outside)
+        return (
+            found
+            + unknown_in_words(self.unknown, shared=self.shared, has_taught=has_taught)
+            + [*outside_lines(self.outside), *self.absent]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +166,8 @@ def encode_questions(
         pad_id=tokenizer.pad_token_id,
     )
     unknown, outside = (context.unknown, context.outside) if context is not None else ({}, {})
-    report = QuestionReport(len(questions), len(sizes), num_unanswered, num_lost, unknown, outside)
+    shared = context.shared if context is not None else {}
+    report = QuestionReport(len(questions), len(sizes), num_unanswered, num_lost, unknown, outside, shared)
     return EncodedQuestions(dataset, characters, report, texts, answers)
 
 

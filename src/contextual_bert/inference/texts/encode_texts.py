@@ -45,6 +45,8 @@ class TextReport:
         max_length: tokens allowed in a text, [CLS] and [SEP] included.
         unknown: feature -> context value that the schema does not know -> how often it occurred.
         outside: feature -> the rows whose number is far from those of training, and was clipped.
+        shared: feature -> context value that shares the vector of its bucket -> how often it occurred.
+        absent: a line a field that rows lack and that training hardly ever lacked.
     """
 
     num_texts: int
@@ -53,6 +55,8 @@ class TextReport:
     max_length: int
     unknown: dict[str, dict[str, int]]
     outside: dict[str, Outside] = field(default_factory=dict[str, Outside])
+    shared: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    absent: tuple[str, ...] = ()
 
     def at(self, rows: NDArray[np.int64]) -> "TextReport":
         """The same report with the rows of the file, where it is of a part of it."""
@@ -66,8 +70,8 @@ class TextReport:
         """
         cut = f"{self.num_cut:,} of them cut to {self.max_length:,} tokens" if self.num_cut else "none of them cut"
         unread = f", {self.num_unread_words:,} words behind the cut" if self.num_unread_words else ""
-        unknown = unknown_in_words(self.unknown, has_taught=has_taught)
-        return [f"{self.num_texts:,} texts, {cut}{unread}", *unknown, *outside_lines(self.outside)]
+        unknown = unknown_in_words(self.unknown, shared=self.shared, has_taught=has_taught)
+        return [f"{self.num_texts:,} texts, {cut}{unread}", *unknown, *outside_lines(self.outside), *self.absent]
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,11 +165,12 @@ def encode_texts(
         pad_id=tokenizer.pad_token_id,
     )
     unknown, outside = (context.unknown, context.outside) if context is not None else ({}, {})
+    shared = context.shared if context is not None else {}
     num_unread = 0
     if word_starts is not None:
         num_words = pc.sum(pc.list_value_length(table[text]), min_count=0).as_py()
         num_unread = num_words - int((word_starts != NO_START).sum())
-    report = TextReport(table.num_rows, int(layout.is_cut.sum()), num_unread, limit, unknown, outside)
+    report = TextReport(table.num_rows, int(layout.is_cut.sum()), num_unread, limit, unknown, outside, shared)
     return EncodedTexts(dataset, names, report, layout.is_cut, word_starts)
 
 

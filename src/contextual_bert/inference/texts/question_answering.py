@@ -12,11 +12,12 @@ import pyarrow as pa
 import torch
 
 from contextual_bert.arrow_types import checked_text
-from contextual_bert.context import EncodedContext, Outside, outside_notes
+from contextual_bert.context import EncodedContext
 from contextual_bert.data import read_table
 from contextual_bert.data.columns import check_free
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.frames import Frame
+from contextual_bert.inference.context_notes import ContextNotes, about_context
 from contextual_bert.inference.queries import UNUSED_CONTEXT, check_count, check_queries, check_query, context_of
 from contextual_bert.inference.saved import bare_model, load_text_model
 from contextual_bert.inference.texts.answer_spans import (
@@ -216,8 +217,9 @@ class QuestionAnsweringPipeline:
         encoded = self._encoded(pa.table(columns), context, question="question", text="text")
         answers = self._found(encoded, batch_size=batch_size)
         pieces = answers.pieces(encoded.texts)
+        notes = ContextNotes(context, self.processor.schema, self.model)
         return [
-            self._answer(query, answers, piece, row, encoded.report.outside)
+            self._answer(query, answers, piece, row, notes.of(row))
             for row, (query, piece) in enumerate(zip(queries, pieces, strict=True))
         ]
 
@@ -230,8 +232,7 @@ class QuestionAnsweringPipeline:
         encoded = encode_questions(table, self._tokens, question=question, text=text, max_length=max_length)
         rows = encoded.dataset.example_ids
         encoded.dataset.context |= {name: values[rows] for name, values in tensors.items()}
-        about = {"unknown": context.unknown, "outside": context.outside} if context is not None else {}
-        return replace(encoded, report=replace(encoded.report, **about))
+        return replace(encoded, report=replace(encoded.report, **about_context(context, self.model)))
 
     def _found(
         self, encoded: EncodedQuestions, *, batch_size: int, progress: Callable[[int, int], None] | None = None
@@ -241,9 +242,7 @@ class QuestionAnsweringPipeline:
             spans[batch.numbers] = read_spans(encoded, batch, max_tokens=self.max_answer_tokens)
         return answers_of(encoded, spans.numpy())
 
-    def _answer(
-        self, query: Mapping[str, Any], answers: Answers, piece: str, row: int, outside: Mapping[str, Outside]
-    ) -> TextSpan:
+    def _answer(self, query: Mapping[str, Any], answers: Answers, piece: str, row: int, notes: list[str]) -> TextSpan:
         context, reads_context = context_of(query, row=0), self.model.config.reads_context
         return TextSpan(
             answer=piece,
@@ -252,7 +251,7 @@ class QuestionAnsweringPipeline:
             probability=float(answers.probabilities[row]),
             no_answer_probability=float(answers.no_answer_probabilities[row]),
             unknown_context=self.processor.unknown_values(context),
-            notes=outside_notes(outside, row) if reads_context else [UNUSED_CONTEXT] * bool(context),
+            notes=notes if reads_context else [UNUSED_CONTEXT] * bool(context),
         )
 
 

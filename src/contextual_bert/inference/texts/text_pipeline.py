@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 import torch
 
 from contextual_bert.arrow_types import checked_text, is_list, is_text
-from contextual_bert.context import EncodedContext, outside_notes
+from contextual_bert.context import EncodedContext
 from contextual_bert.data import read_table
 from contextual_bert.data.columns import check_free, checked_column
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.frames import Frame
+from contextual_bert.inference.context_notes import ContextNotes, about_context
 from contextual_bert.inference.guidance import GUIDANCE, guidance_notes, read_guidance
 from contextual_bert.inference.queries import UNUSED_CONTEXT, check_count, check_queries, check_query, context_of
 from contextual_bert.inference.saved import bare_model, load_text_model
@@ -205,12 +206,12 @@ class TextPipeline:
             table, pairs = table.append_column("pair", pa.array(given)), "pair"
         records = [context_of(query, row=row) for row, query in enumerate(queries)]
         context = self.processor.encode_context(records, num_rows=len(queries))
-        outside = context.outside if context is not None and self.model.config.reads_context else {}
+        notes = ContextNotes(context, self.processor.schema, self.model)
         encoded = self._encoded(table, context, text="text", pair=pairs)
         column = table.column("text")
         found = self._labelled(encoded, column, batch_size=batch_size, guidance=guidance).to_pylist()
         return [
-            self._answer(query, labels, is_cut=is_cut, context_notes=outside_notes(outside, row))
+            self._answer(query, labels, is_cut=is_cut, context_notes=notes.of(row))
             for row, (query, labels, is_cut) in enumerate(zip(queries, found, encoded.is_cut.tolist(), strict=True))
         ]
 
@@ -251,8 +252,7 @@ class TextPipeline:
             table, self._tokens, text=text, pair=pair, max_length=max_length, truncation=self.truncation
         )
         encoded.dataset.context |= tensors
-        about = {"unknown": context.unknown, "outside": context.outside} if context is not None else {}
-        return replace(encoded, report=replace(encoded.report, **about))
+        return replace(encoded, report=replace(encoded.report, **about_context(context, self.model)))
 
     def _labelled(
         self,

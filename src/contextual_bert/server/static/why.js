@@ -42,7 +42,7 @@ function summary(found) {
 function report(found) {
   return [
     found.fields.length
-      ? bars("What is known of the customer", "field", found.fields.map((each) => ({ ...each, name: spoken(each.field) })))
+      ? bars("What is known of the customer", "field", found.fields.map((each) => ({ ...each, name: fieldName(each) })))
       : make("p", {}, "Nothing is known of this customer, so nothing of it can be a reason."),
     found.other_items.length
       ? bars("What the other items do", "item", found.other_items.map((each) => ({ ...each, name: nameOf(each.item) })))
@@ -51,6 +51,11 @@ function report(found) {
     make("p", { class: "quiet" }, footer(found)),
     ...found.notes.map((note) => make("p", { class: "quiet" }, note)),
   ].filter(Boolean);
+}
+
+// A field that the run's own report could not tell from nothing has a mark; a note says what it means.
+function fieldName({ field, is_told_apart }) {
+  return is_told_apart === false ? `${spoken(field)} (?)` : spoken(field);
 }
 
 // rows: contributions with a name, those of fields with a value.

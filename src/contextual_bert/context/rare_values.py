@@ -1,0 +1,152 @@
+"""Which values of a column have a vector of their own, which share one with others, and what share of rows keeps its.
+
+It counts customers, or rows where nobody is named, as `binning` does for numbers. It knows no kind of feature and no
+schema. Not in the paper; docs/decisions/027.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from contextual_bert.context.binning import customers_of_values
+from contextual_bert.context.buckets import buckets_of, default_buckets
+
+_FEWEST_SHARING = 2  # customers a value, on average: below, each value is one customer's, as an e-mail address is
+
+
+@dataclass(frozen=True)
+class KeptValues:
+    """The values of a column that a schema lists, and the buckets of the others.
+
+    Args:
+        values: those with a vector of their own, sorted.
+        num_buckets: into how many buckets the others are hashed; None: they are unknown.
+        buckets: numbers of the buckets that have a vector; None: all.
+        num_distinct: number of all distinct values.
+        own_share: share of the given cells whose value has a vector of its own.
+        shared_share: the same of those whose value has the vector of a bucket.
+
+    Example:
+        >>> strings = pa.array(["a"] * 6 + ["b", "c"])
+        >>> kept = keep_values(strings, Rarity(min_count=2))
+        >>> kept.values, kept.num_buckets, kept.num_distinct, kept.own_share
+        (('a',), None, 3, 0.75)
+    """
+
+    values: tuple[str, ...]
+    num_buckets: int | None
+    buckets: tuple[int, ...] | None
+    num_distinct: int
+    own_share: float
+    shared_share: float
+
+    def reason(self, *, rarity: "Rarity", unit: str = "rows") -> str:
+        """Return what a note on the column says; ``unit`` names the cells that were counted."""
+        count = f"{len(self.values):,} value{'s' if len(self.values) != 1 else ''}"
+        rare = self.num_distinct - len(self.values)
+        if not rare:
+            return count
+        if self.num_buckets is None:
+            kept = f"; {self.own_share:.1%} of the {unit} keep theirs" if self.own_share < 1 else ""
+            return f"{count}; {rare:,} rarer than {rarity.min_count} {rarity.unit} count as unknown{kept}"
+        num_vectors = self.num_buckets if self.buckets is None else len(self.buckets)
+        return (
+            f"{self.num_distinct:,} values, {len(self.values):,} of their own, {rare:,} rarer ones in {num_vectors:,} "
+            f"hashed buckets; {self.own_share:.1%} of the {unit} keep their value, {self.shared_share:.1%} a bucket"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Rarity:
+    """How rare a value may be before it shares its vector.
+
+    Args:
+        min_count: the fewest customers of a value of its own.
+        customers: number of the customer of each string; None: each string is a customer.
+        most: the most values of their own, the most frequent ones; None: no limit.
+        num_buckets: for the others; 0: none, they are unknown; None: ``default_buckets``.
+    """
+
+    min_count: int
+    customers: NDArray[np.int64] | None = None
+    most: int | None = None
+    num_buckets: int | None = 0
+
+    @property
+    def unit(self) -> str:
+        """The name of what ``min_count`` counts."""
+        return "rows" if self.customers is None else "customers"
+
+
+def keep_values(strings: pa.Array, rarity: Rarity, *, reserved: Sequence[str] = ()) -> KeptValues:
+    """Return which of these strings are values of their own, and which buckets the others have.
+
+    A bucket that no value is in has no vector. Where customers are named and nobody says how many buckets, one of fewer
+    than ``min_count`` customers has none either. Values of such buckets are unknown, and so is a new value there.
+
+    Args:
+        strings: the values; null and blank text are none.
+        rarity: what is rare.
+        reserved: names that no value may have.
+    """
+    is_given = strings.is_valid()
+    encoded = strings.filter(is_given).dictionary_encode()
+    values, codes = encoded.dictionary, encoded.indices.to_numpy().astype(np.int64)
+    num_rows = np.bincount(codes, minlength=len(values))
+    owners = rarity.customers[is_given.to_numpy(zero_copy_only=False)] if rarity.customers is not None else None
+    counts = _count(codes, owners, num_values=len(values))
+    is_value = pc.not_equal(pc.utf8_trim_whitespace(values), "").to_numpy(zero_copy_only=False)
+    is_reserved = pc.is_in(values, value_set=pa.array(list(reserved), values.type)).to_numpy(zero_copy_only=False)
+    is_own = is_value & ~is_reserved & (counts >= rarity.min_count)
+    if rarity.most is not None and int(is_own.sum()) > rarity.most:
+        # The name decides between equals, so that the order of the rows does not.
+        ranked = sorted(np.flatnonzero(is_own).tolist(), key=lambda place: (-int(counts[place]), values[place].as_py()))
+        is_own[ranked[rarity.most :]] = False
+    is_rare = is_value & ~is_own
+    names, own = values.filter(pa.array(is_rare)), values.filter(pa.array(is_own)).to_pylist()
+    num_buckets = _num_buckets(int(counts[is_rare].sum()), len(names), rarity, has_own=bool(own))
+    kept: tuple[int, ...] | None = None
+    if num_buckets is not None:
+        places = np.zeros(len(values), np.int64)
+        places[is_rare] = buckets_of(names, num_buckets)
+        rows = is_rare[codes]
+        sizes = _count(places[codes[rows]], owners[rows] if owners is not None else None, num_values=num_buckets)
+        is_strict = rarity.num_buckets is None and owners is not None
+        filled = np.flatnonzero(sizes >= (rarity.min_count if is_strict else 1)).tolist()
+        kept = tuple(filled) if len(filled) < num_buckets else None
+        num_buckets, kept = (num_buckets, kept) if filled else (None, None)
+    is_shared = np.zeros(len(values), np.bool_)
+    if num_buckets is not None:
+        places = buckets_of(names, num_buckets)
+        is_shared[is_rare] = np.isin(places, kept) if kept is not None else True
+    total = max(1, int(num_rows[is_value].sum()))
+    return KeptValues(
+        values=tuple(sorted(own)),
+        num_buckets=num_buckets,
+        buckets=kept,
+        num_distinct=int(is_value.sum()),
+        own_share=float(num_rows[is_own].sum() / total),
+        shared_share=float(num_rows[is_shared].sum() / total),
+    )
+
+
+def _num_buckets(total: int, num_values: int, rarity: Rarity, *, has_own: bool) -> int | None:
+    """Return the number of buckets of so many rare values with so many customers; None where they are unknown."""
+    if not num_values or rarity.num_buckets == 0:
+        return None
+    if rarity.num_buckets is not None:
+        return rarity.num_buckets
+    if not has_own and total < _FEWEST_SHARING * num_values:
+        return None
+    return default_buckets(total, rarity.min_count) or None
+
+
+def _count(codes: NDArray[np.int64], owners: NDArray[np.int64] | None, *, num_values: int) -> NDArray[np.int64]:
+    """Return how many customers each value has, or how many rows where nobody is named."""
+    if owners is None:
+        return np.bincount(codes, minlength=num_values)
+    return customers_of_values(codes, owners, num_values=num_values)

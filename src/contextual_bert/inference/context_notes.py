@@ -1,0 +1,133 @@
+"""What the reader of an answer should know about its context: clipped numbers, shared vectors, fields not given.
+
+It knows encoded contexts and what a model learned of missing ones. It knows no item and no label. Not in the
+paper; docs/decisions/027.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from contextual_bert.context import (
+    Categorical,
+    ContextSchema,
+    EncodedContext,
+    MultiCategorical,
+    outside_lines,
+    outside_notes,
+    unknown_in_words,
+)
+from contextual_bert.context.absence import is_missing
+
+_ADVICE = "field_dropout=0.1"
+
+
+class ContextNotes:
+    """The notes on the contexts of some queries, found for all of them at once.
+
+    Args:
+        context: of the queries; None where the processor encodes none.
+        schema: that encoded it.
+        model: that answers; a baseline for texts, too.
+
+    Example:
+        >>> from contextual_bert.testing import miniature_model, miniature_processor
+        >>> model, processor = miniature_model("global_state", rarely_missing=["sex"]), miniature_processor()
+        >>> context = processor.encode_context([{"age": 30}], num_rows=1)
+        >>> ContextNotes(context, processor.schema, model).of(0)[0].partition(". ")[0]
+        'Not given: sex'
+    """
+
+    def __init__(self, context: EncodedContext | None, schema: ContextSchema | None, model: Any) -> None:
+        self._context = context if model.config.reads_context else None
+        self._shared: dict[str, NDArray[np.bool_]] = {}
+        self._absent: dict[str, NDArray[np.bool_]] = {}
+        if self._context is None or schema is None:
+            return
+        tensors = self._context.tensors
+        self._absent = {name: each.numpy() for name, each in unlearned_absence(tensors, model).items()}
+        for name in self._context.shared:
+            feature = schema.feature(name)
+            if isinstance(feature, Categorical | MultiCategorical):
+                ids = tensors[name].view(self._context.num_rows, -1)
+                self._shared[name] = (ids >= len(feature.vocabulary)).any(dim=1).numpy()
+
+    def of(self, row: int) -> list[str]:
+        """Return what the answer to a query says; no value is repeated."""
+        if self._context is None:
+            return []
+        notes = outside_notes(self._context.outside, row)
+        shared = [name for name, is_shared in self._shared.items() if is_shared[row]]
+        if shared:
+            notes.append(
+                f"Shared: {', '.join(shared)}. The value was rare in training, or new. It has the vector of its hash, "
+                "which other values share."
+            )
+        absent = [name for name, is_absent in self._absent.items() if is_absent[row]]
+        if absent:
+            them = "it" if len(absent) == 1 else "them"
+            notes.append(
+                f"Not given: {', '.join(absent)}. Hardly any training row lacked {them}, so the answer without {them} "
+                f"was not learned. Give a value, or train with {_ADVICE}."
+            )
+        return notes
+
+
+def about_context(context: EncodedContext | None, model: Any) -> dict[str, Any]:
+    """Return the fields of a ``TextReport`` or ``QuestionReport`` that are about the contexts of a table.
+
+    Args:
+        context: of the rows; None where the model reads none.
+        model: that answers.
+    """
+    if context is None:
+        return {}
+    absent = tuple(absent_lines(context.tensors, model))
+    return {"unknown": context.unknown, "outside": context.outside, "shared": context.shared, "absent": absent}
+
+
+def table_lines(context: EncodedContext, model: Any) -> list[str]:
+    """Return what a report on a table says of its contexts, a line a field.
+
+    Args:
+        context: of the rows.
+        model: that answers.
+    """
+    lines = [*unknown_in_words(context.unknown, shared=context.shared), *outside_lines(context.outside)]
+    return [*lines, *absent_lines(context.tensors, model)]
+
+
+def absent_lines(context: Mapping[str, Tensor], model: Any) -> list[str]:
+    """Return a line a field that rows of a table lack, and that training hardly ever lacked.
+
+    Args:
+        context: of the rows, encoded.
+        model: that answers.
+    """
+    counts = {name: int(is_absent.sum()) for name, is_absent in unlearned_absence(context, model).items()}
+    return [
+        f"context {name!r}: {count:,} rows lack it, and hardly any training row did: their answers were not learned"
+        for name, count in counts.items()
+        if count
+    ]
+
+
+def unlearned_absence(context: Mapping[str, Tensor], model: Any) -> dict[str, Tensor]:
+    """Return the fields that training hardly ever lacked, and which rows lack each in a way that was not learned.
+
+    Args:
+        context: of the rows, encoded.
+        model: that answers. One that does not know what training lacked gives nothing.
+    """
+    names = model.unlearned_absences if model.config.reads_context else ()
+    if not names or not context:
+        return {}
+    absent = {name: is_missing(values) for name, values in context.items()}
+    learned = torch.zeros_like(next(iter(absent.values())))
+    if model.has_learned_anonymous:  # then rows of which nothing is known were shown
+        learned = torch.stack([*absent.values()]).all(dim=0)
+    return {name: absent[name] & ~learned for name in names if name in absent}
