@@ -142,8 +142,8 @@ def find(
             told = (_date_format_of(each, marks, settings) for each in tables)
             settings = replace(settings, date_format=next(filter(None, told), None))
     if marks is not None:
-        marks = marks.counted_in(array)
-        array = without_words(array, marks.words)
+        marks = marks.storable(array, min_count=settings.min_count, customers=settings.customers)
+        array = without_words(array, marks.stored)
     kind = wanted or (marks.kind if marks is not None else _kind_of(array, settings))
     if array.null_count == len(array):
         finding = Finding(None, "no row has a value", 0)
@@ -154,8 +154,9 @@ def find(
     else:
         finding = Finding(None, "has no name: the index of a pandas table?", distinct)
     if marks is not None:
-        features = tuple(feature.model_copy(update={"missing": marks.words}) for feature in finding.features)
-        reason = f"{finding.reason}; {marks.remark(shown=settings.shown(*marks.words, most=len(marks.words)))}"
+        features = tuple(feature.model_copy(update={"missing": marks.stored}) for feature in finding.features)
+        shown, few = settings.shown(*marks.words, most=len(marks.words)), f"{settings.min_count} {settings.unit}"
+        reason = f"{finding.reason}; {marks.remark(shown=shown, few=few)}"
         finding = replace(finding, features=features, reason=reason, num_marked=marks.num_rows)
     if warning:
         finding = replace(finding, reason=f"{finding.reason}; {warning}", warning=warning)

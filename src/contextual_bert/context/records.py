@@ -18,7 +18,7 @@ from contextual_bert.arrow_types import checked_text
 from contextual_bert.context.columns import withholding
 from contextual_bert.context.dates import date_part_of
 from contextual_bert.context.features import Categorical, Feature, MultiCategorical, Numerical, Vector
-from contextual_bert.context.marks import is_word
+from contextual_bert.context.marks import ANY_WORD, is_word
 from contextual_bert.context.printed_lists import read_list
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.vocabulary import canonical
@@ -57,7 +57,7 @@ def _column(feature: Feature, records: Sequence[Mapping[str, object]]) -> pa.Arr
     for row, record in enumerate(records):
         key = feature.name if plain(record.get(feature.name)) is not None else feature.column
         value = plain(record.get(key))
-        if value is None or (isinstance(feature, (Categorical, Numerical)) and is_word(value, feature.missing)):
+        if value is None or is_word(value, _words(feature, key=key)):
             values.append(None)
             continue
         try:
@@ -70,6 +70,14 @@ def _column(feature: Feature, records: Sequence[Mapping[str, object]]) -> pa.Arr
     if isinstance(feature, Categorical):
         return pa.array(values, pa.string())
     return pa.array(values, pa.list_(pa.string() if isinstance(feature, MultiCategorical) else pa.float64()))
+
+
+def _words(feature: Feature, *, key: str) -> Sequence[str]:
+    """The texts that stand for a missing value; a part of a date, such as "Monday", may be any word."""
+    if not isinstance(feature, (Categorical, Numerical)) or feature.missing is None:
+        return ()
+    is_part = feature.part is not None and key != feature.column
+    return [word for word in feature.missing if not (is_part and word == ANY_WORD)]
 
 
 def _read(feature: Feature, value: object, *, key: str) -> object:
