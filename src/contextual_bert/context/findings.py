@@ -35,7 +35,7 @@ from contextual_bert.context.features import (
     Vector,
 )
 from contextual_bert.context.marks import Marks, date_words, listed, number_words, without_words
-from contextual_bert.context.printed_lists import as_lists
+from contextual_bert.context.printed_lists import as_lists, holds_objects
 from contextual_bert.context.ranges import stray_threshold, with_ranges
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.errors import ConfigurationError, SchemaError, did_you_mean
@@ -127,6 +127,10 @@ def find(
     if wanted is not None and wanted not in FEATURE_KINDS:
         raise ConfigurationError(
             f"the override of column {column!r} is {wanted!r}. {did_you_mean(wanted, [*FEATURE_KINDS, 'ignore'])}"
+        )
+    if wanted is None and holds_objects(array):
+        return Finding(
+            None, "its cells are objects or lists of such; give their values in columns of their own", distinct
         )
     # A category is a text, whatever it looks like.
     lists = as_lists(array, name=column) if wanted in (None, "multi_categorical", "vector") else None

@@ -19,7 +19,7 @@ from contextual_bert.context.columns import withholding
 from contextual_bert.context.dates import date_part_of
 from contextual_bert.context.features import Categorical, Feature, MultiCategorical, Numerical, Vector
 from contextual_bert.context.marks import ANY_WORD, is_word
-from contextual_bert.context.printed_lists import read_list
+from contextual_bert.context.printed_lists import read_cell, read_list
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.vocabulary import canonical
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean, shown
@@ -135,8 +135,9 @@ def _category(value: object) -> str:
 
 
 def _categories(value: object, separator: str | None) -> list[str | None]:
-    if isinstance(value, str) and (printed := read_list(value)) is not None:
-        value = printed
+    if isinstance(value, str):
+        printed = read_cell(value, is_known=separator is None)
+        value = value if printed is None else printed
     if isinstance(value, _Single) and separator is not None:
         return [part.strip() for part in _category(value).split(separator)]
     if isinstance(value, np.ndarray) and value.ndim:

@@ -64,9 +64,7 @@ def _read(block: pa.Buffer, types: Mapping[str, pa.DataType] | None = None, *, i
     parse = None
     if types is not None:
         behavior = "infer" if is_strict else "ignore"
-        parse = arrow_json.ParseOptions(
-            explicit_schema=pa.schema([*types.items()]), unexpected_field_behavior=behavior
-        )
+        parse = arrow_json.ParseOptions(explicit_schema=pa.schema([*types.items()]), unexpected_field_behavior=behavior)
     options = arrow_json.ReadOptions(block_size=block.size + 1)
     return arrow_json.read_json(pa.BufferReader(block), read_options=options, parse_options=parse)
 
