@@ -35,6 +35,7 @@ from contextual_bert.context.features import (
     Vector,
 )
 from contextual_bert.context.marks import Marks, date_words, listed, number_words, without_words
+from contextual_bert.context.other_spellings import date_of_digits, other_spelling
 from contextual_bert.context.printed_lists import as_lists, holds_objects
 from contextual_bert.context.ranges import stray_threshold, with_ranges
 from contextual_bert.context.vocabulary import canonical_array
@@ -43,16 +44,6 @@ from contextual_bert.errors import ConfigurationError, SchemaError, did_you_mean
 INDEX = "index"  # wanted of a column that pandas wrote beside the data
 _DEFAULT_SEPARATOR = ","
 _OTHER_SEPARATORS = ("|", ";")
-# Pattern -> what to do about it.
-_OTHER_SPELLINGS = {
-    r"^\s*\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?$": (
-        "looks like dates: write 2016-03-05, or give --date-format, as '%d/%m/%Y'"
-    ),
-    r"^\s*([€$£¥]\s?-?\d[\d.,' ]*|-?\d[\d.,' ]*\s?[€$£¥%]|-?\d{1,3}([.' ]?\d{3})*,\d+)\s*$": (
-        "looks like numbers: write 1234.5, with a point and without a currency"
-    ),
-}
-_MOST = 0.9  # of the values
 # Below these, "every value differs" says that the table is small and not that the column is an id.
 _FEWEST_TEXTS_OF_AN_ID = 20
 _FEWEST_NUMBERS_OF_AN_ID = 100
@@ -230,11 +221,12 @@ def _find_categorical(column: str, array: pa.Array, settings: Settings, is_force
         reason = f"{distinct} categories, more than the {settings.max_categories} allowed; override to keep it"
     if reason is None and not values:
         reason = _too_rare(settings)
-    spelling = _spelling(strings) if not is_forced and is_text(array.type) else ""
+    spelling = other_spelling(strings) if not is_forced and is_text(array.type) else ""
     if reason is not None:
-        return Finding(None, f"{reason}{spelling}", distinct)
+        return Finding(None, _joined(reason, spelling), distinct, warning=spelling)
     feature = Categorical(name=_name(column), source=_source(column), values=values)
-    return Finding("categorical", f"{_values_reason(values, distinct, settings)}{spelling}", distinct, (feature,))
+    reason = _joined(_values_reason(values, distinct, settings), spelling)
+    return Finding("categorical", reason, distinct, (feature,), warning=spelling)
 
 
 def _find_multi(column: str, array: pa.Array, settings: Settings, is_forced: bool) -> Finding:
@@ -268,8 +260,10 @@ def _find_numerical(column: str, array: pa.Array, settings: Settings, is_forced:
         return Finding(None, "looks like an id: every whole number is different; override to keep it", distinct)
     edges = _edges(numbers, unique, counts, settings, num_bins=settings.num_bins)
     reach = "" if settings.sensitive else f" from {unique[0]:g} to {unique[-1]:g}"
-    reason = f"{len(edges) + 1} bins{reach}{_strays(numbers[~is_missing], settings)}"
-    return Finding("numerical", reason, distinct, (Numerical(name=_name(column), source=_source(column), edges=edges),))
+    remark = date_of_digits(unique) if not is_forced else ""
+    reason = _joined(f"{len(edges) + 1} bins{reach}{_strays(numbers[~is_missing], settings)}", remark)
+    feature = Numerical(name=_name(column), source=_source(column), edges=edges)
+    return Finding("numerical", reason, distinct, (feature,), warning=remark)
 
 
 def _find_vector(column: str, array: pa.Array, settings: Settings, is_forced: bool) -> Finding:
@@ -398,13 +392,8 @@ def _strays(numbers: np.ndarray, settings: Settings) -> str:
     return f"; {number} stands out ({rows}): leave the cell empty if it says 'no data'"
 
 
-def _spelling(strings: pa.Array) -> str:
-    """A remark where the values of a column look like dates or numbers that are written in another way than is read."""
-    distinct = pc.unique(pc.drop_null(strings))
-    for pattern, remark in _OTHER_SPELLINGS.items():
-        if len(distinct) > 1 and pc.sum(pc.match_substring_regex(distinct, pattern)).as_py() > _MOST * len(distinct):
-            return f"; {remark}"
-    return ""
+def _joined(*remarks: str) -> str:
+    return "; ".join(filter(None, remarks))
 
 
 def _values_reason(values: tuple[str, ...], distinct: int, settings: Settings) -> str:

@@ -33,6 +33,7 @@ _BARE_LIST = r"^\s*[\[({][^,;|]*[^\s,;|][^,;|]*[,;|]"  # of a cell in brackets: 
 _PIECE = r"(\"[^\"]*\"|'[^']*')"
 _SEVERAL_PIECES = rf"^\s*{_PIECE}\s*[,;|]"
 _PIECES = rf"^\s*{_PIECE}(\s*[,;|]\s*{_PIECE})*\s*$"
+_IN_BRACKETS = r"^\s*\(\s*[-+\d.]+\s*\)\s*$"  # (12.50): below zero, as accounts write it
 # An object, or a list of lists or objects.
 _OBJECT = r"^\s*([\[({]\s*[\[({]|\{\s*(\"[^\"]*\"|'[^']*'|[\w.-]+)\s*[:=])"
 _OBJECT_FIX = (
@@ -261,7 +262,7 @@ def num_printed(cells: pa.Array | pa.ChunkedArray) -> int:
         # Words in brackets or quotes are words, unless some cell has several.
         if _num_matching(cells.filter(is_such), several):
             is_printed = pc.or_(is_printed, is_such)
-    is_printed = pc.and_not(is_printed, _matching(cells, _OBJECT))
+    is_printed = pc.and_not(is_printed, pc.or_(_matching(cells, _OBJECT), _matching(cells, _IN_BRACKETS)))
     return pc.sum(is_printed).as_py() or 0
 
 
