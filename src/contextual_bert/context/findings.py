@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list, is_text, value_type, without_value
-from contextual_bert.context.binning import customers_of_values, quantile_edges
+from contextual_bert.context.binning import customers_of_values, edges_of_short_floats, quantile_edges
 from contextual_bert.context.columns import flatten_lists, num_with, separator_of_most, to_numbers
 from contextual_bert.context.dates import (
     MONTHS,
@@ -259,6 +259,8 @@ def _find_numerical(column: str, array: pa.Array, settings: Settings, is_forced:
     if is_whole and not is_forced and distinct == num_present >= _FEWEST_NUMBERS_OF_AN_ID:
         return Finding(None, "looks like an id: every whole number is different; override to keep it", distinct)
     edges = _edges(numbers, unique, counts, settings, num_bins=settings.num_bins)
+    if pa.types.is_floating(stored := value_type(array.type)) and stored.bit_width < 64:
+        edges = edges_of_short_floats(edges, np.float32 if stored.bit_width == 32 else np.float16)
     reach = "" if settings.sensitive else f" from {unique[0]:g} to {unique[-1]:g}"
     remark = date_of_digits(unique) if not is_forced else ""
     reason = _joined(f"{len(edges) + 1} bins{reach}{_strays(numbers[~is_missing], settings)}", remark)

@@ -165,7 +165,9 @@ def number_of(value: object) -> float:
     try:
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, (str, int, float, Decimal, np.generic)):
             raise TypeError
-        number = float(str(value) if isinstance(value, np.floating) else value)  # 0.2 in 32 bits is 0.2
+        if isinstance(value, (np.float16, np.float32)):
+            value = str(np.float32(value))  # 0.2 in 32 bits is 0.2, as in a column
+        number = float(value)
     except OverflowError:
         raise DataError(
             f"{shown(value)} is too large for a number", fix=f"Allowed: up to about 1e308. {_MISSING_FIX}"
