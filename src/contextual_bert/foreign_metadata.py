@@ -18,7 +18,7 @@ _ZONE = re.compile(r"^(?:UTC|GMT)?(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<minut
 
 
 def with_class_names(table: pa.Table, *, file: str | None) -> pa.Table:
-    """The table with the names of `datasets.ClassLabel` in place of their numbers, also in lists and objects; -1 is missing.
+    """The table with the names of `datasets.ClassLabel` for their numbers, also in lists and objects; -1 is missing.
 
     Raises:
         DataError: a number without a name.
