@@ -110,7 +110,7 @@ def _acquire(folder: Path, wait_seconds: float) -> BaseFileLock:
 
 def _holder(path: Path) -> str:
     """Return what a lock file says of its process."""
-    with suppress(OSError, ValueError, TypeError, LookupError):
+    with suppress(OSError, ValueError, TypeError, LookupError, RecursionError):
         text = path.read_text(encoding="utf-8")
         if text.startswith("{"):
             about = json.loads(text)

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contextual_bert.arrow_types import is_list
+from contextual_bert.arrow_types import decoded, is_list
 from contextual_bert.errors import DataError
 
 __all__ = ["with_class_names", "with_known_zones"]
@@ -18,7 +18,7 @@ _ZONE = re.compile(r"^(?:UTC|GMT)?(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<minut
 
 
 def with_class_names(table: pa.Table, *, file: str | None) -> pa.Table:
-    """The table with the names of `datasets.ClassLabel` in place of their numbers, also in lists; -1 is missing.
+    """The table with the names of `datasets.ClassLabel` for their numbers, also in lists and objects; -1 is missing.
 
     Raises:
         DataError: a number without a name.
@@ -34,16 +34,16 @@ def with_class_names(table: pa.Table, *, file: str | None) -> pa.Table:
         return table
     try:
         features = json.loads(metadata[_HUGGINGFACE])["info"]["features"]
-        described = dict(features)
+        described = {name: each for name, each in dict(features).items() if _has_class_names(each)}
     except (ValueError, TypeError, LookupError, RecursionError):
         return table  # of another version: the numbers stay numbers
     for place, field in enumerate(table.schema):
-        names = _class_names(described.get(field.name))
-        if names is not None and _has_numbers(field.type):
+        if field.name in described:
+            feature = described[field.name]
             column = table.column(place)
-            named = [_named(chunk, names, file=file, column=field.name) for chunk in column.chunks]
-            kind = _named_type(field.type)
-            table = table.set_column(place, pa.field(field.name, kind), pa.chunked_array(named, kind))
+            chunks = column.chunks or [pa.array([], field.type)]
+            named = [_with_names(chunk, feature, file=file, column=field.name) for chunk in chunks]
+            table = table.set_column(place, pa.field(field.name, named[0].type), pa.chunked_array(named))
     # What it says of these columns is no longer true.
     del metadata[_HUGGINGFACE]
     return table.replace_schema_metadata(metadata or None)
@@ -80,35 +80,76 @@ def _known_zone(zone: str) -> str:
     return f"{found['sign']}{int(found['hours']):02}:{found['minutes'] or '00'}"
 
 
+def _has_class_names(feature: Any) -> bool:
+    """Whether a feature has names of classes, itself, in its lists or in its fields."""
+    return _class_names(feature) is not None or any(map(_has_class_names, _parts(feature)))
+
+
 def _class_names(feature: Any) -> Sequence[str] | None:
-    """The names of a feature, or of the elements of its lists; None of another feature."""
-    if isinstance(feature, list) and feature:
-        return _class_names(feature[0])
-    if not isinstance(feature, dict):
+    if not isinstance(feature, dict) or feature.get("_type") != "ClassLabel":
         return None
-    described = cast("dict[str, Any]", feature)
-    if described.get("_type") == "ClassLabel":
-        names = described.get("names")
-        is_named = isinstance(names, list) and all(isinstance(name, str) for name in cast("list[object]", names))
-        return cast("list[str]", names) if is_named else None
-    return _class_names(described.get("feature"))
+    names = cast("dict[str, Any]", feature).get("names")
+    is_named = isinstance(names, list) and all(isinstance(name, str) for name in cast("list[object]", names))
+    return cast("list[str]", names) if is_named else None
 
 
-def _has_numbers(kind: pa.DataType) -> bool:
-    return _has_numbers(kind.value_type) if is_list(kind) else pa.types.is_integer(kind)
+def _parts(feature: Any) -> list[Any]:
+    """What the lists or the fields of a feature hold."""
+    if isinstance(feature, list):
+        return cast("list[Any]", feature)[:1]
+    return [*cast("dict[str, Any]", feature).values()] if isinstance(feature, dict) else []
 
 
-def _named_type(kind: pa.DataType) -> pa.DataType:
-    return pa.large_list(_named_type(kind.value_type)) if is_list(kind) else pa.string()
+def _elements(feature: Any) -> Any:
+    """The feature of the elements of lists."""
+    if isinstance(feature, list):
+        return feature[0] if feature else None
+    return cast("dict[str, Any]", feature).get("feature") if isinstance(feature, dict) else None
+
+
+def _with_names(array: pa.Array, feature: Any, *, file: str | None, column: str) -> pa.Array:
+    """The array with names in place of numbers, wherever the feature has names."""
+    names = _class_names(feature)
+    if names is not None and not is_list(array.type):
+        array = decoded(array)
+        return _named(array, names, file=file, column=column) if _is_number(array.type) else array
+    if is_list(array.type):
+        # `datasets` writes the names of lists once with the lists, once beside their elements.
+        inner = feature if names is not None else _elements(feature)
+        lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+        offsets = pa.array([0, *lengths.cumsum().tolist()], pa.int64())
+        values = _with_names(pc.list_flatten(array), inner, file=file, column=column)
+        return pa.LargeListArray.from_arrays(offsets, values, mask=pc.is_null(array) if array.null_count else None)
+    if pa.types.is_struct(array.type) and isinstance(feature, dict):
+        # A list of objects is an object of lists to `datasets`.
+        inside = _elements(feature)
+        of_field = cast("dict[str, Any]", inside if isinstance(inside, dict) and "_type" not in inside else feature)
+        fields = [array.type.field(place) for place in range(array.type.num_fields)]
+        parts = list[pa.Array]()
+        for place, field in enumerate(fields):
+            part, told = pc.struct_field(array, [place]), of_field.get(field.name)
+            lists_of = {"feature": told} if of_field is inside and is_list(part.type) else told
+            parts.append(_with_names(part, lists_of, file=file, column=column))
+        renamed = [pa.field(field.name, part.type) for field, part in zip(fields, parts, strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=renamed, mask=pc.is_null(array) if array.null_count else None)
+    return array
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
+    return any(test(kind) for test in tests)
 
 
 def _named(array: pa.Array, names: Sequence[str], *, file: str | None, column: str) -> pa.Array:
-    if is_list(array.type):
-        lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
-        offsets = pa.array([0, *lengths.cumsum().tolist()], pa.int64())
-        values = _named(pc.list_flatten(array), names, file=file, column=column)
-        return pa.LargeListArray.from_arrays(offsets, values, mask=pc.is_null(array) if array.null_count else None)
-    number = array.cast(pa.int64())
+    fix = "Write the file again with all names of its ClassLabel."
+    if pa.types.is_floating(array.type):  # as pandas has whole numbers of which some are missing
+        array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
+    try:
+        number = array.cast(pa.int64())
+    except pa.ArrowInvalid:
+        raise DataError(
+            "a number is no whole one, and its column has names of classes", file=file, column=column, fix=fix
+        ) from None
     strange = pc.or_(pc.less(number, -1), pc.greater_equal(number, len(names)))
     if pc.any(strange).as_py():
         wrong = number.filter(strange)[0].as_py()
@@ -116,7 +157,7 @@ def _named(array: pa.Array, names: Sequence[str], *, file: str | None, column: s
             f"the number {wrong} has no name, and the {len(names)} classes are numbered from 0",
             file=file,
             column=column,
-            fix="Write the file again with all names of its ClassLabel.",
+            fix=fix,
         )
     index = pc.if_else(pc.equal(number, -1), pa.scalar(None, pa.int64()), number)
     return pc.take(pa.array(names, pa.string()), index)

@@ -95,7 +95,7 @@ def command(
     max_size: options.MaxSize = None,
     longer: options.Longer = "drop",
     duplicates: options.Duplicates = "error",
-    separator: options.Separator = ",",
+    separator: options.Separator = None,
     delimiter: options.Delimiter = None,
     on_bad_row: options.OnBadRow = "error",
     date_format: options.DateFormat = None,

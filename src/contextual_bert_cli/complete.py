@@ -12,7 +12,7 @@ from contextual_bert_cli.choices import checked_format
 from contextual_bert_cli.conditions import condition_of
 from contextual_bert_cli.output import calm_transformers, remark, show_json, working
 from contextual_bert_cli.pipelines import load_pipeline
-from contextual_bert_cli.recipes import listed
+from contextual_bert_cli.recipes import listed, separator_of
 from contextual_bert_cli.records import at_lines, at_options, check_context, read_context, read_queries
 
 EXAMPLE = """\b
@@ -218,8 +218,9 @@ def command(
         settings |= {"repeats": True} if repeats else {}
         settings |= {"guidance": guidance} if guidance is not None else {}
         own = load_recipe(directory)
-        columns = {"items": item_column or own.item_column, "separator": separator or own.policy.separator}
         keys = own.group_by if group_by is None else listed(group_by)
+        in_cells = separator_of({"separator": separator, "group_by": keys}) if separator else own.policy.separator
+        columns = {"items": item_column or own.item_column, "separator": in_cells}
         bulk = BulkSettings(
             **columns,
             group_by=keys,

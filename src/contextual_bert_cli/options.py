@@ -172,7 +172,7 @@ GroupBy = Annotated[
     typer.Option(
         metavar="A,B",
         help="Where the table has one item a row: the columns that name a set, such as order; repeatable or with "
-        "commas. A cell is then one item, unless --separator is given.",
+        "commas. A cell is then one item, unless --separator names another mark than the comma.",
     ),
 ]
 MinCustomers = Annotated[
@@ -239,7 +239,12 @@ DateFormat = Annotated[
         help="How dates are written that are not 2016-03-05, as strptime has it: '%d/%m/%Y %H:%M:%S'; repeatable.",
     ),
 ]
-Separator = Annotated[str, typer.Option(help="What stands between the items of one cell of text (CSV).")]
+Separator = Annotated[
+    str | None,
+    typer.Option(
+        help="What stands between the items of one cell of text (CSV): a comma if left out; with --group-by nothing."
+    ),
+]
 
 Schema = Annotated[
     Path | None, typer.Option(metavar="FILE", help="schema.json of inspect; left out, it is inferred from the table.")

@@ -48,7 +48,7 @@ SET_OPTIONS: Mapping[str, Any] = {
     "max_size": None,
     "longer": "drop",
     "duplicates": "error",
-    "separator": ",",
+    "separator": None,
 }
 # Option that says how a file is read -> what it is where nobody gave it.
 READ_OPTIONS: Mapping[str, Any] = {"delimiter": None, "on_bad_row": "error", "date_format": None}
@@ -113,8 +113,27 @@ def policy_of(options: Mapping[str, Any]) -> "SetPolicy":
     from contextual_bert.data import SetPolicy
 
     lists = {name: listed(options.get(name)) for name in ("drop_items", "drop_prefixes")}
-    names = {field.name for field in fields(SetPolicy)} - {"seed", *lists}
-    return SetPolicy(**lists, **{name: options[name] for name in names if name in options})
+    names = {field.name for field in fields(SetPolicy)} - {"seed", "separator", *lists}
+    given = {name: options[name] for name in names if name in options}
+    return SetPolicy(**lists, **given, separator=separator_of(options))
+
+
+def separator_of(options: Mapping[str, Any]) -> str:
+    """What stands between the items of a cell, among the options of a command.
+
+    Raises:
+        ConfigurationError: a comma is given for rows that are grouped, where a cell without a mark is one item.
+    """
+    from contextual_bert.errors import ConfigurationError
+
+    given = options.get("separator")
+    if given == "," and listed(options.get("group_by")):
+        raise ConfigurationError(
+            "--separator ',' is not acted on with --group-by, where a cell is one item, commas and all. Leave it out; "
+            "or put another mark, such as ';', between the items of a cell and give that; or give lists, in Parquet or "
+            "JSON Lines."
+        )
+    return "," if given is None else given
 
 
 def reading_of(options: Mapping[str, Any]) -> "ReadSettings":

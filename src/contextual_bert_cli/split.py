@@ -14,6 +14,7 @@ from contextual_bert_cli.recipes import (
     listed,
     reading_of,
     same_options,
+    separator_of,
     text_task_of,
 )
 
@@ -66,7 +67,7 @@ def command(
     customer: options.Customer = None,
     schema: options.Schema = None,
     exclude: options.Exclude = None,
-    separator: options.Separator = ",",
+    separator: options.Separator = None,
     delimiter: options.Delimiter = None,
     on_bad_row: options.OnBadRow = "error",
     date_format: options.DateFormat = None,
@@ -119,11 +120,11 @@ def command(
         raise ConfigurationError("--by-column names the part of each row. Leave --validation, --test and --seed out.")
     if items is not None and text is not None:
         raise ConfigurationError("--items names a column of sets and --text one of texts. Give one of them.")
-    keys = listed(group_by)
+    keys, between = listed(group_by), separator_of(choices)
     if keys and items is None:
         raise ConfigurationError("--group-by puts the items of a set together. Name their column, too, with --items.")
     astray = next((name for name in _LEARNED_OPTIONS if choices[name] and items is None and text is None), None)
-    if items is None and separator != ",":
+    if items is None and separator is not None:
         astray = "separator"
     if exclude_customers is not None and not (customer or by):
         raise ConfigurationError("--exclude-customers needs the column of customers: name it with --customer COLUMN.")
@@ -164,7 +165,7 @@ def command(
         groups = None
         if keys:
             needed = [name for name in (by, by_time, by_column, customer) if name is not None]
-            inside = separator_of_cells(separator)
+            inside = separator_of_cells(between)
             groups = group_rows(
                 table,
                 keys,
@@ -197,7 +198,7 @@ def command(
                 left = [f"left out: {len({*left_out}):,} customers with {num_rows:,} rows, which are in no part"]
             found, repeated, remarks = None, 0, list[str]()
             if items is not None:
-                policy = SetPolicy(duplicates="keep", separator=separator)
+                policy = SetPolicy(duplicates="keep", separator=between)
                 sets = read_sets(
                     table,
                     items=items,

@@ -123,3 +123,17 @@ def test_rows_without_a_group_are_left_out_alike_everywhere(command, long_table:
     done = command("complete", run, "--data", path, "--output", tmp_path / "out", "--device", "cpu")
     assert done.exit_code == 0, done.output
     assert "1 without a value of 'order'" in " ".join(done.output.split())
+
+
+def test_a_comma_given_with_grouped_rows_is_refused_by_every_command(command, long_table: Path, run: Path) -> None:
+    output = long_table.parent / "refused"
+    for arguments in (
+        ("split", long_table, "--by", "who", *READ[:4], "--output", output),
+        ("inspect", long_table, *READ),
+        ("train", long_table, *READ, *SMALL, "--output", output),
+        ("complete", run, "--data", long_table, "--output", output, "--device", "cpu"),
+    ):
+        refused = command(*arguments, "--separator", ",")
+        assert refused.exit_code == 2
+        assert "--separator ',' is not acted on with --group-by" in " ".join(refused.output.split())
+        assert not output.exists()

@@ -12,6 +12,7 @@ from typing import Any, cast
 from zipfile import is_zipfile
 
 import numpy as np
+from pydantic import TypeAdapter
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
@@ -77,7 +78,8 @@ def is_whole_checkpoint(path: Path) -> bool:
     if trainer_state(path).get("global_step") != step_of(path) or not all(is_zipfile(each) for each in states):
         return False
     of_processes = {each.name for each in path.glob("rng_state_*.pth")}
-    if of_processes and len(of_processes) < (resolved_in(path.parent, "num_devices") or 0):
+    num_devices: object = resolved_in(path.parent, "num_devices")
+    if of_processes and isinstance(num_devices, int) and len(of_processes) < num_devices:
         return False
     try:
         for weights in (path / WEIGHTS_FILE, best_weights(path)):
@@ -121,12 +123,14 @@ def _is_callback(state: Any) -> bool:
 def is_trained(checkpoint: Path) -> bool:
     """Whether training ended with this checkpoint: its steps were done, or it was stopped early."""
     control = trainer_state(checkpoint).get("stateful_callbacks", {}).get("TrainerControl", {})
-    return bool(control.get("args", {}).get("should_training_stop"))
+    return isinstance(control, dict) and bool(control.get("args", {}).get("should_training_stop"))
 
 
 def best_weights(checkpoint: Path) -> Path:
     """The weights that were best when this checkpoint was written, its own where none were chosen."""
-    step = trainer_state(checkpoint).get("best_global_step")
+    step: object = trainer_state(checkpoint).get("best_global_step")
+    if type(step) is not int:
+        return checkpoint / WEIGHTS_FILE
     best = checkpoint.with_name(f"checkpoint-{step}") / WEIGHTS_FILE
     return best if best.is_file() else checkpoint / WEIGHTS_FILE
 
@@ -197,7 +201,7 @@ def load_label_report(directory: Path, part: str) -> LabelReport | None:
     try:
         found = json.loads(path.read_text(encoding="utf-8")).get(LABELS, {}).get(part)
         return LabelReport.from_json(json_text(found)) if found is not None else None
-    except (OSError, ValueError, AttributeError, DataError) as error:
+    except (OSError, ValueError, AttributeError, RecursionError, DataError) as error:
         raise RunDirectoryError(f"{path} is damaged ({error}). Train again with --overwrite.") from error
 
 
@@ -213,7 +217,8 @@ def load_run(directory: Path, *, name: str, role: Any = "method") -> Run:
         arrays = load_file(directory / SCORES_FILE)
         metrics = load_metrics(directory)
         clusters = arrays.pop(CLUSTERS, None)
-        cost = Cost(**metrics["cost"], hardware=load_environment(directory)["hardware"])
+        told = {**metrics["cost"], "hardware": load_environment(directory)["hardware"]}
+        cost = TypeAdapter(Cost).validate_python(told)
         scores = Scores(**arrays)
         validation = _validation_nats(metrics)
     except RunDirectoryError:

@@ -5,6 +5,7 @@ a round number between others (docs/guides/privacy.md). This module knows no col
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +67,31 @@ def quantile_edges(
         first = int(np.searchsorted(unique, edge))
         done = int(cells.ends[first - 1])
     return tuple(edges)
+
+
+def edges_of_short_floats(edges: Sequence[float], kind: type[np.floating]) -> tuple[float, ...]:
+    """Return the edges half-way between two neighbors of a short floating-point type, except where one is exact.
+
+    A number such as 0.7 of 32 bits comes at asking as 0.7 or as 0.699999988: both are above an edge half-way below it.
+
+    Args:
+        edges: strictly rising.
+        kind: ``np.float32`` or ``np.float16``, of the column.
+
+    Example:
+        >>> edges_of_short_floats([0.5, 0.7], np.float32)
+        (0.5, 0.6999999582767487)
+    """
+    found = list[float]()
+    for edge in edges:
+        nearest = kind(edge)
+        if float(nearest) == edge:
+            found.append(edge)
+            continue
+        # As the column is spelt: 16 bits by the spelling of 32.
+        first = nearest if float(str(np.float32(nearest))) >= edge else np.nextafter(nearest, kind(np.inf))
+        found.append((float(np.nextafter(first, kind(-np.inf))) + float(first)) / 2)
+    return tuple(dict.fromkeys(found))
 
 
 def customers_of_values(values: np.ndarray, customers: np.ndarray, *, num_values: int) -> NDArray[np.int64]:

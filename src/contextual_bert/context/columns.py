@@ -28,7 +28,7 @@ from contextual_bert.context.features import (
     Numerical,
     Vector,
 )
-from contextual_bert.context.printed_lists import as_lists, vectors_of
+from contextual_bert.context.printed_lists import as_lists, first_printed, holds_objects, object_error, vectors_of
 from contextual_bert.context.ranges import Outside, clipped, given_vectors, outside_of
 from contextual_bert.context.vocabulary import NULL, UNKNOWN, canonical_array, require_finite, to_doubles
 from contextual_bert.errors import DataError, SchemaError
@@ -105,17 +105,33 @@ def to_numbers(array: pa.Array, *, file: str | None = None, column: str | None =
     return array.to_numpy(zero_copy_only=False)  # nulls become NaN
 
 
-def flatten_lists(array: pa.Array, *, separator: str | None, column: str) -> tuple[pa.Array, np.ndarray]:
+def flatten_lists(
+    array: pa.Array, *, separator: str | None, column: str, file: str | None = None
+) -> tuple[pa.Array, np.ndarray]:
     """The elements of a column of lists, and how many each row has (0 for null); text is split by the separator.
 
     Text that is a printed list, such as "['red', 'blue']", is a list, too.
+
+    Raises:
+        DataError: a cell is a printed list or an object, and its column is none of lists; with its row.
     """
-    lists = as_lists(array, name=column)
+    if holds_objects(array):
+        raise object_error(array, file=file, column=column)
+    lists = as_lists(array, file=file, name=column, is_known=separator is None)
     array = array if lists is None else lists
     kind = array.type
     if separator is not None and (is_single(kind) or pa.types.is_dictionary(kind)):
         # Cells without a separator in any of them may have come as numbers.
         array = array if is_text(kind) else canonical_array(array, column=column)
+        printed = first_printed(array) if is_text(array.type) else None
+        if printed is not None:
+            raise DataError(
+                f"{array[printed].as_py()[:80]!r} is a printed list, and most cells are none",
+                file=file,
+                row=printed,
+                column=column,
+                fix=f"Write the values with {separator!r} between them and nothing around them.",
+            )
         array = pc.if_else(pc.equal(array, ""), pa.scalar(None, array.type), array)
         lists = pc.split_pattern(array, separator)
         elements = pc.utf8_trim_whitespace(lists.flatten())
@@ -169,9 +185,9 @@ def _encode_categorical(feature: Categorical, array: pa.Array, file: str | None)
 
 
 def _encode_multi(feature: MultiCategorical, array: pa.Array, file: str | None) -> EncodedColumn:
-    lists = as_lists(array, file=file, name=feature.column)
+    lists = as_lists(array, file=file, name=feature.column, is_known=feature.separator is None)
     array = array if lists is None else lists
-    elements, lengths = flatten_lists(array, separator=feature.separator, column=feature.column)
+    elements, lengths = flatten_lists(array, separator=feature.separator, column=feature.column, file=file)
     rows = np.repeat(np.arange(len(array)), lengths)
     try:
         strings = canonical_array(elements, column=feature.column)

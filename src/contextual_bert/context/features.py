@@ -215,6 +215,7 @@ class Categorical(_ValuesDescription, _DatePartDescription):
         part: which part of a date the source gives: the month is "1" to "12", the weekday "Monday" to "Sunday".
         date_format: how the source writes dates that are not ISO 8601, as strptime has it: "%d/%m/%Y".
         missing: texts that say that the value is missing, such as "unknown"; capitals make no difference.
+            "[any word]" among them stands for every text without a digit.
 
     Relation to its siblings: `MultiCategorical` for any number of values a row.
 
@@ -284,6 +285,7 @@ class Numerical(_DatePartDescription):
         part: which part of a date the source gives.
         date_format: as of `Categorical`.
         missing: texts that say that the number is missing, such as "unknown"; capitals make no difference.
+            "[any word]" among them stands for every text without a digit.
 
     Example:
         >>> Numerical(name="age", edges=(25, 35, 45)).layout.num_embeddings

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list, is_text, value_type, without_value
-from contextual_bert.context.binning import quantile_edges
+from contextual_bert.context.binning import edges_of_short_floats, quantile_edges
 from contextual_bert.context.columns import flatten_lists, num_with, separator_of_most, to_numbers
 from contextual_bert.context.dates import (
     MONTHS,
@@ -36,7 +36,8 @@ from contextual_bert.context.features import (
     Vector,
 )
 from contextual_bert.context.marks import Marks, date_words, listed, number_words, without_words
-from contextual_bert.context.printed_lists import as_lists
+from contextual_bert.context.other_spellings import date_of_digits, other_spelling
+from contextual_bert.context.printed_lists import as_lists, holds_objects
 from contextual_bert.context.ranges import stray_threshold, with_ranges
 from contextual_bert.context.rare_values import KeptValues, Rarity, keep_values
 from contextual_bert.context.vocabulary import canonical_array
@@ -45,16 +46,6 @@ from contextual_bert.errors import ConfigurationError, SchemaError, did_you_mean
 INDEX = "index"  # wanted of a column that pandas wrote beside the data
 _DEFAULT_SEPARATOR = ","
 _OTHER_SEPARATORS = ("|", ";")
-# Pattern -> what to do about it.
-_OTHER_SPELLINGS = {
-    r"^\s*\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?$": (
-        "looks like dates: write 2016-03-05, or give --date-format, as '%d/%m/%Y'"
-    ),
-    r"^\s*([€$£¥]\s?-?\d[\d.,' ]*|-?\d[\d.,' ]*\s?[€$£¥%]|-?\d{1,3}([.' ]?\d{3})*,\d+)\s*$": (
-        "looks like numbers: write 1234.5, with a point and without a currency"
-    ),
-}
-_MOST = 0.9  # of the values
 # Below these, "every value differs" says that the table is small and not that the column is an id.
 _FEWEST_TEXTS_OF_AN_ID = 20
 _FEWEST_NUMBERS_OF_AN_ID = 100
@@ -132,6 +123,10 @@ def find(
         raise ConfigurationError(
             f"the override of column {column!r} is {wanted!r}. {did_you_mean(wanted, [*FEATURE_KINDS, 'ignore'])}"
         )
+    if wanted is None and holds_objects(array):
+        return Finding(
+            None, "its cells are objects or lists of such; give their values in columns of their own", distinct
+        )
     # A category is a text, whatever it looks like.
     lists = as_lists(array, name=column) if wanted in (None, "multi_categorical", "vector") else None
     if lists is not None:
@@ -146,8 +141,8 @@ def find(
             told = (_date_format_of(each, marks, settings) for each in tables)
             settings = replace(settings, date_format=next(filter(None, told), None))
     if marks is not None:
-        marks = marks.counted_in(array)
-        array = without_words(array, marks.words)
+        marks = marks.storable(array, min_count=settings.min_count, customers=settings.customers)
+        array = without_words(array, marks.stored)
     kind = wanted or (marks.kind if marks is not None else _kind_of(array, settings))
     if array.null_count == len(array):
         finding = Finding(None, "no row has a value", 0)
@@ -158,8 +153,9 @@ def find(
     else:
         finding = Finding(None, "has no name: the index of a pandas table?", distinct)
     if marks is not None:
-        features = tuple(feature.model_copy(update={"missing": marks.words}) for feature in finding.features)
-        reason = f"{finding.reason}; {marks.remark(shown=settings.shown(*marks.words, most=len(marks.words)))}"
+        features = tuple(feature.model_copy(update={"missing": marks.stored}) for feature in finding.features)
+        shown, few = settings.shown(*marks.words, most=len(marks.words)), f"{settings.min_count} {settings.unit}"
+        reason = f"{finding.reason}; {marks.remark(shown=shown, few=few)}"
         finding = replace(finding, features=features, reason=reason, num_marked=marks.num_rows)
     if warning:
         finding = replace(finding, reason=f"{finding.reason}; {warning}", warning=warning)
@@ -227,12 +223,13 @@ def _find_categorical(column: str, array: pa.Array, settings: Settings, is_force
         reason = f"looks like an id: {distinct} different values in {num_present} rows; override to keep it"
     if reason is None and not kept.values and kept.num_buckets is None:
         reason = _too_rare(settings)
-    spelling = _spelling(strings) if not is_forced and is_text(array.type) else ""
+    spelling = other_spelling(strings) if not is_forced and is_text(array.type) else ""
     if reason is not None:
-        return Finding(None, f"{reason}{spelling}", distinct)
+        return Finding(None, _joined(reason, spelling), distinct, warning=spelling)
     shared: dict[str, Any] = {"num_buckets": kept.num_buckets, "buckets": kept.buckets}
     feature = Categorical(name=_name(column), source=_source(column), values=kept.values, **shared)
-    return Finding("categorical", f"{kept.reason(rarity=rarity)}{spelling}", distinct, (feature,))
+    reason = _joined(kept.reason(rarity=rarity), spelling)
+    return Finding("categorical", reason, distinct, (feature,), warning=spelling)
 
 
 def _find_multi(column: str, array: pa.Array, settings: Settings, is_forced: bool) -> Finding:
@@ -266,9 +263,13 @@ def _find_numerical(column: str, array: pa.Array, settings: Settings, is_forced:
     if is_whole and not is_forced and distinct == num_present >= _FEWEST_NUMBERS_OF_AN_ID:
         return Finding(None, "looks like an id: every whole number is different; override to keep it", distinct)
     edges = _edges(numbers, unique, counts, settings, num_bins=settings.num_bins)
+    if pa.types.is_floating(stored := value_type(array.type)) and stored.bit_width < 64:
+        edges = edges_of_short_floats(edges, np.float32 if stored.bit_width == 32 else np.float16)
     reach = "" if settings.sensitive else f" from {unique[0]:g} to {unique[-1]:g}"
-    reason = f"{len(edges) + 1} bins{reach}{_strays(numbers[~is_missing], settings)}"
-    return Finding("numerical", reason, distinct, (Numerical(name=_name(column), source=_source(column), edges=edges),))
+    remark = date_of_digits(unique) if not is_forced else ""
+    reason = _joined(f"{len(edges) + 1} bins{reach}{_strays(numbers[~is_missing], settings)}", remark)
+    feature = Numerical(name=_name(column), source=_source(column), edges=edges)
+    return Finding("numerical", reason, distinct, (feature,), warning=remark)
 
 
 def _find_vector(column: str, array: pa.Array, settings: Settings, is_forced: bool) -> Finding:
@@ -397,13 +398,8 @@ def _strays(numbers: np.ndarray, settings: Settings) -> str:
     return f"; {number} stands out ({rows}): leave the cell empty if it says 'no data'"
 
 
-def _spelling(strings: pa.Array) -> str:
-    """A remark where the values of a column look like dates or numbers that are written in another way than is read."""
-    distinct = pc.unique(pc.drop_null(strings))
-    for pattern, remark in _OTHER_SPELLINGS.items():
-        if len(distinct) > 1 and pc.sum(pc.match_substring_regex(distinct, pattern)).as_py() > _MOST * len(distinct):
-            return f"; {remark}"
-    return ""
+def _joined(*remarks: str) -> str:
+    return "; ".join(filter(None, remarks))
 
 
 def _name(column: str) -> str:

@@ -1,8 +1,12 @@
 """Words that say "missing" in a column of numbers or dates: found with a schema, remembered by its features.
 
 A word has no digit, for "85+" and "12 kg" are values in another spelling; a date of zeros is such a word, too.
+
+A schema leaves with its model, so it holds common words, dates of zeros, and words that enough customers have. For any
+other word it holds ``ANY_WORD``: then every text without a digit is missing, at training and at asking.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -10,12 +14,16 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_text, value_type
+from contextual_bert.context.binning import customers_of_values
 from contextual_bert.context.cells import FLOAT
 from contextual_bert.context.spelling import spelt
 from contextual_bert.context.vocabulary import canonical_array
 
+ANY_WORD = "[any word]"  # stands for every text without a digit
+_DIGIT = r"\p{Nd}"  # of any script, as Python's \d
 _ZERO_DATE = r"^0{1,4}[-/.]0{1,2}[-/.]0{1,4}([T ]00:00(:00(\.0+)?)?)?$"
 _MOST_WORDS = 10
 _MOST_FORCED_WORDS = 20
@@ -42,21 +50,51 @@ _COMMON = (
 class Marks:
     """Words among values.
 
-    ``kind``: what the values are; ``words``: the most frequent first; ``num_rows``: rows that have one of them.
+    ``kind``: what the values are; ``words``: the most frequent first; ``num_rows``: rows that have one of them;
+    ``stored``: those that a schema holds, ``ANY_WORD`` for the others.
     """
 
     kind: Literal["numerical", "date"]
     words: tuple[str, ...]
     num_rows: int
+    stored: tuple[str, ...] = ()
 
-    def remark(self, *, shown: str) -> str:
-        """What the words are taken for, for people."""
+    def remark(self, *, shown: str, few: str) -> str:
+        """What the words are taken for, for people.
+
+        Args:
+            shown: the words.
+            few: what those have too few of that are not stored, such as "10 customers".
+        """
         where = f" in {self.num_rows:,} rows" if self.num_rows else ", in no row to learn from,"
-        return f"{shown}{where} count{'s' if len(self.words) == 1 else ''} as missing"
+        sentence = f"{shown}{where} count{'s' if len(self.words) == 1 else ''} as missing"
+        if ANY_WORD not in self.stored:
+            return sentence
+        return f"{sentence}; words of fewer than {few} are not stored: any text without a digit is missing"
 
-    def counted_in(self, array: pa.Array) -> "Marks":
-        """The same words with the number of rows of another column of text that have one of them."""
-        return replace(self, num_rows=without_words(array, self.words).null_count - canonical_array(array).null_count)
+    def storable(self, array: pa.Array, *, min_count: int, customers: NDArray[np.int64] | None) -> "Marks":
+        """The same marks, counted in the rows to learn from, and with the words that a schema may hold.
+
+        Args:
+            array: the column in these rows.
+            min_count: the fewest customers of a word that is stored.
+            customers: number of the customer of each row; None: each row is a customer.
+        """
+        lower = pc.utf8_lower(canonical_array(array)).dictionary_encode()
+        codes = lower.indices.fill_null(len(lower.dictionary)).to_numpy().astype(np.int64)
+        num_values = len(lower.dictionary) + 1
+        owners = np.arange(len(codes)) if customers is None else customers
+        counts = customers_of_values(codes, owners, num_values=num_values)
+        size_of = dict(zip(lower.dictionary.to_pylist(), counts.tolist(), strict=False))
+
+        def is_public(word: str) -> bool:
+            low = spelt(word).lower()
+            return low in _COMMON or bool(re.search(_ZERO_DATE, word)) or size_of.get(low, 0) >= min_count
+
+        public = tuple(word for word in self.words if is_public(word))
+        stored = public if len(public) == len(self.words) else (*public, ANY_WORD)
+        num_rows = without_words(array, stored).null_count - canonical_array(array).null_count
+        return replace(self, num_rows=num_rows, stored=stored)
 
 
 @dataclass(frozen=True)
@@ -75,6 +113,8 @@ class _Counted:
 def without_words(array: pa.Array, words: Sequence[str]) -> pa.Array:
     """A column of text in its one spelling, null where a cell is one of the words; capitals make no difference.
 
+    ``ANY_WORD`` among the words stands for every text without a digit.
+
     Example:
         >>> without_words(pa.array(["34", "Unknown ", None]), ["unknown"]).to_pylist()
         ['34', None, None]
@@ -83,7 +123,11 @@ def without_words(array: pa.Array, words: Sequence[str]) -> pa.Array:
     if not words:
         return strings
     wanted = pa.array([spelt(word).lower() for word in words], pa.string())
-    return pc.if_else(pc.is_in(pc.utf8_lower(strings), value_set=wanted), pa.scalar(None, pa.string()), strings)
+    is_missing = pc.is_in(pc.utf8_lower(strings), value_set=wanted)
+    if ANY_WORD in words:
+        has_value = pc.or_(pc.match_substring_regex(strings, _DIGIT), pc.match_substring_regex(strings, FLOAT))
+        is_missing = pc.or_(is_missing, pc.invert(pc.or_(has_value, pc.equal(strings, ""))))
+    return pc.if_else(pc.fill_null(is_missing, False), pa.scalar(None, pa.string()), strings)
 
 
 def unmarked(array: pa.Array, words: Sequence[str] | None) -> pa.Array:
@@ -95,10 +139,15 @@ def is_word(value: object, words: Sequence[str] | None) -> bool:
     """Whether a value is one of the words.
 
     Example:
-        >>> is_word(" Unknown", ["unknown"]), is_word(34, ["unknown"])
-        (True, False)
+        >>> is_word(" Unknown", ["unknown"]), is_word(34, ["unknown"]), is_word("never", ["unknown", ANY_WORD])
+        (True, False, True)
     """
-    return isinstance(value, str) and spelt(value).lower() in {spelt(word).lower() for word in words or ()}
+    if not isinstance(value, str) or not words:
+        return False
+    text = spelt(value)
+    if ANY_WORD in words and not re.search(r"\d", text) and not re.search(FLOAT, text):
+        return True
+    return text.lower() in {spelt(word).lower() for word in words}
 
 
 def listed(*values: object, most: int = 3) -> str:
@@ -129,7 +178,7 @@ def number_words(
         ('unknown',)
     """
     counted = _counted(array)
-    is_number, has_digit = _matches(counted.texts, FLOAT), _matches(counted.texts, r"\d")
+    is_number, has_digit = _matches(counted.texts, FLOAT), _matches(counted.texts, _DIGIT)
     is_text_word = ~is_number & ~has_digit
     num_values, num_words = int(is_number.sum()), int(is_text_word.sum())
     if not num_values or not (~is_number).any():
@@ -157,7 +206,7 @@ def date_words(array: pa.Array) -> Marks | None:
         ('0000-00-00', 'unknown')
     """
     counted = _counted(array)
-    is_mark = ~_matches(counted.texts, r"\d") | _matches(counted.texts, _ZERO_DATE)
+    is_mark = ~_matches(counted.texts, _DIGIT) | _matches(counted.texts, _ZERO_DATE)
     num_marks, num_rows = int(is_mark.sum()), int(counted.counts[is_mark].sum())
     if not 0 < num_marks <= _MOST_WORDS or num_rows > (1 - _LEAST_VALUES) * counted.counts.sum():
         return None

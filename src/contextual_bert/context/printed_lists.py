@@ -1,5 +1,8 @@
 """Lists that a tool printed into cells of text become lists again: JSON's, Python's and numpy's way of writing them.
 
+Where most cells of a column are in brackets, and some have a comma there, text without quotes is read, too: [a, b] of
+YAML and Java, {a,"b c",NULL} of Postgres. So are pieces in quotes without brackets. Objects are no lists.
+
 Nothing is run: a cell is read by a pattern of quoted texts, numbers and separators, each distinct cell once. Used for
 items, values of the context, tags and vectors alike, at training and at asking.
 """
@@ -25,11 +28,30 @@ LOOKS_PRINTED = (
     r"^\s*(array|list|tuple|set|frozenset)?\(?\s*[\[({]\s*"
     r"(['\"]|np\.|-?\.?[0-9]|(nan|NaN|None|null|True|False|true|false)\s*[,\])}]|[\])}])"
 )
+_BARE = r"^\s*(\[[^\[\]]*\]|\([^()]*\)|\{[^{}]*\})\s*$"  # one pair of brackets round all of it
+_BARE_LIST = r"^\s*[\[({][^,;|]*[^\s,;|][^,;|]*[,;|]"  # of a cell in brackets: one with several elements
+_PIECE = r"(\"[^\"]*\"|'[^']*')"
+_SEVERAL_PIECES = rf"^\s*{_PIECE}\s*[,;|]"
+_PIECES = rf"^\s*{_PIECE}(\s*[,;|]\s*{_PIECE})*\s*$"
+_IN_BRACKETS = r"^\s*\(\s*[-+\d.]+\s*\)\s*$"  # (12.50): below zero, as accounts write it
+# An object, or a list of lists or objects.
+_OBJECT = r"^\s*([\[({]\s*[\[({]|\{\s*(\"[^\"]*\"|'[^']*'|[\w.-]+)\s*[:=])"
+_OBJECT_FIX = (
+    'Give plain values: the objects\' names of items as a list such as ["a", "b"], other fields in columns of '
+    "their own."
+)
 _CALLS = re.compile(r"^(array|list|tuple|set|frozenset)\((.*?)(,\s*dtype=[\w.<>'\"\[\]]+)?\)$", re.DOTALL)
 _NUMPY_SCALAR = re.compile(r"np\.\w+\((\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[^()'\"]*)\)")
 _TOKEN = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[^\s,\[\](){}'\"]+", re.DOTALL)
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _NUMBERS_ALONE = re.compile(r"\[[-+.\deE\s]*\]")
+_BARE_TOKENS = {
+    between: re.compile(
+        rf"\s*(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[^{between}\"'][^{between}]*?|)\s*({re.escape(between)}|$)",
+        re.DOTALL,
+    )
+    for between in ",;|"
+}
 _BRACKETS = {"[": "]", "(": ")", "{": "}"}
 _NOTHING = ("None", "null", "nan", "NaN", "NaT", "<NA>", "inf", "-inf")
 _TRUTH = {"True": True, "true": True, "False": False, "false": False}
@@ -120,7 +142,44 @@ def _number(token: str) -> Element:
     return token if is_code else int(token)
 
 
-def as_lists(column: pa.Array, *, file: str | None = None, name: str | None = None) -> pa.Array | None:
+def read_bare_list(text: str) -> list[Element] | None:
+    """The elements of a list in brackets whose texts may stand without quotes; None where the text is none.
+
+    Example:
+        >>> read_bare_list("[a, b c]"), read_bare_list('{a,"b, c",NULL}'), read_bare_list("(a,)"), read_bare_list("[]")
+        (['a', 'b c'], ['a', 'b, c', None], ['a'], [])
+        >>> read_bare_list("[a, ..., z]"), read_bare_list("[a,,b]"), read_bare_list("{a: 1, b: 2}")
+        (None, None, None)
+    """
+    text = text.strip()
+    if not re.match(_BARE, text) or re.match(_OBJECT, text):
+        return None
+    inside = text[1:-1].strip()
+    between = next((mark for mark in _BARE_TOKENS if mark in inside), ",")
+    elements, place = list[Element](), 0
+    while place < len(inside):
+        token = _BARE_TOKENS[between].match(inside, place)
+        if token is None or token[1] in ("", "...", "\u2026"):
+            return None
+        element = None if token[1] == "NULL" else _element(token[1])
+        elements.append(token[1] if isinstance(element, _NoElement) else element)
+        place = token.end()
+    return None if inside.endswith(between) and (text[0] != "(" or len(elements) != 1) else elements
+
+
+def _read_pieces(text: str) -> list[Element] | None:
+    """The texts of pieces in quotes without brackets, such as "a";"b"."""
+    return [piece[1:-1] for piece in re.findall(_PIECE, text)] if re.match(_PIECES, text) else None
+
+
+def as_lists(
+    column: pa.Array,
+    *,
+    file: str | None = None,
+    name: str | None = None,
+    is_known: bool = False,
+    has_bands: bool = True,
+) -> pa.Array | None:
     """A column of printed lists as a column of lists; None where it is a column of something else.
 
     A column is one of printed lists where more than half of its filled cells look like such. Then every filled cell has
@@ -130,6 +189,8 @@ def as_lists(column: pa.Array, *, file: str | None = None, name: str | None = No
         column: any column; one that is no text is something else.
         file: path of the table, for messages.
         name: of the column, for messages.
+        is_known: the column held lists at training, so that its text must be lists.
+        has_bands: cells such as (20, 30) may be bands of a number, and no lists.
 
     Returns:
         Lists of text, of whole numbers or of numbers; null where a cell is blank.
@@ -140,6 +201,8 @@ def as_lists(column: pa.Array, *, file: str | None = None, name: str | None = No
     Example:
         >>> as_lists(pa.array(["['a', 'b']", None, "[]"])).to_pylist()
         [['a', 'b'], None, []]
+        >>> as_lists(pa.array(["[a, b]", "[c]"])).to_pylist()
+        [['a', 'b'], ['c']]
         >>> as_lists(pa.array(["a", "b"])) is None
         True
     """
@@ -149,17 +212,20 @@ def as_lists(column: pa.Array, *, file: str | None = None, name: str | None = No
     texts = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
     is_filled = pc.fill_null(pc.not_equal(texts, ""), False)
     num_filled = pc.sum(is_filled).as_py() or 0
-    if num_printed(texts) <= _MOST * num_filled:
+    if not is_known and num_printed(texts) <= _MOST * num_filled:
         return None
     encoded = pc.if_else(is_filled, texts, pa.scalar(None, texts.type)).dictionary_encode()
-    cells = [read_list(text) for text in encoded.dictionary.to_pylist()]
-    if all(cell is None for cell in cells) or _are_intervals(cells):
+    distinct = encoded.dictionary
+    has_bare = is_known or bool(_num_matching(distinct.filter(_matching(distinct, _BARE)), _BARE_LIST))
+    has_pieces = is_known or bool(_num_matching(distinct, _PIECES))
+    cells = [_read_cell(text, has_bare=has_bare, has_pieces=has_pieces) for text in distinct.to_pylist()]
+    if all(cell is None for cell in cells) or (has_bands and not is_known and _are_intervals(cells)):
         return None
     wrong = next((number for number, cell in enumerate(cells) if cell is None), None)
     if wrong is not None:
         row = int(pc.index(encoded.indices, wrong).as_py())
         raise DataError(
-            f"{encoded.dictionary[wrong].as_py()[:80]!r} is no list, as other cells of the column are",
+            f"{distinct[wrong].as_py()[:80]!r} is no list, as other cells of the column are",
             file=file,
             row=row,
             column=name,
@@ -168,9 +234,95 @@ def as_lists(column: pa.Array, *, file: str | None = None, name: str | None = No
     return pc.take(_typed(cast(list[list[Element]], cells)), encoded.indices)
 
 
+def read_cell(text: str, *, is_known: bool) -> list[Element] | None:
+    """The elements of one value, as ``as_lists`` reads a column that has no other cell; None where it is no list.
+
+    Example:
+        >>> read_cell("[a, b]", is_known=False), read_cell("[a]", is_known=False), read_cell("[a]", is_known=True)
+        (['a', 'b'], None, ['a'])
+    """
+    has_bare = is_known or bool(re.match(_BARE, text) and re.match(_BARE_LIST, text))
+    return _read_cell(text, has_bare=has_bare, has_pieces=is_known or bool(re.match(_SEVERAL_PIECES, text)))
+
+
+def _read_cell(text: str, *, has_bare: bool, has_pieces: bool) -> list[Element] | None:
+    found = read_list(text)
+    if found is None and has_bare:
+        found = read_bare_list(text)
+    return _read_pieces(text) if found is None and has_pieces else found
+
+
 def num_printed(cells: pa.Array | pa.ChunkedArray) -> int:
     """How many cells of text look like printed lists."""
-    return pc.sum(pc.match_substring_regex(cells, LOOKS_PRINTED)).as_py() or 0
+    if isinstance(cells, pa.ChunkedArray):
+        cells = cells.combine_chunks()
+    is_printed = _matching(cells, LOOKS_PRINTED)
+    for pattern, several in ((_BARE, _BARE_LIST), (_PIECES, _SEVERAL_PIECES)):
+        is_such = _matching(cells, pattern)
+        # Words in brackets or quotes are words, unless some cell has several.
+        if _num_matching(cells.filter(is_such), several):
+            is_printed = pc.or_(is_printed, is_such)
+    is_printed = pc.and_not(is_printed, pc.or_(_matching(cells, _OBJECT), _matching(cells, _IN_BRACKETS)))
+    return pc.sum(is_printed).as_py() or 0
+
+
+def first_printed(cells: pa.Array | pa.ChunkedArray, *, separator: str | None = None) -> int | None:
+    """The first cell that is a list in brackets, with quotes or of several elements; None where none is.
+
+    Args:
+        cells: of text.
+        separator: what may stand between the elements, too.
+
+    Example:
+        >>> first_printed(pa.array(["a", "(new) coat", "[new]", "[a, b]"]))
+        3
+    """
+    has_several = _matching(cells, _BARE_LIST)
+    if separator is not None:
+        has_several = pc.or_(has_several, pc.fill_null(pc.match_substring(cells, separator), False))
+    is_list = pc.and_(_matching(cells, _BARE), has_several)
+    place = pc.index(pc.or_(_matching(cells, LOOKS_PRINTED), is_list), True).as_py()
+    return place if place >= 0 else None
+
+
+def num_wrapped(cells: pa.Array | pa.ChunkedArray, separator: str | None) -> tuple[int, int]:
+    """How many cells of text are in brackets as a whole, and how many have a piece in quotes.
+
+    Example:
+        >>> num_wrapped(pa.array(["[new]", 'a,"b c"', "(old) hat"]), ",")
+        (1, 1)
+    """
+    around = re.escape(separator) if separator is not None else "$"
+    return _num_matching(cells, _BARE), _num_matching(cells, rf"(^|{around})\s*{_PIECE}\s*($|{around})")
+
+
+def holds_objects(column: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether most filled cells of text are printed objects, or lists of such or of lists.
+
+    Example:
+        >>> holds_objects(pa.array(["{'a': 1}", '[{"id": "a"}]', None])), holds_objects(pa.array(["['a']"]))
+        (True, False)
+    """
+    column = decoded(column)
+    if not is_text(column.type):
+        return False
+    num_filled = pc.sum(pc.fill_null(pc.not_equal(pc.utf8_trim_whitespace(column), ""), False)).as_py() or 0
+    return _num_matching(column, _OBJECT) > _MOST * num_filled
+
+
+def object_error(cells: pa.Array | pa.ChunkedArray, *, file: str | None, column: str | None) -> DataError:
+    """The error of a column that ``holds_objects`` where lists are wanted."""
+    row = int(pc.index(_matching(decoded(cells), _OBJECT), True).as_py())
+    problem = f"{str(cells[row].as_py())[:80]!r} is an object or has such, and no list of values"
+    return DataError(problem, file=file, row=row, column=column, fix=_OBJECT_FIX)
+
+
+def _matching(cells: pa.Array | pa.ChunkedArray, pattern: str) -> pa.Array | pa.ChunkedArray:
+    return pc.fill_null(pc.match_substring_regex(cells, pattern), False)
+
+
+def _num_matching(cells: pa.Array | pa.ChunkedArray, pattern: str) -> int:
+    return pc.sum(_matching(cells, pattern)).as_py() or 0
 
 
 def _are_intervals(cells: list[list[Element] | None]) -> bool:

@@ -18,8 +18,8 @@ from contextual_bert.arrow_types import checked_text
 from contextual_bert.context.columns import withholding
 from contextual_bert.context.dates import date_part_of
 from contextual_bert.context.features import Categorical, Feature, MultiCategorical, Numerical, Vector
-from contextual_bert.context.marks import is_word
-from contextual_bert.context.printed_lists import read_list
+from contextual_bert.context.marks import ANY_WORD, is_word
+from contextual_bert.context.printed_lists import read_cell, read_list
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.vocabulary import canonical
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean, shown
@@ -57,7 +57,7 @@ def _column(feature: Feature, records: Sequence[Mapping[str, object]]) -> pa.Arr
     for row, record in enumerate(records):
         key = feature.name if plain(record.get(feature.name)) is not None else feature.column
         value = plain(record.get(key))
-        if value is None or (isinstance(feature, (Categorical, Numerical)) and is_word(value, feature.missing)):
+        if value is None or is_word(value, _words(feature, key=key)):
             values.append(None)
             continue
         try:
@@ -70,6 +70,14 @@ def _column(feature: Feature, records: Sequence[Mapping[str, object]]) -> pa.Arr
     if isinstance(feature, Categorical):
         return pa.array(values, pa.string())
     return pa.array(values, pa.list_(pa.string() if isinstance(feature, MultiCategorical) else pa.float64()))
+
+
+def _words(feature: Feature, *, key: str) -> Sequence[str]:
+    """The texts that stand for a missing value; a part of a date, such as "Monday", may be any word."""
+    if not isinstance(feature, (Categorical, Numerical)) or feature.missing is None:
+        return ()
+    is_part = feature.part is not None and key != feature.column
+    return [word for word in feature.missing if not (is_part and word == ANY_WORD)]
 
 
 def _read(feature: Feature, value: object, *, key: str) -> object:
@@ -127,8 +135,9 @@ def _category(value: object) -> str:
 
 
 def _categories(value: object, separator: str | None) -> list[str | None]:
-    if isinstance(value, str) and (printed := read_list(value)) is not None:
-        value = printed
+    if isinstance(value, str):
+        printed = read_cell(value, is_known=separator is None)
+        value = value if printed is None else printed
     if isinstance(value, _Single) and separator is not None:
         return [part.strip() for part in _category(value).split(separator)]
     if isinstance(value, np.ndarray) and value.ndim:
@@ -156,7 +165,9 @@ def number_of(value: object) -> float:
     try:
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, (str, int, float, Decimal, np.generic)):
             raise TypeError
-        number = float(str(value) if isinstance(value, np.floating) else value)  # 0.2 in 32 bits is 0.2
+        if isinstance(value, (np.float16, np.float32)):
+            value = str(np.float32(value))  # 0.2 in 32 bits is 0.2, as in a column
+        number = float(value)
     except OverflowError:
         raise DataError(
             f"{shown(value)} is too large for a number", fix=f"Allowed: up to about 1e308. {_MISSING_FIX}"

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from contextual_bert.arrow_types import is_single, is_text
 from contextual_bert.context.cells import BOOLEAN, DATE, FLOAT, INTEGER, TIME
-from contextual_bert.context.spelling import spelt, spelt_array
+from contextual_bert.context.spelling import BLANKS, spelt, spelt_array
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError, shown
 
 UNKNOWN = -1
@@ -30,6 +30,7 @@ _ROUNDED_FIX = (
     "Such numbers are rounded from 2**{power} on, and neighbours are one. Give text or whole numbers. Digits that a "
     "file has lost cannot be repaired: write it again from its source."
 )
+_LARGEST_SHORT = float(np.finfo(np.float32).max)
 _INTEGER, _FLOAT, _DATE, _TIME, _BOOLEAN = map(re.compile, (INTEGER, FLOAT, DATE, TIME, BOOLEAN))
 
 
@@ -134,6 +135,7 @@ class Vocabulary:
         It is found where exactly one of the values has that form: what a cell of CSV is depends on the other rows of
         its file, and "TRUE" in one file is `True` in another. Text that is no normal form itself, such as "1.10", is
         looked for only where all values are of columns with a type: beside "beta" it is another value than "1.1".
+        A number of 32 bits that was widened, such as 0.10000000149011612, is looked for as it is spelt in 32 bits.
 
         Example:
             >>> Vocabulary(["TRUE", "FALSE", "n/a"]).find(pa.array([True, False, None])).tolist()
@@ -152,6 +154,9 @@ class Vocabulary:
                 ],
                 np.int64,
             )
+            for place, value in enumerate(sought):
+                if found[place] == UNKNOWN and (short := _as_short_float(value)) is not None:
+                    found[place] = self._ids_by_form.get(short, UNKNOWN)
             ids[is_unknown] = found[encoded.indices.to_numpy()]
         return ids
 
@@ -198,8 +203,8 @@ def canonical(value: object) -> str:
         return spelt(str(value))
     bits = 8 * value.dtype.itemsize if isinstance(value, np.floating) else 64
     if isinstance(value, np.floating) and bits < 64:
-        # The shortest spelling in its own precision: 0.1, not 0.10000000149011612.
-        value = float(str(value))
+        # The shortest spelling in 32 bits: 0.1, not 0.10000000149011612. Whole columns of 16 bits are spelt so, too.
+        value = float(str(np.float32(value)))
     elif isinstance(value, np.datetime64):
         value = value.astype("datetime64[us]").item()  # of nanoseconds it would be a whole number
     elif isinstance(value, np.generic):
@@ -260,19 +265,36 @@ def normal_form(value: str) -> str:
         >>> [normal_form(text) for text in ("TRUE", "1.50", "2.0", "2016-03-05 10:00", "007", "beta")]
         ['true', '1.5', '2', '2016-03-05T10:00:00', '007', 'beta']
     """
+    given, value = value, value.strip(BLANKS)  # blanks round a cell change no type
     if _BOOLEAN.fullmatch(value):
         return value.lower()
     if _INTEGER.fullmatch(value):
         return "0" if value == "-0" else value  # exact, however many digits it has
     if _FLOAT.fullmatch(value) and "e" not in value.lower():
         number = float(value)
-        return canonical(number) if math.isfinite(number) else value
+        return canonical(number) if math.isfinite(number) else given
     if _TIME.fullmatch(value):
         try:
             return canonical(datetime.datetime.fromisoformat(value))
         except ValueError:  # the 30th of February
-            return value
-    return value
+            return given
+    return given
+
+
+def _as_short_float(value: str) -> str | None:
+    """The spelling in 32 bits of a number that has the digits of one of 64 bits and is one of 32.
+
+    Example:
+        >>> _as_short_float("0.10000000149011612"), _as_short_float("0.1"), _as_short_float("0.25")
+        ('0.1', None, None)
+    """
+    if not _FLOAT.fullmatch(value):
+        return None
+    number = float(value)
+    if abs(number) > _LARGEST_SHORT or float(np.float32(number)) != number:
+        return None
+    short = canonical(np.float32(number)) if not number.is_integer() else value
+    return short if short != value else None
 
 
 def canonical_array(

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import decoded, is_list, is_text, value_type, without_value
 from contextual_bert.context.columns import num_with, separator_of_most
-from contextual_bert.context.printed_lists import LOOKS_PRINTED, as_lists, num_printed
+from contextual_bert.context.printed_lists import (
+    as_lists,
+    first_printed,
+    holds_objects,
+    num_printed,
+    num_wrapped,
+    object_error,
+)
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.column_codes import codes_of
 from contextual_bert.data.ragged import offsets_of, places_of
@@ -101,7 +108,9 @@ def flatten_items(
     if _is_one_item_a_row(column):
         column = pa.chunked_array([canonical_array(column, file=file, column=items)])
         kind = column.type
-    lists = as_lists(column.combine_chunks(), file=file, name=items) if is_text(kind) else None
+    if holds_objects(column):
+        raise object_error(column, file=file, column=items)
+    lists = as_lists(column.combine_chunks(), file=file, name=items, has_bands=False) if is_text(kind) else None
     if lists is not None:
         column = pa.chunked_array([lists])
         kind = column.type
@@ -184,8 +193,8 @@ def _place_of(values: pa.ChunkedArray, error: DataError) -> int | None:
 
 def _split(column: pa.ChunkedArray, *, items: str, separator: str | None, file: str | None) -> pa.ChunkedArray:
     column = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
-    printed = pc.index(pc.fill_null(pc.match_substring_regex(column, LOOKS_PRINTED), False), True).as_py()
-    if printed >= 0:
+    printed = first_printed(column, separator=separator)
+    if printed is not None:
         raise DataError(
             f"{column[printed].as_py()[:80]!r} is a printed list, and most cells are none",
             file=file,
@@ -223,8 +232,8 @@ def check_separator(
     if not is_text(column.type) or num_with(column, separator):
         return
     cells = _filled(column)
-    if num_printed(cells) > len(cells) / 2:
-        return
+    if num_printed(cells) > len(cells) / 2 or holds_objects(cells):
+        return  # which reading the items says
     missed = {other: found for other in _MISSED_SEPARATORS if (found := _num_of_some(cells, other))}
     other, found = separator_of_most(cells, _SEPARATORS) or next(iter(missed.items()), (None, 0))
     if other is not None:
@@ -277,7 +286,13 @@ def missed_separators(column: pa.ChunkedArray, *, separator: str | None = None) 
     cells = _filled(column)
     if num_printed(cells) > len(cells) / 2:
         return []
-    return [
+    wrapped = (" are in brackets", " have a piece in quotes")
+    remarks = [
+        f"warning: {found:,} of {len(cells):,} cells{what}, which are read as a part of an item's name: a printed list?"
+        for what, found in zip(wrapped, num_wrapped(cells, separator), strict=True)
+        if found >= _SOME_CELLS * len(cells) and found
+    ]
+    return remarks + [
         f"warning: {found:,} of {len(cells):,} cells have {other!r}, which is read as a part of an item's name: a "
         "second separator?"
         for other in _MISSED_SEPARATORS

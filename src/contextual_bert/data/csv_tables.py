@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from contextual_bert.arrow_types import is_text
+from contextual_bert.context.spelling import BLANKS
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.data.reading_notes import ReadingNotes
 from contextual_bert.data.spelling import digits_remark, is_long_number, kept_column
@@ -28,6 +29,8 @@ __all__ = ["check_names", "read_csv"]
 _DELIMITERS = (",", ";", "\t", "|")
 _UTF8_FIX = "Save it as CSV in UTF-8."
 _NUM_SHOWN = 80
+_QUOTED = re.compile(r'"[^"]*"')
+_LATE_QUOTES = r'^[ \t]+"([^"]*)"[ \t]*$'
 
 
 def read_csv(
@@ -96,7 +99,7 @@ def read_csv(
     if broken and (broken[0].text.count('"') % 2 or not is_dropping):
         raise _broken(broken[0], file, delimiter)
     _check_quotes(content, file, table.num_rows - 1, delimiter)
-    columns = {name: table.column(name) for name in table.column_names}
+    columns = {_name_of(name): _unquoted(table.column(name)) for name in table.column_names}
     del table
     kept = {
         name: kept_column(name, each, is_text=name in text_columns, is_code=name in code_columns)
@@ -153,7 +156,20 @@ def _delimiter(content: bytes, file: str, chosen: str | None, usual: str) -> tup
 def _check_header(names: list[str], file: str) -> None:
     if any("\0" in name for name in names):
         raise DataError("the file is in UTF-16, and not in UTF-8", file=file, fix=_UTF8_FIX)
-    check_names(names, file)
+    check_names([*map(_name_of, names)], file)
+
+
+def _name_of(header: str) -> str:
+    """The name of a column, without the blanks and quotes round it that a file such as 'a, "b"' has."""
+    name = header.strip(BLANKS)
+    return name[1:-1].strip(BLANKS) if _QUOTED.fullmatch(name) else name
+
+
+def _unquoted(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The cells without quotes that follow a blank, which arrow takes for a part of the cell."""
+    if not pc.any(pc.match_substring_regex(column, _LATE_QUOTES)).as_py():
+        return column
+    return pc.replace_substring_regex(column, pattern=_LATE_QUOTES, replacement=r"\1")
 
 
 def _lines_of(table: pa.Table) -> np.ndarray:

@@ -12,14 +12,14 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json as arrow_json
 
 from contextual_bert.arrow_types import is_list
 from contextual_bert.context.vocabulary import canonical
+from contextual_bert.data.json_blocks import read_blocks
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.data.reading_notes import ReadingNotes
 from contextual_bert.data.spelling import digits_remark, loses_digits
-from contextual_bert.data.text_files import check_utf8, filled_lines, grown_blocks
+from contextual_bert.data.text_files import check_utf8, filled_lines
 from contextual_bert.errors import DataError, rows_are_lines
 from contextual_bert.json_text import echoed
 
@@ -85,7 +85,7 @@ def read_json_lines(
     if deep:
         content, lines, dropped = _healthy(content, dict.fromkeys(deep, "with too many brackets"))
     try:
-        table = _parsed(content)
+        table = read_blocks(content)
     except pa.ArrowInvalid as error:
         if settings.on_bad_row == "error":
             raise _broken_line(content, file, str(error)) from error
@@ -95,7 +95,7 @@ def read_json_lines(
         if not lines:
             raise DataError("no line is a JSON object", file=file, fix=_LINE_FIX) from error
         try:
-            table = _parsed(content)
+            table = read_blocks(content)
         except pa.ArrowInvalid as again:
             raise _broken_line(content, file, str(again)) from again
     rows_are_lines(file, lines if len(lines) == table.num_rows else None)
@@ -218,14 +218,6 @@ def _records_of_columns(found: Mapping[str, Any], file: str) -> list[dict[str, A
     if are_rows_outside:
         return columns
     return [{name: each[key] for name, each in found.items()} for key in inner]
-
-
-def _parsed(content: bytes, parse: arrow_json.ParseOptions | None = None) -> pa.Table:
-    def read(block_size: int) -> pa.Table:
-        options = arrow_json.ReadOptions(block_size=block_size)
-        return arrow_json.read_json(pa.BufferReader(content), read_options=options, parse_options=parse)
-
-    return grown_blocks(read, len(content))
 
 
 def _depth(line: bytes) -> int:
@@ -360,8 +352,7 @@ def _with_times(table: pa.Table, content: bytes, text_columns: Collection[str | 
     texts = [(field.name, _TEXTS[field.type]) for field in table.schema if field.type in _TEXTS]
     if not texts:
         return table
-    parse = arrow_json.ParseOptions(explicit_schema=pa.schema(texts), unexpected_field_behavior="ignore")
-    written = _parsed(content, parse)
+    written = read_blocks(content, types=dict(texts))
     for name, kind in texts:
         column = table[name]
         # Times are in UTC by now; with a zone they stay text, as in CSV, so that the day is the day as written.

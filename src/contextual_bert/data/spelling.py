@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from contextual_bert.context.cells import BOOLEAN, DATE, FLOAT, INTEGER, TIME
 from contextual_bert.context.columns import MISSING_MARKS
+from contextual_bert.context.spelling import BLANKS
 from contextual_bert.context.vocabulary import canonical_array
 
 __all__ = ["EVERY_COLUMN", "TYPE_KEY", "as_typed", "kept_column", "loses_digits", "typed_column"]
@@ -139,5 +140,9 @@ def _has_lost_digits(values: pa.ChunkedArray) -> bool:
 
 
 def _without_marks(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Where all else in a column has a type, these marks are missing values; elsewhere "NA" is a country."""
-    return pc.if_else(pc.is_in(column, value_set=pa.array(MISSING_MARKS)), pa.scalar(None, pa.string()), column)
+    """The cells without outer blanks. Empty ones are missing, and so are marks: where nothing else is text, "NA" is no
+    country."""
+    if pc.any(pc.match_substring_regex(column, r"^\s|\s$|[^\x00-\x7f]")).as_py():
+        column = pc.utf8_trim(column, characters=BLANKS)
+    missing = pa.array([*MISSING_MARKS, ""])
+    return pc.if_else(pc.is_in(column, value_set=missing), pa.scalar(None, pa.string()), column)

@@ -60,4 +60,6 @@ def _restore(raw: Any, kind: Any) -> Any:
         return {key: _restore(each, arguments[1]) for key, each in raw.items()}
     if kind is float:
         return math.nan if raw is None else float(raw)
+    if kind in (int, str, bool) and type(raw) is not kind:
+        raise TypeError(f"{raw!r:.40} is no {kind.__name__}")
     return raw

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from contextual_bert.arrow_types import is_list, is_text, value_type
 from contextual_bert.context import canonical_array
 from contextual_bert.context.cells import DATE, FLOAT, INTEGER, TIME
+from contextual_bert.context.printed_lists import as_lists
 from contextual_bert.context.records import number_of
 from contextual_bert.context.vocabulary import normal_form, to_doubles
 from contextual_bert.data.spelling import as_typed
@@ -160,8 +161,9 @@ def attribute_of(column: pa.ChunkedArray, name: str, *, field: pa.Field | None =
     """
     cells = column.combine_chunks()
     numbers: NDArray[np.float64] | None = None
-    if is_list(cells.type):
-        return _of_lists(cells, name)
+    lists = as_lists(cells, name=name)
+    if lists is not None or is_list(cells.type):
+        return _of_lists(cells if lists is None else lists, name)
     counted = as_typed(column, field).combine_chunks() if field is not None else cells
     if any(check(counted.type) for check in _NUMBERS):
         numbers = to_doubles(counted).to_numpy(zero_copy_only=False)

@@ -76,7 +76,8 @@ def told(value: Any) -> Any:
     if (parts := listed(value)) is not None:
         return [told(part) for part in parts]
     if isinstance(value, np.floating):
-        return float(str(value))  # 0.1 in 32 bits is 0.1
+        # 0.1 in 32 bits is 0.1; one of 16 bits is spelt as in 32, as everywhere.
+        return float(str(np.float32(value)) if value.itemsize < np.float64().itemsize else value)
     if isinstance(value, str):
         return str(value)
     if isinstance(value, float):

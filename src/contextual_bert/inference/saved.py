@@ -79,12 +79,12 @@ def trained_sets(directory: str | Path) -> TrainedSets:
         try:
             content: Any = json.loads((Path(directory) / name).read_text(encoding="utf-8"))
             found = [_at(content, keys) for keys in path]
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             continue
         separator, largest = found
         return TrainedSets(
             separator if isinstance(separator, str) and separator else ",",
-            largest if isinstance(largest, int) else None,
+            largest if type(largest) is int and largest > 0 else None,
         )
     return TrainedSets()
 
@@ -218,9 +218,12 @@ def _content(directory: str | Path) -> tuple[str, ContextualBertProcessor | None
         return TextBaseline.__name__, None
     check_holds_model(directory)
     try:
-        name = next(
-            iter(AutoConfig.from_pretrained(directory, trust_remote_code=False).architectures or []), "no model"
-        )
+        architectures: Any = AutoConfig.from_pretrained(directory, trust_remote_code=False).architectures or [
+            "no model"
+        ]
+        name = architectures[0] if isinstance(architectures, list | tuple) else None
+        if not isinstance(name, str):
+            raise TypeError(f"config.json has architectures={architectures!r:.80}, which is no list of names")
         if name != ContextualBertForMaskedLM.__name__:
             return name, None
         processor = ContextualBertProcessor.from_pretrained(directory)

@@ -148,7 +148,7 @@ def weight_shapes(checkpoint: str | Path) -> dict[str, tuple[int, ...]] | None:
                 return None
             with safe_open(path, framework="np") as weights:
                 found |= {name: tuple(weights.get_slice(name).get_shape()) for name in weights.keys()}  # noqa: SIM118
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
         raise CheckpointError(f"{checkpoint}: its weights cannot be read: {error}") from error
     return found
 

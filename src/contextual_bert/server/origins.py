@@ -20,7 +20,7 @@ ANY = "*"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _AUTHORITY = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._~-]+)(?::(?P<port>\d{1,5}))?")
 _ORIGIN = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/]+)")
-_FOREIGN = (b"cross-site", b"same-site")
+_FOREIGN = frozenset({b"cross-site", b"same-site"})
 
 
 def split_authority(text: str) -> tuple[str, int | None] | None:
@@ -61,7 +61,7 @@ class OriginCheck:
     """The hosts that a server answers for, and the websites whose pages may ask it.
 
     Args:
-        hosts: allowed beside the server's own, as ``check_hosts`` takes them.
+        hosts: allowed beside the server's own, as ``check_hosts`` takes them. Their pages under https are the server's.
         origins: allowed beside the server's own, as ``check_origins`` takes them.
         process: says where the server is bound.
     """
@@ -79,9 +79,16 @@ class OriginCheck:
         host = headers.get(b"host", b"").decode("latin-1")
         if host or scope.get("http_version") != "1.0":  # which no browser speaks
             self._check_host(host, scope)
-        if (origin := headers.get(b"origin")) is not None:
-            self._check_origin(origin.decode("latin-1"), host)
-        elif headers.get(b"sec-fetch-site") in _FOREIGN and headers.get(b"sec-fetch-mode") != b"navigate":
+        given = scope.get("headers") or [*headers.items()]
+        origins = [value.decode("latin-1") for name, value in given if name == b"origin"]
+        sites, modes = (
+            {value for name, value in given if name == each} for each in (b"sec-fetch-site", b"sec-fetch-mode")
+        )
+        if len(origins) > 1:  # each of two servers could take another one for the page
+            raise _foreign(f"it has {len(origins)} Origins")
+        if origins:
+            self._check_origin(origins[0], host)
+        elif sites & _FOREIGN and modes != {b"navigate"}:
             # A link to the server may be followed; a picture or a script of another website gets nothing.
             raise _foreign("it is part of a page of another website")
 
@@ -109,6 +116,11 @@ class OriginCheck:
         if found is not None and own is not None and theirs is not None:
             default = _DEFAULT_PORTS[found["scheme"]]
             if own[0] == theirs[0] and (own[1] or default) == (theirs[1] or default):
+                return
+            # Behind a proxy that ends TLS, Host may be the address of this process, or lack the port.
+            port = theirs[1] or default
+            is_named = any(each != ANY and _is_allowed((theirs[0], port), each) for each in self._hosts)
+            if found["scheme"] == "https" and is_named:
                 return
         raise _foreign(f"its Origin is {origin[:80]!r}")
 

@@ -20,6 +20,7 @@ _LONE_LINE_BREAK = re.compile(rb"(?<!\r)\n|\r(?!\n|\Z)")
 _FOLDED_LINE = re.compile(rb"\r\n[ \t]")
 _LENGTH = re.compile(rb"^content-length[ \t]*:[ \t]*(.*?)[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
 _ENCODING = re.compile(rb"^transfer-encoding[ \t]*:", re.IGNORECASE | re.MULTILINE)
+_ABSOLUTE = re.compile(rb"https?://(?P<host>[^/?#]*)(?P<rest>[/?].*|)", re.IGNORECASE)
 _RESEND = "Send one request as RFC 9112 has it."
 
 
@@ -49,6 +50,8 @@ class StrictConnection(h11.Connection):
             if error.error_status_hint == 431:
                 self.fault = _too_large()
             raise
+        if isinstance(event, h11.Request):
+            return _in_origin_form(event)
         if isinstance(event, h11.Data):
             self._num_chunks += bool(event.chunk_start)
             if self._num_chunks > MAX_CHUNKS:
@@ -79,6 +82,18 @@ class StrictConnection(h11.Connection):
     def _refuse(self, detail: str) -> None:
         self.fault = ProblemError("malformed-request", detail)
         raise h11.RemoteProtocolError(detail)
+
+
+def _in_origin_form(request: h11.Request) -> h11.Request:
+    """The request with a path as its target; where that was a whole address, its host is the request's (RFC 9112)."""
+    found = _ABSOLUTE.fullmatch(request.target)
+    if found is None:
+        return request
+    rest = found["rest"] if found["rest"].startswith(b"/") else b"/" + found["rest"]
+    headers = [(name, found["host"] if name == b"host" else value) for name, value in request.headers]
+    if not any(name == b"host" for name, _ in headers):  # of HTTP/1.0
+        headers.append((b"host", found["host"]))
+    return h11.Request(method=request.method, target=rest, headers=headers, http_version=request.http_version)
 
 
 def _too_large() -> ProblemError:

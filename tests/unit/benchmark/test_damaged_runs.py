@@ -18,7 +18,7 @@ from transformers import BertConfig, BertForSequenceClassification
 from contextual_bert import CompletionPipeline, TextPipeline
 from contextual_bert.benchmark import Preparation, load_run, prepare_texts, run
 from contextual_bert.benchmark.run_directories import load_recipe
-from contextual_bert.benchmark.run_files import load_history
+from contextual_bert.benchmark.run_files import best_weights, is_trained, load_history
 from contextual_bert.benchmark.study_report import load_report
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import Split
@@ -251,6 +251,44 @@ def check_damaged(runs: dict[str, Path], tmp_path: Path, seeds: range) -> None:
         num_refused += found["answer"] == "refused"
         shutil.rmtree(folder)
     assert num_refused > len(seeds) / 4, "of what is damaged"
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("cost", "parameters"), "many"),
+        (("cost", "training_seconds"), [1]),
+        (("cost",), None),
+        (("test",), {"rows": []}),
+        (("test",), [[]]),
+    ],
+    ids=str,
+)
+def test_metrics_of_another_type_are_refused(
+    runs: dict[str, Path], tmp_path: Path, path: tuple[str, ...], value: Any
+) -> None:
+    folder = shutil.copytree(runs["sets"], tmp_path / "copy")
+    metrics = json.loads((folder / "metrics.json").read_text("utf-8"))
+    (folder / "metrics.json").write_text(json.dumps(with_value(metrics, path, value)), encoding="utf-8")
+    with pytest.raises(ContextualBertError, match="Train"):
+        _ = (LOADERS["scores"](folder), LOADERS["report"](folder))
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"stateful_callbacks": {"TrainerControl": []}},
+        {"stateful_callbacks": {"TrainerControl": [{"args": {}}]}},
+        {"best_global_step": "../.."},
+        {"best_global_step": ["x"]},
+        {"best_global_step": True},
+    ],
+    ids=str,
+)
+def test_a_state_of_another_type_says_nothing(tmp_path: Path, state: dict[str, Any]) -> None:
+    (tmp_path / "trainer_state.json").write_text(json.dumps(state))
+    assert not is_trained(tmp_path)
+    assert best_weights(tmp_path) == tmp_path / "model.safetensors"
 
 
 def test_a_damaged_run_answers_as_before_or_is_refused(runs: dict[str, Path], tmp_path: Path) -> None:

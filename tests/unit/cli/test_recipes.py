@@ -36,6 +36,15 @@ def test_a_checkpoint_that_is_to_be_replaced_is_not_looked_for(monkeypatch: pyte
     assert recipe_of(options, has_checkpoint=False).texts is not None
 
 
+def test_a_comma_that_would_be_ignored_where_rows_are_grouped_is_refused() -> None:
+    options = {"data": "days.csv", "items": "item", "group_by": ["order"]}
+    with pytest.raises(ConfigurationError, match=r"--separator ',' is not acted on with --group-by"):
+        recipe_of({**options, "separator": ","})
+    assert recipe_of({**options, "separator": ";"}).policy.separator == ";"
+    assert recipe_of({**options, "separator": None}).policy.separator == ","
+    assert recipe_of({**options, "group_by": None, "separator": ","}).policy.separator == ","
+
+
 def test_lists_take_commas_and_repetition() -> None:
     assert listed(["a, b", "c,"]) == ("a", "b", "c")
     assert listed(None) == ()

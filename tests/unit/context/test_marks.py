@@ -135,3 +135,72 @@ def test_a_day_that_is_told_by_another_file_is_a_date() -> None:
         everywhere=pa.table({"day": [*learned, "25/03/2016", "2016-01-02"]}),
     )
     assert mixed.schema == found.schema
+
+
+def rare_ages() -> list[str]:
+    """Ages with a word of many customers, one of a single one in many rows, and texts of single rows."""
+    cells = ages("unknown", "private", "ask Jane Doe", "see letter of Mr Roe")
+    return [f"{cell} " if cell == "private" else cell for cell in cells]
+
+
+def test_words_of_few_customers_are_missing_and_not_stored() -> None:
+    # 15 rows each; of "private" one customer has all.
+    customers = [f"c{row}" for row in range(600)]
+    cells = rare_ages()
+    customers = ["one" if cell.strip() == "private" else name for cell, name in zip(cells, customers, strict=True)]
+    cells[20] = "phone her mother"
+    table = pa.table({"age": cells, "who": customers})
+    found = infer_schema(table, customers="who", min_count=12)
+    feature = found.schema.features[0]
+    assert isinstance(feature, Numerical)
+    assert set(feature.missing or ()) == {"unknown", "ask Jane Doe", "see letter of Mr Roe", "[any word]"}
+    assert "private" not in found.schema.to_json()
+    assert "mother" not in found.schema.to_json()
+    said = "words of fewer than 12 customers are not stored: any text without a digit is missing"
+    assert said in found.notes[0].reason
+    assert found.notes[0].missing == 60
+    encoded = encode_table(found.schema, table).tensors["age"].tolist()
+    assert [row for row, each in enumerate(encoded) if each == 0] == list(range(0, 600, 10))
+
+
+@pytest.mark.parametrize("cell", ["my own words", "PRIVATE", "é", "-", "34", "", None, " 51 "])
+def test_any_word_is_missing_at_asking_where_training_had_words_that_are_not_stored(cell: str | None) -> None:
+    schema = infer_schema(pa.table({"age": rare_ages()}), min_count=20).schema
+    assert schema.features[0].missing == ("unknown", "[any word]")  # pyright: ignore[reportAttributeAccessIssue]
+    asked = encode_records(schema, [{"age": cell}]).tensors["age"].tolist()
+    assert asked == encode_table(schema, pa.table({"age": pa.array([cell], pa.string())})).tensors["age"].tolist()
+    assert (asked[0] > 0) == (cell is not None and cell.strip().isdigit())
+    said = table_sentences(schema, pa.table({"age": pa.array([cell], pa.string())}))["age"].to_pylist()
+    assert (said[0] is None) == (asked[0] == 0)
+
+
+@pytest.mark.parametrize("cell", ["85+", "１２ kg", "inf", "-Infinity"])
+def test_what_may_be_a_number_is_no_word(cell: str) -> None:
+    schema = infer_schema(pa.table({"age": rare_ages()}), min_count=20).schema
+    for encode in (
+        lambda: encode_records(schema, [{"age": cell}]),
+        lambda: encode_table(schema, pa.table({"age": [cell, "30"]})),
+    ):
+        with pytest.raises(DataError, match=r"row 1, column 'age'"):
+            encode()
+
+
+def test_a_free_text_among_dates_is_missing_and_not_stored() -> None:
+    days = [f"20{10 + row % 7}-0{1 + row % 9}-1{row % 9}" for row in range(200)]
+    days[3], days[4], days[5] = "when her son was born", "0000-00-00", "unknown"
+    found = infer_schema(pa.table({"since": days}))
+    assert {getattr(each, "missing", None) for each in found.schema.features} == {
+        ("0000-00-00", "unknown", "[any word]")
+    }
+    assert "son" not in found.schema.to_json()
+    encoded = encode_records(found.schema, [{"since": "another text"}, {"since_weekday": "Monday"}])
+    assert encoded.tensors["since_weekday"].tolist()[0] == 0
+    assert encoded.tensors["since_weekday"].tolist()[1] > 0
+    table = encode_table(found.schema, pa.table({"since": ["another text", "2013-02-11"]}))
+    assert table.tensors["since_month"].tolist() == [0, 3]
+
+
+def test_a_word_of_rows_to_validate_on_alone_is_not_stored() -> None:
+    found = features_of(pa.table({"age": ages("34")}), everywhere=pa.table({"age": [*ages("34"), "Jane said"] * 20}))
+    assert "Jane" not in found.schema.to_json()
+    assert encode_table(found.schema, pa.table({"age": ["Jane said"]})).tensors["age"].tolist() == [0]

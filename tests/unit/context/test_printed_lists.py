@@ -11,9 +11,11 @@ from contextual_bert.context import (
     encode_table,
     infer_schema,
 )
-from contextual_bert.context.printed_lists import as_lists, read_list
+from contextual_bert.context.printed_lists import as_lists, read_bare_list, read_list
 from contextual_bert.data import SetPolicy, group_rows, read_sets
+from contextual_bert.data.columns import missed_separators
 from contextual_bert.errors import DataError
+from contextual_bert.inference.attributes import attribute_of
 
 
 @pytest.mark.parametrize(
@@ -101,3 +103,83 @@ def test_context_is_read_from_printed_lists_at_training_and_at_asking() -> None:
 def test_an_override_keeps_a_text_that_looks_like_a_list() -> None:
     found = infer_schema(pa.table({"x": ["['a']", "['b']"] * 10}), overrides={"x": "categorical"}).schema.features[0]
     assert found.values == ("['a']", "['b']")  # pyright: ignore[reportAttributeAccessIssue]
+
+
+WITHOUT_QUOTES = [
+    ["[a, b]", "[c]"],
+    ["{a,b}", "{c}"],
+    ["(a, b)", "(c,)"],
+    ["[ 'a', b]", "[c]"],
+    ["[a;b]", "[c]"],
+    ['"a","b"', '"c"'],
+    ["'a'; 'b'", "'c'"],
+]
+
+
+@pytest.mark.parametrize("cells", WITHOUT_QUOTES, ids=str)
+def test_lists_without_quotes_or_brackets_are_read_wherever_lists_are(cells: list[str]) -> None:
+    for separator in (",", ";"):
+        sets = read_sets(pa.table({"items": cells}), items="items", policy=SetPolicy(separator=separator))
+        assert (sets.values.to_pylist(), sets.sizes.tolist()) == (["a", "b", "c"], [2, 1])
+    attribute = attribute_of(pa.chunked_array([cells]), "tags")
+    assert [attribute.has_one_of([value]).tolist() for value in "ac"] == [[True, False], [False, True]]
+    table = pa.table({"tags": cells * 10})
+    schema = infer_schema(table).schema
+    feature = schema.features[0]
+    assert isinstance(feature, MultiCategorical)
+    assert (feature.values, feature.separator) == (("a", "b", "c"), None)
+    learned = encode_table(schema, table).tensors["tags"].tolist()
+    assert learned[:2] == [[4, 5], [6, 0]]
+    for cell, ids in zip(cells, learned, strict=False):  # each alone, where nothing else says that it is a list
+        filled = [each for each in ids if each]
+        assert encode_records(schema, [{"tags": cell}]).tensors["tags"].tolist() == [filled]
+        assert encode_table(schema, pa.table({"tags": [cell]})).tensors["tags"].tolist() == [filled]
+
+
+def test_a_printed_list_is_read_alike_in_a_table_and_a_record_of_a_feature_with_a_separator() -> None:
+    schema = infer_schema(pa.table({"tags": ["a,b", "c"] * 10}), overrides={"tags": "multi_categorical"}).schema
+    for cell in ("[a, b]", "{a,b}", '"a","b"', "['a', 'b']"):
+        asked = encode_records(schema, [{"tags": cell}]).tensors["tags"].tolist()
+        assert asked == [[4, 5]] == encode_table(schema, pa.table({"tags": [cell]})).tensors["tags"].tolist()
+    with pytest.raises(DataError, match=r"row 2, column 'tags': '\[a, b\]' is a printed list, and most cells are none"):
+        encode_table(schema, pa.table({"tags": ["a", "[a, b]", "b,c"]}))
+
+
+@pytest.mark.parametrize(
+    "cell", ["{'a': 1}", '[{"id": "a"}, {"id": "b"}]', "[[a], [b]]", '{"a": {"b": 1}}', "{a=1, b=2}"]
+)
+def test_objects_are_no_lists(cell: str) -> None:
+    with pytest.raises(DataError, match=r"row 2, column 'items': .* is an object or has such"):
+        read_sets(pa.table({"items": [None, cell, cell]}), items="items", policy=SetPolicy())
+    found = infer_schema(pa.table({"tags": [cell] * 30}))
+    assert found.schema.features == ()
+    assert "its cells are objects" in found.notes[0].reason
+    schema = infer_schema(pa.table({"tags": ["a,b", "c"] * 10}), overrides={"tags": "multi_categorical"}).schema
+    with pytest.raises(DataError, match="is an object or has such"):
+        encode_table(schema, pa.table({"tags": [cell]}))
+
+
+def test_words_in_brackets_or_quotes_stay_words_and_that_is_said_of_items() -> None:
+    for cells in (["[redacted]", "[open]"] * 10, ['"Heroes"', '"Low"'] * 10, ["(new) hat", "(old) hat"] * 10):
+        feature = infer_schema(pa.table({"x": cells})).schema.features[0]
+        assert isinstance(feature, Categorical)
+        assert set(feature.values) == {*cells}
+    assert missed_separators(pa.chunked_array([["[a]", "[b]"]]), separator=",") == [
+        "warning: 2 of 2 cells are in brackets, which are read as a part of an item's name: a printed list?"
+    ]
+    assert (
+        "1 of 2 cells have a piece in quotes"
+        in missed_separators(pa.chunked_array([['a,"b c"', "c"]]), separator=",")[0]
+    )
+    with pytest.raises(DataError, match=r"row 3, column 'items': '\[a, b\]' is a printed list"):
+        read_sets(pa.table({"items": ["a", "b", "[a, b]"]}), items="items", policy=SetPolicy())
+
+
+def test_bands_of_numbers_are_lists_of_items_all_the_same() -> None:
+    sets = read_sets(pa.table({"items": ["[1, 2]", "[3, 9]"]}), items="items", policy=SetPolicy())
+    assert sets.values.to_pylist() == ["1", "2", "3", "9"]
+
+
+@pytest.mark.parametrize("text", ["[a, ..., z]", "[a,,b]", "[,]", "[a,]", "{a: 1}", "[a, b", "[a] [b]", "['a'b, c]"])
+def test_what_was_cut_or_is_no_list_without_quotes_is_none(text: str) -> None:
+    assert read_bare_list(text) is None

@@ -91,6 +91,48 @@ def test_class_labels_have_their_names(labelled: pa.Table) -> None:
     assert labelled["n"].to_pylist() == [1, 0, 2, 0]
 
 
+NAMES = '{"names": ["O", "LOC"], "_type": "ClassLabel"}'
+
+
+@pytest.mark.parametrize(
+    ("column", "feature", "expected"),
+    [
+        (pa.array([1.0, None, float("nan"), -1.0, 0.0]), NAMES, ["LOC", None, None, None, "O"]),
+        (pa.array([1, 0, None], pa.float32()), NAMES, ["LOC", "O", None]),
+        (pa.array([1, 0, 1]).dictionary_encode(), NAMES, ["LOC", "O", "LOC"]),
+        (pa.array([1, 0], pa.decimal128(3, 0)), NAMES, ["LOC", "O"]),
+        (pa.array(["O", "LOC"]), NAMES, ["O", "LOC"]),
+        (pa.array([[1.0, 0.0], None, []]), f'{{"feature": {NAMES}, "_type": "Sequence"}}', [["LOC", "O"], None, []]),
+        (
+            pa.array([{"tag": 1, "n": 5}, None, {"tag": None, "n": 0}]),
+            f'{{"tag": {NAMES}, "n": {{"dtype": "int64", "_type": "Value"}}}}',
+            [{"tag": "LOC", "n": 5}, None, {"tag": None, "n": 0}],
+        ),
+        (
+            pa.array([[{"tag": 1}, {"tag": 0}], []]),
+            f'{{"feature": {{"tag": {NAMES}}}, "_type": "List"}}',
+            [[{"tag": "LOC"}, {"tag": "O"}], []],
+        ),
+        (
+            pa.array([{"tag": [1, 0]}, {"tag": []}]),
+            f'{{"feature": {{"tag": {NAMES}}}, "_type": "Sequence"}}',
+            [{"tag": ["LOC", "O"]}, {"tag": []}],
+        ),
+    ],
+    ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
+)
+def test_names_of_classes_are_read_whatever_holds_their_numbers(column: pa.Array, feature: str, expected: list) -> None:
+    told = {"huggingface": f'{{"info": {{"features": {{"label": {feature}}}}}}}'}
+    table = pa.table({"label": column, "row": range(len(column))}).replace_schema_metadata(told)
+    assert read_table(table)["label"].to_pylist() == expected
+
+
+def test_half_a_class_is_an_error() -> None:
+    told = {"huggingface": f'{{"info": {{"features": {{"label": {NAMES}}}}}}}'}
+    with pytest.raises(DataError, match="column 'label': a number is no whole one"):
+        read_table(pa.table({"label": [0.5, 1.0]}).replace_schema_metadata(told))
+
+
 def test_a_class_without_a_name_is_an_error() -> None:
     told = {"huggingface": '{"info": {"features": {"label": {"names": ["O"], "_type": "ClassLabel"}}}}'}
     with pytest.raises(DataError, match="column 'label': the number 3 has no name"):

@@ -1,6 +1,7 @@
 """Exported models: the graph computes what the model does for every method, and proposes nothing that is forbidden."""
 
 import json
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -277,6 +278,20 @@ def test_faults_are_named(exported: tuple[CompletionPipeline, Path], tmp_path: P
     for arguments, message in (({"top_k": 0}, "top_k=0"), ({"output_matrix": "int4"}, "output_matrix='int4'")):
         with pytest.raises(ConfigurationError, match=message):
             partial(export_onnx, **arguments)(eager, tmp_path / "out")  # pyright: ignore
+
+
+@pytest.mark.parametrize("value", [None, "10", [], {}, 0, -1, True, 1.5, "absent"], ids=str)
+def test_a_record_of_another_type_is_refused(
+    exported: tuple[CompletionPipeline, Path], tmp_path: Path, value: object
+) -> None:
+    folder = shutil.copytree(exported[1], tmp_path / "copy")
+    (folder / "manifest.json").unlink()
+    record = json.loads((folder / "export.json").read_text("utf-8")) | {"top_k": value}
+    if value == "absent":
+        del record["top_k"]
+    (folder / "export.json").write_text(json.dumps(record), encoding="utf-8")
+    with pytest.raises(RunDirectoryError, match=r"export.json has top_k=.*Export the run again"):
+        OnnxCompletionPipeline(folder)
 
 
 def test_without_the_extra_the_message_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,8 @@ from safetensors.torch import load_file, save_file
 
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.inference import CompletionPipeline, write_manifest
+from contextual_bert.inference.queries import TrainedSets
+from contextual_bert.inference.saved import trained_sets
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
 from contextual_bert.testing import miniature_model, miniature_processor
 
@@ -163,3 +165,23 @@ def test_a_file_that_may_not_be_read_is_not_called_damaged(folder: Path) -> None
         assert "damaged" not in str(raised.value)
     finally:
         os.seteuid(0)
+
+
+@pytest.mark.parametrize("value", [[[]], [{}], [{"a": None}], [3], [None], "x", 7, {"a": []}], ids=str)
+def test_architectures_of_another_type_are_refused(folder: Path, value: Any) -> None:
+    (folder / "manifest.json").unlink(missing_ok=True)
+    edit(folder / "config.json", with_field("architectures", value))
+    with pytest.raises(RunDirectoryError):
+        CompletionPipeline.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"recipe": {"policy": {"separator": [1]}}}', "[]", "null", "7"])
+def test_a_record_that_says_nothing_leaves_how_sets_are_read(tmp_path: Path, text: str) -> None:
+    (tmp_path / "recipe.json").write_text(text)
+    assert trained_sets(tmp_path) == TrainedSets()
+
+
+@pytest.mark.parametrize("value", [True, -1, 0, "9", [3], 1.5], ids=str)
+def test_a_largest_set_of_another_type_is_none(tmp_path: Path, value: Any) -> None:
+    (tmp_path / "recipe.json").write_text(json.dumps({"resolved": {"largest_set": value}}))
+    assert trained_sets(tmp_path).largest is None

@@ -271,6 +271,25 @@ def test_heads_have_a_size(open_server: Listening) -> None:
     assert b"HTTP/1.1 431 " in open_server.answer(b"GET /" + b"x" * 40_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
 
 
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        (b"http://localhost/healthz", b"localhost", b"200"),
+        (b"http://localhost:8000/healthz?a=b", b"localhost", b"200"),
+        (b"HTTP://localhost/healthz", b"elsewhere.example", b"200"),  # the address counts
+        (b"http://evil.example/healthz", b"localhost", b"421"),
+        (b"http://localhost@evil.example/healthz", b"localhost", b"421"),
+        (b"http://localhost", b"localhost", b"200"),
+        (b"http://localhost/nowhere", b"localhost", b"404"),
+    ],
+)
+def test_a_whole_address_as_target_is_its_path_and_its_host(
+    open_server: Listening, target: bytes, host: bytes, status: bytes
+) -> None:
+    answer = open_server.answer(b"GET " + target + b" HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 " + status), answer
+
+
 def test_a_body_of_tiny_chunks_is_refused(open_server: Listening) -> None:
     chunks = b"1\r\n \r\n" * 50_000
     started = time.monotonic()

@@ -86,6 +86,16 @@ def test_a_probe_without_a_host_passes() -> None:
         ({"Origin": "https://shop.example:444"}, {"origins": ("https://shop.example",)}, "cross-origin"),
         ({"Host": "shop.example", "Origin": "https://shop.example"}, {"hosts": ("shop.example",)}, None),
         ({"Host": "shop.example:443", "Origin": "https://shop.example"}, {"hosts": ("shop.example",)}, None),
+        # A proxy that ends TLS: Host without the port, with that of the process, or its address.
+        ({"Host": "shop.example", "Origin": "https://shop.example:8443"}, {"hosts": ("shop.example",)}, None),
+        ({"Host": "shop.example:8000", "Origin": "https://shop.example"}, {"hosts": ("shop.example",)}, None),
+        ({"Origin": "https://shop.example"}, {"hosts": ("shop.example",)}, None),
+        ({"Origin": "https://a.shop.example"}, {"hosts": ("*.shop.example",)}, None),
+        ({"Origin": "https://a.shop.example"}, {"hosts": ("shop.example",)}, "cross-origin"),
+        ({"Origin": "http://shop.example"}, {"hosts": ("shop.example",)}, "cross-origin"),
+        ({"Origin": "https://shop.example:444"}, {"hosts": ("shop.example:443",)}, "cross-origin"),
+        ({"Origin": "https://shop.example"}, {"hosts": ("shop.example:443",)}, None),
+        ({"Origin": "https://evil.example"}, {"hosts": ("*",)}, "cross-origin"),
         ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, {}, "cross-origin"),
         ({"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"}, {}, "cross-origin"),
         ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, {}, None),
@@ -97,6 +107,21 @@ def test_pages_of_other_websites_may_not_ask(
     headers: dict[str, str], settings: dict[str, Any], expected: str | None
 ) -> None:
     assert refusal({"Host": "localhost:8000", **headers}, **settings) == expected
+
+
+@pytest.mark.parametrize("own_last", [True, False])
+def test_headers_that_come_twice_let_nothing_pass(*, own_last: bool) -> None:
+    check = OriginCheck((), (), ProcessState(bound_host="127.0.0.1"))
+    for name, values in (
+        (b"origin", [b"http://evil.example", b"http://localhost:8000"]),
+        (b"origin", [b"http://localhost:8000", b"http://localhost:8000"]),
+        (b"sec-fetch-site", [b"cross-site", b"same-origin"]),
+    ):
+        headers = [(b"host", b"localhost:8000"), *((name, each) for each in values[:: 1 if own_last else -1])]
+        scope = {"server": ("127.0.0.1", 8000), "http_version": "1.1", "headers": headers}
+        with pytest.raises(ProblemError) as refused:
+            check.check(scope, dict(headers))
+        assert refused.value.kind == "cross-origin"
 
 
 def test_every_address_checks_host_and_origin(tools: Any, pipeline: CompletionPipeline) -> None:

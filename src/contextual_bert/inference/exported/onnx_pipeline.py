@@ -87,7 +87,11 @@ class OnnxCompletionPipeline(CompletionPipeline):
             raise RunDirectoryError(f"{directory} cannot be loaded: {error} Export the run again.") from error
         shop = Catalogue(catalogue, processor.items) if catalogue is not None else None
         super().__init__(self.exported.model, processor, catalogue=shop)
-        has_all = self.record["top_k"] >= config.vocab_size  # then more may be asked for, as of the run
+        top_k: object = self.record.get("top_k")
+        if type(top_k) is not int or top_k < 1:
+            path = directory / RECORD_FILE
+            raise RunDirectoryError(f"{path} has top_k={top_k!r:.40}, no whole number above 0. Export the run again.")
+        has_all = top_k >= config.vocab_size  # then more may be asked for, as of the run
         self.sets = trained_sets(directory)
         self.max_top_k = None if has_all else self.record["top_k"]
 

@@ -1,0 +1,77 @@
+"""Columns that look like dates or numbers, written in another way than is read: remarks for the person who trains.
+
+A column that is read for something else is no error, so it is said what it looks like. No remark names a value.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from contextual_bert.context.cells import FLOAT
+
+_MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_NUMBERS = (
+    r"[€$£¥]\s?-?\d[\d.,' ]*",
+    r"-?\d[\d.,' ]*\s?[€$£¥%]",
+    r"-?\d{1,3}([.' ]?\d{3})*,\d+",
+    r"[-+]?\d{1,3}([,' \x{a0}\x{202f}]\d{3})+(\.\d+)?",
+    r"\+(\d+\.?\d*|\.\d+)",
+    r"\(\d[\d.,]*\)",
+    r'="[-+]?[\d.,]+"',
+)
+# Pattern -> what to do about it.
+_REMARKS = {
+    r"^\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?$": (
+        "looks like dates: write 2016-03-05, or give --date-format, as '%d/%m/%Y'"
+    ),
+    rf"(?i)^(\d{{1,2}}[ ./-]*{_MONTH}[ ,./-]*\d{{2,4}}|{_MONTH}[ .-]*\d{{1,2}}[a-z]*[ ,.-]+\d{{4}})([ T,].*)?$": (
+        "looks like dates: write 2016-03-05, or give --date-format, as '%d-%b-%Y'"
+    ),
+    r"(?i)^\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[ap]\.?m\.?)?$": (
+        "looks like times of the day, and is read as categories: give the hour as a number, or day and time in one "
+        "cell with --date-format, as '%d/%m/%Y %H:%M'"
+    ),
+    rf"{FLOAT}|^({'|'.join(_NUMBERS)})$": (
+        "looks like numbers: write 1234.5, with a point and nothing else: no currency, plus, brackets, quotes, or "
+        "marks between thousands"
+    ),
+}
+_MOST = 0.9  # of the values
+_FIRST_YEAR, _LAST_YEAR = 1900, 2100
+
+
+def other_spelling(strings: pa.Array) -> str:
+    """A remark on a column of text that looks like dates or numbers; empty where it does not.
+
+    Example:
+        >>> other_spelling(pa.array(["+34", "12", "+7"])).partition(":")[0]
+        'looks like numbers'
+        >>> other_spelling(pa.array(["2-Oct-2019", "13-Nov-2019"])).partition(":")[0]
+        'looks like dates'
+    """
+    distinct = pc.unique(pc.drop_null(strings))
+    if len(distinct) < 2 or pc.all(pc.match_substring_regex(distinct, FLOAT)).as_py():
+        return ""
+    for pattern, remark in _REMARKS.items():
+        if pc.sum(pc.match_substring_regex(distinct, pattern)).as_py() > _MOST * len(distinct):
+            return remark
+    return ""
+
+
+def date_of_digits(numbers: NDArray[np.float64]) -> str:
+    """A remark on distinct numbers that look like dates, such as 20191001; empty where they do not.
+
+    Example:
+        >>> date_of_digits(np.array([20190131.0, 20191001.0])).partition(":")[0]
+        'looks like dates, and is read as numbers'
+        >>> date_of_digits(np.array([20190131.0, 20199901.0]))
+        ''
+    """
+    if len(numbers) < 2 or numbers[0] < _FIRST_YEAR * 10_000 or numbers[-1] > (_LAST_YEAR + 1) * 10_000:
+        return ""
+    months, days = numbers // 100 % 100, numbers % 100
+    are_dates = (numbers == np.floor(numbers)) & (months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)
+    if are_dates.sum() <= _MOST * len(numbers):
+        return ""
+    return "looks like dates, and is read as numbers: write 2016-03-05 for 20160305"
