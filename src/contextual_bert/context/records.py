@@ -165,7 +165,7 @@ def number_of(value: object) -> float:
     try:
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, (str, int, float, Decimal, np.generic)):
             raise TypeError
-        if isinstance(value, (np.float16, np.float32)):
+        if isinstance(value, np.floating) and value.itemsize <= 4:
             value = str(np.float32(value))  # 0.2 in 32 bits is 0.2, as in a column
         number = float(value)
     except OverflowError:
