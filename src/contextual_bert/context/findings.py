@@ -6,6 +6,7 @@ Not in the paper, whose features are given.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -310,7 +311,7 @@ def _find_date(column: str, array: pa.Array, settings: Settings, is_forced: bool
 
 
 def _part_feature(column: str, dates: pa.Array, part: DatePart, settings: Settings) -> Categorical | Numerical:
-    shared = {"source": column, "part": part, "date_format": settings.date_format}
+    shared: dict[str, Any] = {"source": column, "part": part, "date_format": settings.date_format}
     name = _name(f"{column}_{part}")
     if part != "year":
         return Categorical(name=name, values=MONTHS if part == "month" else WEEKDAYS, **shared)

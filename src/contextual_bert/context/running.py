@@ -77,6 +77,33 @@ def clock_of(
     return None
 
 
+def follows_in_time(
+    training: pa.Table, everywhere: pa.Table, candidates: Sequence[str], date_formats: Sequence[str] = ()
+) -> str | None:
+    """Return the first column of dates in which all other rows come after those of training, None where none does.
+
+    Args:
+        training: the rows to learn from.
+        everywhere: the same rows, and those to validate and to test on.
+        candidates: columns that may be the one of dates.
+        date_formats: how dates are written that are not ISO 8601.
+
+    Example:
+        >>> everywhere = pa.table({"day": ["2019-03-01", "2019-03-02", "2019-03-03"]})
+        >>> follows_in_time(everywhere.slice(0, 2), everywhere, ["day"])
+        'day'
+    """
+    for column in candidates:
+        learned = _times(decoded(training[column]), date_formats, has_numbers=False)
+        if learned is None or np.isnan(learned).all():
+            continue
+        read = _times(decoded(everywhere[column]), date_formats, has_numbers=False)
+        last = np.nanmax(learned)
+        if read is not None and (read > last).any() and (read <= last).sum() == (~np.isnan(learned)).sum():
+            return column
+    return None
+
+
 def without_running(column: str, array: pa.Array, finding: Finding, clock: Clock | None) -> Finding:
     """Return what was found in a column, without its feature where it numbers the rows or runs with the time.
 
