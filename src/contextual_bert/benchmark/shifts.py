@@ -87,7 +87,7 @@ def name_drift(learned: pa.Array, asked: pa.Array, *, part: str, what: str) -> l
         >>> name_drift(pa.array(["a"] * 800 + ["b"] * 200), pa.array(["a", "b"] * 100), part="test", what="items")
         ["items whose share changed most from training to test: 'a' 80.0% to 50.0%, 'b' 20.0% to 50.0%"]
     """
-    names = learned.unique()
+    names = pc.drop_null(learned).unique()
     counts = (
         counts_of(pc.fill_null(pc.index_in(each, value_set=names), -1).to_numpy(zero_copy_only=False), len(names))
         for each in (learned, asked)
@@ -188,10 +188,8 @@ def _moved(feature: Feature, ids: NDArray[Any], learned: NDArray[Any], part: str
     if np.abs(now - usual).sum() / 2 - by_chance < _MOVED:
         return None
     is_more = now > usual
-    return (
-        f"{_shown(float(now[is_more].sum()))} of the {part} part are values that {_shown(float(usual[is_more].sum()))} "
-        "of training are"
-    )
+    more, less = (_shown(float(each[is_more].sum())) for each in (now, usual))
+    return f"{more} of the {part} part have values that {less} of the training part have"
 
 
 def _value(feature: Feature, rows: PartRows) -> str:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import decoded, is_list, is_text
+from contextual_bert.arrow_types import decoded, is_list, is_single, is_text, value_type
 from contextual_bert.benchmark.by_time import by_time_lines
 from contextual_bert.benchmark.inspection import (
     Inspection,
@@ -140,7 +140,7 @@ def _shift_lines(
         if each.num_rows and schema.features
     }
     part, drift = "test" if chosen["test"].num_rows else "validation", list[str]()
-    if task.label is not None and not is_list(table.schema.field(task.label).type):
+    if task.label is not None and is_single(value_type(table.schema.field(task.label).type)):
         learned, asked = (label_values(chosen[each][task.label]).combine_chunks() for each in ("train", part))
         drift = name_drift(learned, asked, part=part, what="labels")
     return [*field_lines(schema, known), *drift]

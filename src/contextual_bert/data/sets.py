@@ -48,6 +48,7 @@ class SetTable:
         items: name of the items column.
         customer: name of the column that says whose set it is, if there is one.
         time: name of the column that says when, if there is one.
+        separator: what stands between the items where a cell of the table is one text.
 
     Example:
         >>> sets = read_sets(pa.table({"items": [["b", "a"], [], ["c"]]}), items="items", policy=SetPolicy())
@@ -63,6 +64,7 @@ class SetTable:
     items: str
     customer: str | None = None
     time: str | None = None
+    separator: str = ","
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -207,6 +209,7 @@ def read_sets(
         items=items,
         customer=customer,
         time=time,
+        separator=policy.separator,
     )
 
 

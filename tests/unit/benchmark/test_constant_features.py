@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from contextual_bert.benchmark import attribute_missing, attribute_run, evaluate_run, run
 from contextual_bert.errors import DataError
@@ -42,7 +41,7 @@ def planted(path: Path) -> Path:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("constant")
-    training = {"num_train_epochs": 15, "learning_rate": 0.01, "per_device_train_batch_size": 32, "field_dropout": 0.2}
+    training = {"num_train_epochs": 30, "learning_rate": 0.01, "per_device_train_batch_size": 32, "field_dropout": 0.2}
     recipe = Recipe(
         data=str(planted(folder / "sets.parquet")),
         items="items",
