@@ -27,6 +27,7 @@ _HALF = 0.5  # as of texts, from which on many numbers are those of things
 _FEWEST_NAMED = 1000  # numbers that name things and occur more than once; an age has fewer
 _DENSE = 0.05  # of the numbers between the first and the last occur
 _UNEVEN = 0.1  # the largest distance of the shares of numbers from those of equal steps
+_STRAYS = 0.01  # of the numbers, at either end
 _LARGE = 1e9
 _ALWAYS = 0.99  # rank correlation of what counts on with the rows or the time
 _RISING = 0.95  # of what mostly grows
@@ -117,7 +118,7 @@ def without_running(column: str, array: pa.Array, finding: Finding, clock: Clock
     if not isinstance(feature, Categorical | Numerical) or feature.part is not None:
         return finding
     if isinstance(feature, Numerical):
-        numbers = to_numbers(without_words(array, feature.missing or ()), column=column)
+        numbers = to_numbers(without_words(array, feature.missing) if feature.missing else array, column=column)
         reason = _number_reason(numbers, clock)
         codes = _codes(numbers) if reason is None else np.zeros(0, dtype=np.int64)
         if reason is None and len(codes) and int(codes.max()) >= _FEW_VALUES:
@@ -190,15 +191,17 @@ def _number_reason(numbers: NDArray[np.float64], clock: Clock | None) -> str | N
 def _are_numbers_of_things(distinct: NDArray[np.float64], counts: NDArray[np.int64], *, counts_on: bool) -> bool:
     """Whether whole numbers are those of rows, orders or people: hardly repeated, and dealt out one after the other."""
     num_rows = int(counts.sum())
-    reach = float(distinct[-1] - distinct[0]) + 1
     share = len(distinct) / num_rows
+    cut = max(1, int(_STRAYS * len(distinct)))
+    distinct, counts = distinct[cut:-cut], counts[cut:-cut]
+    reach = float(distinct[-1] - distinct[0]) + 1
     if share >= _NEARLY_ALL and (counts_on or reach >= _LARGE):
         return True
-    is_named = share >= _NEARLY_ALL or (share >= _HALF and len(distinct) >= _FEWEST_NAMED)
+    is_named = share >= _NEARLY_ALL or (share >= _HALF and len(distinct) + 2 * cut >= _FEWEST_NAMED)
     if not is_named or len(distinct) < _DENSE * reach:
         return False
     evenly = (distinct - distinct[0] + 1) / reach
-    return bool(np.abs(np.cumsum(counts) / num_rows - evenly).max() <= _UNEVEN)
+    return bool(np.abs(np.cumsum(counts) / counts.sum() - evenly).max() <= _UNEVEN)
 
 
 def _correlation(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:

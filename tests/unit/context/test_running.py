@@ -34,8 +34,9 @@ def daily(number: int, *, a_day: int = 10) -> pa.Array:
         np.repeat(np.arange(0, 970), 2)[:1000],
         np.concatenate([np.arange(980), np.arange(20)]),
         DRAWS.integers(0, 2**40, 1000),
+        np.append(DRAWS.permutation(999), 10**12),
     ],
-    ids=["running", "dealt", "sampled", "with gaps", "twice", "nearly all", "large"],
+    ids=["running", "dealt", "sampled", "with gaps", "twice", "nearly all", "large", "with a stray"],
 )
 def test_running_numbers_are_no_feature_and_named(numbers: Any) -> None:
     is_twice = not isinstance(numbers, pa.Array) and len(np.unique(numbers)) == 500
@@ -57,8 +58,10 @@ def test_running_numbers_are_no_feature_and_named(numbers: Any) -> None:
         DRAWS.normal(size=1000),
         np.round(DRAWS.gamma(2, 700, 1000)).astype(int),
         DRAWS.integers(1, 366, 1000),
+        DRAWS.integers(20_000, 90_000, 1000),
+        np.append(DRAWS.integers(20_000, 90_000, 999), 10**30 // 10**12),
     ],
-    ids=["age", "income", "measured", "steps", "day of the year"],
+    ids=["age", "income", "measured", "steps", "day of the year", "wages", "wages with a stray"],
 )
 def test_numbers_that_say_something_stay(numbers: Any) -> None:
     assert found({"x": numbers}).schema.names == ("x",)
