@@ -7,10 +7,19 @@ import pyarrow as pa
 from contextual_bert.context import InferredSchema
 from contextual_bert.context.infer import SchemaSettings, infer_features
 from contextual_bert.context.running import clock_of
+from contextual_bert.context.seasons import DATE
+from contextual_bert.data import Split
 from contextual_bert.training.recipe import Recipe
 
 
-def by_time_lines(recipe: Recipe, found: InferredSchema, training: pa.Table, overrides: Mapping[str, str]) -> list[str]:
+def by_time_lines(
+    recipe: Recipe,
+    found: InferredSchema,
+    training: pa.Table,
+    overrides: Mapping[str, str],
+    *,
+    split: Split | None,
+) -> list[str]:
     """Return a sentence on the features that a split by time would leave out, none where there are none.
 
     Args:
@@ -18,9 +27,12 @@ def by_time_lines(recipe: Recipe, found: InferredSchema, training: pa.Table, ove
         found: the features, inferred for a split that is not by time.
         training: the rows that they were found in.
         overrides: column -> the kind that was asked for.
+        split: where it is by time, the features are those already.
     """
+    if split is not None and split.by == "time":
+        return []
     formats, columns = recipe.reading.date_formats, found.schema.columns
-    dates = [note.column for note in found.notes if note.kind == "date" or "gives no feature" in note.reason]
+    dates = [note.column for note in found.notes if note.kind == DATE or note.remark]
     clock = clock_of(training, split_by=None, candidates=dates, date_formats=formats)
     if clock is None:
         return []

@@ -145,7 +145,7 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
         reading=(*rows.lines(), *sets.report.lines()),
         basis=(
             sentence,
-            *by_time_lines(recipe, found, training.table, overrides),
+            *by_time_lines(recipe, found, training.table, overrides, split=split),
             _frequent_line(training),
         ),
         faults=(*faults, *found.warnings(), *_common_items(training), *alike_values(found.schema, training.table)),

@@ -99,7 +99,8 @@ def constant_features(context: Mapping[str, Tensor]) -> tuple[str, ...]:
     """Return the features that say the same in every row.
 
     Example:
-        >>> constant_features({"month": torch.tensor([3, 3]), "age": torch.tensor([1, 2])})
+        >>> from torch import tensor
+        >>> constant_features({"month": tensor([3, 3]), "age": tensor([1, 2])})
         ('month',)
     """
     return tuple(name for name, ids in context.items() if _is_constant(_ids(ids)))
@@ -136,7 +137,7 @@ def counts_of(ids: Any, num_names: int) -> NDArray[np.int64]:
     """Return how often each id occurs; ids below 0 are none.
 
     Example:
-        >>> counts_of(torch.tensor([0, 2, 2, -100]), 3).tolist()
+        >>> counts_of(np.array([0, 2, 2, -100]), 3).tolist()
         [1, 0, 2]
     """
     found = np.asarray(ids).ravel()

@@ -116,7 +116,7 @@ def _inspected(
         notes=found.notes,
         num_rows=len(training),
         reading=(*reading_lines(table), *origin.lines(), *(line for look in looks for line in look.lines)),
-        basis=(sentence, *by_time_lines(recipe, found, training, overrides)),
+        basis=(sentence, *by_time_lines(recipe, found, training, overrides, split=split)),
         faults=(
             *(fault for look in looks for fault in look.faults),
             *(fault_lines(leaks) if leaks is not None else []),

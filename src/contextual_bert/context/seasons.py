@@ -145,7 +145,7 @@ def told(left_out: tuple[LeftOut, ...], *, column: str) -> str:
 
     Example:
         >>> told((LeftOut("year", "the split is by time"),), column="day")
-        "year left out: the split is by time; override to keep it (day=year)"
+        'year left out: the split is by time; override to keep it (day=year)'
     """
     reasons = "; ".join(f"{each.part} left out: {each.reason}" for each in left_out)
     free = ",".join(each.part for each in left_out if not each.is_constant)
