@@ -8,10 +8,12 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, show_json_text, show_text
 from contextual_bert_cli.recipes import listed
+from contextual_bert_cli.wording import in_options
 
 EXAMPLE = """\b
 Example:
   contextual-bert attribute runs/gsu --output runs/gsu/attribution
+  contextual-bert attribute runs/gsu --replace missing
   contextual-bert attribute runs/gsu --part validation --permutations 5 --format json > attribution.json
 """
 
@@ -28,6 +30,14 @@ def command(
     permutations: Annotated[
         int, typer.Option(min=1, help="Permutations of each feature, whose mean is taken: more is less chance.")
     ] = 1,
+    replace: Annotated[
+        str,
+        typer.Option(
+            metavar="permute|missing",
+            help="What each feature is replaced by: the value of another row, or the state missing, which also judges "
+            "a feature that is the same in every row.",
+        ),
+    ] = "permute",
     output_format: options.FormatChoice = "table",
     output: Annotated[
         Path | None,
@@ -41,28 +51,37 @@ def command(
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
 ) -> None:
-    """Permute each feature among the sets or texts: how much worse the run gets without it, with intervals."""
-    from contextual_bert.benchmark.attribution import attribute_run
+    """Permute each feature among the sets or texts, or take it away: how much worse the run gets, with intervals."""
+    from contextual_bert.benchmark.attribution import attribute_missing, attribute_run
     from contextual_bert.benchmark.report_files import write_attribution
+    from contextual_bert.errors import ConfigurationError
     from contextual_bert.training import counting
-    from contextual_bert_cli.choices import checked_format, checked_part
+    from contextual_bert_cli.choices import checked, checked_format, checked_part
 
     calm_transformers()
     checked_format(output_format)
     checked_part(part)
+    checked(replace, ("permute", "missing"), option="--replace")
+    if replace == "missing" and permutations > 1:
+        raise ConfigurationError(
+            f"--permutations {permutations} is for --replace permute: what is missing is so once. "
+            "Leave one of the two out."
+        )
     given = {"data": data, "split": split, "items": items, "customer": customer}
     overrides: dict[str, Any] = {name: str(value) for name, value in given.items() if value is not None}
     overrides |= {"group_by": listed(group_by)} if group_by is not None else {}
-    with counting("scoring with each feature permuted") as progress:
-        found = attribute_run(
-            directory,
-            num_permutations=permutations,
-            overrides={**overrides, "device": device, "dtype": dtype},
-            part=part,
-            batch_size=batch_size,
-            progress=progress,
-        )
-    remark(*found.lines)
+    with counting(f"scoring with each feature {'permuted' if replace == 'permute' else 'missing'}") as progress:
+        how: dict[str, Any] = {
+            "overrides": {**overrides, "device": device, "dtype": dtype},
+            "part": part,
+            "batch_size": batch_size,
+            "progress": progress,
+        }
+        if replace == "missing":
+            found = attribute_missing(directory, **how)
+        else:
+            found = attribute_run(directory, num_permutations=permutations, **how)
+    remark(*map(in_options, found.lines))
     if output_format == "json":
         show_json_text(found.importances.to_json())
     elif output_format == "markdown":

@@ -51,7 +51,8 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="COLUMN=KIND",
-            help="Kind of a column: categorical, multi_categorical, numerical, vector or ignore; repeatable.",
+            help="Kind of a column: categorical, multi_categorical, numerical, vector or ignore; of dates also date, "
+            "or parts, as date=month,weekday; repeatable.",
         ),
     ] = None,
     drop_items: options.DropItems = None,
@@ -70,6 +71,9 @@ def command(
     validation_data: options.ValidationData = None,
     test_data: options.TestData = None,
     split_by: options.SplitBy = None,
+    validation: options.Validation = 0.1,
+    test: options.Test = 0.1,
+    split_seed: options.SplitSeed = 0,
     output: Annotated[Path, typer.Option(metavar="FILE", help="Where the schema is written.")] = Path("schema.json"),
     overwrite: options.Overwrite = False,
 ) -> None:
@@ -102,7 +106,7 @@ def command(
     if found.schema is not None and method is None:
         found.schema.save(output)
         choices["exclude"] = None  # the schema is without these columns
-    train = ["train", str(data), *same_options(choices)]
+    train = ["train", str(data), *same_options(choices), *_share_options(validation, test, split_seed)]
     name, folder = "none", None
     show(found.to_rich())
     if method is not None:
@@ -121,6 +125,12 @@ def command(
         raise typer.Exit(MISTAKE)
     remark(*hidden_words_lines(choices, command="inspect"))
     next_commands([*train, "--conditioning", name, "--output", free_folder(folder or f"runs/{name}")])
+
+
+def _share_options(validation: float, test: float, split_seed: int) -> list[str]:
+    """The options of the split that differ from their defaults, for the command that trains."""
+    given = {"--validation": (validation, 0.1), "--test": (test, 0.1), "--split-seed": (split_seed, 0)}
+    return [part for flag, (value, default) in given.items() if value != default for part in (flag, f"{value:g}")]
 
 
 def kind_of(text: str) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from typing import Any
 _RENAMED: Mapping[str, str] = {
     "is_from_scratch": "--from-scratch",
     "is_ordinal": "--ordinal",
+    "num_permutations": "--permutations",
     "num_train_epochs": "--epochs",
     "per_device_train_batch_size": "--batch-size",
     "torch_compile": "--compile",

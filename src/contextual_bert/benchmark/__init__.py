@@ -1,6 +1,6 @@
 """Runs and studies: recipes in, run directories and tables out."""
 
-from contextual_bert.benchmark.attribution import Attribution, attribute_run
+from contextual_bert.benchmark.attribution import Attribution, attribute_missing, attribute_run
 from contextual_bert.benchmark.checks import BASELINES
 from contextual_bert.benchmark.evaluation import Evaluation, evaluate_oracle, evaluate_run
 from contextual_bert.benchmark.inspection import Inspection, inspect_table
@@ -26,6 +26,7 @@ __all__ = [
     "Prepared",
     "TextPreparation",
     "as_row",
+    "attribute_missing",
     "attribute_run",
     "evaluate_oracle",
     "evaluate_run",

@@ -16,6 +16,7 @@ from rich.console import Group
 
 from contextual_bert.benchmark.environment import commit, hardware
 from contextual_bert.benchmark.prepared import check_grouping, num_trained_by
+from contextual_bert.context import ContextSchema
 from contextual_bert.data import Split, table_digest
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError
@@ -27,6 +28,7 @@ from contextual_bert.training.recipe import READY_PARTS, SPLIT_FIELDS, Recipe
 Progress = Callable[[int, int], None]
 BATCH_SIZE = "per_device_eval_batch_size"
 WHOLE = "all"
+EVALUATED = "evaluated"  # the name of rows that are no part of a split
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +80,11 @@ class EvaluationData(Protocol):
     @property
     def dataset(self) -> Any:
         """The encoded rows, a SetDataset or a TextDataset."""
+        ...
+
+    @property
+    def schema(self) -> ContextSchema | None:
+        """What the context consists of, None of a run without one."""
         ...
 
     @property

@@ -4,7 +4,7 @@ The features are found in the training part of the split that ``train`` would ma
 bin and no category is learned from the test. It trains nothing and writes nothing. ``text_inspection`` looks at texts.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +14,15 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from contextual_bert.benchmark.by_time import by_time_lines
 from contextual_bert.benchmark.grouping import audit_of_file
 from contextual_bert.benchmark.prepared import alike_values, inferred, make_split, not_context, withheld_lines
 from contextual_bert.benchmark.run_table import RunTable, read_data
+from contextual_bert.benchmark.shifts import field_lines, name_drift, rows_of
 from contextual_bert.context import ContextSchema
 from contextual_bert.context.infer import ColumnNote
 from contextual_bert.data import Audit, SetTable, Split, audit, read_sets
+from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame
 from contextual_bert.training.recipe import Recipe
@@ -130,16 +133,39 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
     faults: list[str] = []
     if split is not None:
         leaks = audit(split, sets, customer=recipe.customer, context=found.schema.columns)
-        faults = fault_lines(audit_of_file(leaks, rows.groups))
+        faults = [
+            *fault_lines(audit_of_file(leaks, rows.groups)),
+            *_shift_lines(recipe, split, sets, found.schema, left_out=tuple(left_out)),
+        ]
     varying = tuple(ColumnNote(name, None, reason, 0, 0) for name, reason in left_out.items())
     return Inspection(
         schema=found.schema if found.schema.features else None,
         notes=(*found.notes, *varying),
         num_rows=len(training),
         reading=(*rows.lines(), *sets.report.lines()),
-        basis=(sentence, _frequent_line(training)),
+        basis=(
+            sentence,
+            *by_time_lines(recipe, found, training.table, overrides, split=split),
+            _frequent_line(training),
+        ),
         faults=(*faults, *found.warnings(), *_common_items(training), *alike_values(found.schema, training.table)),
     )
+
+
+def _shift_lines(
+    recipe: Recipe, split: Split, sets: SetTable, schema: ContextSchema, *, left_out: Collection[str]
+) -> list[str]:
+    """What ``train`` will say of differences between the parts: of fields, and of the shares of items."""
+    chosen = {part: split.select(sets, part) for part in PARTS}
+    customer = recipe.customer if recipe.customer not in left_out else None
+    known = {
+        part: rows_of(each.table, schema, customer=customer)
+        for part, each in chosen.items()
+        if len(each) and schema.features
+    }
+    part = "test" if len(chosen["test"]) else "validation"
+    drift = name_drift(chosen["train"].values, chosen[part].values, part=part, what="items")
+    return [*field_lines(schema, known), *drift]
 
 
 def overridden_codes(overrides: Mapping[str, str]) -> tuple[str, ...]:

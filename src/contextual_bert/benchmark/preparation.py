@@ -23,6 +23,7 @@ from contextual_bert.benchmark.prepared import (
     schema_of,
 )
 from contextual_bert.benchmark.run_table import RunTable, read_data
+from contextual_bert.benchmark.shifts import counts_of, drift_line
 from contextual_bert.benchmark.unscored import unscored_items
 from contextual_bert.candidates import SoftmaxOver
 from contextual_bert.context import ContextSchema
@@ -109,7 +110,15 @@ class Preparation(Prepared):
         """What was read, split and found, for people."""
         read = [*(self.origin.lines() if self.origin is not None else ()), *self.sets.report.lines()]
         found = [*read, *self.split.lines(), *self.audit.lines()]
-        return [*found, *self.held_out_lines(), *self.share_lines(), *self.unlearned_lines(), *self.holding_lines()]
+        warned = [*self.share_lines(), *self.shift_lines, *self.unlearned_lines(), *self.holding_lines()]
+        return [*found, *self.held_out_lines(), *warned]
+
+    def drift_lines(self, part: str) -> list[str]:
+        """Return a sentence on the items whose share differs most between training and a part."""
+        items = self.processor.items
+        first = len(items.reserved)
+        counts = (counts_of(self.datasets[each].item_ids - first, len(items.values)) for each in ("train", part))
+        return drift_line(items.values.__getitem__, *counts, part=part, what="items")
 
     @property
     def num_choices(self) -> int:
@@ -182,7 +191,7 @@ def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | N
             recipe, training.table, training.rows, split, everywhere=in_a_part.table, left_out=tuple(rows.left_out)
         )
         schema = found.schema if found is not None else None
-        news += found.warnings() if found is not None else []
+        news += [*found.remarks(), *found.warnings()] if found is not None else []
         processor = ContextualBertProcessor.from_items(training.distinct_items(), schema)
     resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
     first_rows = rows.groups.first_rows if rows.groups is not None else None

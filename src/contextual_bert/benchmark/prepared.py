@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from contextual_bert.benchmark.ready_parts import file_parts, joined_assignment
 from contextual_bert.benchmark.run_directories import SPLIT_DIGEST
 from contextual_bert.benchmark.run_table import RunTable
+from contextual_bert.benchmark.shifts import field_lines, part_rows
 from contextual_bert.benchmark.value_shares import share_line
 from contextual_bert.context import (
     Categorical,
@@ -30,6 +31,7 @@ from contextual_bert.context import (
 from contextual_bert.context.binning import customers_of_values
 from contextual_bert.context.columns import column_values
 from contextual_bert.context.infer import MIN_CUSTOMERS, SchemaSettings, infer_features
+from contextual_bert.context.running import follows_in_time
 from contextual_bert.data import Split, new_split
 from contextual_bert.data.splits import PARTS, ready_split
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError
@@ -206,6 +208,17 @@ class Prepared:
             return []
         contexts = {part: data.context for part, data in self.datasets.items()}
         return [line for feature in schema.features if (line := share_line(feature, contexts)) is not None]
+
+    @cached_property
+    def shift_lines(self) -> tuple[str, ...]:
+        """Sentences on what differs between training and the other parts: fields, and the shares of items or labels."""
+        rows = {part: part_rows(data, self.customers(part)) for part, data in self.datasets.items()}
+        part = self.evaluated_part
+        return (*field_lines(self.processor.schema, rows), *(self.drift_lines(part) if part is not None else ()))
+
+    def drift_lines(self, part: str) -> list[str]:
+        """Return a sentence on the items, or labels, whose share differs most between training and a part."""
+        raise NotImplementedError
 
     @property
     def num_choices(self) -> int:
@@ -456,10 +469,25 @@ def inferred(
             max_categories=recipe.max_categories,
             hash_buckets=recipe.hash_buckets,
             sensitive=tuple(name for name in recipe.sensitive if name not in left_out),
+            time=time_of(split, training, everywhere, date_formats=recipe.reading.date_formats),
         )
         return infer_features(training, asked, everywhere=everywhere)
     except DataError as error:
         raise placed(error, rows, file=recipe.data) from error
+
+
+def time_of(
+    split: Split | None, training: pa.Table, everywhere: pa.Table, *, date_formats: Sequence[str] = ()
+) -> str | None:
+    """Return the column of times that a split goes by, None where its parts do not follow one another.
+
+    Of parts that came with the data it is a column of dates in which validation and test are later than training.
+    """
+    if split is None or split.by in ("customer", "row"):
+        return None
+    if split.by == "time":
+        return split.column
+    return follows_in_time(training, everywhere, training.column_names, date_formats)
 
 
 def check_spelling(schema: ContextSchema) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.benchmark.evaluated import (
     BATCH_SIZE,
+    EVALUATED,
     WHOLE,
     Evaluation,
     Progress,
@@ -28,7 +29,9 @@ from contextual_bert.benchmark.preparation import customers_of
 from contextual_bert.benchmark.reporting import cold_rows, segments_of
 from contextual_bert.benchmark.run_table import read_data
 from contextual_bert.benchmark.set_work import FREQUENCY_FEATURE, item_frequencies
+from contextual_bert.benchmark.shifts import LEARNED, field_lines, name_drift, part_rows, rows_of
 from contextual_bert.benchmark.unscored import unscored_items
+from contextual_bert.context import ContextSchema
 from contextual_bert.data import SetDataset, SetTable, Split, read_sets
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import EvaluationSettings, Provenance, Scores, Unscored, evaluate_scores
@@ -55,7 +58,7 @@ class EvaluatedSets:
         dtype: what the model runs in.
         reading: what was read and which part of it is evaluated, for people.
         training: the sets that the run learned from, where they are in this table.
-        part: its name, "all" for all rows of a table.
+        part: the name of what is evaluated.
         rows: of the table that are evaluated, those of no set too; None: all.
 
     Relation to its siblings:
@@ -72,7 +75,7 @@ class EvaluatedSets:
     dtype: torch.dtype
     reading: tuple[str, ...]
     training: SetTable | None = None
-    part: str = WHOLE
+    part: str = EVALUATED
     rows: NDArray[np.int64] | None = None
 
     def score(self, dataset: SetDataset, *, progress: Progress | None = None) -> ScoredSet:
@@ -90,6 +93,11 @@ class EvaluatedSets:
                 fix="Name the column and the separator that the run was trained with.",
             )
         return result
+
+    @property
+    def schema(self) -> ContextSchema | None:
+        """What the context consists of, None of a run without one."""
+        return self.pipeline.processor.schema
 
     @property
     def num_choices(self) -> int:
@@ -145,7 +153,18 @@ class EvaluatedSets:
 
     def lines(self, *, num_unknown: int) -> tuple[str, ...]:
         """What was read, and what could not be ranked, for people."""
-        return (*self.reading, *_unknown_lines(self.sets, self.pipeline, num_unknown))
+        return (*self.reading, *self._shift_lines(), *_unknown_lines(self.sets, self.pipeline, num_unknown))
+
+    def _shift_lines(self) -> list[str]:
+        """What differs between training, where it is known, and what is evaluated."""
+        schema, customer = self.pipeline.processor.schema, self.recipe.customer
+        owners = customers_of(self.sets) if customer is not None else None
+        rows, drift = {self.part: part_rows(self.dataset, owners)}, list[str]()
+        if self.training is not None and self.part != LEARNED:
+            drift = name_drift(self.training.values, self.sets.values, part=self.part, what="items")
+            if schema is not None:
+                rows = {LEARNED: rows_of(self.training.table, schema, customer=customer), **rows}
+        return [*field_lines(schema, rows), *drift]
 
     def provenance(self) -> Provenance:
         """Where the numbers come from."""
@@ -222,7 +241,7 @@ def load_sets(
             ),
         ),
         training=split.select(sets, "train") if is_own and split is not None else None,
-        part=WHOLE if split is None or part == WHOLE else evaluated_part(part),
+        part=EVALUATED if split is None or part == WHOLE else evaluated_part(part),
         rows=split.rows(evaluated_part(part)) if split is not None else None,
     )
 

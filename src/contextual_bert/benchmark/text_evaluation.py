@@ -17,6 +17,8 @@ from torch import nn
 
 from contextual_bert.benchmark.evaluated import (
     BATCH_SIZE,
+    EVALUATED,
+    WHOLE,
     Evaluation,
     Progress,
     evaluated_part,
@@ -25,10 +27,13 @@ from contextual_bert.benchmark.evaluated import (
     shuffled_lines,
     split_for,
 )
+from contextual_bert.benchmark.label_names import label_values
 from contextual_bert.benchmark.reporting import label_report_on, report_on
 from contextual_bert.benchmark.run_table import read_data
+from contextual_bert.benchmark.shifts import LEARNED, field_lines, name_drift, part_rows, rows_of
 from contextual_bert.benchmark.text_preparation import TextPreparation
 from contextual_bert.benchmark.text_work import MODELS, TRAINING, TextWork
+from contextual_bert.context import ContextSchema
 from contextual_bert.data import SetDataset, Split, TextDataset, reading_lines, table_digest
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.splits import PARTS
@@ -60,6 +65,8 @@ class EvaluatedTexts:
         dtype: what the model runs in.
         reading: which rows are evaluated, for people.
         known_customers: those that the run learned from, where they are in this table.
+        training: the rows that the run learned from, where they are in this table.
+        part_name: the name of what is evaluated.
 
     Relation to its siblings:
         ``EvaluatedSets`` is the same for sets; both are ``EvaluationData``.
@@ -73,6 +80,8 @@ class EvaluatedTexts:
     dtype: torch.dtype
     reading: str
     known_customers: NDArray[np.str_] | None = None
+    training: pa.Table | None = None
+    part_name: str = EVALUATED
 
     @property
     def recipe(self) -> Recipe:
@@ -88,6 +97,11 @@ class EvaluatedTexts:
     def dataset(self) -> TextDataset | SetDataset:
         """The encoded texts; where hidden tokens are learned they are sets of tokens."""
         return cast(Any, self.work.dataset(self.recipe, self.part))
+
+    @property
+    def schema(self) -> ContextSchema | None:
+        """What the context consists of, None of a run without one."""
+        return self.ready.processor.schema
 
     @property
     def num_choices(self) -> int:
@@ -136,7 +150,22 @@ class EvaluatedTexts:
         sampled = self.ready.scored_lines(self.part)
         origin = self.ready.origin
         read = [*reading_lines(self.ready.table), *(origin.lines() if origin is not None else ())]
-        return (*read, self.reading, *self.ready.texts[self.part].report.lines(), *sampled, *unknown)
+        cut = self.ready.texts[self.part].report.lines()
+        return (*read, self.reading, *cut, *self._shift_lines(), *sampled, *unknown)
+
+    def _shift_lines(self) -> list[str]:
+        """What differs between training, where it is known, and what is evaluated."""
+        schema, task = self.ready.processor.schema, cast(TextTask, self.recipe.texts)
+        own = {self.part_name: part_rows(self.ready.datasets[self.part], self.ready.customers(self.part))}
+        if self.training is None or self.part_name == LEARNED:
+            return field_lines(schema, own)
+        known = {LEARNED: rows_of(self.training, schema, customer=self.recipe.customer)} if schema is not None else {}
+        drift = list[str]()
+        if self.ready.labels and self.ready.head == "classification":
+            asked = self.ready.table.take(pa.array(self.ready.split.rows(self.part)))
+            labels = (label_values(each[str(task.label)]).combine_chunks() for each in (self.training, asked))
+            drift = name_drift(*labels, part=self.part_name, what="labels")
+        return [*field_lines(schema, {**known, **own}), *drift]
 
     def provenance(self) -> Provenance:
         """Where the numbers come from."""
@@ -177,6 +206,7 @@ def load_texts(
         checked_column(table, name, file=recipe.data)
     split, sentence = split_for(recipe, directory, table, part)
     chosen = evaluated_part(part)
+    is_whole = split is None or part == WHOLE
     if split is None:
         split = _all_rows(table)
     if not len(split.rows(chosen)):
@@ -214,6 +244,8 @@ def load_texts(
         dtype=chosen_dtype(recipe.dtype),
         reading="; ".join((sentence, *shuffled_lines(own))),
         known_customers=known,
+        training=table.take(pa.array(split.rows(LEARNED))) if is_own else None,
+        part_name=EVALUATED if is_whole else chosen,
     )
     if model.config.has_context_as_text:
         evaluated.work.check_words(num_positions=model.config.max_position_embeddings)

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import decoded, is_list, is_text
+from contextual_bert.arrow_types import decoded, is_list, is_single, is_text, value_type
+from contextual_bert.benchmark.by_time import by_time_lines
 from contextual_bert.benchmark.inspection import (
     Inspection,
     check_columns,
@@ -23,10 +24,12 @@ from contextual_bert.benchmark.inspection import (
 from contextual_bert.benchmark.label_names import NUM_SHOWN, label_names, label_values, label_warnings
 from contextual_bert.benchmark.prepared import alike_values, inferred, not_context
 from contextual_bert.benchmark.run_table import RunTable, read_data
+from contextual_bert.benchmark.shifts import field_lines, name_drift, rows_of
 from contextual_bert.benchmark.text_preparation import rows_in_parts
 from contextual_bert.benchmark.text_starts import reader_of
-from contextual_bert.context import canonical
+from contextual_bert.context import ContextSchema, canonical
 from contextual_bert.data import Split, audit_texts, reading_lines
+from contextual_bert.data.splits import PARTS
 from contextual_bert.data.text_audit import joined_words
 from contextual_bert.errors import ConfigurationError, DataError, place_of_row
 from contextual_bert.evaluation.labels import has_grades
@@ -113,14 +116,34 @@ def _inspected(
         notes=found.notes,
         num_rows=len(training),
         reading=(*reading_lines(table), *origin.lines(), *(line for look in looks for line in look.lines)),
-        basis=(sentence,),
+        basis=(sentence, *by_time_lines(recipe, found, training, overrides, split=split)),
         faults=(
             *(fault for look in looks for fault in look.faults),
             *(fault_lines(leaks) if leaks is not None else []),
+            *_shift_lines(recipe, task, table, split, found.schema),
             *found.warnings(),
             *alike_values(found.schema, training),
         ),
     )
+
+
+def _shift_lines(
+    recipe: Recipe, task: TextTask, table: pa.Table, split: Split | None, schema: ContextSchema
+) -> list[str]:
+    """What ``train`` will say of differences between the parts: of fields, and of the shares of labels."""
+    if split is None:
+        return []
+    chosen = {part: table.take(pa.array(split.rows(part))) for part in PARTS}
+    known = {
+        part: rows_of(each, schema, customer=recipe.customer)
+        for part, each in chosen.items()
+        if each.num_rows and schema.features
+    }
+    part, drift = "test" if chosen["test"].num_rows else "validation", list[str]()
+    if task.label is not None and is_single(value_type(table.schema.field(task.label).type)):
+        learned, asked = (label_values(chosen[each][task.label]).combine_chunks() for each in ("train", part))
+        drift = name_drift(learned, asked, part=part, what="labels")
+    return [*field_lines(schema, known), *drift]
 
 
 _HIDDEN = "no --label: hidden words are learned (masked language model)"

@@ -33,6 +33,7 @@ from contextual_bert.benchmark.prepared import (
 from contextual_bert.benchmark.run_directories import CHECKPOINT_DIGEST
 from contextual_bert.benchmark.run_files import SCORES_FILE
 from contextual_bert.benchmark.run_table import RunTable, read_data
+from contextual_bert.benchmark.shifts import counts_of, drift_line
 from contextual_bert.benchmark.text_starts import head_lines, method_of, reader_of, seen_lines
 from contextual_bert.benchmark.unscored import unscored_words
 from contextual_bert.context import outside_lines
@@ -193,8 +194,15 @@ class TextPreparation(Prepared):
         part = self.evaluated_part
         seen = seen_lines(self.task.checkpoint, self.split, part) if part is not None else self.held_out_lines()
         read = [*reading_lines(self.table), *(self.origin.lines() if self.origin is not None else ())]
-        warned = [*self.share_lines(), *self.unlearned_lines(), *self.holding_lines()]
+        warned = [*self.share_lines(), *self.shift_lines, *self.unlearned_lines(), *self.holding_lines()]
         return [*read, *self.split.lines(), *found, *self.audit.lines(), *seen, *warned]
+
+    def drift_lines(self, part: str) -> list[str]:
+        """Return a sentence on the labels whose share differs most between training and a part; none without labels."""
+        if not self.labels:
+            return []
+        counts = (counts_of(self.texts[each].dataset.labels, len(self.labels)) for each in ("train", part))
+        return drift_line(self.labels.__getitem__, *counts, part=part, what="labels")
 
     def remarks(self) -> list[str]:
         """Return what the person who trains should see, and nobody else: it names values of single rows."""
@@ -365,7 +373,7 @@ def _prepared_texts(
             recipe, table.take(pa.array(training)), training, split, everywhere=rows_in_parts(table, split)
         )
         schema = found.schema if found is not None else None
-        news += found.warnings() if found is not None else []
+        news += [*found.remarks(), *found.warnings()] if found is not None else []
         check_context(recipe, schema)
         processor = ContextualBertProcessor.from_bert(task.checkpoint, schema)
     schema = processor.schema

@@ -30,6 +30,7 @@ from contextual_bert.context.features import (
     MULTI_RESERVED,
     WITHHELD,
     Categorical,
+    DatePart,
     Feature,
     MultiCategorical,
     Numerical,
@@ -40,10 +41,12 @@ from contextual_bert.context.other_spellings import date_of_digits, other_spelli
 from contextual_bert.context.printed_lists import as_lists, holds_objects
 from contextual_bert.context.ranges import stray_threshold, with_ranges
 from contextual_bert.context.rare_values import KeptValues, Rarity, keep_values
+from contextual_bert.context.seasons import DATE, PARTS, asked_parts, left_out_parts, told
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.errors import ConfigurationError, SchemaError, did_you_mean
 
 INDEX = "index"  # wanted of a column that pandas wrote beside the data
+_ID = "looks like an id"
 _DEFAULT_SEPARATOR = ","
 _OTHER_SEPARATORS = ("|", ";")
 # Below these, "every value differs" says that the table is small and not that the column is an id.
@@ -57,7 +60,8 @@ class Settings:
 
     ``customers``: number of the customer of each row, None where rows are counted; ``sensitive``: no note names values;
     ``date_format``: that of a column whose dates are not all ISO 8601, told by all of its rows; ``hash_buckets``: for
-    rare values, None finds how many.
+    rare values, None finds how many; ``parts``: those of a date that an override asks for; ``is_split_by_time``: the
+    rows that are not learned from are later.
     """
 
     min_count: int
@@ -68,6 +72,8 @@ class Settings:
     sensitive: bool = False
     date_format: str | None = None
     hash_buckets: int | None = None
+    parts: tuple[DatePart, ...] | None = None
+    is_split_by_time: bool = False
 
     def shown(self, *values: object, most: int = 3) -> str:
         """Values as a note names them, none of a sensitive column."""
@@ -87,6 +93,7 @@ class Finding:
     features: tuple[Feature, ...] = ()
     num_marked: int = 0
     warning: str = ""
+    remark: str = ""
 
 
 def find(
@@ -102,7 +109,7 @@ def find(
     Args:
         column: its name.
         array: the rows to learn from.
-        wanted: a kind, "ignore", ``INDEX`` or a feature; None finds the kind.
+        wanted: a kind, "date" or parts of dates, "ignore", ``INDEX`` or a feature; None finds the kind.
         settings: how.
         everywhere: the same column of all rows that will be read, which say which words and spellings of dates occur.
             None: there are no others.
@@ -119,10 +126,12 @@ def find(
         return Finding(None, "the index of a pandas table; override to keep it", distinct)
     if wanted == "ignore":
         return Finding(None, "ignored: by an override", distinct)
-    if wanted is not None and wanted not in FEATURE_KINDS:
-        raise ConfigurationError(
-            f"the override of column {column!r} is {wanted!r}. {did_you_mean(wanted, [*FEATURE_KINDS, 'ignore'])}"
-        )
+    parts = asked_parts(wanted)
+    if parts is not None:
+        wanted, settings = DATE, replace(settings, parts=parts)
+    elif wanted is not None and wanted not in FEATURE_KINDS:
+        kinds = [*FEATURE_KINDS, DATE, *PARTS, "ignore"]
+        raise ConfigurationError(f"the override of column {column!r} is {wanted!r}. {did_you_mean(wanted, kinds)}")
     if wanted is None and holds_objects(array):
         return Finding(
             None, "its cells are objects or lists of such; give their values in columns of their own", distinct
@@ -135,9 +144,9 @@ def find(
     marks, warning = None, ""
     if is_text(value_type(array.type)):
         tables = (array,) if everywhere is None else (everywhere, array)
-        if wanted in (None, "numerical"):
-            marks, warning = _marks_of(tables[0], settings, is_forced=wanted is not None)
-        if wanted is None:
+        if wanted in (None, "numerical", DATE):
+            marks, warning = _marks_of(tables[0], settings, is_forced=wanted == "numerical")
+        if wanted in (None, DATE):
             told = (_date_format_of(each, marks, settings) for each in tables)
             settings = replace(settings, date_format=next(filter(None, told), None))
     if marks is not None:
@@ -200,10 +209,10 @@ def _kind_of(array: pa.Array, settings: Settings) -> str | None:
         is_number = pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type)
         return "vector" if is_number else None
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return "date"
+        return DATE
     if is_text(kind):
         is_date = settings.date_format is not None or are_iso_dates(canonical_array(array))
-        return "date" if is_date else "categorical"
+        return DATE if is_date else "categorical"
     if pa.types.is_boolean(kind):
         return "categorical"
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
@@ -220,12 +229,14 @@ def _find_categorical(column: str, array: pa.Array, settings: Settings, is_force
     elif is_forced:
         pass
     elif distinct > _FEWEST_TEXTS_OF_AN_ID and 2 * distinct > num_present:
-        reason = f"looks like an id: {distinct} different values in {num_present} rows; override to keep it"
+        reason = f"{_ID}: {distinct} different values in {num_present} rows; override to keep it"
     if reason is None and not kept.values and kept.num_buckets is None:
         reason = _too_rare(settings)
     spelling = other_spelling(strings) if not is_forced and is_text(array.type) else ""
     if reason is not None:
-        return Finding(None, _joined(reason, spelling), distinct, warning=spelling)
+        is_id = not is_forced and reason.startswith(_ID)
+        remark = f"left out: {reason}" if is_id else ""
+        return Finding(None, _joined(reason, spelling), distinct, remark=remark, warning=spelling)
     shared: dict[str, Any] = {"num_buckets": kept.num_buckets, "buckets": kept.buckets}
     feature = Categorical(name=_name(column), source=_source(column), values=kept.values, **shared)
     reason = _joined(kept.reason(rarity=rarity), spelling)
@@ -261,7 +272,8 @@ def _find_numerical(column: str, array: pa.Array, settings: Settings, is_forced:
         return Finding(None, "constant: every row says the same", distinct)
     is_whole = pa.types.is_integer(array.type)
     if is_whole and not is_forced and distinct == num_present >= _FEWEST_NUMBERS_OF_AN_ID:
-        return Finding(None, "looks like an id: every whole number is different; override to keep it", distinct)
+        reason = f"{_ID}: every whole number is different; override to keep it ({column}=numerical)"
+        return Finding(None, reason, distinct, remark=f"left out: {reason}")
     edges = _edges(numbers, unique, counts, settings, num_bins=settings.num_bins)
     if pa.types.is_floating(stored := value_type(array.type)) and stored.bit_width < 64:
         edges = edges_of_short_floats(edges, np.float32 if stored.bit_width == 32 else np.float16)
@@ -283,31 +295,35 @@ def _find_vector(column: str, array: pa.Array, settings: Settings, is_forced: bo
 
 
 def _find_date(column: str, array: pa.Array, settings: Settings, is_forced: bool) -> Finding:
-    told = settings.date_format
-    dates = to_dates(array, date_format=told, column=column)
-    features: list[Feature] = []
-    years = date_part(dates, "year").to_numpy(zero_copy_only=False).astype(np.float64)  # nulls become NaN
-    unique, counts = np.unique(years[~np.isnan(years)], return_counts=True)
-    if len(unique) > 1:
-        edges = _edges(years, unique, counts, settings, num_bins=max(settings.num_bins, len(unique)))
-        features.append(
-            Numerical(name=_name(f"{column}_year"), source=column, edges=edges, part="year", date_format=told)
-        )
-    if len(pc.unique(pc.drop_null(date_part(dates, "month")))) > 1:
-        features.append(
-            Categorical(name=_name(f"{column}_month"), source=column, values=MONTHS, part="month", date_format=told)
-        )
-    if len(pc.unique(pc.drop_null(date_part(dates, "weekday")))) > 1:
-        features.append(
-            Categorical(
-                name=_name(f"{column}_weekday"), source=column, values=WEEKDAYS, part="weekday", date_format=told
-            )
-        )
-    distinct = _count_distinct(dates)
+    written = settings.date_format
+    dates = to_dates(array, date_format=written, column=column)
+    left_out = left_out_parts(dates, is_split_by_time=settings.is_split_by_time)
+    if settings.parts is not None:
+        left_out = tuple(each for each in left_out if each.is_constant and each.part in settings.parts)
+    without = {each.part for each in left_out}
+    features = [_part_feature(column, dates, part, settings) for part in settings.parts or PARTS if part not in without]
+    distinct, remark = _count_distinct(dates), told(left_out, column=column)
     if not features:
-        return Finding(None, "constant: every row has the same year, month and weekday", distinct)
-    names = ", ".join(str(feature.part) for feature in features if isinstance(feature, (Categorical, Numerical)))
-    return Finding("date", f"gives {names}{f', written as {told}' if told else ''}", distinct, tuple(features))
+        is_same = all(each.is_constant for each in left_out)
+        listed = ", ".join(settings.parts) if settings.parts is not None else "year, month and weekday"
+        reason = f"constant: every row has the same {listed}" if is_same else f"gives no feature: {remark}"
+        return Finding(None, reason, distinct, remark="" if is_same else reason)
+    names = ", ".join(str(feature.part) for feature in features)
+    reason = f"gives {names}{f', written as {written}' if written else ''}"
+    is_told = any(not each.is_constant for each in left_out)
+    reason = f"{reason}; {remark}" if remark else reason
+    return Finding(DATE, reason, distinct, tuple(features), remark=remark if is_told else "")
+
+
+def _part_feature(column: str, dates: pa.Array, part: DatePart, settings: Settings) -> Categorical | Numerical:
+    shared: dict[str, Any] = {"source": column, "part": part, "date_format": settings.date_format}
+    name = _name(f"{column}_{part}")
+    if part != "year":
+        return Categorical(name=name, values=MONTHS if part == "month" else WEEKDAYS, **shared)
+    years = date_part(dates, part).to_numpy(zero_copy_only=False).astype(np.float64)  # nulls become NaN
+    unique, counts = np.unique(years[~np.isnan(years)], return_counts=True)
+    edges = _edges(years, unique, counts, settings, num_bins=max(settings.num_bins, len(unique)))
+    return Numerical(name=name, edges=edges, **shared)
 
 
 _FINDERS: dict[str, Callable[[str, pa.Array, Settings, bool], Finding]] = {
@@ -315,7 +331,7 @@ _FINDERS: dict[str, Callable[[str, pa.Array, Settings, bool], Finding]] = {
     "multi_categorical": _find_multi,
     "numerical": _find_numerical,
     "vector": _find_vector,
-    "date": _find_date,
+    DATE: _find_date,
 }
 
 

@@ -22,6 +22,7 @@ from contextual_bert.context.buckets import MAX_BUCKETS
 from contextual_bert.context.columns import withholding
 from contextual_bert.context.features import Feature
 from contextual_bert.context.findings import INDEX, Finding, Settings, count_missing, find
+from contextual_bert.context.running import clock_of, without_running
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
@@ -47,6 +48,7 @@ class ColumnNote:
         distinct: number of distinct values (of the elements, for lists).
         missing: number of rows without a value.
         warning: what should be looked at before training; empty where there is nothing.
+        remark: what of a column that could be a feature was left out, and why; empty where nothing was.
 
     Example:
         >>> ColumnNote("sex", "categorical", "2 values", distinct=2, missing=0).kind
@@ -59,6 +61,7 @@ class ColumnNote:
     distinct: int
     missing: int
     warning: str = ""
+    remark: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,13 +87,20 @@ class InferredSchema:
         """Return warnings for the person who trains: values of single rows are named."""
         return [f"warning: column {note.column!r}: {note.warning}" for note in self.notes if note.warning]
 
+    def remarks(self) -> list[str]:
+        """Return a sentence a column of which something is no feature by default: running numbers, parts of dates."""
+        return [f"context: column {note.column!r}: {note.remark}" for note in self.notes if note.remark]
+
 
 @dataclass(frozen=True, eq=False)
 class SchemaSettings:
-    """The arguments of ``infer_schema``, which says what each is.
+    """The arguments of ``infer_schema``, which says what each is, the buckets of rare values, and the time of a split.
 
-    ``hash_buckets``: how many buckets the rarer categories are hashed into; 0: none, they count as unknown. None: one
-    for each ``min_count`` of their customers, see `keep_values`.
+    Args:
+        hash_buckets: how many buckets the rarer categories are hashed into; 0: none, they count as unknown. None: one
+            for each ``min_count`` of their customers, see `keep_values`.
+        time: column of times, where the rows to validate and to test on are later than these. Years and columns that
+            run with the time, such as the number of a week, are then no features. None: the split is by no time.
     """
 
     exclude: Sequence[str] = ()
@@ -101,6 +111,7 @@ class SchemaSettings:
     hash_buckets: int | None = None
     date_formats: tuple[str, ...] = ()
     sensitive: tuple[str, ...] = ()
+    time: str | None = None
 
 
 def infer_schema(
@@ -121,13 +132,17 @@ def infer_schema(
     multi-categorical; lists of decimal numbers vectors; dates, also as ISO 8601 text, give year, month and weekday.
     Constant columns, those whose every value differs as in an id, and the index of a pandas table are left out.
 
+    A part of a date is a feature where the rows go round it twice: a month needs two years, a weekday two weeks.
+    Columns that number the rows are left out. ``remarks`` of what is returned names both, and an override keeps them.
+
     The column of customers is left out, too, unless an override names it. It is then a feature whose values are counted
     by rows: the schema holds the ids of customers, and the note says so.
 
     Args:
         table: the rows to learn from: pyarrow, pandas, polars or `datasets`, as ``frames.as_table`` takes them.
         exclude: columns that are no context: the items, the customer.
-        overrides: column -> a kind, "ignore", or a feature, which then stands in the schema as given.
+        overrides: column -> a kind, "ignore", or a feature, which then stands in the schema as given. Of dates also
+            "date", or the parts that are features: "month", "year,weekday".
         customers: whose row each is: the name of a column, or one value a row. None counts each row for itself. Rows
             without a customer count as one customer.
         min_count: a category of fewer customers shares its vector, or counts as unknown. A bin of numbers has as many
@@ -172,7 +187,8 @@ def infer_features(table: pa.Table, asked: SchemaSettings, *, everywhere: pa.Tab
     exclude, overrides, sensitive, customers = asked.exclude, asked.overrides, asked.sensitive, asked.customers
     table = without_views(table)
     whose = customers if isinstance(customers, str) else None
-    for column in (*exclude, *overrides, *sensitive, *([whose] if whose is not None else [])):
+    named = [name for name in (whose, asked.time) if name is not None]
+    for column in (*exclude, *overrides, *sensitive, *named):
         if column not in table.column_names:
             raise UnknownNameError(f"the table has no column {column!r}. {did_you_mean(column, table.column_names)}")
     astray = [name for name in overrides if name in exclude and overrides[name] != "ignore"]
@@ -196,8 +212,11 @@ def infer_features(table: pa.Table, asked: SchemaSettings, *, everywhere: pa.Tab
         asked.date_formats,
         numbers,
         hash_buckets=asked.hash_buckets,
+        is_split_by_time=asked.time is not None,
     )
     indexes = _pandas_indexes(table)
+    candidates = [name for name in table.column_names if name not in exclude]
+    clock = clock_of(table, split_by=asked.time, candidates=candidates, date_formats=asked.date_formats)
     features: list[Feature] = []
     notes: list[ColumnNote] = []
     for column in table.column_names:
@@ -213,6 +232,8 @@ def infer_features(table: pa.Table, asked: SchemaSettings, *, everywhere: pa.Tab
             is_read = everywhere is not None and wanted != "ignore" and is_text(value_type(array.type))
             others = everywhere[column].combine_chunks() if everywhere is not None and is_read else None
             finding = find(column, array, wanted, own, everywhere=others)
+            if wanted is None:
+                finding = without_running(column, array, finding, clock)
         if is_whose and finding.features:
             finding = replace(finding, reason=f"{finding.reason}; the schema then holds the ids of customers")
         if column in exclude:
@@ -224,7 +245,15 @@ def infer_features(table: pa.Table, asked: SchemaSettings, *, everywhere: pa.Tab
         features += [_renamed(feature, taken) for feature in finding.features]
         num_missing = count_missing(array) + finding.num_marked
         notes.append(
-            ColumnNote(column, finding.kind, finding.reason, finding.distinct, num_missing, warning=finding.warning)
+            ColumnNote(
+                column,
+                finding.kind,
+                finding.reason,
+                finding.distinct,
+                num_missing,
+                warning=finding.warning,
+                remark=finding.remark,
+            )
         )
     return InferredSchema(ContextSchema(features=tuple(features)), tuple(notes))
 

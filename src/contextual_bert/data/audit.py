@@ -1,8 +1,9 @@
 """Leaks of a split and its columns: what makes a test score too good, looked for before anything is trained.
 
-Four questions. Does a set of one part occur in another? Is a customer in two parts? Does a column name items of its
-row? Does a value of a column say which items are in the set? Columns are judged against the same column shuffled, so
-that chance is not taken for a leak. It changes nothing, and knows no model. Protocol, point 7.
+Five questions. Does a set of one part occur in another? Is a customer in two parts? Does a column name items of its
+row? Does a value of a column say which items are in the set? Does a number follow from the items, such as their sum?
+Columns are judged against the same column shuffled, so that chance is not taken for a leak. It changes nothing, and
+knows no model. Protocol, point 7.
 """
 
 from collections.abc import Collection
@@ -15,8 +16,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from contextual_bert.data.column_codes import codes_of, is_identifier, shuffled, words_of
-from contextual_bert.data.columns import checked_column
+from contextual_bert.data.columns import checked_column, flatten_items
 from contextual_bert.data.hashing import hash_counters, hash_strings
+from contextual_bert.data.ragged import offsets_of
+from contextual_bert.data.set_columns import SetItems, what_it_follows
 from contextual_bert.data.sets import SetTable
 from contextual_bert.data.splits import PARTS, Split
 
@@ -45,6 +48,7 @@ class Fault:
         "same_customer",
         "column_names_items",
         "column_determines_items",
+        "column_follows_from_set",
         "column_determines_label",
     ]
     severity: Literal["leak", "warning"]
@@ -110,9 +114,12 @@ def audit(
         *(same_customer(sets.table, parts, customer, by=split.by, rows=sets.rows) if customer else []),
     ]
     read = [name for name in columns if context is None or name in context]
+    raw = _raw_items(sets) if read else None
     for column in read:
         faults.extend(
-            _names_items(sets, column, names.dictionary, codes, owner) or _determines_items(sets, column, codes, owner)
+            _names_items(sets, column, names.dictionary, codes, owner)
+            or _determines_items(sets, column, codes, owner)
+            or _follows_from_set(sets, column, raw)
         )
     checked = (
         f"equal sets in two parts ({len(sets):,} sets)",
@@ -255,6 +262,27 @@ def _determines_items(sets: SetTable, column: str, codes: NDArray[np.int64], own
         return []
     message = f"the column {column!r} {what}, in {given.mean():.1%} of the rows: leave it out of the context"
     return [Fault("column_determines_items", "leak", message, int(given.sum()), first_rows(sets.rows, given))]
+
+
+def _raw_items(sets: SetTable) -> SetItems:
+    """The items as the table has them, those that filters drop among them."""
+    flat = flatten_items(sets.table.column(sets.items), items=sets.items, separator=sets.separator, file=None)
+    counts = np.bincount(flat.rows, minlength=len(sets))
+    return SetItems(flat.codes, offsets_of(counts), len(flat.names))
+
+
+def _follows_from_set(sets: SetTable, column: str, raw: SetItems | None) -> list[Fault]:
+    """Is the column a number that the items make, such as how many they are or what they cost together?"""
+    found = what_it_follows(sets.table.column(column), raw) if raw is not None else None
+    if found is None:
+        return []
+    what, share = found
+    message = (
+        f"the column {column!r} follows from the items of its set ({what} explains {share:.1%} of it), so it "
+        "tells of the item that is asked for: leave it out of the context, unless it is known before the items are"
+    )
+    rows = tuple(int(row) for row in sets.rows[:10])
+    return [Fault("column_follows_from_set", "leak", message, len(sets), rows)]
 
 
 def _equals_size(sets: SetTable, column: str) -> NDArray[np.bool_]:

@@ -50,6 +50,7 @@ class SetTable:
         customer: name of the column that says whose set it is, if there is one.
         time: name of the column that says when, if there is one.
         left_out: the items of all rows that no set holds any more.
+        separator: what stands between the items where a cell of the table is one text.
 
     Example:
         >>> sets = read_sets(pa.table({"items": [["b", "a"], [], ["c"]]}), items="items", policy=SetPolicy())
@@ -66,6 +67,7 @@ class SetTable:
     customer: str | None = None
     time: str | None = None
     left_out: LeftOut | None = None
+    separator: str = ","
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -217,6 +219,7 @@ def read_sets(
         customer=customer,
         time=time,
         left_out=_left_out(asked_sizes - kept_sizes, rare_sizes, table.column(customer) if customer else None),
+        separator=policy.separator,
     )
 
 

@@ -1,14 +1,16 @@
 """Which feature of the context earns its place: how much worse the ranking gets when its values are permuted.
 
 A rise pairs the same masked positions with and without the permutation and resamples customers. It says what one model
-takes from a feature, not what a model trained without the feature would lose. This module does not know how a feature
-is permuted, or what a model is: only the scores before and after.
+takes from a feature, not what a model trained without the feature would lose. A feature that is constant where it is
+evaluated cannot be judged by a permutation; one may take its value away instead. This module does not know how a
+feature is replaced, or what a model is: only the scores before and after.
 
 Paper: not there. References: Breiman 2001, section 10 (permutation importance); Holm 1979. PROTOCOL, point 10.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,6 +35,8 @@ from contextual_bert.evaluation.tables import (
 )
 
 ALL_FEATURES = "all features"
+Replacement = Literal["permute", "missing"]
+CANNOT_BE_TOLD = "constant in this part, cannot be told"
 _RECALL = recall_key(1)
 _KEYS = (CROSS_ENTROPY, _RECALL)
 
@@ -70,6 +74,8 @@ class FeatureImportances(JsonText):
         unpermuted: key -> Interval of the metric with the true context.
         rows: see Shapes.
         provenance: data, commit, seeds, hardware, recipe.
+        constant: features that a replacement does not change, so that no figure of them can be had.
+        replaced_by: "permute", the values of other rows; "missing", the state of a value that is not given.
 
     Relation to its siblings: `measure_importances` makes it; `Comparison` says what training without a context loses,
     `Report.segments` whom the model serves badly.
@@ -94,6 +100,8 @@ class FeatureImportances(JsonText):
     unpermuted: dict[str, Interval]
     rows: tuple[FeatureImportance, ...]
     provenance: Provenance
+    constant: tuple[str, ...] = ()
+    replaced_by: Replacement = "permute"
 
     def to_markdown(self) -> str:
         return render_markdown(self._heading(), [self._table()], self.notes())
@@ -105,18 +113,17 @@ class FeatureImportances(JsonText):
         """The footer: what a rise is and is not, what brackets and p are, provenance."""
         settings, name = self.settings, self.settings.cluster_name
         loss, recall = (interval_cell(self.unpermuted[key], metric_of(key)) for key in _KEYS)
-        times = "once" if self.num_permutations == 1 else f"{self.num_permutations} times, the mean is shown"
+        rise = (
+            "a rise above 0 is what this model takes from it, one below 0 says that the model does better without. A "
+            "model trained without it may lose less: features that say the same can stand in for each other."
+        )
         notes = [
             f"With the true context: CE {loss} nats, recall@1 {recall} %.",
-            f"A feature is removed by permuting its values among the {settings.set_name}s ({times}; seed "
-            f"{self.permutation_seed}): a rise above 0 is what this model takes from it, one below 0 says that the "
-            "model does better without. A model trained without it may lose less: features that say the same can "
-            "stand in for each other.",
-            f"{ALL_FEATURES}: permuted together, so each {settings.set_name} gets the whole context of another one.",
+            *self._replacement_notes(rise),
             f"Brackets: {100 * settings.level:g}% interval from a paired bootstrap over {self.num_clusters:,} "
-            f"{plural(name)} ({settings.num_resamples:,} resamples, seed {settings.seed}), the permutations held "
-            f"fixed; p corrected by Holm over the features of its column, that of {ALL_FEATURES} is a question of its "
-            "own.",
+            f"{plural(name)} ({settings.num_resamples:,} resamples, seed {settings.seed})"
+            f"{', the permutations held fixed' if self.replaced_by == 'permute' else ''}; p corrected by "
+            f"Holm over the features of its column, that of {ALL_FEATURES} is a question of its own.",
             *metric_notes(num_items=self.num_items, left_out_ks=(), choice=settings.choice_name),
         ]
         if self.num_clusters < FEW_CLUSTERS:
@@ -124,6 +131,29 @@ class FeatureImportances(JsonText):
                 f"Few {plural(name)} ({self.num_clusters}): the intervals are too narrow or unknown, p too small."
             )
         return [*notes, self.provenance.line()]
+
+    def _replacement_notes(self, rise: str) -> list[str]:
+        """How a feature is removed, and of which features nothing can be told."""
+        name = self.settings.set_name
+        if self.replaced_by == "missing":
+            constant = "missing in every row already, so nothing can be taken away"
+            notes = [
+                f"A feature is removed by calling it missing in every {name}: {rise} Where training never lacked the "
+                "feature, the model has not learned what missing means, and a part of the rise is due to that.",
+                f"{ALL_FEATURES}: missing together.",
+            ]
+        else:
+            times = "once" if self.num_permutations == 1 else f"{self.num_permutations} times, the mean is shown"
+            constant = (
+                "the same in every row, so a permutation changes nothing; --replace missing (in Python "
+                "attribute_missing) takes the value away"
+            )
+            notes = [
+                f"A feature is removed by permuting its values among the {name}s ({times}; seed "
+                f"{self.permutation_seed}): {rise}",
+                f"{ALL_FEATURES}: permuted together, so each {name} gets the whole context of another one.",
+            ]
+        return [*notes, *([f"{', '.join(self.constant)}: {constant}."] if self.constant else [])]
 
     def _heading(self) -> str:
         rows = rows_in_words(self.settings, self.num_rows, self.num_sets, self.num_clusters)
@@ -139,7 +169,9 @@ class FeatureImportances(JsonText):
             )
             for row in self.rows
         ]
-        columns = ("permuted", f"rise of {loss.heading}", f"change of {recall.heading}")
+        rows += [(name, CANNOT_BE_TOLD, "") for name in self.constant]
+        replaced = "permuted" if self.replaced_by == "permute" else "missing"
+        columns = (replaced, f"rise of {loss.heading}", f"change of {recall.heading}")
         return Table("Without each feature", columns, tuple(rows))
 
 

@@ -39,11 +39,12 @@ def plot_importance(importances: FeatureImportances, path: str | Path) -> Path:
     panel.grid(axis="x", alpha=0.3)
     panel.xaxis.set_major_locator(MaxNLocator(6))
     settings = importances.settings
+    is_permuted = importances.replaced_by == "permute"
+    replaced = f"permuted among the {settings.set_name}s" if is_permuted else "called missing"
     level, name = 100 * settings.level, settings.cluster_name
     set_title(
         figure,
         f"What the model takes from each feature, on {importances.num_rows:,} {settings.row_name}s",
-        f"values permuted among the {settings.set_name}s; whiskers: {level:g}% interval over "
-        f"{importances.num_clusters:,} {plural(name)}",
+        f"values {replaced}; whiskers: {level:g}% interval over {importances.num_clusters:,} {plural(name)}",
     )
     return save_picture(figure, path)

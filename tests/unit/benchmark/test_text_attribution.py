@@ -15,7 +15,14 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
-from contextual_bert.benchmark import Attribution, attribute_run, evaluate_run, run, write_attribution
+from contextual_bert.benchmark import (
+    Attribution,
+    attribute_missing,
+    attribute_run,
+    evaluate_run,
+    run,
+    write_attribution,
+)
 from contextual_bert.benchmark.attribution import donor_of, with_permuted
 from contextual_bert.data import Split, TextDataset
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
@@ -143,9 +150,9 @@ def test_other_columns_and_parts_can_be_named(finished: dict[str, Path], planted
     assert importances.settings.cluster_name == "second"
     assert importances.num_rows == len(Split.load(finished["labels"] / "split.json").rows("validation"))
     same = table.set_column(table.column_names.index("coin"), "coin", pa.array(["heads"] * ROWS))
-    rows = attribute_run(finished["labels"], source=same).importances.rows
-    coin = next(row for row in rows if row.feature == "coin").rise_nats
-    assert (coin.interval.low, coin.interval.value, coin.interval.high) == (0.0, 0.0, 0.0)
+    assert attribute_run(finished["labels"], source=same).importances.constant == ("coin",)
+    taken = attribute_missing(finished["labels"], source=same).importances
+    assert {row.feature for row in taken.rows} == {"all features", "mood", "coin"}
 
 
 def test_a_baseline_with_a_context_is_attributed_too(planted: dict[str, Recipe], tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_a_value_or_nothing_is_no_constant(blank):
 
 def test_derived_names_make_way_for_columns_of_the_table():
     table = pa.table({"day": ["2015-01-01", "2016-05-06"] * 20, "day_month": ["a", "b"] * 20})
-    schema = infer_schema(table).schema
+    schema = infer_schema(table, overrides={"day": "date"}).schema
     assert schema.names == ("day_year", "day_month_", "day_weekday", "day_month")
     assert schema.feature("day_month_").column == "day"
 

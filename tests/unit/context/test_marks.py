@@ -1,5 +1,7 @@
 """Words among numbers and dates: found, named, remembered by the schema, and the same at asking."""
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -17,8 +19,8 @@ from contextual_bert.context.marks import number_words
 from contextual_bert.errors import DataError
 
 
-def features_of(table: pa.Table, *, everywhere: pa.Table, date_formats: tuple[str, ...] = ()) -> InferredSchema:
-    return infer_features(table, SchemaSettings(date_formats=date_formats), everywhere=everywhere)
+def features_of(table: pa.Table, *, everywhere: pa.Table, **asked: Any) -> InferredSchema:
+    return infer_features(table, SchemaSettings(**asked), everywhere=everywhere)
 
 
 def ages(*words: str) -> list[str]:
@@ -113,9 +115,10 @@ def test_numbers_beside_another_spelling_elsewhere_are_warned_of() -> None:
 @pytest.mark.parametrize("format_given", [True, False])
 def test_dates_of_another_file_may_be_written_in_a_format_that_was_given(*, format_given: bool) -> None:
     days = [f"2016-{month:02}-{day:02}" for month in range(1, 13) for day in range(1, 28)]
+    asked: dict[str, str] = {"day": "month,weekday"}
     everywhere = pa.table({"day": [*days, "25/03/2016"]})
     formats = ("%d/%m/%Y",) if format_given else ()
-    schema = features_of(pa.table({"day": days}), everywhere=everywhere, date_formats=formats).schema
+    schema = features_of(pa.table({"day": days}), everywhere=everywhere, date_formats=formats, overrides=asked).schema
     assert schema.names == ("day_month", "day_weekday")
     if format_given:
         encoded = encode_table(schema, everywhere).tensors["day_month"].tolist()

@@ -46,7 +46,7 @@ def test_the_mark_is_kept_and_changes_no_other_schema() -> None:
 
 def test_inference_marks_the_features_of_a_column() -> None:
     table = pa.table({"faith": ["a", "b"] * 20, "born": ["2015-01-01", "2016-05-06"] * 20, "sex": ["f", "m"] * 20})
-    schema = infer_schema(table, sensitive=["faith", "born"]).schema
+    schema = infer_schema(table, sensitive=["faith", "born"], overrides={"born": "date"}).schema
     assert {feature.name: feature.sensitive for feature in schema.features} == {
         "faith": True,
         "born_year": True,

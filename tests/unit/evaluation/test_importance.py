@@ -6,6 +6,7 @@ told is the true one, and 0.2, behind the other item, where it is not.
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -228,3 +229,21 @@ def test_what_cannot_be_measured():
         measure_importances(true, {"age": [true.select(np.arange(10))]}, together=[true])
     with pytest.raises(ConfigurationError, match="clusters has 2 labels for 160 rows"):
         measure_importances(true, {"age": [true]}, together=[true], clusters=["ann", "bob"])
+
+
+def test_a_constant_feature_has_no_figure_and_is_named(found: FeatureImportances) -> None:
+    told = replace(found, constant=("month",))
+    text = told.to_markdown()
+    assert "| month | constant in this part, cannot be told |  |" in text
+    assert "month: the same in every row, so a permutation changes nothing; --replace missing" in text
+    assert FeatureImportances.from_json(told.to_json()) == told
+    old = json.loads(found.to_json())
+    del old["constant"], old["replaced_by"]
+    assert FeatureImportances.from_json(json.dumps(old)) == found
+
+
+def test_what_is_called_missing_is_not_called_permuted(found: FeatureImportances) -> None:
+    told = replace(found, replaced_by="missing", constant=("month",)).to_markdown()
+    assert "permut" not in told
+    assert "A feature is removed by calling it missing in every set" in told
+    assert "month: missing in every row already" in told

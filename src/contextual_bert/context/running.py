@@ -1,0 +1,249 @@
+"""Columns that number the rows or run with the time, which are no features by default.
+
+A number that no other row has says nothing of the next row. A value that training has seen in one stretch of time
+stands for what was on offer then. `docs/decisions/029` has the rules. Not in the paper, whose features are given.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from contextual_bert.arrow_types import decoded, is_list, is_text
+from contextual_bert.context.columns import to_numbers
+from contextual_bert.context.dates import are_iso_dates, date_formats_of, parsed_times, to_dates
+from contextual_bert.context.features import Categorical, Numerical
+from contextual_bert.context.findings import Finding
+from contextual_bert.context.marks import without_words
+from contextual_bert.context.vocabulary import canonical_array
+from contextual_bert.errors import DataError
+
+_FEWEST_ROWS = 100  # below, every column of numbers may have each one once
+_NEARLY_ALL = 0.95  # of the rows have a number of their own
+_HALF = 0.5  # as of texts, from which on many numbers are those of things
+_FEWEST_NAMED = 1000  # numbers that name things and occur more than once; an age has fewer
+_DENSE = 0.05  # of the numbers between the first and the last occur
+_UNEVEN = 0.1  # the largest distance of the shares of numbers from those of equal steps
+_STRAYS = 0.01  # of the numbers, at either end
+_LARGE = 1e9
+_ALWAYS = 0.99  # rank correlation of what counts on with the rows or the time
+_RISING = 0.95  # of what mostly grows
+_FEW_VALUES = 60  # of a week, a month or a season that a number says
+_LONG = 5  # rows of a stretch, on average, before it is one
+_ONCE = 0.2  # of the rows have a value that came in one stretch
+
+
+@dataclass(frozen=True, eq=False)
+class Clock:
+    """The order in time of the rows to learn from.
+
+    Args:
+        column: where the times are from.
+        moments: number of each row's moment among the distinct ones, -1 where the time is missing.
+        is_split: the split is by this column, so that the rows not learned from are later.
+    """
+
+    column: str
+    moments: NDArray[np.int64]
+    is_split: bool
+
+
+def clock_of(
+    table: pa.Table,
+    *,
+    split_by: str | None,
+    candidates: Sequence[str],
+    date_formats: Sequence[str] = (),
+) -> Clock | None:
+    """Return the order in time of a table's rows, None where no column tells it.
+
+    Args:
+        table: the rows to learn from.
+        split_by: column of times that the split is by. None: the first column of dates tells the order.
+        candidates: columns that may be the one of dates.
+        date_formats: how dates are written that are not ISO 8601.
+    """
+    for column in (split_by,) if split_by is not None else candidates:
+        if column not in table.column_names:
+            continue
+        times = _times(decoded(table[column]), date_formats, has_numbers=split_by is not None)
+        if times is not None:
+            moments = np.full(len(times), -1, dtype=np.int64)
+            is_known = ~np.isnan(times)
+            moments[is_known] = np.unique(times[is_known], return_inverse=True)[1]
+            return Clock(column, moments, split_by is not None)
+    return None
+
+
+def follows_in_time(
+    training: pa.Table, everywhere: pa.Table, candidates: Sequence[str], date_formats: Sequence[str] = ()
+) -> str | None:
+    """Return the first column of dates in which all other rows come after those of training, None where none does.
+
+    Args:
+        training: the rows to learn from.
+        everywhere: the same rows, and those to validate and to test on.
+        candidates: columns that may be the one of dates.
+        date_formats: how dates are written that are not ISO 8601.
+
+    Example:
+        >>> everywhere = pa.table({"day": ["2019-03-01", "2019-03-02", "2019-03-03"]})
+        >>> follows_in_time(everywhere.slice(0, 2), everywhere, ["day"])
+        'day'
+    """
+    for column in candidates:
+        learned = _times(decoded(training[column]), date_formats, has_numbers=False)
+        if learned is None or np.isnan(learned).all():
+            continue
+        read = _times(decoded(everywhere[column]), date_formats, has_numbers=False)
+        last = np.nanmax(learned)
+        if read is not None and (read > last).any() and (read <= last).sum() == (~np.isnan(learned)).sum():
+            return column
+    return None
+
+
+def without_running(column: str, array: pa.Array, finding: Finding, clock: Clock | None) -> Finding:
+    """Return what was found in a column, without its feature where it numbers the rows or runs with the time.
+
+    Args:
+        column: its name.
+        array: the rows to learn from.
+        finding: the feature that it would make.
+        clock: the order of the rows in time, None where it is not known.
+    """
+    feature = finding.features[0] if len(finding.features) == 1 else None
+    if not isinstance(feature, Categorical | Numerical) or feature.part is not None:
+        return finding
+    if isinstance(feature, Numerical):
+        numbers = to_numbers(without_words(array, feature.missing) if feature.missing else array, column=column)
+        reason = _number_reason(numbers, clock)
+        codes = _codes(numbers) if reason is None else np.zeros(0, dtype=np.int64)
+        if reason is None and len(codes) and int(codes.max()) >= _FEW_VALUES:
+            return finding
+    else:
+        encoded = pc.fill_null(canonical_array(array, column=column).dictionary_encode().indices, -1)
+        reason, codes = None, encoded.to_numpy(zero_copy_only=False).astype(np.int64)
+    if reason is None and clock is not None and clock.is_split:
+        share = share_in_one_stretch(codes, clock.moments)
+        if share > _ONCE:
+            reason = (
+                f"runs with {clock.column!r}: {share:.1%} of the rows have a value that came in one stretch of time "
+                "only, and the split is by time"
+            )
+    if reason is None:
+        return finding
+    told = f"{reason}; override to keep it ({column}={finding.kind})"
+    return replace(finding, kind=None, reason=told, features=(), remark=f"left out: {told}", warning="")
+
+
+def share_in_one_stretch(codes: NDArray[np.int64], moments: NDArray[np.int64]) -> float:
+    """Return the share of rows whose value came in one stretch of time; 0 where values come and go by the row.
+
+    Args:
+        codes: number of each row's value, below 0 where it is missing.
+        moments: number of each row's moment, below 0 where it is missing.
+
+    Example:
+        >>> share_in_one_stretch(np.repeat([0, 1, 0, 2], 10), np.arange(40))
+        0.5
+    """
+    is_known = (codes >= 0) & (moments >= 0)
+    codes, moments = codes[is_known], moments[is_known]
+    if len(codes) == 0 or len(np.unique(codes)) < 2:
+        return 0.0
+    ordered = codes[np.lexsort((codes, moments))]
+    starts = np.concatenate([[True], np.diff(ordered) != 0])
+    stretches = np.bincount(ordered[starts], minlength=int(codes.max()) + 1)
+    if len(codes) < _LONG * starts.sum():
+        return 0.0
+    return float((stretches[codes] == 1).mean())
+
+
+def _number_reason(numbers: NDArray[np.float64], clock: Clock | None) -> str | None:
+    """Why a column of numbers is none of a context: it numbers the rows, or grows with the time."""
+    is_known = ~np.isnan(numbers)
+    known = numbers[is_known]
+    distinct, places, counts = np.unique(known, return_inverse=True, return_counts=True)
+    if len(known) < _FEWEST_ROWS or len(distinct) <= _FEW_VALUES:
+        return None
+    is_whole = bool((known == np.floor(known)).all())
+    with_time = None
+    if clock is not None:
+        has_time = clock.moments[is_known] >= 0
+        with_time = _correlation(places[has_time], clock.moments[is_known][has_time])
+    counts_on = abs(_correlation(places, np.arange(len(places)))) >= _ALWAYS
+    counts_on |= with_time is not None and abs(with_time) >= _ALWAYS
+    if is_whole and _are_numbers_of_things(distinct, counts, counts_on=counts_on):
+        return f"numbers the rows: {len(distinct):,} different whole numbers in {len(known):,} rows"
+    if clock is None or with_time is None:
+        return None
+    grows = f"{'grows' if with_time > 0 else 'falls'} with {clock.column!r} (rank correlation {with_time:.3f})"
+    if is_whole and abs(with_time) >= _ALWAYS:
+        return f"{grows}, as running numbers do"
+    if clock.is_split and abs(with_time) >= _RISING:
+        return f"{grows}, and the split is by time: training has not the values to come"
+    return None
+
+
+def _are_numbers_of_things(distinct: NDArray[np.float64], counts: NDArray[np.int64], *, counts_on: bool) -> bool:
+    """Whether whole numbers are those of rows, orders or people: hardly repeated, and dealt out one after the other."""
+    num_rows = int(counts.sum())
+    share = len(distinct) / num_rows
+    cut = max(1, int(_STRAYS * len(distinct)))
+    distinct, counts = distinct[cut:-cut], counts[cut:-cut]
+    reach = float(distinct[-1] - distinct[0]) + 1
+    if share >= _NEARLY_ALL and (counts_on or reach >= _LARGE):
+        return True
+    is_named = share >= _NEARLY_ALL or (share >= _HALF and len(distinct) + 2 * cut >= _FEWEST_NAMED)
+    if not is_named or len(distinct) < _DENSE * reach:
+        return False
+    evenly = (distinct - distinct[0] + 1) / reach
+    return bool(np.abs(np.cumsum(counts) / counts.sum() - evenly).max() <= _UNEVEN)
+
+
+def _correlation(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
+    """The correlation of two columns of ranks, 0 where one is constant."""
+    if len(one) < 2 or one.min() == one.max() or other.min() == other.max():
+        return 0.0
+    return float(np.corrcoef(one, other)[0, 1])
+
+
+def _codes(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+    codes = np.full(len(numbers), -1, dtype=np.int64)
+    is_known = ~np.isnan(numbers)
+    codes[is_known] = np.unique(numbers[is_known], return_inverse=True)[1]
+    return codes
+
+
+def _times(column: pa.ChunkedArray, date_formats: Sequence[str], *, has_numbers: bool) -> NDArray[np.float64] | None:
+    """The time of each row as a number, NaN where it is missing; None of a column that holds none."""
+    kind = column.type
+    if is_list(kind):
+        return None
+    array = column.combine_chunks()
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        whole = array.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+        return whole.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    if is_text(kind):
+        return _written_times(array, date_formats)
+    if has_numbers and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        return array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return None
+
+
+def _written_times(array: pa.Array, date_formats: Sequence[str]) -> NDArray[np.float64] | None:
+    formats = date_formats_of(array, date_formats)
+    if len(formats) == 1:
+        times = parsed_times(array, formats[0])
+        if times.null_count == array.null_count:
+            return times.cast(pa.int64()).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    if not are_iso_dates(canonical_array(array)) and not formats:
+        return None
+    try:
+        days = to_dates(array, date_format=formats[0] if formats else None)
+    except DataError:
+        return None
+    return days.cast(pa.int32()).cast(pa.float64()).to_numpy(zero_copy_only=False)
