@@ -146,7 +146,7 @@ class EvaluatedSets:
             self.dataset,
             scores,
             rows=self.rows,
-            part=self.part,
+            part=WHOLE if self.part == EVALUATED else self.part,
             policy=self.recipe.policy,
             customers=customers_of(self.sets) if self.recipe.customer is not None else None,
         )

@@ -222,6 +222,9 @@ def _kind_of(array: pa.Array, settings: Settings) -> str | None:
 def _find_categorical(column: str, array: pa.Array, settings: Settings, is_forced: bool) -> Finding:
     strings = canonical_array(array, column=column)
     num_present = len(array) - count_missing(strings)
+    spelling = other_spelling(strings) if not is_forced and is_text(array.type) else ""
+    if spelling and settings.hash_buckets is None:
+        settings = replace(settings, hash_buckets=0)  # dates and numbers that are not read as such name nobody
     kept, rarity = _kept_values(strings, settings, CATEGORICAL_RESERVED, is_forced=is_forced)
     distinct, reason = kept.num_distinct, None
     if distinct == 1 and num_present == len(array):
@@ -232,7 +235,6 @@ def _find_categorical(column: str, array: pa.Array, settings: Settings, is_force
         reason = f"{_ID}: {distinct} different values in {num_present} rows; override to keep it"
     if reason is None and not kept.values and kept.num_buckets is None:
         reason = _too_rare(settings)
-    spelling = other_spelling(strings) if not is_forced and is_text(array.type) else ""
     if reason is not None:
         is_id = not is_forced and reason.startswith(_ID)
         remark = f"left out: {reason}" if is_id else ""
