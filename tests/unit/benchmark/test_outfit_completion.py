@@ -74,7 +74,8 @@ def test_a_study_goes_on_and_has_the_oracle_last(
     # Popularity is counted: it has no curve.
     assert [(curve.name, len(curve.points)) for curve in second.curves] == [(name, 1) for name in names[:2]]
     assert list(second.reports) == names
-    assert "global_state_update_shuffled" in second.texts[0]
+    assert "`popularity` (baseline)" in second.texts[0], "what wins is named"
+    assert any("`global_state_update_shuffled`" in text for text in second.texts)
     assert "above the best possible score" in second.texts[1]
     assert second.against_oracle is not None
     gaps = [row.differences["cross_entropy_nats"].interval.value for row in second.against_oracle.rows[:-1]]
