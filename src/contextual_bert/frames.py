@@ -100,7 +100,8 @@ def _check_labels(frame: Any) -> None:
             f"the columns have names of {frame.columns.nlevels} parts, such as {frame.columns[0]!r}",
             fix="Give each column one name: frame.columns = ['_'.join(name) for name in frame.columns].",
         )
-    repeated = frame.columns[frame.columns.duplicated()]
+    labels = frame.columns.map(str)  # 0 and "0" are one name in a table
+    repeated = labels[labels.duplicated()]
     if len(repeated):
         raise DataError("the column occurs more than once", column=str(repeated[0]), fix="Rename one of them.")
     names = [name for name in frame.index.names if name is not None]

@@ -6,6 +6,7 @@ record and a row of a table get the same ids. It deliberately does not know ids.
 
 import datetime
 import math
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from decimal import Decimal
@@ -21,9 +22,11 @@ from contextual_bert.context.features import Categorical, Feature, MultiCategori
 from contextual_bert.context.marks import ANY_WORD, is_word
 from contextual_bert.context.printed_lists import read_cell, read_list
 from contextual_bert.context.schema import ContextSchema
+from contextual_bert.context.spelling import BLANKS
 from contextual_bert.context.vocabulary import canonical
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean, shown
 
+_NUMBER = re.compile(r"[-+]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|inf(inity)?|nan)", re.IGNORECASE)
 _Single = (str, bool, int, float, Decimal, datetime.date, np.generic)
 _MISSING_FIX = "Leave the key out, or give null, if the value is missing."
 
@@ -167,6 +170,8 @@ def number_of(value: object) -> float:
             raise TypeError
         if isinstance(value, np.floating) and value.itemsize <= 4:
             value = str(np.float32(value))  # 0.2 in 32 bits is 0.2, as in a column
+        if isinstance(value, str) and _NUMBER.fullmatch(value.strip(BLANKS)) is None:
+            raise ValueError  # what Python reads and no table does: 1_0, digits of other scripts
         number = float(value)
     except OverflowError:
         raise DataError(

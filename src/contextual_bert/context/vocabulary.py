@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from contextual_bert.arrow_types import is_single, is_text
-from contextual_bert.context.cells import BOOLEAN, DATE, FLOAT, INTEGER, TIME
+from contextual_bert.context.cells import BOOLEAN, DATE, FLOAT, INTEGER, TIME, ZONED
 from contextual_bert.context.spelling import BLANKS, spelt, spelt_array
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError, shown
 
@@ -31,7 +31,7 @@ _ROUNDED_FIX = (
     "file has lost cannot be repaired: write it again from its source."
 )
 _LARGEST_SHORT = float(np.finfo(np.float32).max)
-_INTEGER, _FLOAT, _DATE, _TIME, _BOOLEAN = map(re.compile, (INTEGER, FLOAT, DATE, TIME, BOOLEAN))
+_INTEGER, _FLOAT, _BOOLEAN, _DATE, _TIME, _ZONED = map(re.compile, (INTEGER, FLOAT, BOOLEAN, DATE, TIME, ZONED))
 
 
 @dataclass(frozen=True, init=False)
@@ -149,7 +149,9 @@ class Vocabulary:
             sought = {value: normal_form(value) for value in encoded.dictionary.to_pylist()}
             found = np.array(
                 [
-                    self._ids_by_form.get(form, UNKNOWN) if form == value or self._is_typed else UNKNOWN
+                    self._ids_by_form.get(form, UNKNOWN)
+                    if form == value or self._is_typed or _ZONED.fullmatch(value)
+                    else UNKNOWN
                     for value, form in sought.items()
                 ],
                 np.int64,
@@ -277,6 +279,11 @@ def normal_form(value: str) -> str:
         try:
             return canonical(datetime.datetime.fromisoformat(value))
         except ValueError:  # the 30th of February
+            return given
+    if _ZONED.fullmatch(value):  # one moment, however its zone is written
+        try:
+            return datetime.datetime.fromisoformat(value.upper()).astimezone(datetime.UTC).isoformat()
+        except (ValueError, OverflowError):
             return given
     return given
 

@@ -296,7 +296,7 @@ def missed_separators(column: pa.ChunkedArray, *, separator: str | None = None) 
         f"warning: {found:,} of {len(cells):,} cells have {other!r}, which is read as a part of an item's name: a "
         "second separator?"
         for other in _MISSED_SEPARATORS
-        if other != separator and (found := _num_of_some(cells, other))
+        if other != separator and (found := num_with(cells, other))
     ]
 
 

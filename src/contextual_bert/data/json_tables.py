@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any, cast
 
 import numpy as np
@@ -32,11 +33,13 @@ _ARRAY_FIX = (
     "to_json(path, orient='records')."
 )
 _NUM_SHOWN = 80
+_DIGITS_OF_FLOATS = 16  # spellings of more digits than 15 may be rounded to one float
 _MOST_DIGITS = 4000  # of a whole number that Python reads
 _EXACT = float(1 << 53)  # whole numbers above it may be another one as a floating-point number
 # As what to read again what arrow made a time, which it does with every text like one.
 _TEXTS = {pa.timestamp("s"): pa.string(), pa.list_(pa.timestamp("s")): pa.list_(pa.string())}
 _OFFSET = r"[T ].*[+-].*[1-9]"  # a time zone other than UTC
+_HALF = re.compile(r"[\ud800-\udfff]")
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BRACKETS = np.zeros(256, np.int64)
 _BRACKETS[[ord("["), ord("{")]], _BRACKETS[[ord("]"), ord("}")]] = 1, -1
@@ -44,6 +47,10 @@ _BRACKETS[[ord("["), ord("{")]], _BRACKETS[[ord("]"), ord("}")]] = 1, -1
 
 class _Whole(str):
     """A whole number as its digits: Python reads at most 4,300 of them."""
+
+
+class _Fraction(str):
+    """Another number as it is spelt."""
 
 
 class _TwiceError(ValueError):
@@ -99,7 +106,7 @@ def read_json_lines(
         except pa.ArrowInvalid as again:
             raise _broken_line(content, file, str(again)) from again
     rows_are_lines(file, lines if len(lines) == table.num_rows else None)
-    table, exact = _with_exact_numbers(table, content, file)
+    table, exact = _with_exact_numbers(table, content, file, code_columns)
     remarks = [digits_remark(name) for name in exact if name not in text_columns and name not in code_columns]
     return _with_times(table, content, text_columns), ReadingNotes(tuple(remarks), rows_dropped=dict(dropped))
 
@@ -259,12 +266,16 @@ def _healthy(
     return b"\n".join(kept), places, Counter(broken.values())
 
 
-def _with_exact_numbers(table: pa.Table, content: bytes, file: str) -> tuple[pa.Table, list[str]]:
+def _with_exact_numbers(
+    table: pa.Table, content: bytes, file: str, code_columns: Collection[str | None]
+) -> tuple[pa.Table, list[str]]:
     """The table, its whole numbers exact, and the columns that became text for it.
 
-    Arrow makes a column with one of 64 bits or more a column of floats.
+    Arrow makes a column with one of 64 bits or more a column of floats. Of columns that name things, other numbers stay
+    as they are spelt where a float has fewer digits.
     """
-    suspects = [field.name for field in table.schema if _has_large(table.column(field.name))]
+    named = [name for name in table.column_names if name in code_columns and _has_many_digits(table.column(name))]
+    suspects = [each for each in table.column_names if each in named or _has_large(table.column(each))]
     if not suspects:
         return table, []
     became_text = list[str]()
@@ -277,6 +288,8 @@ def _with_exact_numbers(table: pa.Table, content: bytes, file: str) -> tuple[pa.
             for number in _numbers(value):
                 if not isinstance(number, _Whole):
                     fractions.add(name)
+                    if name in named and _is_rounded(number):
+                        rounded.add(name)
                 elif loses_digits(number):
                     rounded.add(name)
     for name in suspects:
@@ -312,13 +325,28 @@ def _has_large(column: pa.ChunkedArray) -> bool:
     return bool(pc.any(pc.greater_equal(pc.abs(column), _EXACT)).as_py())
 
 
+def _has_many_digits(column: pa.ChunkedArray) -> bool:
+    """Whether a column of floats, or of lists of such, has one that a spelling of more digits may be rounded to."""
+    if is_list(column.type):
+        return _has_many_digits(pc.list_flatten(column))
+    if not pa.types.is_floating(column.type):
+        return False
+    digits = pc.replace_substring_regex(pc.unique(column).cast(pa.string()), pattern=r"[eE].*|[-.]", replacement="")
+    return (pc.max(pc.utf8_length(digits)).as_py() or 0) >= _DIGITS_OF_FLOATS
+
+
+def _is_rounded(spelt: str) -> bool:
+    """Whether a number, as it is spelt, is another one as a float."""
+    return Decimal(spelt) != Decimal(repr(float(spelt)))
+
+
 def _has_objects(kind: pa.DataType) -> bool:
     return _has_objects(kind.value_type) if is_list(kind) else pa.types.is_struct(kind)
 
 
 def _records(content: bytes) -> Iterator[dict[str, Any]]:
     """The objects of the lines, whole numbers as their digits; several may stand in one line, as arrow has it."""
-    decoder = json.JSONDecoder(parse_int=_Whole)
+    decoder = json.JSONDecoder(parse_int=_Whole, parse_float=_Fraction)
     for line in content.split(b"\n"):
         text, place = line.decode().strip(), 0
         while place < len(text):
@@ -327,8 +355,8 @@ def _records(content: bytes) -> Iterator[dict[str, Any]]:
             place += len(text[place:]) - len(text[place:].lstrip())
 
 
-def _numbers(value: object) -> Iterator[_Whole | float]:
-    if isinstance(value, (_Whole, float)):
+def _numbers(value: object) -> Iterator[_Whole | _Fraction]:
+    if isinstance(value, (_Whole, _Fraction)):
         yield value
     elif isinstance(value, list):
         for each in cast("list[object]", value):
@@ -344,6 +372,8 @@ def _spelt(value: object) -> object:
         return [_spelt(each) for each in cast("list[object]", value)]
     if isinstance(value, _Whole):
         return "0" if value == "-0" else str(value)
+    if isinstance(value, _Fraction):
+        return str(value) if _is_rounded(value) else canonical(float(value))
     return value if value is None or isinstance(value, str) else canonical(value)
 
 
@@ -428,7 +458,22 @@ def _read_line(line: bytes) -> tuple[dict[str, Any], str | None]:
         return {}, f"this is not valid JSON: {error}"
     if not isinstance(record, dict):
         return {}, f"this is {_kind(record)}, not an object"
+    if (half := _half_of(record)) is not None:
+        return {}, f"a text or a name has {half!a}, half of a character: give both of its halves"
     return cast("dict[str, Any]", record), None
+
+
+def _half_of(value: object) -> str | None:
+    """The first half of a character by itself in the texts and names of a value."""
+    if isinstance(value, str):
+        found = _HALF.search(value)
+        return found[0] if found is not None else None
+    inner: list[object] = []
+    if isinstance(value, dict):
+        inner = [*cast("dict[str, object]", value), *cast("dict[str, object]", value).values()]
+    elif isinstance(value, list):
+        inner = cast("list[object]", value)
+    return next((half for each in inner if (half := _half_of(each)) is not None), None)
 
 
 def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -110,7 +110,30 @@ def load_item_model(directory: str | Path) -> tuple[ContextualBertForMaskedLM, C
             f"{directory}: its tokenizer has {len(processor.items):,} items and its model {model.config.vocab_size:,}. "
             "Its files do not belong together: copy the folder again, or train again."
         )
+    _check_ids(directory, model.config)
     return model, processor
+
+
+def _check_ids(directory: str | Path, config: Any, *, largest: int = 0) -> None:
+    """Raise RunDirectoryError unless reserved ids, and the largest id of a tokenizer, are ids of the model."""
+    size = config.vocab_size
+    reserved: Any = getattr(config, "reserved_token_ids", ())
+    if largest >= size or any(type(number) is not int or not 0 <= number < size for number in reserved):
+        raise RunDirectoryError(
+            f"{directory}: its model has ids from 0 to {size - 1:,}, and the tokenizer or reserved_token_ids others. "
+            "Its files do not belong together: copy the folder again, or train again."
+        )
+
+
+def _check_texts(directory: str | Path, tokenizer: Any) -> None:
+    """Raise RunDirectoryError unless a tokenizer can lay out texts."""
+    lacking = [name for name in ("cls_token", "sep_token", "pad_token") if getattr(tokenizer, f"{name}_id") is None]
+    if type(tokenizer.model_max_length) not in (int, float):
+        lacking.append("model_max_length")
+    if lacking:
+        raise RunDirectoryError(
+            f"{directory}: its tokenizer has no {' and no '.join(lacking)}. Copy the folder again, or train again."
+        )
 
 
 def load_saved(
@@ -196,6 +219,9 @@ def load_text_model(directory: str | Path, *allowed: type[LabelsTexts]) -> tuple
     )
     model, processor = loaded
     check_processor(model.config, processor)
+    if not is_baseline:
+        _check_ids(directory, model.config, largest=max(cast(Any, processor.tokenizer).get_vocab().values(), default=0))
+    _check_texts(directory, processor.tokenizer)
     return model, processor
 
 

@@ -291,6 +291,30 @@ def test_a_state_of_another_type_says_nothing(tmp_path: Path, state: dict[str, A
     assert best_weights(tmp_path) == tmp_path / "model.safetensors"
 
 
+@pytest.mark.parametrize(
+    ("name", "file", "path", "value"),
+    [
+        ("sets", "config.json", ("reserved_token_ids", 2), 10**9),
+        ("sets", "config.json", ("reserved_token_ids", 1), "x"),
+        ("texts", "tokenizer.json", ("model", "vocab", "word2"), 10**6),
+        ("texts", "tokenizer_config.json", ("cls_token",), None),
+        ("texts", "tokenizer_config.json", ("sep_token",), None),
+        ("baseline", "tokenizer_config.json", ("model_max_length",), ["x"]),
+        ("texts", "tokenizer_config.json", ("model_max_length",), "x"),
+    ],
+    ids=str,
+)
+def test_ids_and_tokens_that_are_none_of_the_model_are_refused(
+    runs: dict[str, Path], tmp_path: Path, name: str, file: str, path: tuple[Any, ...], value: Any
+) -> None:
+    folder = shutil.copytree(runs[name], tmp_path / "copy")
+    (folder / MANIFEST_FILE).unlink()
+    content = json.loads((folder / file).read_text("utf-8"))
+    (folder / file).write_text(json.dumps(with_value(content, path, value)), encoding="utf-8")
+    with pytest.raises(ContextualBertError, match=r"Copy the folder|train again|cannot be loaded"):
+        (ask_sets if name == "sets" else ask_texts)(folder)
+
+
 def test_a_damaged_run_answers_as_before_or_is_refused(runs: dict[str, Path], tmp_path: Path) -> None:
     check_damaged(runs, tmp_path, range(60))
 

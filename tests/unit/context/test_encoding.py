@@ -398,3 +398,14 @@ def test_a_row_of_pandas_is_the_record_of_its_values(schema):
         assert encoded.tensors["date_month"][0] == expected.tensors["date_month"][0]
     with pytest.raises(DataError, match=r"row 1: .*is not a mapping"):
         encode_records(schema, [frame])
+
+
+@pytest.mark.parametrize("text", ["1_0", "1_000.5", "１２", "१२", "0x10", "1 000"])
+def test_what_no_table_takes_for_a_number_is_none_at_asking(text: str) -> None:
+    schema = ContextSchema(features=(Numerical(name="age", edges=(5, 15)),))
+    for encode in (
+        lambda: encode_records(schema, [{"age": text}]),
+        lambda: encode_table(schema, pa.table({"age": [text]})),
+    ):
+        with pytest.raises(DataError, match="not a number"):
+            encode()

@@ -152,6 +152,15 @@ def test_the_normal_form_is_that_of_the_type_that_a_csv_file_would_have(text, fo
         assert canonical_array(read_table(tmp_path / "a.csv")["cell"]).to_pylist() == [spelt(form)]
 
 
+def test_a_moment_is_found_however_its_zone_is_written():
+    vocabulary = Vocabulary(["2019-01-01T10:00:00+00:00", "2019-01-02T10:00:00+02:00", "2019-01-03 10:00:00"])
+    asked = ["2019-01-01T10:00:00Z", "2019-01-01 10:00Z", "2019-01-01T12:00:00+02:00", "2019-01-02 08:00:00+0000"]
+    assert vocabulary.find(pa.array(asked)).tolist() == [0, 0, 0, 1]
+    assert vocabulary.find(pa.array(["2019-01-01T10:00:00", "2019-01-03T10:00:00Z"])).tolist() == [-1, -1]
+    two = Vocabulary(["2019-01-01T10:00:00Z", "2019-01-01T10:00:00+00:00"])
+    assert two.find(pa.array(["2019-01-01T10:00:00Z", "2019-01-01 10:00:00Z"])).tolist() == [0, -1]
+
+
 def test_what_is_not_there_is_found_by_its_normal_form_if_that_is_of_one_value():
     vocabulary = Vocabulary(["TRUE", "1.50", "2", "2.0", "3.00", "beta", "007"], reserved=["[missing]"])
     sought = ["true", "True", "1.5", "2", "2.0", "2.00", "3", "beta", "7", None, "true", "[missing]"]
