@@ -78,7 +78,7 @@ def test_a_comparison_needs_something_held_out(command: Any, tmp_path: Path) -> 
         (("--time", "day"), "--time day is for a split by time"),
         (("--split", "none.json"), "none.json: there is no such file"),
         (("--customer", "items"), "are one column"),
-        (("--set", "one_mask_epochs=3"), "--set one_mask_epochs=3"),
+        (("--set", "one_mask_epochs=3", "--set", "masks_per_set=1"), "--set one_mask_epochs=3"),
         (("--set", "metric_for_best_model=accuracy"), "--set metric_for_best_model=accuracy. Known: cross_entropy"),
         (("--model", "hidden_size=10", "--model", "num_attention_heads=3"), "is no multiple of"),
     ],

@@ -134,7 +134,8 @@ def interrupting(step: int) -> Callable[..., None]:
 
 def stopping_early(recipe: Recipe) -> Recipe:
     """So high a learning rate that validation soon gets worse; from nothing, so that it gets better before."""
-    training = {**recipe.training, "num_train_epochs": 12, "learning_rate": 0.1, "warmup_steps": 0}
+    own = {"num_train_epochs": 12, "learning_rate": 0.1, "warmup_steps": 0, "weight_decay": 0.01, "masks_per_set": 1}
+    training = {**recipe.training, **own}
     return replace(recipe, training=training, patience=2, conditioning="none", item_vectors="random")
 
 

@@ -14,9 +14,10 @@ STEPS_PER_EPOCH = 256  # a batch grows until an epoch has about so many
 LEARNING_RATE = 5e-4  # of the smallest batch; that of a larger one grows with the square root
 BAG_LEARNING_RATE = 3e-3  # of a bag of items, which has one hidden layer
 EPOCHS, FEWEST_STEPS, MOST_EPOCHS = 10, 2_000, 40
-# What AdamW takes from each weight in an epoch: learning rate * decay * steps. Sets are few beside the vectors of items
-# that are learned from them, and a model that forgets nothing learns them by heart.
+# What AdamW takes from each weight in an epoch: learning rate * decay * steps. A model that forgets nothing learns the
+# sets by heart, the sooner the fewer times it sees an item: up to twice as much is forgotten.
 FORGOTTEN_PER_EPOCH = 0.12
+MANY_SIGHTINGS = 100
 LEAST_DECAY, MOST_DECAY = 0.01, 2.0
 NUM_MASKS = 2
 LEAST_SIZE_FOR_TWO_MASKS = 4  # a smaller set with two masks shows next to nothing
@@ -58,13 +59,19 @@ def default_epochs(num_rows: int, batch_size: int, *, usual: float, fewest_steps
 
 
 def set_defaults(
-    num_sets: int, *, median_size: float, given: Mapping[str, Any], base_rate: float = LEARNING_RATE
+    num_sets: int,
+    *,
+    median_size: float,
+    sightings: float,
+    given: Mapping[str, Any],
+    base_rate: float = LEARNING_RATE,
 ) -> dict[str, Any]:
     """Return the settings for models of sets that ``given`` lacks.
 
     Args:
         num_sets: sets in the training part.
         median_size: their median number of items.
+        sightings: how often an item occurs in them, on average.
         given: fields of ContextualTrainingArguments that the user chose; the others follow from them.
         base_rate: peak learning rate with the smallest batch.
 
@@ -74,7 +81,7 @@ def set_defaults(
         Algorithms".
 
     Example:
-        >>> chosen = set_defaults(16_384, median_size=5, given={"num_train_epochs": 3})
+        >>> chosen = set_defaults(16_384, median_size=5, sightings=200, given={"num_train_epochs": 3})
         >>> chosen["per_device_train_batch_size"], chosen["one_mask_epochs"], chosen["weight_decay"]
         (64, 1, 0.9375)
     """
@@ -96,7 +103,8 @@ def set_defaults(
     if num_masks > 1 and (half := int(epochs // 2)):
         settle("one_mask_epochs", half)
     rate = settle("learning_rate", base_rate * math.sqrt(max(1.0, batch_size / SMALLEST_BATCH)))
-    settle("weight_decay", min(max(FORGOTTEN_PER_EPOCH / (rate * steps), LEAST_DECAY), MOST_DECAY))
+    forgotten = FORGOTTEN_PER_EPOCH * min(max(1.0, math.sqrt(MANY_SIGHTINGS / max(sightings, 1.0))), 2.0)
+    settle("weight_decay", min(max(forgotten / (rate * steps), LEAST_DECAY), MOST_DECAY))
     return chosen
 
 

@@ -25,7 +25,7 @@ from contextual_bert.training import Recipe, TextTask, training_arguments
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 CHAINS = ("bilstm_crf", "bilstm_crf_context")
-TRAINING = {"num_train_epochs": 6, "per_device_train_batch_size": 8, "learning_rate": 0.03}
+TRAINING = {"num_train_epochs": 10, "per_device_train_batch_size": 8, "learning_rate": 0.03}
 NUM_ROWS = 120
 
 

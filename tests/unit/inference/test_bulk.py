@@ -119,7 +119,7 @@ def test_rows_are_whose_they_are_in_any_order(pipeline: CompletionPipeline, tabl
 
 def test_the_columns_that_are_read_are_those_of_the_table(tmp_path: Path) -> None:
     rows = pa.table({"items": [["coat", "hat"]] * 4, "day": ["2016-03-05", "2016-04-06"] * 2, "who": list("abcd")})
-    schema = infer_schema(rows, exclude=("items", "who")).schema
+    schema = infer_schema(rows, exclude=("items", "who"), overrides={"day": "date"}).schema
     assert set(schema.columns) == {"day"} != set(schema.names)
     processor = ContextualBertProcessor.from_items(["coat", "hat", "bag"], schema)
     sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
