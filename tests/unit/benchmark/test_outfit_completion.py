@@ -76,7 +76,7 @@ def test_a_study_goes_on_and_has_the_oracle_last(
     assert list(second.reports) == names
     assert "`popularity` (baseline)" in second.texts[0], "what wins is named"
     assert any("`global_state_update_shuffled`" in text for text in second.texts)
-    assert "above the best possible score" in second.texts[1]
+    assert any("above the best possible score" in text for text in second.texts)
     assert second.against_oracle is not None
     gaps = [row.differences["cross_entropy_nats"].interval.value for row in second.against_oracle.rows[:-1]]
     assert min(gaps) > 0
