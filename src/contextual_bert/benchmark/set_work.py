@@ -37,9 +37,16 @@ class SetWork:
 
     def default_training(self, recipe: Recipe) -> Mapping[str, Any]:
         """See ``Work``: by the number of training sets; a bag has a rate of its own."""
-        sizes = self.ready.datasets["train"].sizes
+        training = self.ready.datasets["train"]
+        sizes, num_items = training.sizes, len(training.item_ids.unique())
         base_rate = BAG_LEARNING_RATE if recipe.conditioning in SET_BASELINES else LEARNING_RATE
-        return set_defaults(len(sizes), median_size=float(np.median(sizes)), given=recipe.training, base_rate=base_rate)
+        return set_defaults(
+            len(sizes),
+            median_size=float(np.median(sizes)),
+            sightings=float(sizes.sum()) / num_items,
+            given=recipe.training,
+            base_rate=base_rate,
+        )
 
     def check(self, recipe: Recipe) -> None:
         """See ``Work``."""

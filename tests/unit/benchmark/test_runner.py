@@ -79,7 +79,7 @@ def test_a_run_directory_is_complete(finished: Path, tiny_data: Preparation) -> 
     written = json.loads((finished / "recipe.json").read_text())
     assert written["resolved"]["data_digest"] == tiny_data.split.data_digest
     assert written["resolved"]["model"]["conditioning"] == "global_state_update"
-    assert written["resolved"]["training"]["learning_rate"] == 0.0005
+    assert written["resolved"]["training"]["learning_rate"] == 0.001
     assert {"torch", "python", "commit", "hardware"} <= written["environment"].keys()
     assert Recipe.load(finished) == replace(tiny_data.recipe, conditioning="global_state_update")
     cost = json.loads((finished / "metrics.json").read_text())["cost"]
@@ -285,14 +285,16 @@ def test_a_comparison_is_resumable(tiny_data: Preparation, tmp_path: Path, monke
     recipes = [as_row(tiny_data.recipe, name).with_seed(seed) for name in ("none", "bag_context") for seed in (0, 1)]
     said: list[str] = []
     first = study("Methods", recipes, tmp_path, preparation=tiny_data, say=said.append)
-    assert [line.split(":")[:2] for line in said] == [["none", " training"], ["bag_context", " training"]]
+    assert [line.split(",")[0] for line in said] == [
+        f"{name}: training: 2 epochs of 6 steps" for name in ("none", "bag_context")
+    ]
     said.clear()
     monkeypatch.setattr(study_runs, "emulation_lines", lambda device, dtype: [f"{dtype} is slow"])
     with monkeypatch.context() as context:
         context.setattr(study_runs, "run", lambda recipe, *_, **__: said.append(f"trained {recipe.seed}"))
         with pytest.raises(RunDirectoryError):
             study_runs.train_missing([(recipes[0].with_seed(2), tiny_data)], tmp_path, say=said.append)
-    assert (said[0], said[-1]) == ("float32 is slow", "trained 2")
+    assert [said[0], said[-1]] == ["float32 is slow", "trained 2"]
     said.clear()
     monkeypatch.setattr(study_runs, "run", lambda *_, **__: pytest.fail("trained again"))
     second = study("Methods", recipes, tmp_path, preparation=tiny_data, say=said.append)
