@@ -104,7 +104,7 @@ def command(
     from contextual_bert.data.columns import checked_column
     from contextual_bert.data.groups import placing, separator_of_cells
     from contextual_bert.data.readers import without_gaps
-    from contextual_bert.data.splits import check_fractions
+    from contextual_bert.data.splits import PARTS, check_fractions
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.inference.encode import naming
     from contextual_bert.inference.texts.encode_texts import with_tag_lists
@@ -186,16 +186,18 @@ def command(
                 next((name for name in (by, by_time, by_column) if name is not None), None),
                 shares=(validation, test),
                 seed=seed,
-                date_formats=reading.date_formats,
+                reading=reading,
                 group_by=keys,
                 file=str(data),
             )
             left = list[str]()
+            if num_out := int((made.assignment == len(PARTS)).sum()):
+                left.append(f"rows in no part as broken: {num_out:,} without a value of {by_time!r}")
             if exclude_customers is not None:
                 whose = str(customer or by)
                 left_out = read_names(exclude_customers, column=whose)
                 made, num_rows = made.without_customers(table, whose, left_out, file=str(data))
-                left = [f"left out: {len({*left_out}):,} customers with {num_rows:,} rows, which are in no part"]
+                left += [f"left out: {len({*left_out}):,} customers with {num_rows:,} rows, which are in no part"]
             found, repeated, remarks = None, 0, list[str]()
             if items is not None:
                 policy = SetPolicy(duplicates="keep", separator=between)

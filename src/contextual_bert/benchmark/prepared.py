@@ -290,7 +290,7 @@ def make_split(recipe: Recipe, table: Frame, *, sizes: Sequence[int] = ()) -> Sp
         return split
     how["shares"] = (recipe.validation, recipe.test)
     if recipe.split_by == "time" and recipe.time is not None:
-        return new_split(table, "time", recipe.time, date_formats=recipe.reading.date_formats, **how)
+        return new_split(table, "time", recipe.time, reading=recipe.reading, **how)
     if recipe.customer is not None and recipe.split_by != "row":
         return new_split(table, "customer", recipe.customer, seed=recipe.split_seed, **how)
     return new_split(table, "row", seed=recipe.split_seed, **how)

@@ -27,6 +27,7 @@ from contextual_bert.context.vocabulary import canonical
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean, shown
 
 _NUMBER = re.compile(r"[-+]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|inf(inity)?|nan)", re.IGNORECASE)
+_DOUBLE_BYTES = 8
 _Single = (str, bool, int, float, Decimal, datetime.date, np.generic)
 _MISSING_FIX = "Leave the key out, or give null, if the value is missing."
 
@@ -168,7 +169,7 @@ def number_of(value: object) -> float:
     try:
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, (str, int, float, Decimal, np.generic)):
             raise TypeError
-        if isinstance(value, np.floating) and value.itemsize <= 4:
+        if isinstance(value, np.floating) and value.dtype.itemsize < _DOUBLE_BYTES:
             value = str(np.float32(value))  # 0.2 in 32 bits is 0.2, as in a column
         if isinstance(value, str) and _NUMBER.fullmatch(value.strip(BLANKS)) is None:
             raise ValueError  # what Python reads and no table does: 1_0, digits of other scripts

@@ -21,13 +21,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import decoded, is_text
+from contextual_bert.arrow_types import decoded, is_text, without_value
 from contextual_bert.context.dates import are_iso_dates, date_formats_of, parsed_times, with_hyphens
 from contextual_bert.context.spelling import spelt_array
 from contextual_bert.context.vocabulary import canonical_array, normal_form
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.digests import table_digest
 from contextual_bert.data.hashing import hash_counters, hash_strings, unit_interval
+from contextual_bert.data.read_settings import OnBadRow, ReadSettings
 from contextual_bert.data.sets import SetTable
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame, as_table
@@ -306,14 +307,29 @@ def split_by_time(
     test: float,
     file: str | None = None,
     date_formats: Sequence[str] = (),
+    on_bad_row: OnBadRow = "error",
 ) -> Split:
     """The past trains, the present validates, the future tests; rows of the same time stay together.
 
     Of all borders between two times, those are taken that come closest to the shares. ``date_formats`` say how texts
-    are written that are not ISO 8601, as strptime has it.
+    are written that are not ISO 8601, as strptime has it. A row without a time is an "error", or in no part ("drop").
     """
     check_fractions(validation, test)
     table = as_table(table)
+    if on_bad_row == "drop":
+        is_timed = ~np.asarray(without_value(decoded(checked_column(table, column, file=file))), np.bool_)
+        if is_timed.any() and not is_timed.all():
+            timed, rows = table.filter(pa.array(is_timed)), np.flatnonzero(is_timed)
+            try:
+                found = split_by_time(
+                    timed, column, validation=validation, test=test, file=file, date_formats=date_formats
+                )
+            except DataError as error:
+                row = int(rows[error.row]) if error.row is not None else None
+                raise DataError(error.problem, file=error.file, row=row, column=error.column, fix=error.fix) from error
+            assignment = np.full(table.num_rows, len(PARTS), np.uint8)
+            assignment[rows] = found.assignment
+            return replace(found, assignment=assignment, data_digest=table_digest(table))
     times = _times(checked_column(table, column, file=file, complete=True), column, file, date_formats=date_formats)
     distinct, place, counts = np.unique(times, return_inverse=True, return_counts=True)
     before = np.concatenate([[0], np.cumsum(counts)]) / len(times)  # share of the rows before each border
@@ -363,7 +379,7 @@ def new_split(
     *,
     shares: tuple[float, float] = (0.1, 0.1),
     seed: int = 0,
-    date_formats: Sequence[str] = (),
+    reading: ReadSettings | None = None,
     group_by: Sequence[str] = (),
     file: str | None = None,
 ) -> Split:
@@ -375,7 +391,7 @@ def new_split(
         column: of the customers, the times or the parts.
         shares: of validation and test; a column of parts has its own.
         seed: of a split by customer or by row.
-        date_formats: how times are written that are not ISO 8601.
+        reading: how times are written that are not ISO 8601, and what becomes of a row without a time.
         group_by: columns by which the rows were grouped before.
         file: path of the table, for messages.
 
@@ -386,11 +402,14 @@ def new_split(
         >>> new_split(pa.table({"part": ["train", "test"]}), "column", "part").assignment.tolist()
         [0, 2]
     """
+    reading = reading or ReadSettings()
     drawn: dict[str, Any] = {"validation": shares[0], "test": shares[1], "file": file}
     if by == "column":
         made = split_by_column(as_table(table), str(column), file=file)
     elif by == "time":
-        made = split_by_time(table, str(column), date_formats=date_formats, **drawn)
+        made = split_by_time(
+            table, str(column), date_formats=reading.date_formats, on_bad_row=reading.on_bad_row, **drawn
+        )
     elif by == "customer":
         made = split_by_customer(table, str(column), seed=seed, **drawn)
     else:

@@ -220,7 +220,7 @@ def load_text_model(directory: str | Path, *allowed: type[LabelsTexts]) -> tuple
     model, processor = loaded
     check_processor(model.config, processor)
     if not is_baseline:
-        _check_ids(directory, model.config, largest=max(cast(Any, processor.tokenizer).get_vocab().values(), default=0))
+        _check_ids(directory, model.config, largest=max(processor.tokenizer.get_vocab().values(), default=0))
     _check_texts(directory, processor.tokenizer)
     return model, processor
 

@@ -16,7 +16,7 @@ from transformers.modeling_outputs import TokenClassifierOutput
 from contextual_bert.baselines import BiLSTM, BiLSTMTagger, LabelShares, NgramBag, TextCNN
 from contextual_bert.baselines.text import LabelModel
 from contextual_bert.context import FeatureLayout
-from contextual_bert.errors import RunDirectoryError
+from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.json_files import read_json_object
 from contextual_bert.json_text import json_text
 from contextual_bert.memory import is_out_of_memory
@@ -101,6 +101,8 @@ def label_model(config: TextBaselineConfig, tokenizer: Any) -> LabelModel:
     }
     reader = {**shared, "reserved_ids": tokenizer.all_special_ids}
     kind = config.name.removesuffix("_context")
+    if config.has_tags and kind in ("cnn", "ngrams"):
+        raise ConfigurationError(f"{config.name} labels whole texts, and has_tags=True asks for a label a word.")
     if kind in ("popularity", "context_popularity"):
         model: LabelModel = LabelShares(**shared)
     elif kind == "ngrams":

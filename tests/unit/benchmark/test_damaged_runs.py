@@ -300,6 +300,7 @@ def test_a_state_of_another_type_says_nothing(tmp_path: Path, state: dict[str, A
         ("texts", "tokenizer_config.json", ("cls_token",), None),
         ("texts", "tokenizer_config.json", ("sep_token",), None),
         ("baseline", "tokenizer_config.json", ("model_max_length",), ["x"]),
+        ("baseline", "baseline.json", ("has_tags",), True),
         ("texts", "tokenizer_config.json", ("model_max_length",), "x"),
     ],
     ids=str,

@@ -352,3 +352,22 @@ def test_customers_are_left_out_of_all_parts_and_the_others_stay(tmp_path: Path)
     assert split_by_row(numbers, validation=0.2, test=0.2).without_customers(numbers, "who", ["7"])[1] == 5
     with pytest.raises(DataError, match="part would be empty"):
         split_by_row(table, validation=0.2, test=0.2).without_customers(table, "who", set(names))
+
+
+def test_rows_without_a_time_are_in_no_part_where_broken_rows_are_dropped() -> None:
+    days: list[str | None] = [f"2016-03-{day:02}" for day in range(1, 29) for _ in range(4)]
+    gaps = [None if row % 9 == 0 else day for row, day in enumerate(days)]
+    table = pa.table({"day": gaps, "n": range(len(gaps))})
+    shares: dict[str, float] = {"validation": 0.2, "test": 0.2}
+    with pytest.raises(DataError, match="column 'day': the cell is missing"):
+        split_by_time(table, "day", **shares)
+    found = split_by_time(table, "day", **shares, on_bad_row="drop")
+    timed = [row for row, day in enumerate(gaps) if day is not None]
+    alone = split_by_time(table.take(timed), "day", **shares)
+    assert found.assignment[timed].tolist() == alone.assignment.tolist()
+    assert sum(len(found.rows(part)) for part in ("train", "validation", "test")) == len(timed)
+    gaps[5] = "soon"
+    with pytest.raises(DataError, match=r"row 6, column 'day': 'soon' is not a time"):
+        split_by_time(pa.table({"day": gaps}), "day", **shares, on_bad_row="drop")
+    with pytest.raises(DataError, match="the cell is missing"):
+        split_by_time(pa.table({"day": pa.nulls(9, pa.string())}), "day", **shares, on_bad_row="drop")
