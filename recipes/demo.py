@@ -38,7 +38,7 @@ def recipe(conditioning: str, folder: Path) -> Recipe:
         conditioning=conditioning,
         dtype="auto",
         model={"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
-        training={"num_train_epochs": 10, "per_device_train_batch_size": 128} | dropped,
+        training={"num_train_epochs": 10, "per_device_train_batch_size": 128, "masks_per_set": 1} | dropped,
         seed=SEED,
     )
 

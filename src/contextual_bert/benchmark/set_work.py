@@ -39,13 +39,13 @@ class SetWork:
         """See ``Work``: by the number of training sets; a bag has a rate of its own."""
         training = self.ready.datasets["train"]
         sizes, num_items = training.sizes, len(training.item_ids.unique())
-        base_rate = BAG_LEARNING_RATE if recipe.conditioning in SET_BASELINES else LEARNING_RATE
+        default_rate = BAG_LEARNING_RATE if recipe.conditioning in SET_BASELINES else LEARNING_RATE
         return set_defaults(
             len(sizes),
             median_size=float(np.median(sizes)),
             sightings=float(sizes.sum()) / num_items,
             given=recipe.training,
-            base_rate=base_rate,
+            default_rate=default_rate,
         )
 
     def check(self, recipe: Recipe) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 SMALLEST_BATCH, LARGEST_BATCH = 64, 256
 STEPS_PER_EPOCH = 256  # a batch grows until an epoch has about so many
-LEARNING_RATE = 5e-4  # of the smallest batch; that of a larger one grows with the square root
+LEARNING_RATE = 1e-3
 BAG_LEARNING_RATE = 3e-3  # of a bag of items, which has one hidden layer
 EPOCHS, FEWEST_STEPS, MOST_EPOCHS = 10, 2_000, 40
 # What AdamW takes from each weight in an epoch: learning rate * decay * steps. A model that forgets nothing learns the
@@ -64,7 +64,7 @@ def set_defaults(
     median_size: float,
     sightings: float,
     given: Mapping[str, Any],
-    base_rate: float = LEARNING_RATE,
+    default_rate: float = LEARNING_RATE,
 ) -> dict[str, Any]:
     """Return the settings for models of sets that ``given`` lacks.
 
@@ -73,17 +73,15 @@ def set_defaults(
         median_size: their median number of items.
         sightings: how often an item occurs in them, on average.
         given: fields of ContextualTrainingArguments that the user chose; the others follow from them.
-        base_rate: peak learning rate with the smallest batch.
+        default_rate: peak learning rate where none is given.
 
     Source:
-        The decay by epoch: Wang and Aitchison (2024), "How to set AdamW's weight decay as you scale model and dataset
-        size". The rate by batch: Malladi et al. (2022), "On the SDEs and Scaling Rules for Adaptive Gradient
-        Algorithms".
+        Wang and Aitchison (2024), "How to set AdamW's weight decay as you scale model and dataset size".
 
     Example:
         >>> chosen = set_defaults(16_384, median_size=5, sightings=200, given={"num_train_epochs": 3})
         >>> chosen["per_device_train_batch_size"], chosen["one_mask_epochs"], chosen["weight_decay"]
-        (64, 1, 0.9375)
+        (64, 1, 0.46875)
     """
     chosen: dict[str, Any] = {}
 
@@ -102,7 +100,7 @@ def set_defaults(
     num_masks = settle("masks_per_set", NUM_MASKS if can_hide_two else 1)
     if num_masks > 1 and (half := int(epochs // 2)):
         settle("one_mask_epochs", half)
-    rate = settle("learning_rate", base_rate * math.sqrt(max(1.0, batch_size / SMALLEST_BATCH)))
+    rate = settle("learning_rate", default_rate)
     forgotten = FORGOTTEN_PER_EPOCH * min(max(1.0, math.sqrt(MANY_SIGHTINGS / max(sightings, 1.0))), 2.0)
     settle("weight_decay", min(max(forgotten / (rate * steps), LEAST_DECAY), MOST_DECAY))
     return chosen

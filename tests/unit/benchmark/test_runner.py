@@ -79,7 +79,7 @@ def test_a_run_directory_is_complete(finished: Path, tiny_data: Preparation) -> 
     written = json.loads((finished / "recipe.json").read_text())
     assert written["resolved"]["data_digest"] == tiny_data.split.data_digest
     assert written["resolved"]["model"]["conditioning"] == "global_state_update"
-    assert written["resolved"]["training"]["learning_rate"] == 0.0005
+    assert written["resolved"]["training"]["learning_rate"] == 0.001
     assert {"torch", "python", "commit", "hardware"} <= written["environment"].keys()
     assert Recipe.load(finished) == replace(tiny_data.recipe, conditioning="global_state_update")
     cost = json.loads((finished / "metrics.json").read_text())["cost"]

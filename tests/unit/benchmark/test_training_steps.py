@@ -55,7 +55,7 @@ def test_the_log_says_what_was_chosen_and_few_steps(ready: Preparation) -> None:
         (line,) = training_lines(recipe, ready, defaults=SetWork(ready).default_training(recipe))
         return line
 
-    settings = "8 rows a step, learning rate 0.0005, weight decay 2"
+    settings = "8 rows a step, learning rate 0.001, weight decay 2"
     assert said(per_device_train_batch_size=8) == f"training: 40 epochs of 15 steps, 600 steps in all; {settings}"
     assert said(num_train_epochs=3, per_device_train_batch_size=8) == (
         f"training: 3 epochs of 15 steps, 45 steps in all; {settings}. Few steps teach little: without "
