@@ -280,12 +280,18 @@ Jobs = Annotated[
         "are done sooner so: 2 on two cores, 8 or more on a GPU.",
     ),
 ]
-Epochs = Annotated[float | None, typer.Option(help="Passes over the training part, above 0 (default 10, for texts 4).")]
-BatchSize = Annotated[int | None, typer.Option(help="Sets a training step and process (default 256, for texts 32).")]
+Epochs = Annotated[
+    float | None, typer.Option(help="Passes over the training part, above 0 (default by the number of rows).")
+]
+BatchSize = Annotated[
+    int | None, typer.Option(help="Sets a training step and process (default 64 to 256 by their number, for texts 32).")
+]
 LearningRate = Annotated[
     float | None, typer.Option(help="Peak learning rate, above 0 (default 0.001, for texts 0.0001).")
 ]
-MasksPerSet = Annotated[int | None, typer.Option(help="Items masked in each set and step, 1 or more (default 1).")]
+MasksPerSet = Annotated[
+    int | None, typer.Option(help="Items masked in each set and step, 1 or more (default 2, then 1).")
+]
 ItemVectors = Annotated[
     str | None,
     typer.Option(
