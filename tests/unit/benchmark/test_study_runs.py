@@ -41,7 +41,8 @@ def test_beside_each_other_gives_the_digits_of_one_after_the_other(tiny_data: Pr
     planned = [(recipe, tiny_data) for recipe in recipes_of(tiny_data)]
     said: list[str] = []
     beside = train_missing(planned, tmp_path / "beside", num_jobs=2, say=said.append)
-    assert sorted(said) == sorted(f"{run_directory(tmp_path / 'beside', recipe)}: trained" for recipe, _ in planned)
+    done = [sentence for sentence in said if ": training: " not in sentence]
+    assert sorted(done) == sorted(f"{run_directory(tmp_path / 'beside', recipe)}: trained" for recipe, _ in planned)
     alone = train_missing(planned, tmp_path / "alone", say=said.append)
     for one, other in zip(beside, alone, strict=True):
         assert (one.name, one.role) == (other.name, other.role)
@@ -59,7 +60,7 @@ def test_the_first_failure_ends_the_others(tiny_data: Preparation, tmp_path: Pat
     said: list[str] = []
     with pytest.raises(DataError, match="training that diverged") as caught:
         train_missing([(diverging, tiny_data), (second, tiny_data)], tmp_path, num_jobs=2, say=said.append)
-    assert said == ["none, seed 0 failed; what runs beside it stops and goes on at its last checkpoint"]
+    assert said[-1] == "none, seed 0 failed; what runs beside it stops and goes on at its last checkpoint"
     assert "in train_as_told" in caught.value.__notes__[0]  # where it happened, for whoever looks for a bug
     assert not multiprocessing.active_children()
     assert not is_complete(run_directory(tmp_path, second))
