@@ -10,6 +10,7 @@ from transformers.trainer_callback import ExportableState
 
 from contextual_bert.benchmark.run_directories import settings_of
 from contextual_bert.benchmark.run_files import best_weights, is_trained, step_of, trainer_state
+from contextual_bert.benchmark.trainer_states import check_trainer_state
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.json_text import json_text
 from contextual_bert.manifest import CHECKPOINT_FILES, check_manifest, check_readable, write_manifest
@@ -80,7 +81,7 @@ def check_resumable(checkpoint: Path, recipe: Recipe, *, digest: str) -> None:
         )
     check_manifest(checkpoint, CHECKPOINT_FILES)
     _check_complete(checkpoint, recipe)
-    _check_state(checkpoint)
+    check_trainer_state(checkpoint, recipe)
     best = trainer_state(checkpoint).get("best_global_step")
     if type(best) is int and best != step_of(checkpoint) and best_weights(checkpoint).parent == checkpoint:
         raise RunDirectoryError(
@@ -102,13 +103,3 @@ def _check_complete(checkpoint: Path, recipe: Recipe) -> None:
                 f"{checkpoint} has no {name}: a run that goes on without it ends elsewhere. Copy the file back, remove "
                 "the folder to go on at the checkpoint before it, or give --overwrite to start again."
             )
-
-
-def _check_state(checkpoint: Path) -> None:
-    path = checkpoint / "trainer_state.json"
-    try:
-        TrainerState.load_from_json(str(path))
-    except Exception as error:  # whatever its values make of it
-        raise RunDirectoryError(
-            f"{path} is not what a trainer writes: {error}. Remove {checkpoint} to go on at the checkpoint before it."
-        ) from error

@@ -17,6 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
 from contextual_bert.benchmark.environment import environment
+from contextual_bert.benchmark.histories import curve_of
 from contextual_bert.errors import DataError, RunDirectoryError
 from contextual_bert.evaluation import (
     AnsweredRows,
@@ -24,7 +25,6 @@ from contextual_bert.evaluation import (
     LabelledRows,
     LabelReport,
     LearningCurve,
-    LearningPoint,
     Report,
     Run,
     Scores,
@@ -261,16 +261,9 @@ def write_metrics(directory: Path, reports: Mapping[str, Report], cost: Cost, ex
 
 def write_history(directory: Path, recipe: Recipe, history: Sequence[Mapping[str, Any]]) -> None:
     """history.json: the learning curve of the run; none where nothing was evaluated during training."""
-    points: list[LearningPoint] = []
-    train_loss: float | None = None
-    for entry in history:
-        train_loss = entry.get("loss", train_loss)
-        if (validation := entry.get(f"eval_{CROSS_ENTROPY}")) is not None:
-            points.append(LearningPoint(entry["epoch"], entry["step"], train_loss, validation))
-            train_loss = None
-    if points:
-        text = LearningCurve(recipe.label, recipe.seed, tuple(points)).to_json()
-        (directory / HISTORY_FILE).write_text(text, encoding="utf-8")
+    curve = curve_of(recipe, history)
+    if curve is not None:
+        (directory / HISTORY_FILE).write_text(curve.to_json(), encoding="utf-8")
 
 
 def load_history(directory: Path) -> LearningCurve | None:

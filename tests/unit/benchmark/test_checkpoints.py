@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -21,6 +22,7 @@ from contextual_bert.benchmark.run_files import last_checkpoint, step_of
 from contextual_bert.benchmark.termination import StopAfterStep, Terminated
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.folder_lock import locked_folder
+from contextual_bert.manifest import write_manifest
 from contextual_bert.training import ContextualBertTrainer, MaskEpoch, Recipe
 
 STEPS_PER_EPOCH = 6
@@ -155,6 +157,54 @@ def test_a_state_that_is_none_is_no_checkpoint(interrupted: Path, tmp_path: Path
     output, checkpoint = copy_of(interrupted, tmp_path)
     (checkpoint / "trainer_state.json").write_text(content)
     assert last_checkpoint(output) is None
+
+
+def with_state(checkpoint: Path, **changes: Any) -> None:
+    """Change values of trainer_state.json; the manifest is that of the changed file."""
+    path = checkpoint / "trainer_state.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    write_manifest(checkpoint)
+
+
+CURVE = {"eval_cross_entropy_nats": 3.0, "epoch": 1.0, "step": 6}
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"log_history": [{"loss": "a"}, 3, None]}, "log_history"),
+        ({"log_history": [{"loss": "a"}]}, 'log_history: loss is "a", and must be a number'),
+        ({"log_history": [{**CURVE, "loss": 1, "eval_cross_entropy_nats": "x"}]}, "eval_cross_entropy_nats"),
+        ({"log_history": [{"eval_cross_entropy_nats": 3.0, "step": 6}]}, "epoch is null"),
+        ({"log_history": [CURVE, CURVE]}, "in the order of training"),
+        ({"best_metric": "nan"}, "best_metric"),
+        ({"best_global_step": "6"}, "best_global_step"),
+        ({"train_batch_size": None}, "train_batch_size"),
+        ({"max_steps": "x"}, "max_steps"),
+        ({"num_input_tokens_seen": None}, "num_input_tokens_seen"),
+        ({"unknown": 1}, "unknown"),
+        ({"stateful_callbacks": {"TrainerControl": {"args": {"should_save": "x"}}}}, "TrainerControl.args.should_save"),
+        ({"stateful_callbacks": {"TrainerControl": {"args": {"other": True}}}}, "TrainerControl.args.other"),
+        ({"stateful_callbacks": {"TrainingClock": {"attributes": {"training_seconds": "x"}}}}, "training_seconds"),
+        ({"stateful_callbacks": {"EarlyStoppingCallback": {"args": {}}}}, "early_stopping_patience"),
+        ({"stateful_callbacks": {"CheckpointFiles": {"attributes": {"state": 1}}}}, "CheckpointFiles.attributes.state"),
+    ],
+    ids=str,
+)
+def test_a_state_that_no_trainer_writes_is_refused_before_training(
+    interrupted: Path,
+    tiny_data: Preparation,
+    recipe: Recipe,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, Any],
+    problem: str,
+) -> None:
+    output, checkpoint = copy_of(interrupted, tmp_path)
+    with_state(checkpoint, **changes)
+    monkeypatch.setattr(ContextualBertTrainer, "train", lambda *_, **__: pytest.fail("trained"))
+    with pytest.raises(RunDirectoryError, match=rf"not what a trainer writes: .*{re.escape(problem)}.*remove .*-6 to"):
+        run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
 
 
 @pytest.mark.parametrize("content", ["null", "[]", '{"recipe": null}', '{"recipe": [], "resolved": 3}', "[" * 10_000])
