@@ -32,7 +32,7 @@ from contextual_bert.evaluation import (
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY
 from contextual_bert.json_files import read_json_object, unreadable
 from contextual_bert.json_text import json_text
-from contextual_bert.manifest import RESULT_FILES, SCORE_FILES, check_manifest, check_readable
+from contextual_bert.manifest import RESULT_FILES, SCORE_FILES, check_manifest, check_readable, has_manifest
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
 METRICS_FILE = "metrics.json"
@@ -53,10 +53,27 @@ def is_complete(directory: Path) -> bool:
 
 
 def last_checkpoint(directory: Path) -> Path | None:
-    """The latest whole checkpoint."""
-    found = {path: step_of(path) for path in (directory / CHECKPOINTS).glob("checkpoint-*")}
-    whole = [path for path, step in found.items() if step is not None and is_whole_checkpoint(path)]
-    return max(whole, key=lambda path: found[path] or 0, default=None)
+    """Return the latest whole checkpoint, None where there is none.
+
+    A checkpoint without a manifest comes behind all others: writing the manifest may have been interrupted.
+    """
+    whole = [path for path in _checkpoints(directory) if is_whole_checkpoint(path)]
+    return max(whole, key=lambda path: (has_manifest(path), step_of(path) or 0), default=None)
+
+
+def passed_over(directory: Path, checkpoint: Path | None) -> list[Path]:
+    """Return the checkpoints of later steps than the one that ``last_checkpoint`` gave, which are not whole.
+
+    Args:
+        directory: of the run.
+        checkpoint: the last whole one, None where there is none.
+    """
+    last = (step_of(checkpoint) or 0) if checkpoint is not None else -1
+    return sorted(path for path in _checkpoints(directory) if path != checkpoint and (step_of(path) or 0) > last)
+
+
+def _checkpoints(directory: Path) -> list[Path]:
+    return [path for path in (directory / CHECKPOINTS).glob("checkpoint-*") if step_of(path) is not None]
 
 
 def step_of(path: Path) -> int | None:
