@@ -57,6 +57,7 @@ CHECKPOINT_FILES = frozenset(
         "rng_state.pth",
         "scaler.pt",
         "scheduler.pt",
+        "trainer_state.json",
     }
 )
 _LISTED = MODEL_FILES | RESULT_FILES | CHECKPOINT_FILES
@@ -105,8 +106,11 @@ def check_manifest(folder: str | Path, names: Collection[str] = MODEL_FILES) -> 
     """
     directory = Path(folder)
     path = directory / MANIFEST_FILE
-    if not path.is_file():
+    if not has_manifest(directory):
         return
+    if not path.is_file():
+        kind = "a link to nothing that is a file" if path.is_symlink() else "no file"
+        raise RunDirectoryError(f"{path} is {kind}. {_fix(path)}")
     listed = _read(path)
     for name in (name for name in listed if name in names):
         _check(directory / name, listed[name])
@@ -115,6 +119,35 @@ def check_manifest(folder: str | Path, names: Collection[str] = MODEL_FILES) -> 
             f"{directory / added} is not in {path}: it was added after the files were written, and loading would read "
             "it. Remove it."
         )
+
+
+def has_manifest(folder: str | Path) -> bool:
+    """Return whether a folder has an entry ``manifest.json``, be it a damaged file, a folder or a dangling link.
+
+    Raises:
+        RunDirectoryError: the folder cannot be searched.
+
+    Example:
+        >>> has_manifest("runs")
+        False
+    """
+    path = Path(folder) / MANIFEST_FILE
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # the last: a name that no file can have
+        return False
+    except OSError as error:
+        raise unreadable(path, error) from error
+    return True
+
+
+def listed_files(folder: str | Path) -> frozenset[str]:
+    """Return the names of the files that the manifest of a folder lists.
+
+    Raises:
+        RunDirectoryError: the manifest is missing or damaged.
+    """
+    return frozenset(_read(Path(folder) / MANIFEST_FILE))
 
 
 def digest_of(path: Path) -> str:
@@ -155,8 +188,12 @@ def _entry(path: Path) -> dict[str, Any]:
     return {"bytes": path.stat().st_size, "sha256": digest_of(path)}
 
 
+def _fix(path: Path) -> str:
+    return f"Copy the folder again; if its files are right, remove {path.name} and write it with write_manifest."
+
+
 def _read(path: Path) -> Mapping[str, Mapping[str, Any]]:
-    fix = f"Copy the folder again; if its files are right, remove {path.name} and write it with write_manifest."
+    fix = _fix(path)
     content = read_json_object(path, fix=fix)
     files: object = content.get("files")
     if content.get("format") != FORMAT or not isinstance(files, dict):

@@ -1,4 +1,4 @@
-"""Ctrl-C while the command line is imported: the process ends with a sentence, as nothing has begun.
+"""Signals while the command line is imported. Ctrl-C ends it with a sentence; SIGHUP does not end ``serve``.
 
 An import may take an interrupt for a fault of what it imports, or pass it over.
 """
@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 EXIT_CODE = 130
@@ -30,6 +30,17 @@ def ending_at_interrupt() -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def ignore_hangups() -> None:
+    """Ignore SIGHUP where the command is ``serve``, until the server has a handler and after it had one.
+
+    SIGHUP asks a server to load its run again. Before it read the run, and after it stopped, that means nothing.
+    """
+    command = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), None)
+    if command == "serve" and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        with suppress(ValueError):  # imported in another thread, which hears no signals
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 def remember_interrupts() -> None:

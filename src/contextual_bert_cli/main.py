@@ -1,7 +1,8 @@
 """The entry point: the list of commands, the global flags, and the exit codes."""
 
-from contextual_bert_cli.interruption import ending_at_interrupt, remember_interrupts, say_if_unsaid
+from contextual_bert_cli.interruption import ending_at_interrupt, ignore_hangups, remember_interrupts, say_if_unsaid
 
+ignore_hangups()
 with ending_at_interrupt():  # first, for the imports take the first half of a second
     import os
     import sys

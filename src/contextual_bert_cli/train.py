@@ -109,7 +109,13 @@ def command(
     from contextual_bert.benchmark.checks import check_conditioning, check_recipe, keeps_weights
     from contextual_bert.benchmark.field_importance import field_lines
     from contextual_bert.benchmark.run_directories import checkpoint_to_resume, load_recipe
-    from contextual_bert.benchmark.run_files import CHECKPOINTS, last_checkpoint, load_label_report, load_metrics
+    from contextual_bert.benchmark.run_files import (
+        CHECKPOINTS,
+        last_checkpoint,
+        load_label_report,
+        load_metrics,
+        passed_over,
+    )
     from contextual_bert.benchmark.termination import Terminated, ending_at_sigterm
     from contextual_bert.benchmark.text_starts import method_of
     from contextual_bert.benchmark.work import work_of
@@ -145,9 +151,15 @@ def command(
                 found = checkpoint_to_resume(output, is_resumed=resume)
                 if resume:
                     remark(
+                        *(
+                            f"{each} is not whole, or has no manifest: passed over"
+                            for each in passed_over(output, found)
+                        )
+                    )
+                    remark(
                         f"going on at {found}"
                         if found
-                        else f"{output} holds no checkpoint: starting from the beginning"
+                        else f"{output} holds no whole checkpoint: starting from the beginning"
                     )
             with working(f"reading {data}"):
                 ready = prepare_for(recipe)

@@ -15,6 +15,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from contextual_bert.benchmark import Preparation, run
 from contextual_bert.benchmark.run_files import best_weights, is_trained, last_checkpoint
 from contextual_bert.errors import ConfigurationError
+from contextual_bert.manifest import write_manifest
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
 from contextual_bert.training import ContextualBertTrainer, MaskEpoch, Recipe, training_arguments
 
@@ -235,6 +236,7 @@ def test_a_resumed_run_took_the_time_of_all_its_pieces(early_run: Path, tiny_dat
     assert 0 < kept["training_seconds"] <= seconds(early_run)
     kept["training_seconds"] += 3600
     path.write_text(json.dumps(state))
+    write_manifest(checkpoint)
     run(stopping_early(tiny_data.recipe), output, preparation=tiny_data, is_resumed=True, is_quiet=True)
     assert 3600 < seconds(output) < 7200
 
@@ -256,6 +258,7 @@ def test_a_run_resumed_twice_took_the_time_of_all_its_pieces(
         assert kept["training_seconds"] > 3600 * (epoch - 1)
         kept["training_seconds"] += 3600
         path.write_text(json.dumps(state))
+        write_manifest(checkpoint)
     run(recipe, tmp_path, preparation=tiny_data, is_resumed=True, is_quiet=True)
     assert 2 * 3600 < seconds(tmp_path) < 3 * 3600
 

@@ -233,6 +233,33 @@ def test_a_hangup_during_a_reload_is_followed_by_another_reload(run_directory: P
     assert not [line for line in server.log if line["event"] == "reload failed"]
 
 
+def test_hangups_before_and_after_the_server_end_nothing(run_directory: Path, tmp_path: Path) -> None:
+    # One at the first heavy import, one when the server is done, one when Python ends.
+    hook = tmp_path / "sitecustomize.py"
+    hook.write_text(
+        "import atexit, os, signal, sys\n"
+        "def hang_up(*_): os.kill(os.getpid(), signal.SIGHUP)\n"
+        "atexit.register(hang_up)\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name in ('typer', 'torch', 'uvicorn'): hang_up()\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "class Late:\n"
+        "    def __del__(self, kill=os.kill, process=os.getpid(), number=signal.SIGHUP): kill(process, number)\n"
+        "sys.late = Late()\n"
+    )
+    before = os.environ.get("PYTHONPATH", "")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{before}")
+        server = Server(run_directory)
+    server.process.send_signal(signal.SIGTERM)
+    deadline = time.monotonic() + 60
+    while server.process.poll() is None and time.monotonic() < deadline:
+        server.process.send_signal(signal.SIGHUP)
+        time.sleep(0.002)
+    assert server.end() == 0, "".join(server.other_lines)
+
+
 @pytest.mark.slow
 def test_the_soak_loses_no_request() -> None:
     soak = Path(__file__).parents[2] / "benchmarks" / "soak.py"

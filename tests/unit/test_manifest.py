@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from contextual_bert.errors import RunDirectoryError
-from contextual_bert.manifest import MANIFEST_FILE, RESULT_FILES, check_manifest, check_readable, write_manifest
+from contextual_bert.manifest import (
+    MANIFEST_FILE,
+    RESULT_FILES,
+    check_manifest,
+    check_readable,
+    has_manifest,
+    write_manifest,
+)
 from contextual_bert.whole_files import replacing_directory, replacing_file, share_files
 
 
@@ -83,8 +90,24 @@ def test_a_manifest_that_is_none_is_named(folder: Path, text: str) -> None:
         check_manifest(folder)
 
 
+@pytest.mark.parametrize("kind", ["folder", "dangling link", "link to a folder", "loop"])
+def test_a_manifest_that_is_no_file_is_not_taken_for_none(folder: Path, kind: str) -> None:
+    path = folder / MANIFEST_FILE
+    path.unlink()
+    if kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to({"dangling link": "nowhere", "link to a folder": "evaluation", "loop": MANIFEST_FILE}[kind])
+    assert has_manifest(folder)
+    with pytest.raises(
+        RunDirectoryError, match=r"manifest\.json is (no file|a link to nothing).*Copy the folder again"
+    ):
+        check_manifest(folder)
+
+
 def test_a_folder_without_one_is_taken_as_it_is(tmp_path: Path) -> None:
     check_manifest(tmp_path)
+    assert not has_manifest(tmp_path) and not has_manifest(tmp_path / "absent") and not has_manifest("a\0b")
     with pytest.raises(RunDirectoryError, match="is no folder"):
         write_manifest(tmp_path / "absent")
 

@@ -1,7 +1,7 @@
 """The checkpoints of a run: which recipe they are of, that their files are theirs, and that a resume finds them all."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +9,19 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from transformers.trainer_callback import ExportableState
 
 from contextual_bert.benchmark.run_directories import settings_of
-from contextual_bert.benchmark.run_files import best_weights, is_trained, step_of, trainer_state
+from contextual_bert.benchmark.run_files import WEIGHTS_FILE, best_weights, is_trained, step_of, trainer_state
+from contextual_bert.benchmark.trainer_states import check_trainer_state
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.json_text import json_text
-from contextual_bert.manifest import CHECKPOINT_FILES, check_manifest, check_readable, write_manifest
+from contextual_bert.manifest import (
+    CHECKPOINT_FILES,
+    MANIFEST_FILE,
+    check_manifest,
+    check_readable,
+    has_manifest,
+    listed_files,
+    write_manifest,
+)
 from contextual_bert.training.recipe import Recipe
 from contextual_bert.whole_files import share_files
 
@@ -39,8 +48,9 @@ class CheckpointFiles(TrainerCallback, ExportableState):
         return {"args": {}, "attributes": {"recipe_digest": self.recipe_digest}}
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        # The trainer has written trainer_state.json, its last file.
         folder = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
-        if state.is_world_process_zero and folder.is_dir():
+        if args.should_save and folder.is_dir():
             share_files(folder)
             write_manifest(folder)
 
@@ -70,7 +80,7 @@ def check_resumable(checkpoint: Path, recipe: Recipe, *, digest: str) -> None:
         ConfigurationError: the checkpoint is of another recipe.
         RunDirectoryError: a file was changed, is missing, or cannot be read.
     """
-    check_readable(checkpoint, {*CHECKPOINT_FILES, "trainer_state.json"})
+    check_readable(checkpoint, CHECKPOINT_FILES)
     own = trainer_state(checkpoint).get("stateful_callbacks", {}).get(CheckpointFiles.__name__, {})
     theirs = own.get("attributes", {}).get("recipe_digest") if isinstance(own, dict) else None
     if theirs is not None and theirs != digest:
@@ -78,15 +88,31 @@ def check_resumable(checkpoint: Path, recipe: Recipe, *, digest: str) -> None:
             f"{checkpoint} is of a run with other settings, table or split than the recipe beside it: two runs wrote "
             "into one folder. Give another --output, or --overwrite to start again."
         )
-    check_manifest(checkpoint, CHECKPOINT_FILES)
+    _check_files(checkpoint)
     _check_complete(checkpoint, recipe)
-    _check_state(checkpoint)
+    check_trainer_state(checkpoint, recipe)
     best = trainer_state(checkpoint).get("best_global_step")
     if type(best) is int and best != step_of(checkpoint) and best_weights(checkpoint).parent == checkpoint:
         raise RunDirectoryError(
             f"{checkpoint.with_name(f'checkpoint-{best}')} is missing, which holds the best weights so far. Copy it "
             "back, or give --overwrite to start again."
         )
+    if best_weights(checkpoint).parent != checkpoint:
+        _check_files(best_weights(checkpoint).parent, names={WEIGHTS_FILE})
+
+
+def _check_files(checkpoint: Path, names: Collection[str] = CHECKPOINT_FILES) -> None:
+    """Raise unless these files are those of the checkpoint's manifest, which it must have."""
+    manifest = checkpoint / MANIFEST_FILE
+    again = "--overwrite starts again. If its files are right, write the manifest with write_manifest."
+    if not has_manifest(checkpoint):
+        raise RunDirectoryError(
+            f"{manifest} is missing: nothing says that the files of this checkpoint are its own. Copy it back, or "
+            f"remove {checkpoint} to go on at the checkpoint before it. {again}"
+        )
+    if manifest.is_file() and "trainer_state.json" not in listed_files(checkpoint):
+        raise RunDirectoryError(f"{manifest} does not list trainer_state.json: another version wrote it. {again}")
+    check_manifest(checkpoint, names)
 
 
 def _check_complete(checkpoint: Path, recipe: Recipe) -> None:
@@ -102,13 +128,3 @@ def _check_complete(checkpoint: Path, recipe: Recipe) -> None:
                 f"{checkpoint} has no {name}: a run that goes on without it ends elsewhere. Copy the file back, remove "
                 "the folder to go on at the checkpoint before it, or give --overwrite to start again."
             )
-
-
-def _check_state(checkpoint: Path) -> None:
-    path = checkpoint / "trainer_state.json"
-    try:
-        TrainerState.load_from_json(str(path))
-    except Exception as error:  # whatever its values make of it
-        raise RunDirectoryError(
-            f"{path} is not what a trainer writes: {error}. Remove {checkpoint} to go on at the checkpoint before it."
-        ) from error

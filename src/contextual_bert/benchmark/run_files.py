@@ -17,6 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
 from contextual_bert.benchmark.environment import environment
+from contextual_bert.benchmark.histories import curve_of
 from contextual_bert.errors import DataError, RunDirectoryError
 from contextual_bert.evaluation import (
     AnsweredRows,
@@ -24,7 +25,6 @@ from contextual_bert.evaluation import (
     LabelledRows,
     LabelReport,
     LearningCurve,
-    LearningPoint,
     Report,
     Run,
     Scores,
@@ -32,7 +32,7 @@ from contextual_bert.evaluation import (
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY
 from contextual_bert.json_files import read_json_object, unreadable
 from contextual_bert.json_text import json_text
-from contextual_bert.manifest import RESULT_FILES, SCORE_FILES, check_manifest, check_readable
+from contextual_bert.manifest import RESULT_FILES, SCORE_FILES, check_manifest, check_readable, has_manifest
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
 METRICS_FILE = "metrics.json"
@@ -53,10 +53,27 @@ def is_complete(directory: Path) -> bool:
 
 
 def last_checkpoint(directory: Path) -> Path | None:
-    """The latest whole checkpoint."""
-    found = {path: step_of(path) for path in (directory / CHECKPOINTS).glob("checkpoint-*")}
-    whole = [path for path, step in found.items() if step is not None and is_whole_checkpoint(path)]
-    return max(whole, key=lambda path: found[path] or 0, default=None)
+    """Return the latest whole checkpoint, None where there is none.
+
+    A checkpoint without a manifest comes behind all others: writing the manifest may have been interrupted.
+    """
+    whole = [path for path in _checkpoints(directory) if is_whole_checkpoint(path)]
+    return max(whole, key=lambda path: (has_manifest(path), step_of(path) or 0), default=None)
+
+
+def passed_over(directory: Path, checkpoint: Path | None) -> list[Path]:
+    """Return the checkpoints of later steps than the one that ``last_checkpoint`` gave, which are not whole.
+
+    Args:
+        directory: of the run.
+        checkpoint: the last whole one, None where there is none.
+    """
+    last = (step_of(checkpoint) or 0) if checkpoint is not None else -1
+    return sorted(path for path in _checkpoints(directory) if path != checkpoint and (step_of(path) or 0) > last)
+
+
+def _checkpoints(directory: Path) -> list[Path]:
+    return [path for path in (directory / CHECKPOINTS).glob("checkpoint-*") if step_of(path) is not None]
 
 
 def step_of(path: Path) -> int | None:
@@ -261,16 +278,9 @@ def write_metrics(directory: Path, reports: Mapping[str, Report], cost: Cost, ex
 
 def write_history(directory: Path, recipe: Recipe, history: Sequence[Mapping[str, Any]]) -> None:
     """history.json: the learning curve of the run; none where nothing was evaluated during training."""
-    points: list[LearningPoint] = []
-    train_loss: float | None = None
-    for entry in history:
-        train_loss = entry.get("loss", train_loss)
-        if (validation := entry.get(f"eval_{CROSS_ENTROPY}")) is not None:
-            points.append(LearningPoint(entry["epoch"], entry["step"], train_loss, validation))
-            train_loss = None
-    if points:
-        text = LearningCurve(recipe.label, recipe.seed, tuple(points)).to_json()
-        (directory / HISTORY_FILE).write_text(text, encoding="utf-8")
+    curve = curve_of(recipe, history)
+    if curve is not None:
+        (directory / HISTORY_FILE).write_text(curve.to_json(), encoding="utf-8")
 
 
 def load_history(directory: Path) -> LearningCurve | None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -12,15 +13,16 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import TrainerState
 
 from contextual_bert.benchmark import Preparation, run
 from contextual_bert.benchmark.run_directories import remember_recipe
-from contextual_bert.benchmark.run_files import last_checkpoint, step_of
+from contextual_bert.benchmark.run_files import last_checkpoint, passed_over, step_of
 from contextual_bert.benchmark.termination import StopAfterStep, Terminated
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.folder_lock import locked_folder
+from contextual_bert.manifest import write_manifest
 from contextual_bert.training import ContextualBertTrainer, MaskEpoch, Recipe
 
 STEPS_PER_EPOCH = 6
@@ -112,7 +114,7 @@ def test_a_checkpoint_that_lacks_a_file_is_refused_by_its_name(
     (checkpoint / name).unlink()
     with pytest.raises(RunDirectoryError, match=f"{name} is missing, and manifest.json lists it"):
         run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
-    (checkpoint / "manifest.json").unlink()  # as that of an older version
+    write_manifest(checkpoint)
     expected = "model.safetensors" if name.startswith("model") else name
     with pytest.raises(RunDirectoryError, match=f"checkpoint-6 has no {expected}"):
         run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
@@ -129,12 +131,76 @@ def test_a_checkpoint_that_was_changed_is_refused(
         run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
 
 
+STOPPED = {"TrainerControl": {"args": {"should_training_stop": True}, "attributes": {}}}
+
+
+@pytest.mark.parametrize(
+    "changes", [{"stateful_callbacks": STOPPED}, {"best_global_step": 3, "best_metric": -5}, {"epoch": 0.5}], ids=str
+)
+def test_a_state_that_was_changed_is_refused(
+    interrupted: Path, tiny_data: Preparation, recipe: Recipe, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    output, checkpoint = copy_of(interrupted, tmp_path)
+    path = checkpoint / "trainer_state.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(
+        RunDirectoryError, match=r"trainer_state\.json differs from manifest\.json: it has [0-9,]+ bytes"
+    ):
+        run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
+
+
+def test_the_best_weights_so_far_are_those_that_were_written(
+    interrupted: Path, tiny_data: Preparation, recipe: Recipe, tmp_path: Path
+) -> None:
+    output, checkpoint = copy_of(interrupted, tmp_path)
+    best = shutil.copytree(checkpoint, checkpoint.with_name("checkpoint-3"))
+    with_state(best, global_step=3)
+    with_state(checkpoint, best_global_step=3)
+    weights = load_file(best / "model.safetensors")
+    save_file({name: weight + 1 for name, weight in weights.items()}, best / "model.safetensors", {"format": "pt"})
+    with pytest.raises(RunDirectoryError, match=r"checkpoint-3/model\.safetensors differs from manifest\.json"):
+        run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
+    (best / "manifest.json").unlink()
+    with pytest.raises(RunDirectoryError, match=r"checkpoint-3/manifest\.json is missing"):
+        run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
+
+
+def test_a_checkpoint_needs_its_manifest(
+    interrupted: Path, tiny_data: Preparation, recipe: Recipe, tmp_path: Path
+) -> None:
+    output, checkpoint = copy_of(interrupted, tmp_path)
+    manifest = checkpoint / "manifest.json"
+    content = json.loads(manifest.read_text())
+    assert "trainer_state.json" in content["files"]
+    manifest.unlink()
+    with pytest.raises(RunDirectoryError, match=r"checkpoint-6/manifest\.json is missing: .*--overwrite"):
+        run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
+    manifest.symlink_to("nowhere")
+    with pytest.raises(RunDirectoryError, match=r"manifest\.json is a link to nothing"):
+        run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
+    manifest.unlink()
+    del content["files"]["trainer_state.json"]  # as that of an earlier version
+    manifest.write_text(json.dumps(content))
+    with pytest.raises(RunDirectoryError, match=r"does not list trainer_state\.json: another version wrote it"):
+        run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
+
+
+def test_a_checkpoint_without_a_manifest_comes_behind_the_others(interrupted: Path, tmp_path: Path) -> None:
+    output, checkpoint = copy_of(interrupted, tmp_path)
+    later = shutil.copytree(checkpoint, checkpoint.with_name("checkpoint-12"))
+    with_state(later, global_step=12)
+    assert (last_checkpoint(output), passed_over(output, later)) == (later, [])
+    (later / "manifest.json").unlink()  # interrupted before it was written
+    assert last_checkpoint(output) == checkpoint
+    assert passed_over(output, checkpoint) == [later]
+    assert passed_over(output, None) == [later, checkpoint]
+
+
 def test_the_best_weights_so_far_are_needed(
     interrupted: Path, tiny_data: Preparation, recipe: Recipe, tmp_path: Path
 ) -> None:
     output, checkpoint = copy_of(interrupted, tmp_path)
-    path = checkpoint / "trainer_state.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"best_global_step": 3}))
+    with_state(checkpoint, best_global_step=3)
     with pytest.raises(RunDirectoryError, match=r"checkpoint-3 is missing, which holds the best weights"):
         run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
 
@@ -155,6 +221,54 @@ def test_a_state_that_is_none_is_no_checkpoint(interrupted: Path, tmp_path: Path
     output, checkpoint = copy_of(interrupted, tmp_path)
     (checkpoint / "trainer_state.json").write_text(content)
     assert last_checkpoint(output) is None
+
+
+def with_state(checkpoint: Path, **changes: Any) -> None:
+    """Change values of trainer_state.json; the manifest is that of the changed file."""
+    path = checkpoint / "trainer_state.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    write_manifest(checkpoint)
+
+
+CURVE = {"eval_cross_entropy_nats": 3.0, "epoch": 1.0, "step": 6}
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"log_history": [{"loss": "a"}, 3, None]}, "log_history"),
+        ({"log_history": [{"loss": "a"}]}, 'log_history: loss is "a", and must be a number'),
+        ({"log_history": [{**CURVE, "loss": 1, "eval_cross_entropy_nats": "x"}]}, "eval_cross_entropy_nats"),
+        ({"log_history": [{"eval_cross_entropy_nats": 3.0, "step": 6}]}, "epoch is null"),
+        ({"log_history": [CURVE, CURVE]}, "in the order of training"),
+        ({"best_metric": "nan"}, "best_metric"),
+        ({"best_global_step": "6"}, "best_global_step"),
+        ({"train_batch_size": None}, "train_batch_size"),
+        ({"max_steps": "x"}, "max_steps"),
+        ({"num_input_tokens_seen": None}, "num_input_tokens_seen"),
+        ({"unknown": 1}, "unknown"),
+        ({"stateful_callbacks": {"TrainerControl": {"args": {"should_save": "x"}}}}, "TrainerControl.args.should_save"),
+        ({"stateful_callbacks": {"TrainerControl": {"args": {"other": True}}}}, "TrainerControl.args.other"),
+        ({"stateful_callbacks": {"TrainingClock": {"attributes": {"training_seconds": "x"}}}}, "training_seconds"),
+        ({"stateful_callbacks": {"EarlyStoppingCallback": {"args": {}}}}, "early_stopping_patience"),
+        ({"stateful_callbacks": {"CheckpointFiles": {"attributes": {"state": 1}}}}, "CheckpointFiles.attributes.state"),
+    ],
+    ids=str,
+)
+def test_a_state_that_no_trainer_writes_is_refused_before_training(
+    interrupted: Path,
+    tiny_data: Preparation,
+    recipe: Recipe,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, Any],
+    problem: str,
+) -> None:
+    output, checkpoint = copy_of(interrupted, tmp_path)
+    with_state(checkpoint, **changes)
+    monkeypatch.setattr(ContextualBertTrainer, "train", lambda *_, **__: pytest.fail("trained"))
+    with pytest.raises(RunDirectoryError, match=rf"not what a trainer writes: .*{re.escape(problem)}.*remove .*-6 to"):
+        run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
 
 
 @pytest.mark.parametrize("content", ["null", "[]", '{"recipe": null}', '{"recipe": [], "resolved": 3}', "[" * 10_000])

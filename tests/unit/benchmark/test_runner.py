@@ -37,6 +37,7 @@ from contextual_bert.data import SetPolicy, Split
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError
 from contextual_bert.evaluation import Report, summarise
 from contextual_bert.inference import CompletionPipeline, score
+from contextual_bert.manifest import write_manifest
 from contextual_bert.training import Bars, ContextualBertTrainer, Recipe, TrainingProgress
 
 FILES = {
@@ -497,6 +498,7 @@ def test_an_evaluation_at_the_start_is_none_of_a_resumed_run(
             run(recipe, tmp_path / "cut", preparation=tiny_data, is_quiet=True)
     for state in (tmp_path / "cut" / "checkpoints").glob("checkpoint-*/trainer_state.json"):
         state.write_text(state.read_text().replace('"should_training_stop": true', '"should_training_stop": false'))
+        write_manifest(state.parent)
     beside = tmp_path / "cut" / "checkpoints" / "recipe.json"
     written = beside.read_text()
     beside.write_text(written.replace('"num_devices": 1', '"num_devices": 2'))

@@ -4,13 +4,14 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from contextual_bert.benchmark.termination import Terminated
 from contextual_bert_cli import interruption
 from contextual_bert_cli.failures import in_words, is_full, resumable
-from contextual_bert_cli.interruption import ending_at_interrupt, remember_interrupts
+from contextual_bert_cli.interruption import ending_at_interrupt, ignore_hangups, remember_interrupts
 from contextual_bert_cli.train import command
 
 
@@ -52,6 +53,31 @@ def test_python_hears_interrupts_again_when_all_is_imported() -> None:
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def handler_after(arguments: list[str], before: Any) -> Any:
+    kept, argv = signal.signal(signal.SIGHUP, before), sys.argv
+    try:
+        sys.argv = ["contextual-bert", *arguments]
+        ignore_hangups()
+        return signal.getsignal(signal.SIGHUP)
+    finally:
+        sys.argv = argv
+        signal.signal(signal.SIGHUP, kept)
+
+
+@pytest.mark.parametrize("arguments", [["serve", "runs/gsu"], ["--debug", "serve", "runs/gsu"]], ids=len)
+def test_a_server_ignores_hangups_until_it_has_a_handler(arguments: list[str]) -> None:
+    def own(number: int, frame: object) -> None:
+        pass
+
+    assert handler_after(arguments, signal.SIG_DFL) == signal.SIG_IGN
+    assert handler_after(arguments, own) is own
+
+
+@pytest.mark.parametrize("arguments", [[], ["train", "serve"], ["--version"]], ids=len)
+def test_a_hangup_ends_other_commands(arguments: list[str]) -> None:
+    assert handler_after(arguments, signal.SIG_DFL) == signal.SIG_DFL
 
 
 def test_an_import_that_takes_an_interrupt_for_a_fault_is_interrupted_too(tmp_path: Path) -> None:
