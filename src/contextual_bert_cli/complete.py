@@ -1,7 +1,9 @@
 """``contextual-bert complete``: raw values in, proposals out."""
 
+import json
+import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -24,6 +26,7 @@ Example:
   contextual-bert complete runs/gsu --data sets.parquet --output /shared/out --ray --ray-address auto --workers 16
   where a line of queries.jsonl is {"items": ["020101", "[MASK]"], "context": {"age": 34}, "deny": ["010101"]}
 """
+_LIST = re.compile(r"\s*\[\s*[\"']")
 CONSTRAINT_OPTIONS = {  # option -> key of a query
     "allow": "allow", "deny": "deny", "owned": "owned", "in-stock": "in_stock", "where": "where",
     "max-price": "max_price", "budget": "budget", "budget-includes-visible": "budget_includes_visible",
@@ -40,7 +43,11 @@ def command(
     *,
     items: Annotated[
         str | None,
-        typer.Option("--set", metavar="A,B,[MASK]", help="The set; without a [MASK] one more item is proposed."),
+        typer.Option(
+            "--set",
+            metavar="A,B,[MASK]",
+            help="The set, or a JSON list of it; without a [MASK] one more item is proposed.",
+        ),
     ] = None,
     context: Annotated[
         str | None,
@@ -278,15 +285,31 @@ def split_texts(query: dict[str, Any], separator: str, *, place: str) -> dict[st
 
 
 def items_of(text: str, separator: str, *, place: str = "--set") -> list[str]:
-    """The items of a text; an empty text is the empty set.
+    """The items of a text, which a separator or a JSON list keeps apart; an empty text is the empty set.
 
     Raises:
-        ConfigurationError: nothing between two separators.
+        ConfigurationError: nothing between two separators, or a list of something else than texts.
+
+    Example:
+        >>> items_of("coat, [MASK]", ","), items_of('["coat", "[MASK]"]', ",")
+        (['coat', '[MASK]'], ['coat', '[MASK]'])
     """
     from contextual_bert.errors import ConfigurationError
 
     if not text.strip():
         return []
+    if _LIST.match(text):
+        try:
+            given = cast(list[object], json.loads(text))
+        except (ValueError, RecursionError):
+            given = []
+        names = [name.strip() for name in given if isinstance(name, str)]
+        if not names or len(names) < len(given) or "" in names:
+            raise ConfigurationError(
+                f"{place} {text!r:.80} looks like a list, and is no JSON list of names. "
+                f'Give names with {separator!r} between them, or a list such as \'["coat", "[MASK]"]\'.'
+            )
+        return names
     items = [part.strip() for part in text.split(separator)]
     if "" in items:
         raise ConfigurationError(

@@ -21,7 +21,12 @@ def command(
     directory: options.RunDirectory,
     *,
     items: Annotated[
-        str, typer.Option("--set", metavar="A,B,[MASK]", help="The set; without a [MASK] one more item is proposed.")
+        str,
+        typer.Option(
+            "--set",
+            metavar="A,B,[MASK]",
+            help="The set, or a JSON list of it; without a [MASK] one more item is proposed.",
+        ),
     ],
     context: Annotated[
         str, typer.Option(metavar="JSON", help="Who asks: {feature: value}; a feature that is not named is missing.")

@@ -7,12 +7,18 @@ import difflib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from contextual_bert.context import ContextSchema
+from contextual_bert.context.binning import customers_of_values
+from contextual_bert.context.columns import flatten_lists
 from contextual_bert.context.encoding import encode_table
-from contextual_bert.context.features import Categorical, MultiCategorical
+from contextual_bert.context.features import WITHHELD, Categorical, MultiCategorical
+from contextual_bert.context.infer import MIN_CUSTOMERS, Customers, numbers_of_customers
+from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.errors import SchemaError, did_you_mean
 from contextual_bert.models import ContextualBertProcessor
 
@@ -63,7 +69,14 @@ def item_lines(
 
 
 def context_lines(
-    schema: ContextSchema | None, table: pa.Table, *, run: str, file: str, beside: Collection[str]
+    schema: ContextSchema | None,
+    table: pa.Table,
+    *,
+    run: str,
+    file: str,
+    beside: Collection[str],
+    customers: Customers = None,
+    min_customers: int = MIN_CUSTOMERS,
 ) -> list[str]:
     """Return sentences on values of the context that the run does not know, and on columns that it does not read.
 
@@ -73,6 +86,8 @@ def context_lines(
         run: that is gone on from.
         file: path of the table.
         beside: columns that are no context.
+        customers: whose row each is, as `infer_schema` takes them. None: each row counts for itself.
+        min_customers: values of fewer are counted and not named.
     """
     read = {*(schema.columns if schema is not None else ()), *beside}
     more = [name for name in table.column_names if name not in read]
@@ -80,6 +95,7 @@ def context_lines(
     if schema is None or not table.num_rows:
         return lines
     encoded = encode_table(schema, table, file=file)
+    owners = numbers_of_customers(customers, table)
     for name in dict.fromkeys((*encoded.unknown, *encoded.shared)):
         feature: Any = schema.feature(name)
         ids = encoded.tensors[name].view(table.num_rows, -1)
@@ -87,6 +103,8 @@ def context_lines(
         share = float(is_new.any(dim=1).float().mean())
         absent = [] if feature.sensitive else _absent(feature, ids)
         strangers = {**encoded.unknown.get(name, {}), **encoded.shared.get(name, {})}
+        if not feature.sensitive:
+            strangers = _public(strangers, feature, table, owners, min_customers=min_customers)
         known = (
             f"does not list, and which share {feature.num_shared:,} vectors" if feature.num_shared else "does not know"
         )
@@ -95,6 +113,30 @@ def context_lines(
             f"values that {run} {known}: {_with_matches(strangers, absent)}"
         )
     return lines
+
+
+def _public(
+    counts: Mapping[str, int],
+    feature: Categorical | MultiCategorical,
+    table: pa.Table,
+    owners: NDArray[np.int64] | None,
+    *,
+    min_customers: int,
+) -> dict[str, int]:
+    """The counts of values, those of few customers summed up under ``WITHHELD``."""
+    array = table[feature.column].combine_chunks()
+    owners = np.arange(table.num_rows) if owners is None else owners
+    if isinstance(feature, MultiCategorical):
+        array, lengths = flatten_lists(array, separator=feature.separator, column=feature.column)
+        owners = np.repeat(owners, lengths)
+    encoded = canonical_array(array, column=feature.column).dictionary_encode()
+    names = encoded.dictionary.to_pylist()
+    codes = pc.fill_null(encoded.indices, len(names)).to_numpy(zero_copy_only=False).astype(np.int64)
+    sizes = customers_of_values(codes, owners, num_values=len(names) + 1).tolist()
+    size_of = dict(zip(names, sizes, strict=False))
+    public = {name: count for name, count in counts.items() if size_of.get(name, 0) >= min_customers}
+    rest = sum(counts.values()) - sum(public.values())
+    return {**public, **({WITHHELD: rest} if rest else {})}
 
 
 def _absent(feature: Categorical | MultiCategorical, ids: Any) -> list[str]:
@@ -109,6 +151,9 @@ def _with_matches(unknown: Mapping[str, int], absent: Sequence[str]) -> str:
     folded = {value.casefold(): value for value in absent}
     shown: list[str] = []
     for value, count in _most(unknown):
+        if value == WITHHELD:
+            shown.append(f"{WITHHELD} ({count:,} rows)")
+            continue
         close = difflib.get_close_matches(value.casefold(), folded, n=1)
         meant = f", did you mean {folded[close[0]]!r}?" if close else ""
         shown.append(f"{value!r} ({count:,} rows{meant})")

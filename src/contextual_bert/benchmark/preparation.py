@@ -19,6 +19,7 @@ from contextual_bert.benchmark.prepared import (
     check_brought,
     check_unlearned,
     column_as_text,
+    customers_in,
     make_split,
     schema_of,
 )
@@ -184,7 +185,14 @@ def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | N
         beside = beside_context(recipe, run=recipe.init_from)
         news = [
             *item_lines(known, training.values, sets.values, **places),
-            *context_lines(schema, training.table, beside=beside, **places),
+            *context_lines(
+                schema,
+                training.table,
+                beside=beside,
+                customers=customers_in(recipe, training.table, split),
+                min_customers=recipe.min_customers,
+                **places,
+            ),
         ]
     else:
         found = schema_of(

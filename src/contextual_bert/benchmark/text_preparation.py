@@ -27,6 +27,7 @@ from contextual_bert.benchmark.prepared import (
     alike_values,
     beside_context,
     column_as_text,
+    customers_in,
     make_split,
     schema_of,
 )
@@ -367,7 +368,15 @@ def _prepared_texts(
         places = {"run": task.checkpoint, "file": recipe.data}
         check_columns_of_run(processor.schema, table, **places)
         beside = beside_context(recipe, run=task.checkpoint)
-        news = context_lines(processor.schema, table.take(pa.array(training)), beside=beside, **places)
+        learned = table.take(pa.array(training))
+        news = context_lines(
+            processor.schema,
+            learned,
+            beside=beside,
+            customers=customers_in(recipe, learned, split),
+            min_customers=recipe.min_customers,
+            **places,
+        )
     else:
         found = schema_of(
             recipe, table.take(pa.array(training)), training, split, everywhere=rows_in_parts(table, split)

@@ -49,6 +49,9 @@ _YEAR_LAST = tuple(
     for first, second in (("%d", "%m"), ("%m", "%d"))
     for time in ("", " %H:%M:%S", " %H:%M", "T%H:%M:%S", "T%H:%M")
 )
+_ISO = "%Y-%m-%d"
+_LEAST_ISO = 0.5  # of the distinct texts are days, so that the others are slips
+_LEAST_WRITTEN = 0.9  # the same where the day and the month may be the other way round
 _ISO_DATE = r"^\d{4}-\d{2}-\d{2}($|[T ])"
 _FIX = (
     "Allowed: a date, a timestamp or ISO 8601 text such as 2016-03-05; leave it empty if it is missing. Other "
@@ -135,10 +138,7 @@ def parsed_times(texts: pa.Array | pa.ChunkedArray, date_format: str) -> pa.Arra
         >>> parsed_times(pa.array(["30/01/2019", "30/02/2019", "2019"]), "%d/%m/%Y").is_valid().to_pylist()
         [True, False, False]
     """
-    pattern = re.sub(
-        r"%(.)|([^%]+)", lambda found: _DIRECTIVES[found[1]] if found[1] else re.escape(found[2]), date_format
-    )
-    days = pc.struct_field(pc.extract_regex(texts, f"^{pattern}$"), "day")
+    days = pc.struct_field(pc.extract_regex(texts, _pattern_of(date_format)), "day")
     times = pc.strptime(texts, format=date_format, unit="us", error_is_null=True)
     # The reader of C takes the 30th of February for the 2nd of March.
     is_meant = pc.equal(pc.day(times), pc.utf8_ltrim_whitespace(days).cast(pa.int64()))
@@ -169,6 +169,42 @@ def date_formats_of(texts: pa.Array | pa.ChunkedArray, known: Sequence[str] = ()
     others = distinct.filter(pc.invert(pc.match_substring_regex(with_hyphens(distinct), _ISO_DATE))) if known else []
     chosen = next((each for each in known if fits(each, distinct) or (len(others) and fits(each, others))), None)
     return [chosen] if chosen is not None else [each for each in _YEAR_LAST if fits(each, distinct)]
+
+
+def check_days(array: pa.Array, known: Sequence[str] = (), *, column: str) -> None:
+    """Raise DataError where a column of text is one of dates but for days that no month has, such as 2019-02-29.
+
+    Args:
+        array: the column, null where a word stands for a missing date.
+        known: formats that the user gave.
+        column: for messages.
+
+    Raises:
+        DataError: the first such day, with its row.
+
+    Example:
+        >>> check_days(pa.array(["2019-02-28", "2019-03-01", "2019-02-29"]), column="day")
+        Traceback (most recent call last):
+        contextual_bert.errors.DataError: row 3, column 'day': '2019-02-29' is not a date. Correct the cell, or leave...
+    """
+    distinct = pc.drop_null(pc.unique(array))
+    distinct = distinct.filter(pc.not_equal(distinct, ""))
+    iso = with_hyphens(distinct)
+    for date_format in (_ISO, *known, *_YEAR_LAST):
+        is_iso = date_format == _ISO
+        texts, least = (iso, _LEAST_ISO) if is_iso else (distinct, _LEAST_WRITTEN)
+        pattern = _ISO_DATE if is_iso else _pattern_of(date_format)
+        # The first text alone rules out most formats.
+        if not all(pc.all(pc.match_substring_regex(some, pattern)).as_py() for some in (texts.slice(0, 1), texts)):
+            continue
+        texts = pc.utf8_slice_codeunits(texts, 0, 10) if is_iso else texts
+        num_days = len(texts) - parsed_times(texts, date_format).null_count
+        if least * len(texts) <= num_days < len(texts):
+            try:
+                to_dates(array, date_format=None if is_iso else date_format, column=column)
+            except DataError as error:
+                fix = "Correct the cell, or leave it empty if the date is missing; or exclude the column."
+                raise DataError(error.problem, row=error.row, column=column, fix=fix) from None
 
 
 def are_iso_dates(strings: pa.Array) -> bool:
@@ -212,6 +248,14 @@ def date_part_of(value: object, part: DatePart, *, date_format: str | None = Non
     if part == "weekday":
         return WEEKDAYS[value.weekday()]
     return value.year if part == "year" else value.month
+
+
+def _pattern_of(date_format: str) -> str:
+    """The pattern of the texts that have the shape of a format, with a group for the day."""
+    parts = re.sub(
+        r"%(.)|([^%]+)", lambda found: _DIRECTIVES[found[1]] if found[1] else re.escape(found[2]), date_format
+    )
+    return f"^{parts}$"
 
 
 def _is_date(text: str) -> bool:

@@ -20,6 +20,7 @@ from contextual_bert.context.dates import (
     MONTHS,
     WEEKDAYS,
     are_iso_dates,
+    check_days,
     date_formats_of,
     date_part,
     to_dates,
@@ -126,7 +127,7 @@ def find(
         return Finding(None, "the index of a pandas table; override to keep it", distinct)
     if wanted == "ignore":
         return Finding(None, "ignored: by an override", distinct)
-    parts = asked_parts(wanted)
+    asked, parts = wanted, asked_parts(wanted)
     if parts is not None:
         wanted, settings = DATE, replace(settings, parts=parts)
     elif wanted is not None and wanted not in FEATURE_KINDS:
@@ -153,6 +154,8 @@ def find(
         marks = marks.storable(array, min_count=settings.min_count, customers=settings.customers)
         array = without_words(array, marks.stored)
     kind = wanted or (marks.kind if marks is not None else _kind_of(array, settings))
+    if wanted is None and kind == "categorical" and is_text(value_type(array.type)):
+        _check_days(column, array, settings)
     if array.null_count == len(array):
         finding = Finding(None, "no row has a value", 0)
     elif kind is None:
@@ -171,6 +174,10 @@ def find(
     if lists is not None:
         finding = replace(finding, reason=f"{finding.reason}; its cells are printed lists")
     if wanted is not None and not finding.features:
+        if parts is not None:
+            raise SchemaError(
+                f"column {column!r} gives no feature as {asked!r}: {finding.reason}. Remove the override."
+            )
         raise SchemaError(
             f"column {column!r} cannot be {wanted}, which its override asks for: {finding.reason}. "
             "Remove the override, or give the feature itself with its values."
@@ -194,6 +201,14 @@ def _date_format_of(array: pa.Array, marks: Marks | None, settings: Settings) ->
     strings = without_words(array, marks.words if marks is not None else ())
     found = date_formats_of(strings, settings.date_formats)
     return found[0] if len(found) == 1 and not are_iso_dates(strings) else None
+
+
+def _check_days(column: str, array: pa.Array, settings: Settings) -> None:
+    """Raise DataError where a column would be one of dates but for days that no month has."""
+    words = date_words(array)
+    strings = without_words(array, words.words if words is not None else ())
+    if not date_formats_of(strings, settings.date_formats):
+        check_days(strings, settings.date_formats, column=column)
 
 
 def _is_text_list(lists: pa.Array) -> bool:

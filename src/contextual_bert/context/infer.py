@@ -204,7 +204,7 @@ def infer_features(table: pa.Table, asked: SchemaSettings, *, everywhere: pa.Tab
         raise ConfigurationError(f"hash_buckets is {asked.hash_buckets}. Allowed: 0 to {MAX_BUCKETS:,}.")
     if whose is not None and overrides.get(whose, "ignore") == "ignore":
         exclude = (*exclude, whose)
-    numbers = _numbers_of(customers, table)
+    numbers = numbers_of_customers(customers, table)
     settings = Settings(
         asked.min_count,
         asked.max_categories,
@@ -273,7 +273,7 @@ def _is_running_number(column: str, array: pa.Array | pa.ChunkedArray) -> bool:
     return bool(_UNNAMED_COLUMN.fullmatch(column)) and pa.types.is_integer(array.type)
 
 
-def _numbers_of(customers: Customers, table: pa.Table) -> NDArray[np.int64] | None:
+def numbers_of_customers(customers: Customers, table: pa.Table) -> NDArray[np.int64] | None:
     """Return the number of each row's customer, None where nobody is named; rows without one share a number."""
     if customers is None:
         return None

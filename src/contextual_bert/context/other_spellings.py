@@ -22,6 +22,9 @@ _NUMBERS = (
 )
 # Pattern -> what to do about it.
 _REMARKS = {
+    r"^\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([ T].*)?$": (
+        "looks like dates, and some cells are none: write them as 2016-03-05, or leave them empty"
+    ),
     r"^\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?$": (
         "looks like dates: write 2016-03-05, or give --date-format, as '%d/%m/%Y'"
     ),

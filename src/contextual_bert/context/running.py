@@ -18,6 +18,7 @@ from contextual_bert.context.dates import are_iso_dates, date_formats_of, parsed
 from contextual_bert.context.features import Categorical, Numerical
 from contextual_bert.context.findings import Finding
 from contextual_bert.context.marks import without_words
+from contextual_bert.context.numbered_texts import numbers_in
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.errors import DataError
 
@@ -30,6 +31,7 @@ _UNEVEN = 0.1  # the largest distance of the shares of numbers from those of equ
 _STRAYS = 0.01  # of the numbers, at either end
 _LARGE = 1e9
 _ALWAYS = 0.99  # rank correlation of what counts on with the rows or the time
+_STRICTLY = 0.999  # of numbers with fractions, which may be measured
 _RISING = 0.95  # of what mostly grows
 _FEW_VALUES = 60  # of a week, a month or a season that a number says
 _LONG = 5  # rows of a stretch, on average, before it is one
@@ -124,8 +126,10 @@ def without_running(column: str, array: pa.Array, finding: Finding, clock: Clock
         if reason is None and len(codes) and int(codes.max()) >= _FEW_VALUES:
             return finding
     else:
-        encoded = pc.fill_null(canonical_array(array, column=column).dictionary_encode().indices, -1)
-        reason, codes = None, encoded.to_numpy(zero_copy_only=False).astype(np.int64)
+        encoded = canonical_array(array, column=column).dictionary_encode()
+        codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        numbers = numbers_in(encoded)
+        reason = _number_reason(numbers, clock) if numbers is not None else None
     if reason is None and clock is not None and clock.is_split:
         share = share_in_one_stretch(codes, clock.moments)
         if share > _ONCE:
@@ -174,10 +178,13 @@ def _number_reason(numbers: NDArray[np.float64], clock: Clock | None) -> str | N
     if clock is not None:
         has_time = clock.moments[is_known] >= 0
         with_time = _correlation(places[has_time], clock.moments[is_known][has_time])
-    counts_on = abs(_correlation(places, np.arange(len(places)))) >= _ALWAYS
-    counts_on |= with_time is not None and abs(with_time) >= _ALWAYS
-    if is_whole and _are_numbers_of_things(distinct, counts, counts_on=counts_on):
-        return f"numbers the rows: {len(distinct):,} different whole numbers in {len(known):,} rows"
+    rank = max(abs(_correlation(places, np.arange(len(places)))), abs(with_time or 0.0))
+    whole = "whole numbers" if is_whole else "numbers"
+    told = f"numbers the rows: {len(distinct):,} different {whole} in {len(known):,} rows"
+    if is_whole and _are_numbers_of_things(distinct, counts, counts_on=rank >= _ALWAYS):
+        return told
+    if rank >= (_ALWAYS if is_whole else _STRICTLY) and _are_steps(distinct, counts):
+        return f"{told}, which count on with {'the time' if abs(with_time or 0.0) >= rank else 'them'}"
     if clock is None or with_time is None:
         return None
     grows = f"{'grows' if with_time > 0 else 'falls'} with {clock.column!r} (rank correlation {with_time:.3f})"
@@ -200,7 +207,21 @@ def _are_numbers_of_things(distinct: NDArray[np.float64], counts: NDArray[np.int
     is_named = share >= _NEARLY_ALL or (share >= _HALF and len(distinct) + 2 * cut >= _FEWEST_NAMED)
     if not is_named or len(distinct) < _DENSE * reach:
         return False
-    evenly = (distinct - distinct[0] + 1) / reach
+    return _are_even(distinct, counts)
+
+
+def _are_steps(distinct: NDArray[np.float64], counts: NDArray[np.int64]) -> bool:
+    """Whether numbers that count on are those of rows, or of orders of several rows: many, and in equal steps."""
+    if len(distinct) < _NEARLY_ALL * counts.sum() and len(distinct) < _FEWEST_NAMED:
+        return False
+    cut = max(1, int(_STRAYS * len(distinct)))
+    return _are_even(distinct[cut:-cut], counts[cut:-cut])
+
+
+def _are_even(distinct: NDArray[np.float64], counts: NDArray[np.int64]) -> bool:
+    """Whether the rows lie evenly between the first and the last number."""
+    step = (distinct[-1] - distinct[0]) / (len(distinct) - 1)
+    evenly = (distinct - distinct[0] + step) / (distinct[-1] - distinct[0] + step)
     return bool(np.abs(np.cumsum(counts) / counts.sum() - evenly).max() <= _UNEVEN)
 
 

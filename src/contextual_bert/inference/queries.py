@@ -17,6 +17,8 @@ from contextual_bert.models import ContextualBertConfig
 MASK = "[MASK]"
 SEPARATORS = (";", ",", "|", "\t")
 LARGEST_SEED = 2**63 - 1  # that a generator of torch takes
+_LINE_BREAKS = ("\n", "\r")
+_BRACKETS = "[]<>{}()\"' "
 _PLACE = re.compile(r"^(?:[Qq]uery|row) (?P<row>\d+): ")
 QUERY = 'Give {"items": [...], "context": {...}}, or a list of such queries.'
 
@@ -172,10 +174,10 @@ def check_length(request: Request, config: ContextualBertConfig, *, row: int) ->
 
 
 def check_separated(items: Sequence[str], vocabulary: Vocabulary, sets: TrainedSets, *, row: int) -> None:
-    """Refuse an unknown item that is several known ones in one text.
+    """Refuse an unknown item that is several known ones in one text, or a [MASK] in another spelling.
 
     Raises:
-        DataError: the item, with what stands between its parts.
+        DataError: the item, with what stands between its parts, or how a [MASK] is written.
 
     Example:
         >>> check_separated(["coat;hat"], Vocabulary(["coat", "hat"]), TrainedSets(), row=0)
@@ -183,9 +185,9 @@ def check_separated(items: Sequence[str], vocabulary: Vocabulary, sets: TrainedS
         contextual_bert.errors.DataError: row 1, column 'items': 'coat;hat' is one item here, and its parts 'coat', ...
     """
     for item in items:
-        if item in vocabulary:
+        if item == MASK or item in vocabulary:
             continue
-        for separator in dict.fromkeys((sets.separator, *SEPARATORS, " ")):
+        for separator in dict.fromkeys((sets.separator, *_LINE_BREAKS, *SEPARATORS, " ")):
             parts = [part.strip() for part in item.split(separator)]
             is_set = all(part in vocabulary for part in parts) or MASK in parts
             if len(parts) > 1 and is_set:
@@ -196,6 +198,14 @@ def check_separated(items: Sequence[str], vocabulary: Vocabulary, sets: TrainedS
                     fix="Give them one by one; on the command line "
                     f"--separator {separator!r} says what stands between them.",
                 )
+        small = item.lower()
+        if MASK.lower() in small or small.strip(_BRACKETS) == "mask":
+            raise DataError(
+                f"{item!r:.80} is no item that the model knows, and no {MASK}",
+                row=row,
+                column="items",
+                fix=f"Write {MASK} by itself, in capitals and brackets, where an item is missing.",
+            )
 
 
 def read_request(query: Mapping[str, Any], *, row: int) -> Request:

@@ -349,3 +349,56 @@ def test_no_edge_is_a_number_of_few_customers(kind: str) -> None:
         bins = np.searchsorted(edges, numbers, side="right")
         assert min(len(set(customers[bins == each])) for each in set(bins.tolist())) >= min(10, len(set(customers)))
         assert size == 25 or len(edges) >= 3
+
+
+JANUARY = [f"2019-01-{1 + row % 28:02d}" for row in range(399)]
+
+
+@pytest.mark.parametrize(
+    ("values", "faulty", "date_formats"),
+    [
+        ([*JANUARY[:5], "2019-02-29", *JANUARY[5:]], 5, ()),
+        ([*JANUARY[:5], "2019-02-29 10:30", *JANUARY[5:]], 5, ()),
+        ([*JANUARY, "2019-00-00"], 399, ()),
+        (["unknown", *JANUARY, "2019/2/30"], 400, ()),
+        ([f"{1 + row % 28}.01.2019" for row in range(300)] + ["30.02.2019"], 300, ()),
+        ([f"{1 + row % 28}-Jan-2019" for row in range(300)] + ["30-Feb-2019"], 300, ("%d-%b-%Y",)),
+    ],
+    ids=["text", "with a time", "zeros", "beside a word", "day first", "format given"],
+)
+def test_a_day_that_no_month_has_is_named(values: list[str], faulty: int, date_formats: tuple[str, ...]) -> None:
+    table = pa.table({"day": values})
+    with pytest.raises(DataError, match=r"is not a date\. Correct the cell, or leave it empty") as found:
+        infer_schema(table, date_formats=date_formats)
+    assert (found.value.row, found.value.column) == (faulty, "day")
+    assert repr(values[faulty]) in str(found.value)
+    with pytest.raises(DataError, match=r"\(withheld\)") as found:
+        infer_schema(table, date_formats=date_formats, sensitive=["day"])
+    assert values[faulty] not in str(found.value)
+    assert infer_schema(table, date_formats=date_formats, overrides={"day": "categorical"}).schema.names == ("day",)
+    mended = [None if row == faulty else value for row, value in enumerate(values)]
+    inferred = infer_schema(pa.table({"day": mended}), date_formats=date_formats)
+    assert inferred.notes[0].kind == "date"
+
+
+@pytest.mark.parametrize(
+    "values", [[f"{1 + row % 12:04d}-{row % 90:02d}-77" for row in range(300)], ["1.2", "13.13", "5.30"] * 100]
+)
+def test_codes_of_the_shape_of_dates_stay_codes(values: list[str]) -> None:
+    assert infer_schema(pa.table({"code": values})).notes[0].kind != "date"
+
+
+def test_a_date_in_another_spelling_among_dates_is_warned_of() -> None:
+    inferred = infer_schema(pa.table({"day": [*JANUARY, "5 March"]}))
+    assert "looks like dates, and some cells are none" in inferred.notes[0].warning
+
+
+@pytest.mark.parametrize(
+    ("wanted", "constant"),
+    [("month", "month"), ("year,month", "year, month")],
+)
+def test_an_override_of_a_constant_part_says_so(wanted: str, constant: str) -> None:
+    with pytest.raises(
+        SchemaError, match=f"column 'day' gives no feature as {wanted!r}: .*the same {constant}. Remove"
+    ):
+        infer_schema(pa.table({"day": JANUARY}), overrides={"day": wanted})

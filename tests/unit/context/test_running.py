@@ -50,6 +50,52 @@ def test_running_numbers_are_no_feature_and_named(numbers: Any) -> None:
     assert "order_id" in kept.schema.names
 
 
+ROWS = np.arange(4000)
+
+
+@pytest.mark.parametrize("time", [None, "minute"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param([f"ORD-{row // 2:05d}" for row in ROWS], id="prefix"),
+        pytest.param([str(row // 2) for row in ROWS], id="digits"),
+        pytest.param([f"{row // 2}.0" for row in ROWS], id="decimal"),
+        pytest.param([f"{row // 2}/2020" for row in ROWS], id="suffix"),
+        pytest.param([f"{row // 2 % 800}/{2018 + row // 1600}" for row in ROWS], id="of years"),
+        pytest.param([f"ORD-{row // 3:05d}" if row % 50 else "unknown" for row in ROWS], id="one word"),
+        pytest.param(DRAWS.permutation([f"ORD-{row // 2:05d}" for row in ROWS]), id="dealt"),
+        pytest.param([f"ORD-{row // 3:05d}" for row in ROWS], id="thrice as text"),
+        pytest.param(ROWS // 3, id="thrice"),
+        pytest.param(ROWS + 0.5, id="halves"),
+        pytest.param(1.6e9 + ROWS * 37.123, id="seconds"),
+        pytest.param(1.6e9 + ROWS // 2 * 37.123, id="seconds twice"),
+        pytest.param(1.6e9 + np.cumsum(DRAWS.exponential(40, 4000)), id="seconds by chance"),
+    ],
+)
+def test_numbers_of_orders_are_no_feature_however_written(values: Any, time: str | None) -> None:
+    minutes = [datetime.datetime(2020, 1, 1) + datetime.timedelta(minutes=17 * int(row)) for row in ROWS]
+    inferred = found({"order": values, "minute": minutes, "sex": ["f", "m"] * 2000}, time=time)
+    assert "sex" in inferred.schema.names
+    assert "order" not in inferred.schema.names
+    assert any("column 'order': left out: numbers the rows" in line for line in inferred.remarks())
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.sort(np.round(DRAWS.lognormal(8, 1, 4000), 2)),
+        np.sort(DRAWS.integers(18, 90, 4000)),
+        np.sort(DRAWS.normal(size=4000)),
+        [f"city {number}" for number in DRAWS.integers(0, 300, 4000)],
+        [f"10.0.{one}.{other}" for one, other in DRAWS.integers(0, 40, (4000, 2))],
+        [f"{wage} EUR" for wage in np.round(DRAWS.lognormal(6, 1, 4000)).astype(int)],
+    ],
+    ids=["wages in order", "ages in order", "measured in order", "cities", "addresses", "wages"],
+)
+def test_texts_with_numbers_that_say_something_stay(values: Any) -> None:
+    assert "x" in found({"x": values, "sex": ["f", "m"] * 2000}).schema.names
+
+
 @pytest.mark.parametrize(
     "numbers",
     [

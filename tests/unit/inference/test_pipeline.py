@@ -436,3 +436,19 @@ def test_a_run_of_a_baseline_says_that_it_has_no_model(tmp_path: Path) -> None:
     (tmp_path / "metrics.json").write_text("{}")
     with pytest.raises(RunDirectoryError, match=r"is the run of a baseline, of which .* no model"):
         CompletionPipeline.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("item", ["MASK", "[mask]", "<mask>", "[Mask]", '"[MASK]"]', "hat.[MASK]"])
+def test_a_blank_in_another_spelling_is_refused(item: str, pipeline: CompletionPipeline) -> None:
+    with pytest.raises(DataError, match=r"is no item that the model knows, and no \[MASK\]. Write \[MASK\] by itself"):
+        pipeline({"items": ["coat", item]})
+
+
+@pytest.mark.parametrize("item", ["coat\n[MASK]", "coat\r\nhat", "new\n[MASK]"])
+def test_a_line_break_between_items_is_refused(item: str, pipeline: CompletionPipeline) -> None:
+    with pytest.raises(DataError, match="is one item here, and its parts"):
+        pipeline({"items": [item]})
+
+
+def test_an_unknown_item_that_speaks_of_masks_is_an_item(pipeline: CompletionPipeline) -> None:
+    assert pipeline({"items": ["face-mask", "[MASK]"]})["slots"]
