@@ -87,8 +87,8 @@ def keep_values(
 ) -> KeptValues:
     """Return which of these strings are values of their own, and which buckets the others have.
 
-    A bucket that no value is in has no vector. Where customers are named and nobody says how many buckets, one of fewer
-    than ``min_count`` customers has none either. Values of such buckets are unknown, and so is a new value there.
+    A bucket that no value is in has no vector. Where customers are named, one of fewer than ``min_count`` customers has
+    none either, however many buckets there are. Values of such buckets are unknown, and so is a new value there.
 
     Args:
         strings: the values; null and blank text are none.
@@ -118,8 +118,7 @@ def keep_values(
         places[is_rare] = buckets_of(names, num_buckets, is_code=is_code)
         rows = is_rare[codes]
         sizes = _count(places[codes[rows]], owners[rows] if owners is not None else None, num_values=num_buckets)
-        is_strict = rarity.num_buckets is None and owners is not None
-        filled = np.flatnonzero(sizes >= (rarity.min_count if is_strict else 1)).tolist()
+        filled = np.flatnonzero(sizes >= (rarity.min_count if owners is not None else 1)).tolist()
         kept = tuple(filled) if len(filled) < num_buckets else None
         num_buckets, kept = (num_buckets, kept) if filled else (None, None)
     is_shared = np.zeros(len(values), np.bool_)
