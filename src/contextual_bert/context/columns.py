@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from contextual_bert.arrow_types import decoded, is_list, is_single, is_text
 from contextual_bert.context.buckets import buckets_of
+from contextual_bert.context.codes import holds_text
 from contextual_bert.context.features import (
     CATEGORICAL_UNKNOWN,
     MISSING,
@@ -180,7 +181,7 @@ def num_with(cells: pa.Array | pa.ChunkedArray, text: str) -> int:
 
 def _encode_categorical(feature: Categorical, array: pa.Array, file: str | None) -> EncodedColumn:
     strings = canonical_array(array, file=file, column=feature.column)
-    ids = feature.vocabulary.find(strings)
+    ids = feature.vocabulary.find(strings, is_code=_are_codes(feature, array))
     return EncodedColumn(*_not_listed(feature, strings, ids, missing=MISSING, unknown=CATEGORICAL_UNKNOWN))
 
 
@@ -195,7 +196,7 @@ def _encode_multi(feature: MultiCategorical, array: pa.Array, file: str | None) 
         raise DataError(
             error.problem, file=file, row=int(rows[error.row or 0]), column=feature.column, fix=error.fix
         ) from None
-    ids = feature.vocabulary.find(strings)
+    ids = feature.vocabulary.find(strings, is_code=_are_codes(feature, array))
     ids, unknown, shared = _not_listed(feature, strings, ids, missing=MULTI_MISSING, unknown=MULTI_UNKNOWN)
     is_given = ids != MULTI_MISSING
     if not is_given.all():
@@ -295,7 +296,8 @@ def _not_listed(
     of_buckets = feature.shared_ids
     if of_buckets is not None:
         is_given = found == UNKNOWN
-        found[is_given] = of_buckets[buckets_of(encoded.dictionary, len(of_buckets))[is_given]]
+        is_code = feature.spelt_numbers == "variously"
+        found[is_given] = of_buckets[buckets_of(encoded.dictionary, len(of_buckets), is_code=is_code)[is_given]]
     counted = [*zip(values, counts, found.tolist(), strict=True)]
     found[found == UNKNOWN] = unknown
     ids[is_unlisted] = found[codes]
@@ -304,6 +306,12 @@ def _not_listed(
         {value: count for value, count, place in counted if place == UNKNOWN},
         {value: count for value, count, place in counted if place not in (UNKNOWN, missing)},
     )
+
+
+def _are_codes(feature: Categorical | MultiCategorical, array: pa.Array) -> bool:
+    """Whether numbers of a column are only found as they are spelt."""
+    rule = feature.spelt_numbers
+    return rule == "variously" or (rule == "once" and holds_text(array))
 
 
 def _withheld(counts: dict[str, int]) -> dict[str, int]:

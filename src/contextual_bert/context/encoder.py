@@ -4,6 +4,7 @@ It deliberately does not know what the features mean, nor BERT: only the layout 
 nothing by itself; the model's `_init_weights` reaches every weight. Paper: section 4.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
@@ -14,6 +15,11 @@ from torch.nn import functional
 from contextual_bert.context.features import MISSING, MULTI_MISSING, MULTI_PADDING, FeatureLayout
 from contextual_bert.errors import ConfigurationError, SchemaError, did_you_mean
 from contextual_bert.shapes import ContextVector
+
+# Names with these are no regular expressions, or some with groups or escapes. Others, such as "a+b", keep their marks:
+# they load, and weights that are saved have them.
+_FAULTY_PATTERN = re.compile(r"[\\()\[{]|[*+?|^$][*+?]")
+_MARKS = re.compile(r"[\\()\[\]{}*+?|^$%]")
 
 
 class ContextEmbedding(NamedTuple):
@@ -65,9 +71,9 @@ class ContextEncoder(nn.Module):
         self.layout = tuple(layout)
         self.context_size = sum(shape.embedding_size for shape in self.layout)
         self.features = nn.ModuleDict()
-        names = [shape.name for shape in self.layout]
-        for shape in self.layout:
-            self.features[_module_name(shape.name, names)] = _feature_module(shape)
+        names = _module_names([shape.name for shape in self.layout])
+        for name, shape in zip(names, self.layout, strict=True):
+            self.features[name] = _feature_module(shape)
 
     def forward(self, context: Mapping[str, Tensor]) -> ContextEmbedding:
         """Embed a batch: one tensor for each feature of the layout, no other."""
@@ -201,11 +207,24 @@ def _feature_module(shape: FeatureLayout) -> nn.Module:
     raise ConfigurationError(f"feature {shape.name!r}: unknown kind {shape.kind!r}. {did_you_mean(shape.kind, kinds)}")
 
 
-def _module_name(name: str, names: Sequence[str]) -> str:
-    """The feature's name; followed by underscores where torch uses it itself, as it does `type` and `_modules`."""
-    taken = nn.ModuleDict()  # an object, for `_modules` and its like are no attributes of the class
-    while hasattr(taken, name) or name in ("training", "forward"):
-        name += "_"
-        while name in names:
-            name += "_"
-    return name
+def _module_names(names: Sequence[str]) -> list[str]:
+    """Return the name of each feature's module: the feature's own name wherever torch and transformers can take it.
+
+    A name that `torch` uses itself, as it does `type` and `_modules`, is followed by underscores. A name that is no
+    regular expression, or one with groups, has its marks as ``%28``: transformers compiles the names of weights. No two
+    features have one name; the order of ``names`` decides who gets the underscore.
+    """
+    taken = {*names}
+    reserved = nn.ModuleDict()  # an object, for `_modules` and its like are no attributes of the class
+    found: list[str] = []
+    for name in names:
+        chosen = name
+        if _FAULTY_PATTERN.search(name):
+            chosen = _MARKS.sub(lambda match: f"%{ord(match[0]):02X}", name)
+        elif name.isdigit() and not name.isdecimal():  # transformers sorts by `int` where `isdigit`: of "\u00b2", too
+            chosen = "".join(mark if mark.isdecimal() else f"%{ord(mark):02X}" for mark in name)
+        while hasattr(reserved, chosen) or chosen in ("training", "forward") or (chosen != name and chosen in taken):
+            chosen += "_"
+        taken.add(chosen)
+        found.append(chosen)
+    return found

@@ -25,6 +25,7 @@ from pydantic import (
 )
 
 from contextual_bert.context.buckets import MAX_BUCKETS
+from contextual_bert.context.codes import SpeltNumbers
 from contextual_bert.context.vocabulary import UNKNOWN, Vocabulary, canonical
 from contextual_bert.errors import ContextualBertError, SchemaError, did_you_mean
 
@@ -150,6 +151,7 @@ class _ValuesDescription(_Description):
     values: tuple[str, ...]
     num_buckets: int | None = Field(default=None, ge=1, le=MAX_BUCKETS, strict=True)
     buckets: tuple[int, ...] | None = None
+    spelt_numbers: SpeltNumbers | None = None
 
     @field_validator("values", mode="before")
     @classmethod
@@ -209,6 +211,7 @@ class Categorical(_ValuesDescription, _DatePartDescription):
         num_buckets: a value that is not among ``values`` is hashed into one of so many buckets (`bucket_of`), each of
             which has a vector; None: such values are unknown.
         buckets: numbers of the buckets that have a vector, rising; values of the others are unknown. None: all have.
+        spelt_numbers: as `codes.spelt_numbers` has it, for columns of text: "10.10" is another value than "10.1".
         embedding_size: width of the embedding; None for `default_embedding_size`.
         source: the raw column if it differs from the name.
         sensitive: its values stand in no card, report, log, error or OpenAPI document.
@@ -244,6 +247,7 @@ class MultiCategorical(_ValuesDescription):
         num_buckets: a value that is not among ``values`` is hashed into one of so many buckets (`bucket_of`), each of
             which has a vector; None: such values are unknown.
         buckets: numbers of the buckets that have a vector, rising; values of the others are unknown. None: all have.
+        spelt_numbers: as `codes.spelt_numbers` has it, for columns of text: "10.10" is another value than "10.1".
         embedding_size: width of the embedding; None for `default_embedding_size`.
         source: the raw column if it differs from the name.
         sensitive: its values stand in no card, report, log, error or OpenAPI document.

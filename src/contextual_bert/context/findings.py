@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list, is_text, value_type, without_value
 from contextual_bert.context.binning import edges_of_short_floats, quantile_edges
+from contextual_bert.context.codes import SpeltNumbers, holds_text, spelt_numbers
 from contextual_bert.context.columns import flatten_lists, num_with, separator_of_most, to_numbers
 from contextual_bert.context.dates import (
     MONTHS,
@@ -240,7 +241,8 @@ def _find_categorical(column: str, array: pa.Array, settings: Settings, is_force
     spelling = other_spelling(strings) if not is_forced and is_text(array.type) else ""
     if spelling and settings.hash_buckets is None:
         settings = replace(settings, hash_buckets=0)  # dates and numbers that are not read as such name nobody
-    kept, rarity = _kept_values(strings, settings, CATEGORICAL_RESERVED, is_forced=is_forced)
+    spelt = spelt_numbers(strings) if holds_text(array) else None
+    kept, rarity = _kept_values(strings, settings, CATEGORICAL_RESERVED, spelt=spelt, is_forced=is_forced)
     distinct, reason = kept.num_distinct, None
     if distinct == 1 and num_present == len(array):
         reason = "constant: every row says the same"
@@ -254,7 +256,7 @@ def _find_categorical(column: str, array: pa.Array, settings: Settings, is_force
         is_id = not is_forced and reason.startswith(_ID)
         remark = f"left out: {reason}" if is_id else ""
         return Finding(None, _joined(reason, spelling), distinct, remark=remark, warning=spelling)
-    shared: dict[str, Any] = {"num_buckets": kept.num_buckets, "buckets": kept.buckets}
+    shared: dict[str, Any] = {"num_buckets": kept.num_buckets, "buckets": kept.buckets, "spelt_numbers": spelt}
     feature = Categorical(name=_name(column), source=_source(column), values=kept.values, **shared)
     reason = _joined(kept.reason(rarity=rarity), spelling)
     return Finding("categorical", reason, distinct, (feature,), warning=spelling)
@@ -264,11 +266,12 @@ def _find_multi(column: str, array: pa.Array, settings: Settings, is_forced: boo
     separator = None if is_list(array.type) else _separator_of(canonical_array(array, column=column))
     elements, lengths = flatten_lists(array, separator=separator, column=column)
     strings = canonical_array(elements, column=column)
-    kept, rarity = _kept_values(strings, settings, MULTI_RESERVED, lengths=lengths, is_forced=is_forced)
+    spelt = spelt_numbers(strings) if holds_text(array) else None
+    kept, rarity = _kept_values(strings, settings, MULTI_RESERVED, spelt=spelt, lengths=lengths, is_forced=is_forced)
     distinct = kept.num_distinct
     if not kept.values and kept.num_buckets is None:
         return Finding(None, _too_rare(settings), distinct)
-    shared: dict[str, Any] = {"num_buckets": kept.num_buckets, "buckets": kept.buckets}
+    shared: dict[str, Any] = {"num_buckets": kept.num_buckets, "buckets": kept.buckets, "spelt_numbers": spelt}
     feature = MultiCategorical(
         name=_name(column), source=_source(column), values=kept.values, separator=separator, **shared
     )
@@ -373,6 +376,7 @@ def _kept_values(
     settings: Settings,
     reserved: tuple[str, ...],
     *,
+    spelt: SpeltNumbers | None,
     lengths: NDArray[np.int64] | None = None,
     is_forced: bool,
 ) -> tuple[KeptValues, Rarity]:
@@ -382,6 +386,7 @@ def _kept_values(
         strings: the values.
         settings: what is counted, and how many are enough.
         reserved: names that no value may have.
+        spelt: how the column spells its numbers.
         lengths: how many of the strings each row has. None: one.
         is_forced: the feature was asked for, so that all values that are frequent enough stay.
     """
@@ -390,7 +395,7 @@ def _kept_values(
         owners = np.repeat(owners, lengths)
     most = None if is_forced else settings.max_categories
     rarity = Rarity(settings.min_count, owners, most=most, num_buckets=settings.hash_buckets)
-    return keep_values(strings, rarity, reserved=reserved), rarity
+    return keep_values(strings, rarity, reserved=reserved, is_code=spelt == "variously"), rarity
 
 
 def _edges(

@@ -82,16 +82,19 @@ class Rarity:
         return "rows" if self.customers is None else "customers"
 
 
-def keep_values(strings: pa.Array, rarity: Rarity, *, reserved: Sequence[str] = ()) -> KeptValues:
+def keep_values(
+    strings: pa.Array, rarity: Rarity, *, reserved: Sequence[str] = (), is_code: bool = False
+) -> KeptValues:
     """Return which of these strings are values of their own, and which buckets the others have.
 
-    A bucket that no value is in has no vector. Where customers are named and nobody says how many buckets, one of fewer
-    than ``min_count`` customers has none either. Values of such buckets are unknown, and so is a new value there.
+    A bucket that no value is in has no vector. Where customers are named, one of fewer than ``min_count`` customers has
+    none either, however many buckets there are. Values of such buckets are unknown, and so is a new value there.
 
     Args:
         strings: the values; null and blank text are none.
         rarity: what is rare.
         reserved: names that no value may have.
+        is_code: numbers are codes, as of `bucket_of`.
     """
     is_given = strings.is_valid()
     encoded = strings.filter(is_given).dictionary_encode()
@@ -112,16 +115,15 @@ def keep_values(strings: pa.Array, rarity: Rarity, *, reserved: Sequence[str] = 
     kept: tuple[int, ...] | None = None
     if num_buckets is not None:
         places = np.zeros(len(values), np.int64)
-        places[is_rare] = buckets_of(names, num_buckets)
+        places[is_rare] = buckets_of(names, num_buckets, is_code=is_code)
         rows = is_rare[codes]
         sizes = _count(places[codes[rows]], owners[rows] if owners is not None else None, num_values=num_buckets)
-        is_strict = rarity.num_buckets is None and owners is not None
-        filled = np.flatnonzero(sizes >= (rarity.min_count if is_strict else 1)).tolist()
+        filled = np.flatnonzero(sizes >= (rarity.min_count if owners is not None else 1)).tolist()
         kept = tuple(filled) if len(filled) < num_buckets else None
         num_buckets, kept = (num_buckets, kept) if filled else (None, None)
     is_shared = np.zeros(len(values), np.bool_)
     if num_buckets is not None:
-        places = buckets_of(names, num_buckets)
+        places = buckets_of(names, num_buckets, is_code=is_code)
         is_shared[is_rare] = np.isin(places, kept) if kept is not None else True
     total = max(1, int(num_rows[is_value].sum()))
     return KeptValues(

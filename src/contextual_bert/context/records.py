@@ -123,27 +123,32 @@ def as_record(value: object) -> Mapping[str, object] | None:
 
 def _checked(feature: Feature, value: object) -> object:
     if isinstance(feature, Categorical):
-        return _category(value)
+        return _category(feature, value)
     if isinstance(feature, MultiCategorical):
-        return _categories(value, feature.separator)
+        return _categories(feature, value)
     return number_of(value) if isinstance(feature, Numerical) else _vector(value, feature)
 
 
-def _category(value: object) -> str:
+def _category(feature: Categorical | MultiCategorical, value: object) -> str:
     if not isinstance(value, _Single):
         raise DataError(
             f"{value!r:.80} is a {type(value).__name__}, not a single value",
             fix=f"Allowed: text, a finite number, a truth value or a date. {_MISSING_FIX}",
         )
-    return checked_text(canonical(value))
+    name = checked_text(canonical(value))
+    if feature.spelt_numbers == "once" and not isinstance(value, str):  # the column is text, and 10.5 its "10.50"
+        index = int(feature.vocabulary.find(pa.array([name]))[0])
+        return name if index < 0 else feature.vocabulary.value_of(index)
+    return name
 
 
-def _categories(value: object, separator: str | None) -> list[str | None]:
+def _categories(feature: MultiCategorical, value: object) -> list[str | None]:
+    separator = feature.separator
     if isinstance(value, str):
         printed = read_cell(value, is_known=separator is None)
         value = value if printed is None else printed
     if isinstance(value, _Single) and separator is not None:
-        return [part.strip() for part in _category(value).split(separator)]
+        return [part.strip() for part in _category(feature, value).split(separator)]
     if isinstance(value, np.ndarray) and value.ndim:
         value = list(value)  # tolist() widens short floats and makes times numbers
     if isinstance(value, (set, frozenset)):
@@ -153,7 +158,7 @@ def _categories(value: object, separator: str | None) -> list[str | None]:
             f"{value!r:.80} is a {type(value).__name__}, not a list",
             fix='Give a list of values such as ["a", "b"]; [] says that it is known to be empty.',
         )
-    return [None if element is None else _category(element) for element in map(plain, value)]
+    return [None if element is None else _category(feature, element) for element in map(plain, value)]
 
 
 def number_of(value: object) -> float:

@@ -129,13 +129,17 @@ class Vocabulary:
             ids[array.is_null().to_numpy(zero_copy_only=False)] = NULL
         return ids
 
-    def find(self, strings: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    def find(self, strings: pa.Array | pa.ChunkedArray, *, is_code: bool = False) -> np.ndarray:
         """As `lookup`; a value that is not there is looked for once more, by its `normal_form`.
 
         It is found where exactly one of the values has that form: what a cell of CSV is depends on the other rows of
         its file, and "TRUE" in one file is `True` in another. Text that is no normal form itself, such as "1.10", is
         looked for only where all values are of columns with a type: beside "beta" it is another value than "1.1".
         A number of 32 bits that was widened, such as 0.10000000149011612, is looked for as it is spelt in 32 bits.
+
+        Args:
+            strings: the values.
+            is_code: numbers among them are codes, and only found as they are spelt (`codes`).
 
         Example:
             >>> Vocabulary(["TRUE", "FALSE", "n/a"]).find(pa.array([True, False, None])).tolist()
@@ -147,17 +151,18 @@ class Vocabulary:
         if is_unknown.any():
             encoded = array.filter(pa.array(is_unknown)).dictionary_encode()
             sought = {value: normal_form(value) for value in encoded.dictionary.to_pylist()}
+            codes = {value for value in sought if is_code and is_number(value)}
             found = np.array(
                 [
                     self._ids_by_form.get(form, UNKNOWN)
-                    if form == value or self._is_typed or _ZONED.fullmatch(value)
+                    if value not in codes and (form == value or self._is_typed or _ZONED.fullmatch(value))
                     else UNKNOWN
                     for value, form in sought.items()
                 ],
                 np.int64,
             )
             for place, value in enumerate(sought):
-                if found[place] == UNKNOWN and (short := _as_short_float(value)) is not None:
+                if found[place] == UNKNOWN and value not in codes and (short := as_short_float(value)) is not None:
                     found[place] = self._ids_by_form.get(short, UNKNOWN)
             ids[is_unknown] = found[encoded.indices.to_numpy()]
         return ids
@@ -288,11 +293,21 @@ def normal_form(value: str) -> str:
     return given
 
 
-def _as_short_float(value: str) -> str | None:
+def is_number(value: str) -> bool:
+    """Return whether the reader of CSV would take a text for a number.
+
+    Example:
+        >>> is_number("10.10"), is_number("007")
+        (True, False)
+    """
+    return _INTEGER.fullmatch(value) is not None or _FLOAT.fullmatch(value) is not None
+
+
+def as_short_float(value: str) -> str | None:
     """The spelling in 32 bits of a number that has the digits of one of 64 bits and is one of 32.
 
     Example:
-        >>> _as_short_float("0.10000000149011612"), _as_short_float("0.1"), _as_short_float("0.25")
+        >>> as_short_float("0.10000000149011612"), as_short_float("0.1"), as_short_float("0.25")
         ('0.1', None, None)
     """
     if not _FLOAT.fullmatch(value):

@@ -159,3 +159,33 @@ def test_elements_of_lists_share_vectors_too() -> None:
     encoded = encode_records(ContextSchema(features=(feature,)), [{"tags": ["all", "x", "y"]}, {"tags": []}])
     assert torch.equal(encoded.tensors["tags"][1], torch.tensor([3, 0, 0]))
     assert (encoded.tensors["tags"][0] >= 4).all()
+
+
+@pytest.mark.parametrize("hash_buckets", [1, 50, 1 << 20])
+def test_a_number_of_buckets_does_not_undo_the_count_of_customers(hash_buckets: int) -> None:
+    people = np.repeat(np.arange(40), 10)
+    table = pa.table({"customer": people, "mail": [f"u{each}@example.org" for each in people]})
+    settings = SchemaSettings(customers="customer", hash_buckets=hash_buckets)
+    features = infer_features(table, settings).schema.features
+    if hash_buckets > 1:
+        assert features == ()
+    else:  # one bucket of forty people names nobody
+        assert features[0].num_shared == 1  # type: ignore[union-attr]
+    feature = infer_features(
+        table.select(["mail"]), SchemaSettings(hash_buckets=1 << 20, min_count=11)
+    ).schema.features[0]
+    assert feature.num_shared == 40  # type: ignore[union-attr]
+
+
+def test_every_bucket_has_its_customers_however_many_are_asked_for() -> None:
+    generator = np.random.default_rng(0)
+    customers, products = generator.integers(0, 100, 3000), generator.integers(0, 700, 3000)
+    table = pa.table({"customer": customers, "product": [f"p{each}" for each in products]})
+    for hash_buckets in (20, 300, 700):
+        schema = infer_features(table, SchemaSettings(customers="customer", hash_buckets=hash_buckets)).schema
+        if not schema.features:
+            continue
+        feature, ids = schema.features[0], encode_table(schema, table).tensors["product"].numpy()
+        for index in range(CATEGORICAL_UNKNOWN + 1, feature.layout.num_embeddings):
+            assert len(set(customers[ids == index])) >= 10
+    assert infer_features(table, SchemaSettings(customers="customer", hash_buckets=20)).schema.features

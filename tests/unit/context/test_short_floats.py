@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from contextual_bert.context import encode_records, encode_table, infer_schema
+from contextual_bert.context.infer import SchemaSettings, infer_features
 
 WAYS: dict[str, Callable[[np.floating], object]] = {
     "numpy": lambda value: value,
@@ -52,3 +53,20 @@ def test_a_number_near_a_category_is_another_one() -> None:
     schema = infer_schema(pa.table({"size": ["0.1", "0.5"] * 20}), overrides={"size": "categorical"}).schema
     asked = encode_records(schema, [{"size": each} for each in (0.1, 0.1001, 0.10000000149011612, 0.100000001)])
     assert [each > 1 for each in asked.tensors["size"].tolist()] == [True, False, True, False]
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_a_number_has_one_bucket(kind: type[np.floating]) -> None:
+    values = (np.arange(1, 150) / 10).astype(kind)
+    table = pa.table({"size": np.tile(values, 3)})
+    settings = SchemaSettings(overrides={"size": "categorical"}, max_categories=1, hash_buckets=1000)
+    schema = infer_features(table, settings).schema
+    learned = encode_table(schema, table).tensors["size"].tolist()[: len(values)]
+    assert len(set(learned)) > 100
+    for name, way in WAYS.items():
+        if name == "as a column is spelt" and kind == np.float64:
+            continue
+        asked = [{"size": way(each)} for each in values]
+        assert encode_records(schema, asked).tensors["size"].tolist() == learned, name
+    wide = pa.table({"size": values.astype(np.float64)})
+    assert encode_table(schema, wide).tensors["size"].tolist() == learned
