@@ -16,6 +16,7 @@ from contextual_bert.benchmark.environment import environment
 from contextual_bert.evaluation import Report
 from contextual_bert.evaluation.tables import markdown_text
 from contextual_bert.training.recipe import Recipe
+from contextual_bert_cli.printable import printable
 
 CARD = """---
 library_name: contextual-bert
@@ -129,7 +130,7 @@ def write_card(
         or NO_RESULTS,
         provenance="\n".join(f"- {name}: {value}" for name, value in environment().items()),
     )
-    (directory / "README.md").write_text(without_folders(text, recipe), encoding="utf-8")
+    (directory / "README.md").write_text(printable(without_folders(text, recipe)), encoding="utf-8")
 
 
 def pipeline_tag(recipe: Recipe, *, has_tags: bool = False) -> str | None:
@@ -160,7 +161,8 @@ def without_folders(text: str, recipe: Recipe) -> str:
     if checkpoint is not None and (HUB_NAME.fullmatch(checkpoint) is None or Path(checkpoint).exists()):
         places.append(checkpoint)
     for place in sorted({place for place in places if place and Path(place).name}, key=len, reverse=True):
-        text = text.replace(place, Path(place).name)
+        for spelling in {place, one_line(place)}:  # a line of the card has the name of a file as Markdown
+            text = text.replace(spelling, Path(place).name)
     return text
 
 

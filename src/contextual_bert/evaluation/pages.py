@@ -14,6 +14,7 @@ from html import escape
 from importlib.resources import files
 
 from contextual_bert.evaluation.tables import Table, markdown_text
+from contextual_bert_cli.printable import printable
 
 # Longer tables are folded in a page, so that a phone can pass them.
 _LONGEST_OPEN_TABLE = 25
@@ -66,7 +67,7 @@ def render_markdown_page(title: str, sections: Sequence[Section]) -> str:
         parts += [f"![{_in_brackets(each.description)}]({each.file_name})" for each in section.pictures]
         if section.notes:
             parts.append("\n".join(f"- {markdown_text(note)}" for note in section.notes))
-    return "\n\n".join(parts) + "\n"
+    return printable("\n\n".join(parts) + "\n")
 
 
 def render_html_page(title: str, sections: Sequence[Section], images: Mapping[str, bytes]) -> str:

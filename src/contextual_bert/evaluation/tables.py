@@ -18,6 +18,7 @@ from rich.text import Text
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.intervals import Difference, Interval, SeedMean
 from contextual_bert.evaluation.metrics import Metric
+from contextual_bert_cli.printable import printable
 
 # A terminal may break longer names, but no shorter ones.
 _LABEL_WIDTH = 24
@@ -122,11 +123,13 @@ def render_markdown(heading: str, tables: Sequence[Table], notes: Sequence[str])
 def markdown_text(text: str) -> str:
     """Words for Markdown, in which a value such as <unk> would be taken for HTML; what is code stays as it is.
 
+    What would steer a terminal is spelt out: people print such files.
+
     Example:
         >>> print(markdown_text("Worst segment of `<none>`: brand = <b>"))
         Worst segment of `<none>`: brand = \\<b>
     """
-    return re.sub(r"`[^`\n]+`|<", lambda found: "\\<" if found[0] == "<" else found[0], text)
+    return re.sub(r"`[^`\n]+`|<", lambda found: "\\<" if found[0] == "<" else found[0], printable(text))
 
 
 def render_rich(heading: str, tables: Sequence[Table], notes: Sequence[str]) -> Group:

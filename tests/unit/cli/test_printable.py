@@ -14,7 +14,10 @@ from rich.table import Table as RichTable
 from rich.text import Text
 from typer.testing import CliRunner
 
-from contextual_bert.evaluation.tables import Table, render_rich
+from contextual_bert.benchmark.card import write_card
+from contextual_bert.evaluation.pages import Picture, Section, render_markdown_page
+from contextual_bert.evaluation.tables import Table, render_markdown, render_rich
+from contextual_bert.training import Recipe, TextTask
 from contextual_bert_cli import output
 from contextual_bert_cli.failures import say
 from contextual_bert_cli.main import app
@@ -84,3 +87,25 @@ def test_commands_show_no_raw_name_of_a_table(tmp_path: Path):
     for result in (shown, wrong, absent):
         assert not STEERING.search(result.output), result.output
         assert r"\x1b]52" in result.output
+
+
+def test_markdown_files_show_no_raw_name(tmp_path: Path):
+    table = Table(EVIL, (EVIL, "n"), ((EVIL, "1"),))
+    page = render_markdown_page(EVIL, [Section(EVIL, (EVIL,), (table,), (Picture("a.png", "", EVIL),), (EVIL,))])
+    for text in (table.to_markdown(), render_markdown("age\x9b2J", [table], [EVIL]), page):
+        assert not STEERING.search(text)
+        assert ESCAPED in text
+    place = "/home/ann/table\x1b]0;t\x07<u>.csv"
+    recipe = Recipe(
+        data=place,
+        conditioning="none",
+        schema={"features": [{"name": "age\x9b2J"}]},
+        texts=TextTask(checkpoint="bert", text="text\x1b", label="label\x9b"),
+    )
+    write_card(tmp_path, recipe, {}, [f"context 'age\x9b2J' of {place}"])
+    card = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert not STEERING.search(card)
+    assert r"age\x9b2J" in card
+    assert r"label\x9b" in card
+    assert r"table\x1b]0;t\x07" in card
+    assert "ann" not in card
