@@ -38,6 +38,6 @@ def without_weights(first: str, usable: "Recipe") -> list[str]:
         return []
     return [
         "",
-        f"The row {first} is first in the table. It is a baseline whose weights are not kept. The command below is of "
+        f"{first} stands first in the findings. It is a baseline whose weights are not kept. The command below is of "
         f"{usable.label}, the first row with weights.",
     ]

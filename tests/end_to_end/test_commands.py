@@ -484,7 +484,7 @@ def test_compare_writes_a_table_and_goes_on_where_it_stopped(command: Any, table
     assert sorted(ranking) == ["bag", "concat", "none"]
     usable = next(name for name in ranking if name != "bag")
     assert f"contextual-bert evaluate {tmp_path / 'cmp' / usable / 'seed-0'} --part test" in first.stderr
-    assert ("The row bag is first in the table" in first.stderr) == (ranking[0] == "bag")
+    assert ("bag stands first in the findings" in first.stderr) == (ranking[0] == "bag")
     assert "Beside the paper" not in (tmp_path / "cmp" / "report.md").read_text("utf-8")
     again = command(*study)
     assert again.exit_code == 0
