@@ -38,6 +38,7 @@ from contextual_bert.context.features import (
     Numerical,
     Vector,
 )
+from contextual_bert.context.hints import id_hint, pieces_hint
 from contextual_bert.context.marks import Marks, date_words, listed, number_words, without_words
 from contextual_bert.context.other_spellings import date_of_digits, other_spelling
 from contextual_bert.context.printed_lists import as_lists, holds_objects
@@ -239,6 +240,8 @@ def _find_categorical(column: str, array: pa.Array, settings: Settings, is_force
     strings = canonical_array(array, column=column)
     num_present = len(array) - count_missing(strings)
     spelling = other_spelling(strings) if not is_forced and is_text(array.type) else ""
+    pieces = pieces_hint(column, strings) if not is_forced and not spelling and is_text(array.type) else ""
+    warning = _joined(spelling, pieces)
     if spelling and settings.hash_buckets is None:
         settings = replace(settings, hash_buckets=0)  # dates and numbers that are not read as such name nobody
     spelt = spelt_numbers(strings) if holds_text(array) else None
@@ -255,11 +258,10 @@ def _find_categorical(column: str, array: pa.Array, settings: Settings, is_force
     if reason is not None:
         is_id = not is_forced and reason.startswith(_ID)
         remark = f"left out: {reason}" if is_id else ""
-        return Finding(None, _joined(reason, spelling), distinct, remark=remark, warning=spelling)
+        return Finding(None, _joined(reason, warning), distinct, remark=remark, warning=warning)
     shared: dict[str, Any] = {"num_buckets": kept.num_buckets, "buckets": kept.buckets, "spelt_numbers": spelt}
     feature = Categorical(name=_name(column), source=_source(column), values=kept.values, **shared)
-    reason = _joined(kept.reason(rarity=rarity), spelling)
-    return Finding("categorical", reason, distinct, (feature,), warning=spelling)
+    return Finding("categorical", _joined(kept.reason(rarity=rarity), warning), distinct, (feature,), warning=warning)
 
 
 def _find_multi(column: str, array: pa.Array, settings: Settings, is_forced: bool) -> Finding:
@@ -298,7 +300,9 @@ def _find_numerical(column: str, array: pa.Array, settings: Settings, is_forced:
     if pa.types.is_floating(stored := value_type(array.type)) and stored.bit_width < 64:
         edges = edges_of_short_floats(edges, np.float32 if stored.bit_width == 32 else np.float16)
     reach = "" if settings.sensitive else f" from {unique[0]:g} to {unique[-1]:g}"
-    remark = date_of_digits(unique) if not is_forced else ""
+    remark = (
+        "" if is_forced else _joined(date_of_digits(unique), id_hint(column, distinct=distinct) if is_whole else "")
+    )
     reason = _joined(f"{len(edges) + 1} bins{reach}{_strays(numbers[~is_missing], settings)}", remark)
     feature = Numerical(name=_name(column), source=_source(column), edges=edges)
     return Finding("numerical", reason, distinct, (feature,), warning=remark)

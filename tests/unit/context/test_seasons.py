@@ -77,7 +77,9 @@ def test_an_override_of_no_part_or_no_date_is_an_error() -> None:
         infer_schema(table, overrides={"day": "monat,year"})
     with pytest.raises(ConfigurationError, match="Did you mean 'month'"):
         infer_schema(table, overrides={"day": "monht"})
-    with pytest.raises(SchemaError, match=r"'same' gives no feature as 'month': constant: every row has the same month"):
+    with pytest.raises(
+        SchemaError, match=r"'same' gives no feature as 'month': constant: every row has the same month"
+    ):
         infer_schema(table, overrides={"same": "month"})
 
 
