@@ -70,10 +70,20 @@ def training_lines(recipe: Recipe, ready: Prepared, *, defaults: Mapping[str, An
         ready: its data.
         defaults: settings that the data ask for.
     """
+    chosen = arguments_of(recipe, Path(), has_validation="validation" in ready.datasets, defaults=defaults)
+    return lines_on_steps(recipe, chosen, num_rows=len(ready.datasets["train"]))
+
+
+def lines_on_steps(recipe: Recipe, chosen: ContextualTrainingArguments, *, num_rows: int) -> list[str]:
+    """Return what ``training_lines`` says, of arguments that were chosen already.
+
+    Args:
+        recipe: of the run.
+        chosen: its training arguments.
+        num_rows: training rows.
+    """
     if recipe.conditioning in FITTED_BASELINES:
         return []
-    num_rows, has_validation = len(ready.datasets["train"]), "validation" in ready.datasets
-    chosen = arguments_of(recipe, Path(), has_validation=has_validation, defaults=defaults)
     batch_size = rows_of_step(chosen)
     settings = (
         f"{batch_size:,} rows a step, learning rate {chosen.learning_rate:.2g}, weight decay {chosen.weight_decay:.2g}"

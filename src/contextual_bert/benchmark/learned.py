@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from contextual_bert.baselines.shares import Observations, ShareModel
 from contextual_bert.benchmark.checks import FITTED_BASELINES, POPULARITY
 from contextual_bert.benchmark.prepared import Prepared
+from contextual_bert.benchmark.set_work import observations_of
 from contextual_bert.data import SetDataset
 from contextual_bert.evaluation import Report
 from contextual_bert.evaluation.learned import compare_with_shares
@@ -126,10 +127,10 @@ def _counted(ready: Prepared, *, num_classes: int, num_reserved: int, is_without
 def _observations(dataset: Any, ready: Prepared) -> Observations:
     """Return the items, tokens or labels of a part as classes, with the row of each."""
     if isinstance(dataset, SetDataset):
-        rows = torch.repeat_interleave(torch.arange(len(dataset)), dataset.offsets.diff())
-        classes: Tensor = dataset.item_ids
+        every = observations_of(dataset)
         if ready.recipe.texts is None:
-            return Observations(classes, rows, {})
+            return every
+        classes, rows = every.targets, every.rows
         tokenizer: Any = ready.processor.tokenizer
         is_asked = ~torch.isin(classes, torch.tensor(tokenizer.all_special_ids))
     else:

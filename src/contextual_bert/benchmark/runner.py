@@ -12,7 +12,7 @@ from typing import Any, cast
 from torch import distributed, nn
 from transformers import PreTrainedModel, set_seed
 
-from contextual_bert.benchmark.building import arguments_of, training_lines
+from contextual_bert.benchmark.building import arguments_of, lines_on_steps
 from contextual_bert.benchmark.card import write_card
 from contextual_bert.benchmark.checkpoints import CheckpointFiles, check_resumable, recipe_digest
 from contextual_bert.benchmark.checks import check_conditioning, check_kind, keeps_weights
@@ -249,7 +249,7 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
             save_scores(scores, cluster_numbers(ready, part, scores.example_id), folder / SCORES_FILE)
             if (labelled := results["scored"][part].labelled) is not None:
                 save_labels(labelled, folder / LABELS_FILE)
-        lines = [*ready.lines(), *training_lines(recipe, ready, defaults=work_of(ready).default_training(recipe))]
+        lines = [*ready.lines(), *lines_on_steps(recipe, results["arguments"], num_rows=len(ready.datasets["train"]))]
         resolved = {
             "data_digest": ready.split.data_digest,
             **({LARGEST_SET: int(ready.datasets["train"].sizes.max())} if recipe.texts is None else {}),

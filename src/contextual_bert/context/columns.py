@@ -29,7 +29,14 @@ from contextual_bert.context.features import (
     Numerical,
     Vector,
 )
-from contextual_bert.context.printed_lists import as_lists, first_printed, holds_objects, object_error, vectors_of
+from contextual_bert.context.printed_lists import (
+    as_lists,
+    first_printed,
+    holds_objects,
+    object_error,
+    printed_error,
+    vectors_of,
+)
 from contextual_bert.context.ranges import Outside, clipped, given_vectors, outside_of
 from contextual_bert.context.vocabulary import NULL, UNKNOWN, canonical_array, require_finite, to_doubles
 from contextual_bert.errors import DataError, SchemaError
@@ -126,13 +133,8 @@ def flatten_lists(
         array = array if is_text(kind) else canonical_array(array, column=column)
         printed = first_printed(array) if is_text(array.type) else None
         if printed is not None:
-            raise DataError(
-                f"{array[printed].as_py()[:80]!r} is a printed list, and most cells are none",
-                file=file,
-                row=printed,
-                column=column,
-                fix=f"Write the values with {separator!r} between them and nothing around them.",
-            )
+            fix = f"Write the values with {separator!r} between them and nothing around them."
+            raise printed_error(array, printed, file=file, column=column, fix=fix)
         array = pc.if_else(pc.equal(array, ""), pa.scalar(None, array.type), array)
         lists = pc.split_pattern(array, separator)
         elements = pc.utf8_trim_whitespace(lists.flatten())

@@ -285,6 +285,12 @@ def first_printed(cells: pa.Array | pa.ChunkedArray, *, separator: str | None = 
     return place if place >= 0 else None
 
 
+def printed_error(cells: pa.Array | pa.ChunkedArray, row: int, *, file: str | None, column: str, fix: str) -> DataError:
+    """The error of a cell of ``first_printed`` in a column that holds no lists."""
+    problem = f"{cells[row].as_py()[:80]!r} is a printed list, and most cells are none"
+    return DataError(problem, file=file, row=row, column=column, fix=fix)
+
+
 def num_wrapped(cells: pa.Array | pa.ChunkedArray, separator: str | None) -> tuple[int, int]:
     """How many cells of text are in brackets as a whole, and how many have a piece in quotes.
 

@@ -113,18 +113,16 @@ def keep_values(
     names, own = values.filter(pa.array(is_rare)), values.filter(pa.array(is_own)).to_pylist()
     num_buckets = _num_buckets(int(counts[is_rare].sum()), len(names), rarity, has_own=bool(own))
     kept: tuple[int, ...] | None = None
+    is_shared = np.zeros(len(values), np.bool_)
     if num_buckets is not None:
         places = np.zeros(len(values), np.int64)
         places[is_rare] = buckets_of(names, num_buckets, is_code=is_code)
         rows = is_rare[codes]
         sizes = _count(places[codes[rows]], owners[rows] if owners is not None else None, num_values=num_buckets)
         filled = np.flatnonzero(sizes >= (rarity.min_count if owners is not None else 1)).tolist()
-        kept = tuple(filled) if len(filled) < num_buckets else None
-        num_buckets, kept = (num_buckets, kept) if filled else (None, None)
-    is_shared = np.zeros(len(values), np.bool_)
-    if num_buckets is not None:
-        places = buckets_of(names, num_buckets, is_code=is_code)
-        is_shared[is_rare] = np.isin(places, kept) if kept is not None else True
+        kept = tuple(filled) if 0 < len(filled) < num_buckets else None
+        num_buckets = num_buckets if filled else None
+        is_shared = is_rare & np.isin(places, filled)
     total = max(1, int(num_rows[is_value].sum()))
     return KeptValues(
         values=tuple(sorted(own)),

@@ -73,10 +73,7 @@ def clock_of(
             continue
         times = _times(decoded(table[column]), date_formats, has_numbers=split_by is not None)
         if times is not None:
-            moments = np.full(len(times), -1, dtype=np.int64)
-            is_known = ~np.isnan(times)
-            moments[is_known] = np.unique(times[is_known], return_inverse=True)[1]
-            return Clock(column, moments, split_by is not None)
+            return Clock(column, _codes(times), split_by is not None)
     return None
 
 
@@ -233,6 +230,7 @@ def _correlation(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
 
 
 def _codes(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the place of each number among the distinct ones, -1 where it is missing."""
     codes = np.full(len(numbers), -1, dtype=np.int64)
     is_known = ~np.isnan(numbers)
     codes[is_known] = np.unique(numbers[is_known], return_inverse=True)[1]

@@ -20,6 +20,7 @@ from contextual_bert.context.printed_lists import (
     num_printed,
     num_wrapped,
     object_error,
+    printed_error,
 )
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.column_codes import codes_of
@@ -195,14 +196,11 @@ def _split(column: pa.ChunkedArray, *, items: str, separator: str | None, file: 
     column = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
     printed = first_printed(column, separator=separator)
     if printed is not None:
-        raise DataError(
-            f"{column[printed].as_py()[:80]!r} is a printed list, and most cells are none",
-            file=file,
-            row=printed,
-            column=items,
-            fix=f"Write the items with {separator or ','!r} between them and nothing around them, or save the table as "
-            "Parquet or JSON Lines.",
+        fix = (
+            f"Write the items with {separator or ','!r} between them and nothing around them, or save the table as "
+            "Parquet or JSON Lines."
         )
+        raise printed_error(column, printed, file=file, column=items, fix=fix)
     empty = pc.equal(column, "")
     column = pc.if_else(empty, pa.scalar(None, pa.large_string()), column)
     if separator is None:
