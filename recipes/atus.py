@@ -15,12 +15,12 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from contextual_bert.benchmark import Peers, Preparation, named_rows, prepare, study, table_rows
-from contextual_bert.benchmark.task import TaskCard
 from contextual_bert.data import SetPolicy
 from contextual_bert.evaluation import write_study
 from contextual_bert.evaluation.paper import PAPER_TABLE_1
 from contextual_bert.models import PAPER_CONTEXT_SIZE
+from contextual_bert.runs import Peers, Preparation, named_rows, prepare, study, table_rows
+from contextual_bert.runs.task import TaskCard
 from contextual_bert.training import Recipe
 from contextual_bert_cli.failures import in_words
 from contextual_bert_cli.output import calm_transformers

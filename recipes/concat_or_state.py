@@ -20,12 +20,12 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from contextual_bert.benchmark import named_rows
-from contextual_bert.benchmark.tasks.outfit_completion import SIZES, WORLDS, StudyData, prepare_study, run_study
 from contextual_bert.conditioning import ConditioningMethod, InputSlot, Sizes, register_method
 from contextual_bert.conditioning.concat import ConcatInput
 from contextual_bert.context.encoder import ContextEmbedding
 from contextual_bert.evaluation import write_study
+from contextual_bert.runs import named_rows
+from contextual_bert.runs.tasks.outfit_completion import SIZES, WORLDS, StudyData, prepare_study, run_study
 from contextual_bert.training import Recipe
 from contextual_bert.training.recipe import ItemVectors
 from contextual_bert_cli.failures import in_words

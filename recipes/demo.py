@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from contextual_bert import CompletionPipeline
-from contextual_bert.benchmark import Peers, Preparation, oracle_run, prepare, study
 from contextual_bert.data import StylistWorld
 from contextual_bert.evaluation import Comparison, metric_of, write_study
+from contextual_bert.runs import Peers, Preparation, oracle_run, prepare, study
 from contextual_bert.training import Recipe
 from contextual_bert_cli.failures import in_words
 from contextual_bert_cli.output import calm_transformers

@@ -18,9 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from contextual_bert.benchmark.tasks.outfit_completion import SIZES, StudyData, prepare_study, run_study
 from contextual_bert.errors import did_you_mean
 from contextual_bert.evaluation import write_study
+from contextual_bert.runs.tasks.outfit_completion import SIZES, StudyData, prepare_study, run_study
 from contextual_bert.training import Recipe
 from contextual_bert_cli.failures import in_words
 from contextual_bert_cli.output import calm_transformers

@@ -1,7 +1,7 @@
 """Table 1 of the Contextual BERT paper on open data: the stylist world, where the best possible score is known.
 
 One function a row. What every method shares (sizes, budget, learning rate, masks) is in
-`contextual_bert.benchmark.tasks.outfit_completion`, and how it was found in docs/log.md. Report and runs:
+`contextual_bert.runs.tasks.outfit_completion`, and how it was found in docs/log.md. Report and runs:
 recipes/results/table1-SIZE-WORLD. What a report needs of a run lies beside it, without weights.
 
     python recipes/table1.py                                                 # small, with interactions: hours
@@ -18,9 +18,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from contextual_bert.benchmark.tasks.outfit_completion import SIZES, WORLDS, StudyData, prepare_study, run_study
 from contextual_bert.errors import did_you_mean
 from contextual_bert.evaluation import write_study
+from contextual_bert.runs.tasks.outfit_completion import SIZES, WORLDS, StudyData, prepare_study, run_study
 from contextual_bert.training import Recipe
 from contextual_bert_cli.failures import in_words
 from contextual_bert_cli.output import calm_transformers

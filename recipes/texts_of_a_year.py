@@ -27,14 +27,14 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 
 from contextual_bert import ContextualBertForMaskedLM, TextSampling, sample_texts
-from contextual_bert.benchmark import is_complete, run
-from contextual_bert.benchmark.tasks.addresses import CONTEXT, TASK
-from contextual_bert.benchmark.tasks.text_benchmark import task_table
-from contextual_bert.benchmark.text_preparation import TextPreparation, prepare_texts
+from contextual_bert.atomic_files import replacing_directory
 from contextual_bert.evaluation import bootstrap
 from contextual_bert.evaluation.tables import Table, render_markdown
 from contextual_bert.inference import load_text_model
-from contextual_bert.whole_files import replacing_directory
+from contextual_bert.runs import is_complete, run
+from contextual_bert.runs.tasks.addresses import CONTEXT, TASK
+from contextual_bert.runs.tasks.text_benchmark import task_table
+from contextual_bert.runs.text_preparation import TextPreparation, prepare_texts
 from contextual_bert_cli.failures import in_words
 from contextual_bert_cli.output import calm_transformers
 

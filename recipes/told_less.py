@@ -23,11 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contextual_bert.benchmark import is_complete, run
-from contextual_bert.benchmark.run_directories import load_recipe
-from contextual_bert.benchmark.set_evaluation import EvaluatedSets, load_sets
-from contextual_bert.benchmark.study_runs import run_directory
-from contextual_bert.benchmark.tasks.outfit_completion import SIZES, StudyData, prepare_study
+from contextual_bert.atomic_files import replacing_directory
 from contextual_bert.candidates import MaskedScores, excluded_ids, rank_targets
 from contextual_bert.context import missing_like, unknown_like
 from contextual_bert.data import SetDataset
@@ -36,8 +32,12 @@ from contextual_bert.evaluation.tables import Table, interval_cell, render_markd
 from contextual_bert.inference import score
 from contextual_bert.inference.guidance import guided_logits
 from contextual_bert.models import IGNORED_LABEL, ContextualBertForMaskedLM
+from contextual_bert.runs import is_complete, run
+from contextual_bert.runs.run_directories import load_recipe
+from contextual_bert.runs.set_evaluation import EvaluatedSets, load_sets
+from contextual_bert.runs.sweep import run_directory
+from contextual_bert.runs.tasks.outfit_completion import SIZES, StudyData, prepare_study
 from contextual_bert.training import Recipe
-from contextual_bert.whole_files import replacing_directory
 from contextual_bert_cli.failures import in_words
 from contextual_bert_cli.output import calm_transformers
 

@@ -24,11 +24,11 @@ from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import Ridge
 
-from contextual_bert.benchmark.tasks.addresses import read
-from contextual_bert.benchmark.tasks.text_benchmark import SPLIT_FILE
 from contextual_bert.data import Split
 from contextual_bert.evaluation import Interval, cluster_interval, metric_of, paired_bootstrap
 from contextual_bert.evaluation.tables import Table, interval_cell, render_markdown
+from contextual_bert.runs.tasks.addresses import read
+from contextual_bert.runs.tasks.text_benchmark import SPLIT_FILE
 from contextual_bert_cli.failures import in_words
 
 SMOOTHING = 0.1  # pseudo-counts of a word

@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from contextual_bert.benchmark import Preparation, prepare
 from contextual_bert.data import StylistWorld
 from contextual_bert.evaluation import EvaluationSettings, LabelSettings
 from contextual_bert.evaluation.segments import CellLimit
+from contextual_bert.runs import Preparation, prepare
 from contextual_bert.training import Recipe
 
 TINY_MODEL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}

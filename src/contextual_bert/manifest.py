@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from contextual_bert.atomic_files import replacing_file
 from contextual_bert.errors import RunDirectoryError
 from contextual_bert.json_files import read_json_object, unreadable
 from contextual_bert.json_text import json_text
-from contextual_bert.whole_files import replacing_file
 
 MANIFEST_FILE = "manifest.json"
 FORMAT = "contextual-bert manifest 1"

@@ -52,9 +52,9 @@ def command(
     dtype: options.Dtype = "float32",
 ) -> None:
     """Permute each feature among the sets or texts, or take it away: how much worse the run gets, with intervals."""
-    from contextual_bert.benchmark.attribution import attribute_missing, attribute_run
-    from contextual_bert.benchmark.report_files import write_attribution
     from contextual_bert.errors import ConfigurationError
+    from contextual_bert.runs.permutation_importance import attribute_missing, attribute_run
+    from contextual_bert.runs.report_files import write_attribution
     from contextual_bert.training import counting
     from contextual_bert_cli.choices import checked, checked_format, checked_part
 

@@ -62,9 +62,9 @@ def outfit_completion(
     dtype: options.Dtype = "bfloat16",
 ) -> None:
     """Table 1 on open data: methods and controls in the stylist world, beside the best possible score."""
-    from contextual_bert.benchmark.building import has_context
-    from contextual_bert.benchmark.checks import keeps_weights
-    from contextual_bert.benchmark.tasks.outfit_completion import CARD, prepare_study, run_study
+    from contextual_bert.runs.model_factory import has_context
+    from contextual_bert.runs.registry import keeps_weights
+    from contextual_bert.runs.tasks.outfit_completion import CARD, prepare_study, run_study
 
     calm_transformers()
     with resumable(output):
@@ -125,10 +125,10 @@ def text(
     dtype: options.Dtype = "bfloat16",
 ) -> None:
     """The contextual NLP benchmark: texts that depend on who reads, writes or speaks, with methods and controls."""
-    from contextual_bert.benchmark.checks import keeps_weights
-    from contextual_bert.benchmark.run_directories import is_run
-    from contextual_bert.benchmark.tasks import TEXT_TASKS
-    from contextual_bert.benchmark.tasks.text_benchmark import DATA_FOLDER, prepare_text_study, run_text_study
+    from contextual_bert.runs.registry import keeps_weights
+    from contextual_bert.runs.run_directories import is_run
+    from contextual_bert.runs.tasks import TEXT_TASKS
+    from contextual_bert.runs.tasks.text_benchmark import DATA_FOLDER, prepare_text_study, run_text_study
     from contextual_bert.training import Recipe
     from contextual_bert_cli.choices import checked
 

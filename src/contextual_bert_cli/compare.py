@@ -114,12 +114,12 @@ def command(
 ) -> None:
     """Train several methods with several seeds on the same split and compare them on the same masked positions."""
     choices = dict(locals())
-    from contextual_bert.benchmark import Peers, as_row, prepare_for, study
-    from contextual_bert.benchmark.checks import PAPER_METHODS, check_read, check_recipe, check_study, keeps_weights
-    from contextual_bert.benchmark.run_directories import clear_run
-    from contextual_bert.benchmark.study_runs import run_directory
-    from contextual_bert.benchmark.text_starts import method_of
-    from contextual_bert.benchmark.work import work_of
+    from contextual_bert.runs import Peers, as_row, prepare_for, study
+    from contextual_bert.runs.registry import PAPER_METHODS, check_read, check_recipe, check_study, keeps_weights
+    from contextual_bert.runs.run_directories import clear_run
+    from contextual_bert.runs.sweep import run_directory
+    from contextual_bert.runs.text_starts import method_of
+    from contextual_bert.runs.work import work_of
 
     calm_transformers()
     method = method_of(checkpoint) if checkpoint is not None else None

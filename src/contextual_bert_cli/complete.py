@@ -167,10 +167,10 @@ def command(
     device: options.Device = "auto",
 ) -> None:
     """Propose the missing items of a set for the person who asks, with probabilities."""
-    from contextual_bert.benchmark.run_directories import load_recipe
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.inference import BulkSettings
     from contextual_bert.inference.saved import trained_sets
+    from contextual_bert.runs.run_directories import load_recipe
 
     calm_transformers()
     checked_format(output_format, ("table", "json"))

@@ -40,8 +40,8 @@ def command(
     dtype: options.Dtype = "float32",
 ) -> None:
     """Rank each item, masked once, or each label among all: cross-entropy, recall, MRR, with intervals, by segment."""
-    from contextual_bert.benchmark.evaluation import evaluate_run
-    from contextual_bert.benchmark.report_files import write_report
+    from contextual_bert.runs.evaluation import evaluate_run
+    from contextual_bert.runs.report_files import write_report
     from contextual_bert.training import Recipe, counting
     from contextual_bert_cli.choices import checked_format, checked_part, number_or_all
 

@@ -48,8 +48,8 @@ def command(
 ) -> None:
     """Say which fields of the context made an item as probable as it is, which items, and what others would get."""
     from contextual_bert import CompletionPipeline, explain
-    from contextual_bert.benchmark.run_directories import load_recipe
     from contextual_bert.inference.saved import trained_sets
+    from contextual_bert.runs.run_directories import load_recipe
     from contextual_bert.training import chosen_device
 
     calm_transformers()

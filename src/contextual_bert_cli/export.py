@@ -32,8 +32,8 @@ def command(
     ] = "float32",
 ) -> None:
     """Write a run as ONNX: top-k and constraints inside the graph, and compare the graph with the model."""
-    from contextual_bert.benchmark.run_directories import load_recipe
     from contextual_bert.inference import export_onnx
+    from contextual_bert.runs.run_directories import load_recipe
 
     calm_transformers()
     checked_format(output_format, ("onnx",))

@@ -79,10 +79,10 @@ def command(
 ) -> None:
     """Show what a table of sets or texts holds, its features and their kinds, its faults, and write schema.json."""
     choices = dict(locals())
-    from contextual_bert.benchmark.inspection import inspect_table
-    from contextual_bert.benchmark.text_inspection import inspect_texts
-    from contextual_bert.benchmark.text_starts import method_of
     from contextual_bert.errors import ConfigurationError
+    from contextual_bert.runs.inspection import inspect_table
+    from contextual_bert.runs.text_inspection import inspect_texts
+    from contextual_bert.runs.text_starts import method_of
 
     if output.exists() and not overwrite:
         raise ConfigurationError(f"{output} exists already. Give --overwrite to replace it, or another --output.")

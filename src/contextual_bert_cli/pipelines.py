@@ -17,7 +17,7 @@ def load_pipeline(directory: Path, *, device: str, catalogue: Path | None) -> "C
         ConfigurationError: a device that is not there, or that an export cannot run on.
     """
     from contextual_bert import CompletionPipeline, OnnxCompletionPipeline
-    from contextual_bert.benchmark.run_directories import load_recipe
+    from contextual_bert.runs.run_directories import load_recipe
     from contextual_bert.training import chosen_device
 
     if (directory / EXPORT_FILE).is_file():

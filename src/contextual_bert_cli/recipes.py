@@ -300,10 +300,10 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
     Raises:
         ConfigurationError, SchemaError: an option that cannot work.
     """
-    from contextual_bert.benchmark.prepared import check_unlearned
-    from contextual_bert.benchmark.text_starts import method_of
     from contextual_bert.context import ContextSchema
     from contextual_bert.errors import ConfigurationError
+    from contextual_bert.runs.prepared import check_unlearned
+    from contextual_bert.runs.text_starts import method_of
     from contextual_bert.training import Recipe
 
     if (options.get("items") is None) == (options.get("text") is None):

@@ -87,8 +87,6 @@ def command(
     Name what train will read and learn, too: leaks are looked for there, and the command to go on with is whole.
     """
     choices = dict(locals())
-    from contextual_bert.benchmark.grouping import audit_of_file, grouping_lines
-    from contextual_bert.benchmark.text_starts import method_of
     from contextual_bert.context import ContextSchema
     from contextual_bert.data import (
         SetPolicy,
@@ -108,6 +106,8 @@ def command(
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.inference.encode import naming
     from contextual_bert.inference.texts.encode_texts import with_tag_lists
+    from contextual_bert.runs.grouping import audit_of_file, grouping_lines
+    from contextual_bert.runs.text_starts import method_of
 
     if [by is not None, by_time is not None, by_column is not None, by_row].count(True) != 1:
         raise ConfigurationError(

@@ -104,23 +104,23 @@ def command(
 ) -> None:
     """Train a model on a table of sets or texts, keep its best epoch, evaluate it, write a run directory."""
     choices = dict(locals())
-    from contextual_bert.benchmark import prepare_for, run
-    from contextual_bert.benchmark.building import training_lines
-    from contextual_bert.benchmark.checks import check_conditioning, check_recipe, keeps_weights
-    from contextual_bert.benchmark.field_importance import field_lines
-    from contextual_bert.benchmark.run_directories import checkpoint_to_resume, load_recipe
-    from contextual_bert.benchmark.run_files import (
+    from contextual_bert.errors import ConfigurationError
+    from contextual_bert.folder_lock import locked_folder
+    from contextual_bert.runs import prepare_for, run
+    from contextual_bert.runs.field_importance import field_lines
+    from contextual_bert.runs.model_factory import training_lines
+    from contextual_bert.runs.registry import check_conditioning, check_recipe, keeps_weights
+    from contextual_bert.runs.run_directories import checkpoint_to_resume, load_recipe
+    from contextual_bert.runs.run_files import (
         CHECKPOINTS,
         last_checkpoint,
         load_label_report,
         load_metrics,
         passed_over,
     )
-    from contextual_bert.benchmark.termination import Terminated, ending_at_sigterm
-    from contextual_bert.benchmark.text_starts import method_of
-    from contextual_bert.benchmark.work import work_of
-    from contextual_bert.errors import ConfigurationError
-    from contextual_bert.folder_lock import locked_folder
+    from contextual_bert.runs.termination import Terminated, ending_at_sigterm
+    from contextual_bert.runs.text_starts import method_of
+    from contextual_bert.runs.work import work_of
     from contextual_bert.training import emulation_lines
 
     calm_transformers()

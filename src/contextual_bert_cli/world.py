@@ -9,7 +9,7 @@ from contextual_bert_cli import options
 from contextual_bert_cli.choices import checked_format, checked_part
 from contextual_bert_cli.output import next_commands, remark, show, show_json_text, show_text, working
 
-OUTFITS_FILE = "outfits.parquet"  # as in contextual_bert.benchmark.world_files
+OUTFITS_FILE = "outfits.parquet"  # as in contextual_bert.runs.world_files
 GENERATE_EXAMPLE = """\b
 Example:
   contextual-bert world generate --items 1000 --outfits 62000 --seed 0 --output world
@@ -46,9 +46,9 @@ def generate(
     overwrite: options.Overwrite = False,
 ) -> None:
     """Generate a world of articles and customers, and draw outfits from it."""
-    from contextual_bert.benchmark.world_files import write_world
     from contextual_bert.data import StylistWorld
     from contextual_bert.errors import ConfigurationError
+    from contextual_bert.runs.world_files import write_world
 
     if (output / OUTFITS_FILE).exists() and not overwrite:
         raise ConfigurationError(
@@ -89,11 +89,11 @@ def oracle(
     output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report as JSON there.")] = None,
 ) -> None:
     """Compute the best possible cross-entropy and recall on outfits of a world, with intervals."""
-    from contextual_bert.benchmark.evaluation import evaluate_oracle
+    from contextual_bert.atomic_files import replacing_file
     from contextual_bert.data import Split, StylistWorld, read_table
     from contextual_bert.errors import ConfigurationError
+    from contextual_bert.runs.evaluation import evaluate_oracle
     from contextual_bert.training import counting
-    from contextual_bert.whole_files import replacing_file
 
     checked_format(output_format)
     checked_part(part)

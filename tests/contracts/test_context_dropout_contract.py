@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from contextual_bert.benchmark import Preparation, prepare
-from contextual_bert.benchmark.building import arguments_of, build_model
-from contextual_bert.benchmark.set_work import SetWork
 from contextual_bert.context import missing_like
 from contextual_bert.data import SetDataset, StylistWorld
 from contextual_bert.evaluation import Interval, paired_bootstrap
 from contextual_bert.inference import score
+from contextual_bert.runs import Preparation, prepare
+from contextual_bert.runs.model_factory import arguments_of, build_model
+from contextual_bert.runs.set_work import SetWork
 from contextual_bert.training import Recipe
 
 FIELDS = ("gender", "age", "occasion", "clothing_size")

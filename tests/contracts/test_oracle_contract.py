@@ -13,7 +13,6 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from contextual_bert.benchmark.building import copy_at_scale
 from contextual_bert.conditioning import METHODS, get_method
 from contextual_bert.context import ContextSchema, encode_table, infer_schema
 from contextual_bert.data import (
@@ -26,6 +25,7 @@ from contextual_bert.data import (
 )
 from contextual_bert.evaluation import Interval, paired_bootstrap
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
+from contextual_bert.runs.model_factory import copy_at_scale
 
 NUM_ITEMS, NUM_OUTFITS, NUM_TEST_OUTFITS = 60, 12_000, 600
 # After 400 steps `concat` is level with `none` (2.388 and 2.377 nats), after 600 ahead of it (2.098 and 2.252).

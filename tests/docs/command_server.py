@@ -33,7 +33,7 @@ def main(path: str) -> None:
     torch.set_num_threads(1)
     import transformers  # noqa: F401
 
-    import contextual_bert.benchmark
+    import contextual_bert.runs
     import contextual_bert.server  # noqa: F401
     import contextual_bert_cli.main  # noqa: F401
 

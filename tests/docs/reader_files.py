@@ -108,7 +108,7 @@ def privacy(folder: Path) -> None:
 
 def finished_run(folder: Path) -> None:
     """Write a shop, and a small run on its outfits as the page before this one left it."""
-    from contextual_bert.benchmark import run
+    from contextual_bert.runs import run
     from contextual_bert.training import Recipe
 
     shop(folder)

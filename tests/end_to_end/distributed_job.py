@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from transformers import TrainerCallback, set_seed
 
-from contextual_bert.benchmark import Preparation, as_row, prepare, runner, study
 from contextual_bert.data import MaskingCollator, SetBatch, SetDataset
 from contextual_bert.inference import score
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
+from contextual_bert.runs import Preparation, as_row, prepare, runner, study
 from contextual_bert.training import ContextualBertTrainer, Recipe, training_arguments
 
 BATCH = 16  # of all processes together, where gradients are compared

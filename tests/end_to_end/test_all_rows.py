@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from transformers import BertConfig, BertForSequenceClassification
 
-from contextual_bert.benchmark.run_files import is_complete
 from contextual_bert.data import Split
+from contextual_bert.runs.run_files import is_complete
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 

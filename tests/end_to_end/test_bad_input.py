@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
-from contextual_bert.benchmark.run_directories import remember_recipe
 from contextual_bert.context import Categorical, ContextSchema, Numerical
+from contextual_bert.runs.run_directories import remember_recipe
 from contextual_bert.training import Recipe
 
 
@@ -379,7 +379,7 @@ def test_a_full_disk_leaves_nothing_half_written(
     command: Any, table: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     advice = ("No space is left", "Free some space")
-    monkeypatch.setattr("contextual_bert.benchmark.runner.write_card", full_disk)
+    monkeypatch.setattr("contextual_bert.runs.runner.write_card", full_disk)
     refused(command("train", table, *command.small, "--output", tmp_path / "run"), *advice)
     assert {each.name for each in (tmp_path / "run").iterdir()} == {"checkpoints", "tensorboard"}
     refused(command("complete", tmp_path / "run", "--set", "a"), "interrupted run", "--resume")

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from contextual_bert.benchmark import Preparation
 from contextual_bert.data import SetDataset
 from contextual_bert.evaluation import Scores
 from contextual_bert.inference import CompletionPipeline, score
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
+from contextual_bert.runs import Preparation
 
 pytestmark = pytest.mark.slow  # processes that start twice
 

@@ -9,8 +9,8 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from contextual_bert.benchmark.run_directories import load_recipe
 from contextual_bert.data import read_table
+from contextual_bert.runs.run_directories import load_recipe
 
 SMALL = (
     "--epochs", "1", "--batch-size", "64", "--device", "cpu", "--model", "hidden_size=16", "--model",

@@ -12,11 +12,11 @@ import torch
 from safetensors.torch import load_file
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments, set_seed
 
-from contextual_bert.benchmark import Preparation, run
-from contextual_bert.benchmark.run_files import best_weights, is_trained, last_checkpoint
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.manifest import write_manifest
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
+from contextual_bert.runs import Preparation, run
+from contextual_bert.runs.run_files import best_weights, is_trained, last_checkpoint
 from contextual_bert.training import ContextualBertTrainer, MaskEpoch, Recipe, training_arguments
 
 STEPS_PER_EPOCH, SAVE_STEPS = 6, 2

@@ -16,10 +16,10 @@ from contextual_bert import (
     TextSampling,
     sample_texts,
 )
-from contextual_bert.benchmark.run_files import load_labels
 from contextual_bert.context import Categorical
 from contextual_bert.data import Split, read_table, write_table
 from contextual_bert.evaluation import FeatureImportances
+from contextual_bert.runs.run_files import load_labels
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Recipe

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from contextual_bert.atomic_files import replacing_directory, replacing_file, share_files
 from contextual_bert.errors import RunDirectoryError
 from contextual_bert.manifest import (
     MANIFEST_FILE,
@@ -17,7 +18,6 @@ from contextual_bert.manifest import (
     has_manifest,
     write_manifest,
 )
-from contextual_bert.whole_files import replacing_directory, replacing_file, share_files
 
 
 @pytest.fixture

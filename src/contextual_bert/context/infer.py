@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_text, value_type, without_views
 from contextual_bert.context.buckets import MAX_BUCKETS
+from contextual_bert.context.column_inference import INDEX, Finding, Settings, count_missing, find
 from contextual_bert.context.columns import withholding
 from contextual_bert.context.features import Feature
-from contextual_bert.context.findings import INDEX, Finding, Settings, count_missing, find
 from contextual_bert.context.running import clock_of, without_running
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.vocabulary import canonical_array

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import decoded, is_list, is_text
+from contextual_bert.context.column_inference import Finding
 from contextual_bert.context.columns import to_numbers
 from contextual_bert.context.dates import are_iso_dates, date_formats_of, parsed_times, to_dates
 from contextual_bert.context.features import Categorical, Numerical
-from contextual_bert.context.findings import Finding
 from contextual_bert.context.marks import without_words
 from contextual_bert.context.numbered_texts import numbers_in
 from contextual_bert.context.vocabulary import canonical_array

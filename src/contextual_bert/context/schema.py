@@ -17,6 +17,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from contextual_bert.arrow_types import without_views
+from contextual_bert.atomic_files import replacing_file
 from contextual_bert.context.features import (
     FEATURE_KINDS,
     Categorical,
@@ -33,7 +34,6 @@ from contextual_bert.context.ranges import holds_vectors, with_ranges
 from contextual_bert.errors import ConfigurationError, ContextualBertError, SchemaError, UnknownNameError, did_you_mean
 from contextual_bert.json_files import reason_of, unreadable
 from contextual_bert.json_text import json_text
-from contextual_bert.whole_files import replacing_file
 
 __all__ = [
     "Categorical",

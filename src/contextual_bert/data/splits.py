@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import decoded, is_text, without_value
+from contextual_bert.atomic_files import replacing_file
 from contextual_bert.context.dates import are_iso_dates, date_formats_of, parsed_times, with_hyphens
 from contextual_bert.context.spelling import spelt_array
 from contextual_bert.context.vocabulary import canonical_array, normal_form
@@ -34,7 +35,6 @@ from contextual_bert.errors import ConfigurationError, DataError, UnknownNameErr
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.json_files import reason_of, unreadable
 from contextual_bert.json_text import json_text
-from contextual_bert.whole_files import replacing_file
 
 __all__ = [
     "PARTS",

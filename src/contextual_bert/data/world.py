@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
+from contextual_bert.atomic_files import replacing_file
 from contextual_bert.data.world_customers import Customers, draw_occasions
 from contextual_bert.data.world_preferences import Tendencies, article_weights
 from contextual_bert.data.world_sampling import ArticleSampler, draw_outfits
@@ -35,7 +36,6 @@ from contextual_bert.data.world_tables import (
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.json_files import reason_of, unreadable
 from contextual_bert.json_text import json_text
-from contextual_bert.whole_files import replacing_file
 
 FORMAT = 1
 OUTFITS_PER_CUSTOMER = 3

@@ -13,11 +13,11 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
 from contextual_bert.arrow_types import is_list
+from contextual_bert.atomic_files import replacing_file
 from contextual_bert.data.reading_notes import without_notes
 from contextual_bert.errors import DataError, NonFiniteError
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.json_text import json_text
-from contextual_bert.whole_files import replacing_file
 
 __all__ = ["check_writable", "write_table"]
 

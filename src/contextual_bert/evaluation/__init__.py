@@ -1,5 +1,6 @@
 """Numbers: pure functions of ranks and probabilities, with intervals, reports and pictures. No model is known here."""
 
+from contextual_bert.evaluation.alignment import Cost, Role, Run
 from contextual_bert.evaluation.asked import Asked, Unscored
 from contextual_bert.evaluation.calibration import Calibration, CalibrationBin
 from contextual_bert.evaluation.comparison import Comparison, compare_runs
@@ -18,10 +19,10 @@ from contextual_bert.evaluation.intervals import (
     seed_mean,
 )
 from contextual_bert.evaluation.labels import AnsweredRows, LabelledRows, has_grades, has_tags
+from contextual_bert.evaluation.labels.alignment import LabelRun
 from contextual_bert.evaluation.labels.classes import ClassScore, ComparedClass, class_scores
 from contextual_bert.evaluation.labels.comparison import ComparedGroup, LabelComparison, compare_labels
 from contextual_bert.evaluation.labels.report import LabelGroup, LabelReport, LabelSettings, evaluate_labels
-from contextual_bert.evaluation.labels.runs import LabelRun
 from contextual_bert.evaluation.learning import (
     Convergence,
     LearningCurve,
@@ -32,7 +33,6 @@ from contextual_bert.evaluation.learning import (
 from contextual_bert.evaluation.metrics import Metric, Scores, metric_of, summarise
 from contextual_bert.evaluation.plots import plot_comparison, plot_recall, plot_reliability, plot_segments
 from contextual_bert.evaluation.report import EvaluationSettings, Report, evaluate_scores
-from contextual_bert.evaluation.runs import Cost, Role, Run
 from contextual_bert.evaluation.segments import Segment
 from contextual_bert.evaluation.study import Study
 from contextual_bert.evaluation.study_files import write_study

@@ -16,6 +16,15 @@ from numpy.typing import NDArray
 from rich.console import Group
 
 from contextual_bert.errors import UnknownNameError, did_you_mean
+from contextual_bert.evaluation.alignment import (
+    Run,
+    align_runs,
+    group_runs,
+    machine_warnings,
+    mean_cost,
+    paired_runs,
+    seed_warnings,
+)
 from contextual_bert.evaluation.asked import Asked
 from contextual_bert.evaluation.comparison_rows import (
     ComparisonRow,
@@ -35,15 +44,6 @@ from contextual_bert.evaluation.metrics import (
     usable_ks,
 )
 from contextual_bert.evaluation.report import FEW_CLUSTERS, EvaluationSettings, rows_in_words
-from contextual_bert.evaluation.runs import (
-    Run,
-    align_runs,
-    group_runs,
-    machine_warnings,
-    mean_cost,
-    paired_runs,
-    seed_warnings,
-)
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import (
     Provenance,

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from contextual_bert.evaluation.alignment import Cost, Role, are_of_several_machines
 from contextual_bert.evaluation.asked import Asked
 from contextual_bert.evaluation.intervals import Difference, Interval, SeedMean
 from contextual_bert.evaluation.metrics import metric_of
-from contextual_bert.evaluation.runs import Cost, Role, are_of_several_machines
 from contextual_bert.evaluation.tables import Table, difference_cell, seed_cell
 
 

@@ -16,10 +16,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from contextual_bert.atomic_files import replacing_file
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.intervals import Interval
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, metric_of
-from contextual_bert.whole_files import replacing_file
 
 BLUE, ORANGE, GREEN, RED, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9"
 PALETTE = (BLUE, ORANGE, GREEN, "#CC79A7", SKY, RED, "#000000", "#F0E442")

@@ -17,11 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 from rich.console import Group
 
 from contextual_bert.errors import ConfigurationError
+from contextual_bert.evaluation.alignment import Run, align_runs
 from contextual_bert.evaluation.clusters import cluster_codes
 from contextual_bert.evaluation.intervals import ClusterBootstrap, Difference, Interval, holm
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, Scores, exact_mean, metric_of, recall_key, row_values
 from contextual_bert.evaluation.report import FEW_CLUSTERS, EvaluationSettings, rows_in_words
-from contextual_bert.evaluation.runs import Run, align_runs
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import (
     Provenance,

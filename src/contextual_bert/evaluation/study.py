@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
+from contextual_bert.evaluation.alignment import are_of_several_machines
 from contextual_bert.evaluation.comparison import Comparison
 from contextual_bert.evaluation.labels.comparison import LabelComparison
 from contextual_bert.evaluation.learning import (
@@ -23,7 +24,6 @@ from contextual_bert.evaluation.metrics import ACCURACY, CALIBRATION_ERROR, CROS
 from contextual_bert.evaluation.pages import Picture, Section, render_html_page, render_markdown_page
 from contextual_bert.evaluation.paper import PAPER_SOURCE, PaperRow
 from contextual_bert.evaluation.report import Report
-from contextual_bert.evaluation.runs import are_of_several_machines
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.study_tables import (
     gains_table,

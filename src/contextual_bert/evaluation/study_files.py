@@ -6,6 +6,7 @@ Paper: not there. PROTOCOL, point 13: a table is generated, never typed.
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from contextual_bert.atomic_files import replacing_directory
 from contextual_bert.evaluation.plots import plot_comparison, plot_recall, plot_reliability, plot_segments
 from contextual_bert.evaluation.study import Study
 from contextual_bert.evaluation.study_plots import (
@@ -14,7 +15,6 @@ from contextual_bert.evaluation.study_plots import (
     plot_learning_curves,
     plot_reliability_by_method,
 )
-from contextual_bert.whole_files import replacing_directory
 
 _DRAW: Mapping[str, Callable[[Study, Path], Path]] = {
     "comparison.png": lambda study, path: plot_comparison(study.comparison, path, labels=study.labels),

@@ -30,7 +30,7 @@ from contextual_bert.evaluation.drawing import (
     shorten,
     style_of,
 )
-from contextual_bert.evaluation.label_places import LabelledPoint, place_labels
+from contextual_bert.evaluation.label_layout import LabelledPoint, place_labels
 from contextual_bert.evaluation.learning import LearningCurve
 from contextual_bert.evaluation.metrics import CALIBRATION_ERROR, CROSS_ENTROPY
 from contextual_bert.evaluation.plots import draw_reliability

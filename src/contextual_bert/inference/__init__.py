@@ -3,6 +3,16 @@
 from contextual_bert.inference.answers import Answer, Candidate, Slot
 from contextual_bert.inference.attributes import Attribute
 from contextual_bert.inference.catalogue import Catalogue
+from contextual_bert.inference.constraint_evaluation import (
+    Asked,
+    Constraint,
+    Permitted,
+    constraint,
+    permitted_beside,
+    permitted_items,
+    query_model,
+    read_settings,
+)
 from contextual_bert.inference.constraints import CONSTRAINTS
 from contextual_bert.inference.encode import (
     bin_names,
@@ -13,7 +23,7 @@ from contextual_bert.inference.encode import (
     segment_labels,
     set_index,
 )
-from contextual_bert.inference.explaining import (
+from contextual_bert.inference.explain import (
     Counterfactual,
     Explanation,
     FieldContribution,
@@ -21,20 +31,10 @@ from contextual_bert.inference.explaining import (
     explain,
 )
 from contextual_bert.inference.exported import Completions, OnnxCompletionPipeline, OnnxExport, export_onnx
-from contextual_bert.inference.fields import Condition
 from contextual_bert.inference.flat import to_table
 from contextual_bert.inference.joint import Completion, JointAnswer, JointSearch
-from contextual_bert.inference.permission import (
-    Asked,
-    Constraint,
-    Permitted,
-    constraint,
-    permitted_beside,
-    permitted_items,
-    query_model,
-    read_settings,
-)
 from contextual_bert.inference.pipeline import CompletionPipeline
+from contextual_bert.inference.query_schema import Condition
 from contextual_bert.inference.saved import load_text_model
 from contextual_bert.inference.scoring import ScoredSet, Scorer, score
 from contextual_bert.inference.tables import (

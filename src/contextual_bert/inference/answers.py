@@ -5,9 +5,9 @@ from typing import TypedDict
 
 from contextual_bert.context import Vocabulary
 from contextual_bert.inference.catalogue import Catalogue
-from contextual_bert.inference.fields import Condition
-from contextual_bert.inference.permission import Permitted
+from contextual_bert.inference.constraint_evaluation import Permitted
 from contextual_bert.inference.queries import MASK, UNUSED_CONTEXT, Request, TrainedSets
+from contextual_bert.inference.query_schema import Condition
 
 PERMITTED = "permitted items"
 

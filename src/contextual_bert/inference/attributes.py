@@ -22,7 +22,7 @@ from contextual_bert.context.records import number_of
 from contextual_bert.context.vocabulary import normal_form, to_doubles
 from contextual_bert.data.spelling import as_typed
 from contextual_bert.errors import DataError
-from contextual_bert.inference.fields import TRUTH_WORDS
+from contextual_bert.inference.query_schema import TRUTH_WORDS
 
 NO_GROUP = -1
 NUM_MASKS = 32  # kept of each attribute, a byte an item: of what customers and tables ask again and again

@@ -17,7 +17,7 @@ from contextual_bert.context.records import number_of
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.spelling import as_typed
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean, place_of_row
-from contextual_bert.inference.fields import TRUTH_WORDS
+from contextual_bert.inference.query_schema import TRUTH_WORDS
 
 ID_COLUMNS = ("id", "item")
 PRICE, STOCK = "price", "in_stock"

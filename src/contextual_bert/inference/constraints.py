@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from contextual_bert.errors import DataError, UnknownNameError
 from contextual_bert.inference.catalogue import NO_GROUP
-from contextual_bert.inference.fields import Attributes, Condition, Conditions, Flag, Names, Price
-from contextual_bert.inference.permission import CONSTRAINTS, Asked, constraint
+from contextual_bert.inference.constraint_evaluation import CONSTRAINTS, Asked, constraint
+from contextual_bert.inference.query_schema import Attributes, Condition, Conditions, Flag, Names, Price
 
 __all__ = ["CONSTRAINTS"]  # filled here: whoever wants the registry gets it from where it is full
 

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from contextual_bert.context import missing_like
 from contextual_bert.errors import ConfigurationError, DataError, shown
-from contextual_bert.inference.fields import MAX_WEIGHT, told
+from contextual_bert.inference.constraint_evaluation import GUIDANCE
 from contextual_bert.inference.nonfinite import check_finite
-from contextual_bert.inference.permission import GUIDANCE
+from contextual_bert.inference.query_schema import MAX_WEIGHT, told
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.models import ContextualBertPreTrainedModel
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from contextual_bert.errors import ConfigurationError, did_you_mean
 from contextual_bert.inference.catalogue_columns import PRICE
+from contextual_bert.inference.constraint_evaluation import CONSTRAINTS, Asked, Permitted
 from contextual_bert.inference.joint_search import (
     Blanks,
     Conditionals,
@@ -25,7 +26,6 @@ from contextual_bert.inference.joint_search import (
     pseudo_scores,
     search,
 )
-from contextual_bert.inference.permission import CONSTRAINTS, Asked, Permitted
 from contextual_bert.inference.queries import MASK, Request, check_count, check_seed
 
 Method = Literal["auto", "exact", "beam", "gibbs"]

@@ -24,10 +24,10 @@ from contextual_bert.errors import (
 from contextual_bert.frames import Frame
 from contextual_bert.inference.answers import Answer, Candidate, Remarks, Slot, notes_on, slot_of
 from contextual_bert.inference.catalogue import Catalogue
+from contextual_bert.inference.constraint_evaluation import Asked, Permitted, permitted_items
 from contextual_bert.inference.context_notes import ContextNotes
 from contextual_bert.inference.guidance import guidance_notes, guided_logits
 from contextual_bert.inference.joint import JointAnswer, JointSearch, Method
-from contextual_bert.inference.permission import Asked, Permitted, permitted_items
 from contextual_bert.inference.queries import (
     MASK,
     Request,

@@ -9,9 +9,9 @@ from typing import Any, cast
 from contextual_bert.context import Vocabulary
 from contextual_bert.context.records import as_record, plain
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean, shown
-from contextual_bert.inference.fields import listed, names_of
+from contextual_bert.inference.constraint_evaluation import known_keys, read_settings
 from contextual_bert.inference.guidance import read_guidance
-from contextual_bert.inference.permission import known_keys, read_settings
+from contextual_bert.inference.query_schema import listed, names_of
 from contextual_bert.models import ContextualBertConfig
 
 MASK = "[MASK]"

@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, device, nn
 from transformers.modeling_outputs import TokenClassifierOutput
 
+from contextual_bert.atomic_files import share_files
 from contextual_bert.baselines import BiLSTM, BiLSTMTagger, LabelShares, NgramBag, TextCNN
 from contextual_bert.baselines.text import LabelModel
 from contextual_bert.context import FeatureLayout
@@ -27,7 +28,6 @@ from contextual_bert.models import (
 )
 from contextual_bert.models.label_heads import OrdinalClassifier
 from contextual_bert.models.modeling_contextual_bert import LearnedAbsence
-from contextual_bert.whole_files import share_files
 
 BASELINE_FILE, WEIGHTS_FILE = "baseline.json", "model.safetensors"
 FORMAT = "contextual-bert text baseline 1"

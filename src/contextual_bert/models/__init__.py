@@ -1,8 +1,8 @@
 """The Hugging Face face: configuration, models, processor."""
 
 from contextual_bert.candidates import MaskedScores
-from contextual_bert.models.agreement import check_processor
 from contextual_bert.models.auto import register_auto_classes
+from contextual_bert.models.compatibility import check_processor
 from contextual_bert.models.configuration_contextual_bert import (
     PAPER_CONTEXT_SIZE,
     ContextualBertConfig,

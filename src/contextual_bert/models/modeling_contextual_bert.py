@@ -32,6 +32,7 @@ from transformers.models.bert.modeling_bert import (
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
+from contextual_bert.atomic_files import share_files
 from contextual_bert.conditioning import StateSlot, get_method
 from contextual_bert.context import ContextEmbedding, ContextEncoder, ContextSchema
 from contextual_bert.context.encoder import MeanEmbedding, ValueEmbedding
@@ -40,7 +41,6 @@ from contextual_bert.memory import memory_bytes
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_state import ContextState
 from contextual_bert.models.pretrained import load_bert
-from contextual_bert.whole_files import share_files
 
 Context = Mapping[str, Tensor]
 

@@ -31,8 +31,8 @@ from contextual_bert.context import (
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.models.checkpoint_files import load_tokenizer
-from contextual_bert.models.context_words import word_ids
 from contextual_bert.models.feature_extraction_contextual_bert import ContextFeatureExtractor, ContextualBatch
+from contextual_bert.models.tokenized_context import word_ids
 
 PAD, MASK, UNKNOWN = "[PAD]", "[MASK]", "[UNK]"
 RESERVED_ITEMS = (PAD, MASK, UNKNOWN)

@@ -6,10 +6,10 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from contextual_bert.inference import Answer
-from contextual_bert.server.asking import DEADLINE_ABOUT, client_of, read_inquiry
 from contextual_bert.server.batching import Batcher, Computed
 from contextual_bert.server.bodies import check_top_k
 from contextual_bert.server.protocol import answer_model
+from contextual_bert.server.requests import DEADLINE_ABOUT, client_of, read_inquiry
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Serving
 

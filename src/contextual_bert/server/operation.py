@@ -10,7 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
 from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
-from contextual_bert.inference.fields import names_of
+from contextual_bert.inference.query_schema import names_of
 from contextual_bert.server.bodies import beside_the_loop, parse_json, read_body
 from contextual_bert.server.description import VersionAnswer
 from contextual_bert.server.keys import key_check

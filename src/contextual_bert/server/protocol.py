@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema, 
 
 from contextual_bert.context import Categorical, ContextSchema, Feature, MultiCategorical, Numerical, Vector
 from contextual_bert.inference import edge_names, query_model
-from contextual_bert.inference.fields import Condition, Test
+from contextual_bert.inference.query_schema import Condition, Test
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Version
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference import Answer, Catalogue, CompletionPipeline
-from contextual_bert.inference.abilities import inabilities
+from contextual_bert.inference.capabilities import inabilities
 from contextual_bert.inference.queries import read_request
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.server.attributes import attributes_of

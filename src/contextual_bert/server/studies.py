@@ -14,12 +14,12 @@ from fastapi.responses import Response
 
 from contextual_bert.inference import Explanation, JointAnswer, explain
 from contextual_bert.inference.joint import Method
-from contextual_bert.server.asking import DEADLINE_ABOUT, client_of, read_inquiry
 from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.middleware import DisconnectedError
 from contextual_bert.server.problems import ProblemError
 from contextual_bert.server.protocol import answer_model
 from contextual_bert.server.queueing import Job, WorkQueue
+from contextual_bert.server.requests import DEADLINE_ABOUT, client_of, read_inquiry
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Serving
 

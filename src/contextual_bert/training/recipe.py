@@ -40,7 +40,7 @@ READY_PARTS = ("split_column", "validation_data", "test_data")
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What ``contextual_bert.benchmark.run`` needs to train and evaluate one model.
+    """What ``contextual_bert.runs.run`` needs to train and evaluate one model.
 
     Args:
         data: path of the table, or a name for one in memory, which ``run`` and ``prepare`` take beside the recipe.

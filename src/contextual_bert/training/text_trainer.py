@@ -30,7 +30,7 @@ from contextual_bert.models import (
 )
 from contextual_bert.training.arguments import ContextualTrainingArguments
 from contextual_bert.training.context_dropout import with_context_dropout
-from contextual_bert.training.new_weights import NewWeightsTrainer, rehearse, thresholds_of
+from contextual_bert.training.param_groups import NewWeightsTrainer, rehearse, thresholds_of
 from contextual_bert.training.trainer import ChangesByEpoch, MaskEpoch, check_arguments, summarise_rows
 
 SPANS = ("start_positions", "end_positions")

@@ -32,7 +32,7 @@ from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS, ContextualBert
 from contextual_bert.training.arguments import ContextualTrainingArguments
 from contextual_bert.training.context_dropout import with_context_dropout
 from contextual_bert.training.epochs import ChangesByEpoch, MaskEpoch
-from contextual_bert.training.new_weights import NewWeightsTrainer, rehearse
+from contextual_bert.training.param_groups import NewWeightsTrainer, rehearse
 
 
 class ContextualBertTrainer(NewWeightsTrainer):

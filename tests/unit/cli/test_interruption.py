@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from contextual_bert.benchmark.termination import Terminated
+from contextual_bert.runs.termination import Terminated
 from contextual_bert_cli import interruption
 from contextual_bert_cli.failures import in_words, is_full, resumable
 from contextual_bert_cli.interruption import ending_at_interrupt, ignore_hangups, remember_interrupts
@@ -109,7 +109,7 @@ def test_sigterm_before_the_first_step_of_a_run_is_a_sentence(tmp_path: Path, mo
     def stopped(*_: object, **__: object) -> None:
         raise Terminated("Stopped by SIGTERM")
 
-    monkeypatch.setattr("contextual_bert.benchmark.prepare_for", stopped)
+    monkeypatch.setattr("contextual_bert.runs.prepare_for", stopped)
     with pytest.raises(Terminated) as raised:
         command(tmp_path / "none.csv", items="items", output=tmp_path / "run")
     assert raised.value.code == 143

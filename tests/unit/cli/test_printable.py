@@ -14,9 +14,9 @@ from rich.table import Table as RichTable
 from rich.text import Text
 from typer.testing import CliRunner
 
-from contextual_bert.benchmark.card import write_card
 from contextual_bert.evaluation.pages import Picture, Section, render_markdown_page
 from contextual_bert.evaluation.tables import Table, render_markdown, render_rich
+from contextual_bert.runs.card import write_card
 from contextual_bert.training import Recipe, TextTask
 from contextual_bert_cli import output
 from contextual_bert_cli.failures import say

@@ -31,7 +31,7 @@ def test_a_name_that_comes_twice_is_refused() -> None:
 
 
 def test_a_checkpoint_that_is_to_be_replaced_is_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("contextual_bert.benchmark.text_starts.context_config", lambda _: pytest.fail("looked for"))
+    monkeypatch.setattr("contextual_bert.runs.text_starts.context_config", lambda _: pytest.fail("looked for"))
     options = {"data": "texts.csv", "text": "text", "checkpoint": "bert-base-uncased"}
     assert recipe_of(options, has_checkpoint=False).texts is not None
 

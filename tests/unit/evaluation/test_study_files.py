@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from matplotlib.figure import Figure
 
+from contextual_bert.atomic_files import replacing_directory
 from contextual_bert.evaluation import Study, write_study
-from contextual_bert.whole_files import replacing_directory
 
 PICTURES = {
     "comparison.png",

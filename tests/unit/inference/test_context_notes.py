@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from contextual_bert import CompletionPipeline, ContextSchema, ContextualBertConfig
-from contextual_bert.benchmark import run
 from contextual_bert.context import Categorical, encode_records
 from contextual_bert.context.absence import is_missing, rarely_missing
 from contextual_bert.inference.context_notes import ContextNotes, table_lines
 from contextual_bert.models import ContextualBertForSequenceClassification
+from contextual_bert.runs import run
 from contextual_bert.testing import miniature_model, miniature_processor
 from contextual_bert.training import Recipe
 

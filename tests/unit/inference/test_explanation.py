@@ -221,7 +221,7 @@ def test_of_a_field_with_very_many_values_no_other_is_asked_for_and_a_note_says_
     query, whole = next(
         each for each in explained if {other.field for other in each[1].counterfactuals} == {"sex", "age"}
     )
-    monkeypatch.setattr("contextual_bert.inference.explaining.explanation.MAX_OTHER_VALUES", 3)  # age has four bins
+    monkeypatch.setattr("contextual_bert.inference.explain.explanation.MAX_OTHER_VALUES", 3)  # age has four bins
     found = explain(pipeline, query)
     left = [(each.value, each.item) for each in whole.counterfactuals if each.field == "sex"]
     assert [(each.value, each.item) for each in found.counterfactuals] == left

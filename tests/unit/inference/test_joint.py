@@ -415,7 +415,7 @@ def test_exact_follows_the_chain_rule_of_a_trained_model(tiny_run: CompletionPip
 def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> CompletionPipeline:
     import pyarrow.parquet as pq
 
-    from contextual_bert.benchmark import run
+    from contextual_bert.runs import run
     from contextual_bert.training import Recipe
 
     folder = tmp_path_factory.mktemp("tiny")

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from contextual_bert.errors import ConfigurationError, ContextualBertError
-from contextual_bert.inference.explaining.shapley import shapley_values
+from contextual_bert.inference.explain.shapley import shapley_values
 
 Game = Callable[[NDArray[np.bool_]], NDArray[np.float64]]
 

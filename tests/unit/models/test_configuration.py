@@ -8,7 +8,7 @@ from contextual_bert.conditioning import METHODS
 from contextual_bert.context import Categorical, ContextSchema, Numerical
 from contextual_bert.errors import ConfigurationError, UnknownNameError
 from contextual_bert.models import ContextualBertConfig
-from contextual_bert.models.agreement import check_layout
+from contextual_bert.models.compatibility import check_layout
 
 SCHEMA = ContextSchema(
     features=(Categorical(name="sex", values=("f", "m"), embedding_size=3), Numerical(name="age", edges=(30.0,)))

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from contextual_bert.errors import DataError
 from contextual_bert.inference import CompletionPipeline, OnnxCompletionPipeline, explain, export_onnx
 from contextual_bert.server import ServerSettings
-from contextual_bert.server.asking import client_of
 from contextual_bert.server.logs import JsonLines
+from contextual_bert.server.requests import client_of
 from contextual_bert.server.running import _seconds_to_finish
 
 NAMES = ("coat", "hat", "bag", "belt", "shoes", "17", "kilt")

@@ -8,7 +8,6 @@ import pytest
 import torch
 from transformers import set_seed
 
-from contextual_bert.benchmark import Preparation, run
 from contextual_bert.context import FeatureLayout, missing_like, unknown_like
 from contextual_bert.data import DroppedContext, TextDataset
 from contextual_bert.errors import ConfigurationError
@@ -18,6 +17,7 @@ from contextual_bert.models import (
     ContextualBertForMaskedLM,
     ContextualBertForSequenceClassification,
 )
+from contextual_bert.runs import Preparation, run
 from contextual_bert.training import ContextualBertTrainer, Recipe, TextTrainer, training_arguments
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}

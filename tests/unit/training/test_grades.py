@@ -12,7 +12,7 @@ from contextual_bert.models import ContextualBertConfig, ContextualBertForSequen
 from contextual_bert.models.label_heads import OrdinalClassifier
 from contextual_bert.testing import miniature_config
 from contextual_bert.training import TextTrainer, training_arguments
-from contextual_bert.training.new_weights import THRESHOLD_LEARNING_RATE
+from contextual_bert.training.param_groups import THRESHOLD_LEARNING_RATE
 
 SIZES: dict[str, Any] = {
     "vocab_size": 23,

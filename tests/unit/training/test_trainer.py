@@ -9,11 +9,11 @@ import torch
 from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
 
 from contextual_bert.baselines import BagOfItems
-from contextual_bert.benchmark import Preparation
 from contextual_bert.data import EveryPosition, MaskingCollator, SetDataset, ShuffledContext
 from contextual_bert.errors import ConfigurationError, UnknownNameError
 from contextual_bert.inference import score
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
+from contextual_bert.runs import Preparation
 from contextual_bert.training import ContextualBertTrainer, MaskEpoch, training_arguments
 from contextual_bert.training.trainer import WholeBatchSampler
 

@@ -15,9 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 from rich.console import Group
 
 from contextual_bert.errors import UnknownNameError, did_you_mean
+from contextual_bert.evaluation.alignment import group_runs, mean_cost, paired_runs, seed_warnings
 from contextual_bert.evaluation.comparison import adjusted_for_many
 from contextual_bert.evaluation.comparison_rows import ComparisonRow, cost_table, difference_table, methods_table
 from contextual_bert.evaluation.intervals import ClusterBootstrap, Difference, SeedMean, seed_mean
+from contextual_bert.evaluation.labels.alignment import LabelRun, aligned_rows
 from contextual_bert.evaluation.labels.classes import (
     ClassScore,
     ComparedClass,
@@ -34,10 +36,8 @@ from contextual_bert.evaluation.labels.measured import (
     row_groups,
 )
 from contextual_bert.evaluation.labels.report import LabelSettings, size_line
-from contextual_bert.evaluation.labels.runs import LabelRun, aligned_rows
 from contextual_bert.evaluation.metrics import ENTITY_F1, metric_of
 from contextual_bert.evaluation.report import FEW_CLUSTERS
-from contextual_bert.evaluation.runs import group_runs, mean_cost, paired_runs, seed_warnings
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import Provenance, Table, plural, render_markdown, render_rich, seed_cell
 

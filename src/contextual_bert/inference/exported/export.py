@@ -18,6 +18,7 @@ from typing import Any, TypedDict, get_args
 import torch
 from torch import Tensor, nn
 
+from contextual_bert.atomic_files import replacing_directory
 from contextual_bert.errors import ConfigurationError, ContextualBertError, did_you_mean
 from contextual_bert.inference.exported.completion_graph import (
     CompletionGraph,
@@ -32,7 +33,6 @@ from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.json_text import json_text
 from contextual_bert.manifest import write_manifest
 from contextual_bert.models import ContextualBertForMaskedLM
-from contextual_bert.whole_files import replacing_directory
 
 RECORD_FILE = "export.json"
 OPSET = 23  # the first with attention as one node

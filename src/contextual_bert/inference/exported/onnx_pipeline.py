@@ -15,10 +15,10 @@ from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.frames import Frame
 from contextual_bert.inference.answers import Slot
 from contextual_bert.inference.catalogue import Catalogue
+from contextual_bert.inference.constraint_evaluation import Permitted
 from contextual_bert.inference.exported.completion_graph import Example
 from contextual_bert.inference.exported.export import RECORD_FILE, OnnxExport, check_installed
 from contextual_bert.inference.exported.onnx_model import COMPLETION_FILE, Completions, OnnxModel
-from contextual_bert.inference.permission import Permitted
 from contextual_bert.inference.pipeline import RUN_FILES, CompletionPipeline
 from contextual_bert.inference.queries import MASK
 from contextual_bert.inference.saved import trained_sets

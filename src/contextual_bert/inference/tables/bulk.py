@@ -17,10 +17,10 @@ from contextual_bert.data import ReadSettings
 from contextual_bert.data.columns import checked_column, flatten_items
 from contextual_bert.errors import SchemaError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame, as_table
-from contextual_bert.inference.fields import TRUTH_WORDS
-from contextual_bert.inference.permission import GUIDANCE, constraint_keys
+from contextual_bert.inference.constraint_evaluation import GUIDANCE, constraint_keys
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.queries import check_count, read_request
+from contextual_bert.inference.query_schema import TRUTH_WORDS
 
 ROW = "row"
 NAMES = ("allow", "deny", "owned")  # constraints that are lists of items

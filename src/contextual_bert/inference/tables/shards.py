@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 import torch
 
+from contextual_bert.atomic_files import replacing_directory
 from contextual_bert.data import (
     Groups,
     ReadSettings,
@@ -32,9 +33,9 @@ from contextual_bert.data.groups import placing, separator_of_cells
 from contextual_bert.data.readers import without_gaps
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
 from contextual_bert.frames import Frame
+from contextual_bert.inference.constraint_evaluation import constraint_keys
 from contextual_bert.inference.context_notes import table_lines
 from contextual_bert.inference.encode import naming
-from contextual_bert.inference.permission import constraint_keys
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.queries import MASK
 from contextual_bert.inference.tables.bulk import (
@@ -46,7 +47,6 @@ from contextual_bert.inference.tables.bulk import (
     settled,
 )
 from contextual_bert.json_text import json_text
-from contextual_bert.whole_files import replacing_directory
 
 MANIFEST, DONE = "manifest.json", "_SUCCESS"
 FORMAT = "contextual-bert completions 1"

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.inference.fields import MAX_WEIGHT
 from contextual_bert.inference.guidance import guidance_notes, guided_logits
 from contextual_bert.inference.queries import check_count, check_seed
+from contextual_bert.inference.query_schema import MAX_WEIGHT
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.inference.texts.text_layout import num_readable, room_beside
 from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor, check_processor

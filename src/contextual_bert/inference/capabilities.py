@@ -1,0 +1,27 @@
+"""What a pipeline can be asked for beside one completion a blank, and why not, for whoever offers it to people.
+
+The reasons are those with which the others refuse, or with which they say that nothing changed. Paper: not there.
+"""
+
+from contextual_bert.inference.explain.explanation import why_no_explanation
+from contextual_bert.inference.guidance import why_no_guidance
+from contextual_bert.inference.pipeline import CompletionPipeline
+
+
+def inabilities(pipeline: CompletionPipeline) -> dict[str, str | None]:
+    """Each further ability with the reason why this pipeline lacks it, in a sentence or two; None where it has it.
+
+    Example:
+        >>> from contextual_bert.testing import miniature_model, miniature_processor
+        >>> pipeline = CompletionPipeline(miniature_model("concat", field_dropout=0.2), miniature_processor())
+        >>> [ability for ability, reason in inabilities(pipeline).items() if reason is None]
+        ['complete_jointly', 'explain', 'context']
+    """
+    config = pipeline.model.config
+    no_context = f"This model was trained with conditioning={config.conditioning!r} and reads no context."
+    return {
+        "complete_jointly": pipeline.no_logits,
+        "explain": why_no_explanation(pipeline),
+        "guidance": pipeline.no_logits or why_no_guidance(pipeline.model),
+        "context": no_context if not config.layout else None,
+    }

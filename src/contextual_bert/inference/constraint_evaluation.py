@@ -1,0 +1,299 @@
+"""What a query permits: the registry of constraints, what they may look at, and their application one after the other.
+
+A constraint is one function ``(asked, value, *, further_key=...)``. Its name is the key of queries, its annotations say
+what a value looks like, a default makes it apply unasked. This module knows ids and masks, no single constraint.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple, get_type_hints, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from contextual_bert.context import Vocabulary
+from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.inference.catalogue import Catalogue
+from contextual_bert.inference.query_schema import Names, Weight, fault, told
+
+Function = Callable[..., NDArray[np.bool_]]
+Settings = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a constraint may look at.
+
+    Shapes:
+        chosen (rows, filled): ids that were put into blanks already, a row for each partial set; (1, 0) at first.
+        others (open, vocabulary): what the blanks are permitted that are still open, besides the one in question.
+
+    Args:
+        vocabulary: the items of the model.
+        items: the names in the set, with [MASK] where one is missing.
+        catalogue: the shop's table, if there is one.
+        can_repeat: whether the model gives an item that the set shows a probability, see ``candidates``.
+        chosen, others: for constraints across blanks.
+
+    Example:
+        >>> asked = Asked(Vocabulary(["coat", "hat"], reserved=["[PAD]", "[MASK]"]), ("hat", "[MASK]"))
+        >>> asked.num_blanks, asked.visible.tolist(), asked.among(["coat", "kilt"]).tolist()
+        (1, [3], [False, False, True, False])
+    """
+
+    vocabulary: Vocabulary
+    items: Sequence[str]
+    catalogue: Catalogue | None = None
+    can_repeat: bool = True
+    chosen: NDArray[np.int64] = field(default_factory=lambda: np.empty((1, 0), dtype=np.int64))
+    others: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), dtype=np.bool_))
+
+    @cached_property
+    def num_blanks(self) -> int:
+        """How many [MASK] the set has."""
+        return list(self.items).count("[MASK]")
+
+    @cached_property
+    def visible(self) -> NDArray[np.int64]:
+        """Ids of the items in the set, without those that the model does not know."""
+        return self._ids(self.items)
+
+    @cached_property
+    def strangers(self) -> list[str]:
+        """The items in the set that the model does not know."""
+        return [name for name in self.items if name != "[MASK]" and self.vocabulary.id_of_value(name) is None]
+
+    @property
+    def everything(self) -> NDArray[np.bool_]:
+        """(vocabulary,) of True."""
+        return np.ones(len(self.vocabulary), dtype=np.bool_)
+
+    def among(self, names: Sequence[str]) -> NDArray[np.bool_]:
+        """Which ids are those of these names; unknown ones change nothing: (vocabulary,)."""
+        found = np.zeros(len(self.vocabulary), dtype=np.bool_)
+        found[self._ids(names)] = True
+        return found
+
+    def needed_catalogue(self, constraint: str) -> Catalogue:
+        """The catalogue.
+
+        Raises:
+            DataError: there is none.
+        """
+        if self.catalogue is None:
+            raise DataError(
+                "it needs a catalogue, and none was given",
+                column=constraint,
+                fix="Give catalogue= to the pipeline, --catalogue to the command.",
+            )
+        return self.catalogue
+
+    def _ids(self, names: Sequence[str]) -> NDArray[np.int64]:
+        ids = [index for name in names for index in self.vocabulary.ids_of(name)]
+        num_reserved = len(self.vocabulary.reserved)
+        return np.array([index for index in ids if index >= num_reserved], dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A registered function.
+
+    ``across_blanks``: it looks at what other blanks got; ``keys``: those of a query that it reads, its own name first;
+    ``model``: what checks their values; ``is_default``: it applies where a query does not name it.
+    """
+
+    name: str
+    function: Function
+    across_blanks: bool
+    keys: tuple[str, ...]
+    model: type[BaseModel]
+    is_default: bool
+
+    def lacks(self, key: str, value: object) -> bool:
+        """Whether a value is the NaN that pandas has for a missing list; where a number is wanted, NaN is a fault."""
+        annotation: Any = self.model.model_fields[key].annotation
+        return value != value and annotation not in (int, float)
+
+    def permitted(self, asked: Asked, values: Mapping[str, Any]) -> NDArray[np.bool_]:
+        """What the function says about these values."""
+        further = {key: value for key, value in values.items() if key != self.name}
+        return self.function(asked, values[self.name], **further)
+
+
+class Permitted(NamedTuple):
+    """What is left: ``items`` (blanks, vocabulary), and how many items each constraint took from each blank.
+
+    ``removed`` has the constraints in the order in which they were applied.
+    """
+
+    items: NDArray[np.bool_]
+    removed: dict[str, list[int]]
+
+    def num_items(self, blank: int) -> int:
+        """How many items are left for a blank."""
+        return int(np.count_nonzero(self.items[blank]))
+
+    def reason(self, blank: int) -> str | None:
+        """Why a blank is left with no item: which constraint took the last one; None if there is one."""
+        if self.items[blank].any():
+            return None
+        taken = {name: counts[blank] for name, counts in self.removed.items() if counts[blank]}
+        if not taken:
+            return "The model knows no item."
+        listed = ", ".join(f"{name} took {count:,}" for name, count in taken.items())
+        return f"No item is left after {list(taken)[-1]}: of {sum(taken.values()):,} items, {listed}."
+
+
+GUIDANCE = "guidance"  # the key of a query that is no constraint: how personal the answer is to be
+CONSTRAINTS: dict[str, Constraint] = {}
+
+
+@overload
+def constraint(function: Function) -> Function: ...
+@overload
+def constraint(*, across_blanks: bool) -> Callable[[Function], Function]: ...
+def constraint(
+    function: Function | None = None, *, across_blanks: bool = False
+) -> Function | Callable[[Function], Function]:
+    """Register a function as a constraint, after those that are there.
+
+    Args:
+        function: ``(asked, value, *, further_key=...)``: which ids it permits. Its annotations are what pydantic
+            checks; with a default, ``value`` applies where a query does not name the key.
+        across_blanks: the function looks at ``asked.chosen`` and is asked for one blank at a time: (rows, vocabulary),
+            a row for each partial set. Otherwise (vocabulary,) for all blanks or (blanks, vocabulary).
+
+    Raises:
+        ConfigurationError: another constraint has one of its keys.
+
+    Example:
+        >>> @constraint
+        ... def ending_with(asked: Asked, value: str) -> NDArray[np.bool_]:
+        ...     return asked.among([name for name in asked.vocabulary.values if name.endswith(value)])
+        >>> CONSTRAINTS.pop("ending_with").keys
+        ('ending_with',)
+    """
+    if function is None:
+        return lambda given: constraint(given) if not across_blanks else _register(given, across_blanks=True)
+    return _register(function, across_blanks=across_blanks)
+
+
+def _register(function: Function, *, across_blanks: bool) -> Function:
+    name = getattr(function, "__name__", "")
+    hints = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {}
+    for parameter in list(inspect.signature(function).parameters.values())[1:]:
+        key = name if parameter.name == "value" else parameter.name
+        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+        fields[key] = (hints.get(parameter.name, Any), default)
+    repeated = [key for key in fields if key in known_keys()]
+    if repeated or name not in fields:
+        problem = f"has the keys {', '.join(repeated)} of another one" if repeated else "takes no value"
+        raise ConfigurationError(f"The constraint {name!r} {problem}. Rename it, or its parameter.")
+    model = create_model(name, __config__=ConfigDict(arbitrary_types_allowed=True), **fields)
+    is_default = not model.model_fields[name].is_required()
+    CONSTRAINTS[name] = Constraint(name, function, across_blanks, tuple(fields), model, is_default)
+    return function
+
+
+def known_keys() -> list[str]:
+    """The keys of a query that mean something."""
+    return ["items", "locked", "context", GUIDANCE, *constraint_keys()]
+
+
+def constraint_keys() -> list[str]:
+    """Those of them that are constraints'."""
+    return [key for each in CONSTRAINTS.values() for key in each.keys]
+
+
+def query_model() -> type[BaseModel]:
+    """A pydantic model of a whole query with the constraints that are registered now, for a server and its schema.
+
+    Example:
+        >>> {"items", "context"} <= set(query_model().model_json_schema()["properties"])
+        True
+    """
+    names: Any = Names
+    fields: dict[str, Any] = {
+        "items": (names, []),
+        "locked": (names | None, None),
+        "context": (dict[str, Any] | None, None),
+    }
+    weight: Any = Weight
+    fields[GUIDANCE] = (weight | None, None)
+    for each in CONSTRAINTS.values():
+        hints = get_type_hints(each.function, include_extras=True)
+        fields |= {key: (hints.get("value" if key == each.name else key, Any) | None, None) for key in each.keys}
+    return create_model("Query", __config__=ConfigDict(extra="forbid"), **fields)
+
+
+def read_settings(query: Mapping[str, Any], *, row: int) -> dict[str, dict[str, Any]]:
+    """The constraints of a query that apply, in the order of the registry, with their checked values.
+
+    Args:
+        query: its keys are known; null is as good as absent, and so are NA of pandas and NaN in place of a list.
+        row: its number, for messages.
+
+    Raises:
+        DataError, UnknownNameError: a value that is not allowed, by the path of its field.
+    """
+    settings: dict[str, dict[str, Any]] = {}
+    for name, each in CONSTRAINTS.items():
+        values = {key: told(query[key]) for key in each.keys if key in query}
+        given = {key: value for key, value in values.items() if value is not None and not each.lacks(key, value)}
+        if name not in given and not each.is_default:
+            if given:
+                raise DataError(f"it belongs to {name}, which is not there", row=row, column=next(iter(given)))
+            continue
+        try:
+            checked = each.model.model_validate(given)
+        except ValidationError as error:
+            raise fault(error, given, row=row) from None
+        settings[name] = {key: getattr(checked, key) for key in each.keys}
+    return settings
+
+
+def permitted_items(asked: Asked, settings: Settings) -> Permitted:
+    """What a query permits in each blank, taken by itself; reserved ids never.
+
+    Args:
+        asked: the set, with what belongs to it.
+        settings: of ``read_settings``.
+
+    Raises:
+        DataError, UnknownNameError, SchemaError: what a constraint needs is not in the catalogue.
+
+    Example:
+        >>> asked = Asked(Vocabulary(["coat", "hat", "bag"], reserved=["[PAD]", "[MASK]"]), ("hat", "[MASK]"))
+        >>> permitted = permitted_items(asked, read_settings({"deny": ["bag"]}, row=0))
+        >>> permitted.items.tolist(), permitted.removed
+        ([[False, False, True, False, False]], {'deny': [1], 'repeats': [1]})
+    """
+    permitted = np.tile(asked.everything, (asked.num_blanks, 1))
+    permitted[:, : len(asked.vocabulary.reserved)] = False
+    removed: dict[str, list[int]] = {}
+    # Of whole rows: numpy counts these twenty times as fast as it sums along an axis.
+    counts = [int(np.count_nonzero(row)) for row in permitted]
+    for name, values in settings.items():
+        each = CONSTRAINTS[name]
+        if each.across_blanks:
+            blanks = [replace(asked, others=np.delete(permitted, blank, axis=0)) for blank in range(asked.num_blanks)]
+            found = np.concatenate([each.permitted(blank, values) for blank in blanks])
+        else:
+            found = each.permitted(asked, values)
+        permitted = permitted & found
+        before, counts = counts, [int(np.count_nonzero(row)) for row in permitted]
+        removed[name] = [had - left for had, left in zip(before, counts, strict=True)]
+    return Permitted(permitted, removed)
+
+
+def permitted_beside(asked: Asked, settings: Settings) -> NDArray[np.bool_]:
+    """What the constraints across blanks permit in one blank beside ``asked.chosen``: (rows, vocabulary)."""
+    permitted = np.ones((len(asked.chosen), len(asked.vocabulary)), dtype=np.bool_)
+    for name, values in settings.items():
+        if CONSTRAINTS[name].across_blanks:
+            permitted &= CONSTRAINTS[name].permitted(asked, values)
+    return permitted

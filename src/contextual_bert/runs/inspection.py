@@ -1,0 +1,221 @@
+"""What is in a table of sets, before anything is trained: sizes, features, missing values, faults, what was left out.
+
+The features are found in the training part of the split that ``train`` would make from the same settings, so that no
+bin and no category is learned from the test. It trains nothing and writes nothing. ``text_inspection`` looks at texts.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from rich.box import HORIZONTALS
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from contextual_bert.context import ContextSchema
+from contextual_bert.context.infer import ColumnNote
+from contextual_bert.data import Audit, SetTable, Split, audit, read_sets
+from contextual_bert.data.splits import PARTS
+from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
+from contextual_bert.frames import Frame
+from contextual_bert.runs.by_time import by_time_lines
+from contextual_bert.runs.grouping import audit_of_file
+from contextual_bert.runs.prepared import alike_values, inferred, make_split, not_context, withheld_lines
+from contextual_bert.runs.run_table import RunTable, read_data
+from contextual_bert.runs.shifts import field_lines, name_drift, rows_of
+from contextual_bert.training.recipe import Recipe
+
+# An item of nearly every set is no choice of anybody, and makes every score look better.
+_NEARLY_EVERY_SET = 0.9
+_NUM_FREQUENT = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Inspection:
+    """What was found in a table.
+
+    Args:
+        schema: the features, None where no column is left for a context.
+        notes: a note on each column: its kind, or why it was left out.
+        num_rows: rows that the notes count: sets, or texts, of the training part.
+        reading: the sentences that say what the rows hold: of sets what became of their items, of texts their lengths.
+        basis: the sentences that say which rows the features were found in.
+        faults: what should be looked at before training.
+
+    Example:
+        >>> table = pa.table({"items": [["a", "b"], ["a", "c"]] * 50, "sex": ["f", "m", "m", "f"] * 25})
+        >>> inspect_table(Recipe(data="days.parquet", items="items"), source=table).schema.names
+        ('sex',)
+    """
+
+    schema: ContextSchema | None
+    notes: tuple[ColumnNote, ...]
+    num_rows: int
+    reading: tuple[str, ...]
+    basis: tuple[str, ...]
+    faults: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """Everything but the table of columns, a sentence a line."""
+        number = len(self.schema.features) if self.schema is not None else 0
+        features = (
+            f"{number} feature{'s' if number != 1 else ''}, {self.schema.context_size} components in all"
+            if self.schema is not None
+            else "no feature found: only 'none' can be trained"
+        )
+        return [*self.reading, *self.basis, features, *withheld_lines(self.schema), *self.faults]
+
+    def to_rich(self) -> Group:
+        """For a terminal: the sentences, and a row a column of the table."""
+        table = Table("column", "kind", "distinct", "missing", "how, or why it was left out", box=HORIZONTALS)
+        for note in self.notes:
+            missing = f"{note.missing / max(1, self.num_rows):.1%}"
+            cells = (note.column, note.kind or "left out", f"{note.distinct:,}", missing, note.reason)
+            table.add_row(*(Text(cell) for cell in cells))
+        for column in table.columns[2:4]:
+            column.justify = "right"
+        return Group(*(Text(line) for line in self.lines()), Text(), table)
+
+
+def inspect_table(
+    recipe: Recipe, *, overrides: Mapping[str, str] | None = None, source: Frame | None = None
+) -> Inspection:
+    """Look at the table of sets of a recipe; ``inspect_texts`` is for texts.
+
+    Args:
+        recipe: the table, its columns, the item filters and the split, as for ``run``.
+        overrides: column -> a kind of feature or "ignore".
+        source: the table, where it is in memory: pyarrow, pandas, polars or `datasets`.
+
+    Raises:
+        DataError, UnknownNameError: a fault of the table that ``train`` would stop at too.
+    """
+    overrides = dict(overrides or {})
+    # A column that an override makes a feature must have one value in each group.
+    needed = [name for name, kind in overrides.items() if kind != "ignore"]
+    rows = read_data(recipe, source, codes=overridden_codes(overrides), needed=needed)
+    with rows.placed():
+        return _inspection(recipe, rows, overrides)
+
+
+def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) -> Inspection:
+    """Return what is found in a table with one row a set."""
+    table, left_out = rows.table, rows.left_out
+    exclude = [name for name in not_context(recipe, overrides) if name not in left_out]
+    overrides = {name: kind for name, kind in overrides.items() if name not in left_out}
+    sensitive = [name for name in recipe.sensitive if name not in left_out]
+    check_columns((*exclude, *overrides, *sensitive), table, file=recipe.data)
+    split, sentence = split_of(recipe, table, sizes=rows.sizes)
+    sets = read_sets(
+        table,
+        items=recipe.item_column,
+        on_bad_row=recipe.reading.on_bad_row,
+        policy=recipe.policy,
+        file=recipe.data,
+        customer=recipe.customer,
+        time=recipe.time,
+        count_rows=split.rows("train") if split is not None else None,
+    )
+    training = split.select(sets, "train") if split is not None else sets
+    in_a_part = sets.select(split.is_in_part[sets.rows]) if split is not None else sets
+    found = inferred(
+        recipe,
+        training.table,
+        training.rows,
+        split,
+        exclude=exclude,
+        everywhere=in_a_part.table,
+        overrides=overrides,
+        left_out=tuple(left_out),
+    )
+    faults: list[str] = []
+    if split is not None:
+        leaks = audit(split, sets, customer=recipe.customer, context=found.schema.columns)
+        faults = [
+            *fault_lines(audit_of_file(leaks, rows.groups)),
+            *_shift_lines(recipe, split, sets, found.schema, left_out=tuple(left_out)),
+        ]
+    varying = tuple(ColumnNote(name, None, reason, 0, 0) for name, reason in left_out.items())
+    return Inspection(
+        schema=found.schema if found.schema.features else None,
+        notes=(*found.notes, *varying),
+        num_rows=len(training),
+        reading=(*rows.lines(), *sets.report.lines()),
+        basis=(
+            sentence,
+            *by_time_lines(recipe, found, training.table, overrides, split=split),
+            _frequent_line(training),
+        ),
+        faults=(*faults, *found.warnings(), *_common_items(training), *alike_values(found.schema, training.table)),
+    )
+
+
+def _shift_lines(
+    recipe: Recipe, split: Split, sets: SetTable, schema: ContextSchema, *, left_out: Collection[str]
+) -> list[str]:
+    """What ``train`` will say of differences between the parts: of fields, and of the shares of items."""
+    chosen = {part: split.select(sets, part) for part in PARTS}
+    customer = recipe.customer if recipe.customer not in left_out else None
+    known = {
+        part: rows_of(each.table, schema, customer=customer)
+        for part, each in chosen.items()
+        if len(each) and schema.features
+    }
+    part = "test" if len(chosen["test"]) else "validation"
+    drift = name_drift(chosen["train"].values, chosen[part].values, part=part, what="items")
+    return [*field_lines(schema, known), *drift]
+
+
+def overridden_codes(overrides: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns that an override makes categories, so that they are read as they are spelt."""
+    return tuple(name for name, kind in overrides.items() if kind in ("categorical", "multi_categorical"))
+
+
+def check_columns(names: Iterable[str], table: pa.Table, *, file: str) -> None:
+    """Raise UnknownNameError for a column that the table lacks, with the closest one."""
+    for name in names:
+        if name not in table.column_names:
+            raise UnknownNameError(f"There is no column {name!r} in {file}. {did_you_mean(name, table.column_names)}")
+
+
+def fault_lines(found: Audit) -> list[str]:
+    """A sentence for each fault."""
+    return [f"{fault.severity}: {fault.message}" for fault in found.faults]
+
+
+def split_of(recipe: Recipe, table: pa.Table, *, sizes: Sequence[int] = ()) -> tuple[Split | None, str]:
+    """The split that ``train`` makes, None where the table cannot be split; and where features are found."""
+    try:
+        split = make_split(recipe, table, sizes=sizes)
+    except DataError as error:
+        if error.column is not None and error.row is not None:
+            raise
+        return None, f"features found in all rows, for the table cannot be split: {error}"
+    share = len(split.rows("train")) / len(split.assignment)
+    of = f" of {split.column}" if split.column is not None else ""
+    return split, f"features found in the training part ({share:.1%}) of the split by {split.by}{of} that train makes"
+
+
+def _frequencies(sets: SetTable) -> list[tuple[str, float]]:
+    """Items and the share of sets they occur in, the most frequent first."""
+    counted = sets.values.value_counts()
+    counts = np.asarray(counted.field(1))
+    order = np.argsort(-counts, kind="stable")[:100]
+    return [(counted.field(0)[int(index)].as_py(), int(counts[index]) / max(1, len(sets))) for index in order]
+
+
+def _frequent_line(sets: SetTable) -> str:
+    listed = ", ".join(f"{item} ({share:.0%} of the sets)" for item, share in _frequencies(sets)[:_NUM_FREQUENT])
+    return f"most frequent items: {listed}"
+
+
+def _common_items(sets: SetTable) -> list[str]:
+    common = [item for item, share in _frequencies(sets) if share >= _NEARLY_EVERY_SET]
+    if not common:
+        return []
+    return [
+        f"warning: {', '.join(common)} are in {_NEARLY_EVERY_SET:.0%} of the sets or more: nobody has to know anything "
+        f"to guess them; consider --drop-items {','.join(common)}"
+    ]

@@ -1,0 +1,244 @@
+"""From a recipe to a model and its training arguments. Trains nothing and reads no table."""
+
+import math
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from contextual_bert.baselines import BagOfItems, ItemPopularity
+from contextual_bert.conditioning import get_method
+from contextual_bert.context import ContextSchema
+from contextual_bert.data import cooccurrence_vectors
+from contextual_bert.errors import ConfigurationError, ContextualBertError
+from contextual_bert.inference.saved_files import check_files
+from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, count_parameters
+from contextual_bert.runs.preparation import Preparation
+from contextual_bert.runs.prepared import Prepared
+from contextual_bert.runs.registry import BASELINES, FITTED_BASELINES, SET_BASELINES, check_kind
+from contextual_bert.training import ContextualTrainingArguments, training_arguments
+from contextual_bert.training.defaults import FEWEST_STEPS_OF_TEXTS, steps_of_epoch
+from contextual_bert.training.devices import chosen_device
+from contextual_bert.training.model_fields import DEFAULT_MODEL
+from contextual_bert.training.recipe import Recipe
+
+EPOCHS = "num_train_epochs"
+# Up to how many items or tokens two plain products are faster on a processor than the fused kernel (docs/log.md).
+_LONGEST_PLAIN: Mapping[str, int] = {"float32": 32, "bfloat16": 192}
+
+
+def arguments_of(
+    recipe: Recipe, checkpoints: Path, *, has_validation: bool, defaults: Mapping[str, Any] | None = None
+) -> ContextualTrainingArguments:
+    """The training arguments of a recipe; without a validation part the last weights are kept, not the best.
+
+    Args:
+        recipe: its own settings come last.
+        checkpoints: where checkpoints go.
+        has_validation: whether there is a validation part.
+        defaults: settings that the data ask for.
+
+    Raises:
+        ConfigurationError: settings that need a validation part where there is none.
+    """
+    settings = {"disable_tqdm": True, **(defaults or {}), **recipe.training}
+    if not has_validation:
+        if recipe.patience is not None:
+            raise ConfigurationError(
+                f"patience={recipe.patience} needs a validation part. Give --validation, or leave it out."
+            )
+        settings |= {"eval_strategy": "no", "load_best_model_at_end": False}
+    return training_arguments(checkpoints, device=recipe.device, dtype=recipe.dtype, seed=recipe.seed, **settings)
+
+
+def rows_of_step(arguments: ContextualTrainingArguments) -> int:
+    """Return how many rows an optimizer step reads, of all devices and accumulated batches."""
+    return arguments.train_batch_size * arguments.world_size * arguments.gradient_accumulation_steps
+
+
+def training_lines(recipe: Recipe, ready: Prepared, *, defaults: Mapping[str, Any]) -> list[str]:
+    """Return a sentence on the steps of a run and its settings; nothing of a baseline that no step trains.
+
+    Args:
+        recipe: of the run.
+        ready: its data.
+        defaults: settings that the data ask for.
+    """
+    chosen = arguments_of(recipe, Path(), has_validation="validation" in ready.datasets, defaults=defaults)
+    return lines_on_steps(recipe, chosen, num_rows=len(ready.datasets["train"]))
+
+
+def lines_on_steps(recipe: Recipe, chosen: ContextualTrainingArguments, *, num_rows: int) -> list[str]:
+    """Return what ``training_lines`` says, of arguments that were chosen already.
+
+    Args:
+        recipe: of the run.
+        chosen: its training arguments.
+        num_rows: training rows.
+    """
+    if recipe.conditioning in FITTED_BASELINES:
+        return []
+    batch_size = rows_of_step(chosen)
+    settings = (
+        f"{batch_size:,} rows a step, learning rate {chosen.learning_rate:.2g}, weight decay {chosen.weight_decay:.2g}"
+    )
+    if chosen.max_steps > 0:
+        return [f"training: {chosen.max_steps:,} steps, as max_steps says; {settings}"]
+    epochs, own = chosen.num_train_epochs, steps_of_epoch(num_rows, batch_size)
+    steps = math.ceil(epochs * own)
+    line = f"training: {epochs:g} epochs of {own:,} step{'s' if own > 1 else ''}, {steps:,} steps in all; {settings}"
+    if own == 1 and "per_device_train_batch_size" in recipe.training:
+        line += f". A step reads all {num_rows:,} training rows: a smaller batch takes more steps"
+    if EPOCHS in recipe.training and steps < FEWEST_STEPS_OF_TEXTS:
+        line += f". Few steps teach little: without num_train_epochs={epochs:g} small tables get more"
+    return [line]
+
+
+def build_model(recipe: Recipe, ready: Preparation) -> nn.Module:
+    """The model of a recipe: new, from ``init_from``, or a baseline.
+
+    Raises:
+        UnknownNameError: neither a method nor a baseline has that name.
+    """
+    check_possible(recipe, ready)
+    if recipe.init_from is not None:
+        return started_from(recipe, ready)
+    model = new_model(recipe, ready)
+    if recipe.item_vectors != "random" and not isinstance(model, ItemPopularity):
+        start_with_cooccurrence(model, recipe, ready)
+    return model
+
+
+def check_possible(recipe: Recipe, ready: Preparation) -> None:
+    """Raise ConfigurationError where a method or baseline cannot be had on these sets."""
+    check_kind(recipe)
+    check_context(recipe, ready.processor.schema)
+
+
+def check_context(recipe: Recipe, schema: ContextSchema | None) -> None:
+    """Raise ConfigurationError where a method or baseline needs a context and the schema has no feature for one."""
+    if has_context(recipe) and (schema is None or not schema.features):
+        raise ConfigurationError(
+            f"conditioning={recipe.conditioning!r} needs a context, and no column of {recipe.data} became a feature of "
+            "one: contextual-bert inspect says why. Take 'none' (--conditioning none) or a baseline without context."
+        )
+
+
+def new_model(recipe: Recipe, ready: Preparation) -> ContextualBertForMaskedLM | BagOfItems | ItemPopularity:
+    """The model of a recipe with random weights."""
+    name, schema, vocab_size = recipe.conditioning, ready.processor.schema, len(ready.processor.items)
+    if name in SET_BASELINES:
+        layout = schema.layout if has_context(recipe) and schema is not None else ()
+        baseline = ItemPopularity if name in FITTED_BASELINES else BagOfItems
+        return baseline(vocab_size, layout=layout, softmax_over=recipe.model.get("softmax_over", ready.softmax_over))
+    sizes = {**DEFAULT_MODEL, **recipe.model}
+    fields = {
+        "initializer_range": initial_scale(sizes["hidden_size"]),
+        "attn_implementation": attention_for(recipe, ready),
+        "softmax_over": ready.softmax_over,
+        **sizes,
+    }
+    fields |= {"conditioning": name, "vocab_size": vocab_size}
+    with model_settings_in_words(recipe):
+        return ContextualBertForMaskedLM(ContextualBertConfig.from_schema(schema, **fields))
+
+
+@contextmanager
+def model_settings_in_words(recipe: Recipe) -> Generator[None]:
+    """Where a recipe has fields of the model's config, turn what a config or a model says of them into an error that
+    names them.
+
+    Raises:
+        ConfigurationError: a config or a model was refused.
+    """
+    try:
+        yield
+    except ContextualBertError:
+        raise
+    except (StrictDataclassError, ValueError, TypeError, KeyError) as error:
+        if not recipe.model:
+            raise
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise ConfigurationError(f"No model has these settings ({dict(recipe.model)}): {reason}.") from error
+
+
+def attention_for(recipe: Recipe, ready: Prepared) -> str:
+    """The faster attention to train with: on a processor two plain products, except for what is long.
+
+    For a handful of items the fused kernel's fixed cost exceeds the attention itself.
+    """
+    is_short = int(ready.datasets["train"].sizes.max()) <= _LONGEST_PLAIN[recipe.dtype]
+    return "eager" if is_short and chosen_device(recipe.device).type == "cpu" else "sdpa"
+
+
+def has_context(recipe: Recipe) -> bool:
+    """Whether the method or baseline sees a context."""
+    name = recipe.conditioning
+    return "context" in BASELINES[name] if name in BASELINES else get_method(name).has_context
+
+
+def initial_scale(hidden_size: object) -> float:
+    """Standard deviation of the first weights: what BERT's 0.02 is for its own width (docs/decisions/006)."""
+    return hidden_size**-0.5 if isinstance(hidden_size, int) and hidden_size > 0 else 0.02
+
+
+@torch.no_grad()
+def start_with_cooccurrence(model: ContextualBertForMaskedLM | BagOfItems, recipe: Recipe, ready: Preparation) -> None:
+    """Give the items that share training sets their first vectors, at the scale of the random ones (decision 010)."""
+    if isinstance(model, ContextualBertForMaskedLM):
+        items, output = model.bert.embeddings.word_embeddings, model.cls.predictions.decoder
+    else:
+        items, output = model.items, model.output
+    vocab_size, size = items.weight.shape
+    first, last = cooccurrence_vectors(
+        ready.datasets["train"],
+        vocab_size=vocab_size,
+        size=size,
+        seed=recipe.seed,
+        has_context=has_context(recipe) and not recipe.is_context_shuffled,
+    )
+    copy_at_scale(last, output.weight)
+    copy_at_scale(first, items.weight)  # after the output, for a tied matrix is the input's
+
+
+def copy_at_scale(vectors: NDArray[np.float64], weight: Tensor) -> None:
+    """Copy the rows that are not zero, scaled as a whole to the standard deviation of what they replace."""
+    rows = np.flatnonzero(vectors.any(axis=1))
+    if len(rows):
+        scaled = vectors[rows] * (float(weight.std()) / vectors[rows].std())
+        weight[torch.from_numpy(rows)] = torch.from_numpy(scaled).to(weight)
+
+
+def started_from(recipe: Recipe, ready: Preparation) -> ContextualBertForMaskedLM:
+    """The model of the run ``init_from``, with rows for the items that were appended to its vocabulary."""
+    check_files(str(recipe.init_from))
+    attention = attention_for(recipe, ready)
+    model = ContextualBertForMaskedLM.from_pretrained(str(recipe.init_from), attn_implementation=attention)
+    if recipe.conditioning != model.config.conditioning:
+        raise ConfigurationError(
+            f"{recipe.init_from} was trained with conditioning={model.config.conditioning!r}, "
+            f"this run asks for {recipe.conditioning!r}. "
+            "Give the same --conditioning, or start without --init-from."
+        )
+    differing = [field for field, value in recipe.model.items() if getattr(model.config, field, None) != value]
+    if differing:
+        raise ConfigurationError(
+            f"{', '.join(differing)} cannot change in a run that starts from {recipe.init_from}. Leave it out."
+        )
+    if len(ready.processor.items) > model.config.vocab_size:
+        model.resize_token_embeddings(len(ready.processor.items))
+    return model
+
+
+def count_counted(model: nn.Module) -> int:
+    """Parameters by the paper's rule: without item embeddings, context encoder and output matrix; a bag likewise."""
+    if isinstance(model, ContextualBertForMaskedLM):
+        return count_parameters(model).counted
+    left_out = ("items.", "context_encoder.", "output.", "shares.")
+    return sum(parameter.numel() for name, parameter in model.named_parameters() if not name.startswith(left_out))

@@ -1,0 +1,224 @@
+"""From a recipe to data sets and a processor: read, split, audit, infer the schema, encode. Trains nothing.
+
+The vocabulary, the bins of numbers and rare values are taken from the training part alone. PROTOCOL, point 7.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contextual_bert.candidates import SoftmaxOver
+from contextual_bert.context import ContextSchema
+from contextual_bert.data import (
+    Audit,
+    SetDataset,
+    SetTable,
+    audit,
+    read_sets,
+)
+from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.evaluation import Scores, Unscored
+from contextual_bert.frames import Frame
+from contextual_bert.inference import CompletionPipeline, encode_sets, outside_lines_of
+from contextual_bert.models import ContextualBertProcessor
+from contextual_bert.runs.grouping import audit_of_file
+from contextual_bert.runs.next_table import check_columns_of_run, context_lines, item_lines
+from contextual_bert.runs.prepared import (
+    Prepared,
+    alike_values,
+    beside_context,
+    check_brought,
+    check_unlearned,
+    column_as_text,
+    customers_in,
+    make_split,
+    schema_of,
+)
+from contextual_bert.runs.run_table import RunTable, read_data
+from contextual_bert.runs.shifts import counts_of, drift_line
+from contextual_bert.runs.unscored import unscored_items
+from contextual_bert.training.recipe import Recipe
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Preparation(Prepared):
+    """The sets of one or more runs.
+
+    Args:
+        recipe: where they came from, the schema filled in.
+        split: the part of each row of the table.
+        processor: vocabulary of the training part, and the schema.
+        sets: all sets that were kept.
+        audit: what the leak audit found.
+    """
+
+    sets: SetTable
+    audit: Audit
+
+    def encoded(self, part: str) -> SetDataset | None:
+        """The encoded sets of a part, None where it has none."""
+        chosen = self.split.select(self.sets, part)
+        return encode_sets(chosen, self.processor, file=self.recipe.data) if len(chosen) else None
+
+    def with_context_size(self, size: int) -> Self:
+        """The same sets, split and vocabulary, the sizes of the features' embeddings scaled to ``size`` in all.
+
+        Raises:
+            DataError: the table has no column for a context.
+        """
+        if self.processor.schema is None:
+            raise DataError("has no column for a context", file=self.recipe.data, fix="Give a table with such columns.")
+        schema = self.processor.schema.with_context_size(size)
+        return replace(
+            self,
+            recipe=replace(self.recipe, schema=schema.to_dict()),
+            processor=ContextualBertProcessor.from_items(self.processor.items.values, schema),
+        )
+
+    @cached_property
+    def softmax_over(self) -> SoftmaxOver:
+        """What loss and scores go over: where a training set holds an item twice, the visible items as well."""
+        training = self.datasets["train"]
+        rows = np.repeat(np.arange(len(training)), training.sizes)
+        pairs = rows * len(self.processor.items) + training.item_ids.numpy()
+        return "candidates" if len(np.unique(pairs)) == len(pairs) else "items"
+
+    def customers(self, part: str) -> NDArray[np.str_] | None:
+        """The customer of each set of a part, None where the table names none."""
+        if self.sets.customer is None:
+            return None
+        self.split.check_rows(self.sets)
+        is_chosen = np.isin(self.sets.rows, self.split.rows(part))
+        # Of the one column: the others, and the items, are copied for nothing.
+        return column_as_text(self.sets.table.select([self.sets.customer]).filter(is_chosen), self.sets.customer)
+
+    def unscored(self, part: str, scores: Scores) -> Unscored | None:
+        """The items of a part that were not scored: rare and new ones, those of sets that are left out or cut."""
+        return unscored_items(
+            self.sets,
+            self.datasets[part],
+            scores,
+            rows=self.split.rows(part),
+            part=part,
+            policy=self.recipe.policy,
+            customers=self.customers(part),
+        )
+
+    def lines(self) -> list[str]:
+        """What was read, split and found, for people."""
+        read = [*(self.origin.lines() if self.origin is not None else ()), *self.sets.report.lines()]
+        found = [*read, *self.split.lines(), *self.audit.lines()]
+        warned = [*self.share_lines(), *self.shift_lines, *self.unlearned_lines(), *self.holding_lines()]
+        return [*found, *self.held_out_lines(), *warned]
+
+    def drift_lines(self, part: str) -> list[str]:
+        """Return a sentence on the items whose share differs most between training and a part."""
+        items = self.processor.items
+        first = len(items.reserved)
+        counts = (counts_of(self.datasets[each].item_ids - first, len(items.values)) for each in ("train", part))
+        return drift_line(items.values.__getitem__, *counts, part=part, what="items")
+
+    @property
+    def num_choices(self) -> int:
+        """How many items are ranked."""
+        return len(self.processor.items.values)
+
+
+def prepare(recipe: Recipe, *, source: Frame | None = None) -> Preparation:
+    """Read and encode the data of a recipe.
+
+    Args:
+        recipe: what to read.
+        source: the table, where it is in memory: pyarrow, pandas, polars or `datasets`.
+
+    Raises:
+        DataError, UnknownNameError, SchemaError, ConfigurationError, RunDirectoryError: a fault of the table, of the
+            recipe or of the run to start from, by name and place.
+    """
+    known = CompletionPipeline.from_pretrained(recipe.init_from).processor if recipe.init_from is not None else None
+    brought = known.schema.code_columns if known is not None and known.schema is not None else ()
+    rows = read_data(recipe, source, codes=brought)
+    with rows.placed():
+        return _prepared(recipe, rows, known)
+
+
+def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | None) -> Preparation:
+    """Return the preparation of a table with one row a set.
+
+    Args:
+        recipe: what was read.
+        rows: the table.
+        known: the processor of the run that is started from, None for a new one.
+    """
+    table = rows.table
+    split = make_split(recipe, table, sizes=rows.sizes)
+    sets = read_sets(
+        table,
+        items=recipe.item_column,
+        on_bad_row=recipe.reading.on_bad_row,
+        policy=recipe.policy,
+        file=recipe.data,
+        customer=recipe.customer,
+        time=recipe.time,
+        count_rows=split.rows("train"),
+    )
+    if not np.isin(sets.rows, split.rows("train")).any():
+        raise DataError(
+            "no set of the training part is left", file=recipe.data, fix="Loosen the item filters or the set sizes."
+        )
+    training = split.select(sets, "train")
+    in_a_part = sets.select(split.is_in_part[sets.rows])  # of customers who are left out nothing is said
+    news: list[str] = []
+    if known is not None and recipe.init_from is not None:
+        check_brought(recipe, run=recipe.init_from)
+        if recipe.schema is not None and not ContextSchema.from_dict(dict(recipe.schema)).is_like(known.schema):
+            raise ConfigurationError(
+                f"{recipe.init_from} was trained with another schema. Leave --schema out: the run brings its own."
+            )
+        check_unlearned(known.schema, recipe, run=recipe.init_from)
+        check_columns_of_run(known.schema, table, run=recipe.init_from, file=recipe.data)
+        processor, schema = known.with_items(training.distinct_items()), known.schema
+        places = {"run": recipe.init_from, "file": recipe.data}
+        beside = beside_context(recipe, run=recipe.init_from)
+        news = [
+            *item_lines(known, training.values, sets.values, **places),
+            *context_lines(
+                schema,
+                training.table,
+                beside=beside,
+                customers=customers_in(recipe, training.table, split),
+                min_customers=recipe.min_customers,
+                **places,
+            ),
+        ]
+    else:
+        found = schema_of(
+            recipe, training.table, training.rows, split, everywhere=in_a_part.table, left_out=tuple(rows.left_out)
+        )
+        schema = found.schema if found is not None else None
+        news += [*found.remarks(), *found.warnings()] if found is not None else []
+        processor = ContextualBertProcessor.from_items(training.distinct_items(), schema)
+    resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
+    first_rows = rows.groups.first_rows if rows.groups is not None else None
+    news += [
+        *alike_values(schema, training.table),
+        *outside_lines_of(in_a_part, processor, first_rows=first_rows),
+    ]
+    leaks = audit(split, sets, customer=recipe.customer, context=schema.columns if schema is not None else ())
+    return Preparation(
+        recipe=resolved,
+        split=split,
+        processor=processor,
+        sets=sets,
+        audit=audit_of_file(leaks, rows.groups),
+        origin=rows.without_rows(),
+        news=tuple(news),
+    )
+
+
+def customers_of(sets: SetTable) -> NDArray[np.str_]:
+    """The customer of each set, as text."""
+    return column_as_text(sets.table, str(sets.customer))

@@ -1,0 +1,518 @@
+"""What the data of a run are, sets or texts: a recipe, a split, a processor, and a data set for each part.
+
+It reads nothing: that is what its two kinds do.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from contextual_bert.context import (
+    Categorical,
+    ContextSchema,
+    InferredSchema,
+    MultiCategorical,
+    alike_warning,
+    canonical_array,
+    spelt,
+)
+from contextual_bert.context.binning import customers_of_values
+from contextual_bert.context.columns import column_values
+from contextual_bert.context.infer import MIN_CUSTOMERS, SchemaSettings, infer_features
+from contextual_bert.context.running import follows_in_time
+from contextual_bert.data import Split, new_split
+from contextual_bert.data.splits import PARTS, ready_split
+from contextual_bert.errors import ConfigurationError, DataError, SchemaError
+from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
+from contextual_bert.evaluation.tables import plural
+from contextual_bert.frames import Frame, as_table
+from contextual_bert.inference import placed
+from contextual_bert.models import ContextualBertProcessor
+from contextual_bert.runs.ready_parts import file_parts, joined_assignment
+from contextual_bert.runs.run_directories import SPLIT_DIGEST
+from contextual_bert.runs.run_table import RunTable
+from contextual_bert.runs.shifts import field_lines, part_rows
+from contextual_bert.runs.value_shares import share_line
+from contextual_bert.training.recipe import RECIPE_FILE, Recipe
+
+DATA_FIELDS = (
+    "data",
+    "items",
+    "texts",
+    "customer",
+    "time",
+    "split",
+    "split_column",
+    "validation_data",
+    "test_data",
+    "split_by",
+    "validation",
+    "test",
+    "split_seed",
+    "policy",
+    "group_by",
+    "reading",
+    "exclude",
+    "min_customers",
+    "max_categories",
+    "hash_buckets",
+    "sensitive",
+    "init_from",
+)
+NOTHING_HELD_OUT = (
+    "nothing is held out: all rows are trained on, the last epoch is kept, and no figure says how good the model is"
+)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Prepared:
+    """The data of one or more runs.
+
+    Args:
+        recipe: where they came from, the schema filled in.
+        split: the part of each row of the table.
+        processor: vocabulary and schema.
+        origin: where the rows come from, without the rows; None where that is not known.
+        news: what the table has, and lacks, beside the run that is gone on from. It names values of single rows, so it
+            is for the person who trains, and no part of ``lines``, which a model card holds.
+    """
+
+    recipe: Recipe
+    split: Split
+    processor: ContextualBertProcessor
+    origin: RunTable | None = None
+    news: tuple[str, ...] = ()
+
+    def remarks(self) -> list[str]:
+        """Return what the person who trains should see, and nobody else: it names values of single rows."""
+        return [*self.news]
+
+    @cached_property
+    def datasets(self) -> dict[str, Any]:
+        """Part -> what is trained on or scored; parts without a row are left out."""
+        with self.origin.placed() if self.origin is not None else nullcontext():
+            found = {part: self.encoded(part) for part in PARTS}
+        return {part: dataset for part, dataset in found.items() if dataset is not None}
+
+    @property
+    def evaluated_part(self) -> str | None:
+        """The part that the final numbers are of: test, or validation where there is no test; None: all rows train.
+
+        Raises:
+            DataError: nothing is left of either.
+        """
+        for part in ("test", "validation"):
+            if part in self.datasets:
+                return part
+        if not any(len(self.split.rows(part)) for part in ("validation", "test")):
+            return None
+        raise DataError(
+            "nothing of the validation part and nothing of the test part is left to evaluate",
+            file=self.recipe.data,
+            fix="Give more rows, larger shares for these parts, or looser filters: items that training does not have "
+            "are dropped.",
+        )
+
+    def encoded(self, part: str) -> Any:
+        """The data set of a part, None where it has no row."""
+        raise NotImplementedError
+
+    def customers(self, part: str) -> NDArray[np.str_] | None:
+        """The customer of each row of a part, None where the table names none."""
+        raise NotImplementedError
+
+    def unscored(self, part: str, scores: Scores) -> Unscored | None:
+        """What of a part was not scored; None where that is not counted."""
+        return None
+
+    def lines(self) -> list[str]:
+        """What was read, split and found, for people."""
+        raise NotImplementedError
+
+    def customer_lines(self) -> list[str]:
+        """How many customers of the evaluated part are new; nothing where none are named."""
+        part = self.evaluated_part
+        if part is None:
+            return []
+        own, known = self.customers(part), self.customers("train")
+        if own is None or known is None:
+            return []
+        names = np.unique(own)
+        num_new = int((~np.isin(names, known)).sum())
+        customers = plural(self.settings.cluster_name)
+        return [f"{num_new:,} of {len(names):,} {customers} of the {part} part are not in training"]
+
+    def held_out_lines(self) -> list[str]:
+        """Return a sentence where all rows are trained on."""
+        return [] if self.evaluated_part is not None else [NOTHING_HELD_OUT]
+
+    def unlearned_lines(self) -> list[str]:
+        """A sentence on the features that are new in validation or test at times, and never in training."""
+        schema = self.processor.schema
+        if schema is None or self.recipe.training.get("field_dropout"):
+            return []
+        unlearned: list[str] = []
+        for feature in schema.layout:
+            if feature.unknown_id is not None:
+                parts = [
+                    part for part, data in self.datasets.items() if feature.unknown_id in data.context[feature.name]
+                ]
+                unlearned += [repr(feature.name)] * bool(parts and "train" not in parts)
+        if not unlearned:
+            return []
+        return [
+            f"context {', '.join(unlearned)}: validation or test have values that training has not, and what to say of "
+            "such values is not learned. Set field_dropout=0.1, or leave the column out."
+        ]
+
+    def holding_lines(self) -> list[str]:
+        """A sentence on sensitive features, and one a feature of which the run holds values of few customers."""
+        schema, customers = self.processor.schema, self.customers("train")
+        if schema is None or customers is None:
+            return withheld_lines(schema)
+        codes, context = np.unique(customers, return_inverse=True)[1], self.datasets["train"].context
+        lines = withheld_lines(schema)
+        for feature, layout in zip(schema.features, schema.layout, strict=True):
+            if layout.unknown_id is None or getattr(feature, "part", None):
+                continue
+            ids = context[feature.name].numpy().reshape(len(codes), -1)
+            owners = np.repeat(codes, ids.shape[1])
+            counts = customers_of_values(ids.ravel(), owners, num_values=layout.num_embeddings)[layout.num_reserved :]
+            is_few, num_values = (
+                (counts > 0) & (counts < MIN_CUSTOMERS),
+                len(counts) - getattr(feature, "num_shared", 0),
+            )
+            if few := int(is_few[:num_values].sum()):
+                lines.append(
+                    f"context {feature.name!r}: {few:,} of {num_values:,} values are those of fewer than "
+                    f"{MIN_CUSTOMERS} customers each, and the run holds them"
+                )
+            if few := int(is_few[num_values:].sum()):
+                lines.append(
+                    f"context {feature.name!r}: {few:,} of {len(counts) - num_values:,} hashed buckets have fewer than "
+                    f"{MIN_CUSTOMERS} customers each; the run holds their vectors and no value"
+                )
+        return lines
+
+    def share_lines(self) -> list[str]:
+        """A line a feature some of whose values have no vector of their own: the share of each part that keeps its."""
+        schema = self.processor.schema
+        if schema is None:
+            return []
+        contexts = {part: data.context for part, data in self.datasets.items()}
+        return [line for feature in schema.features if (line := share_line(feature, contexts)) is not None]
+
+    @cached_property
+    def shift_lines(self) -> tuple[str, ...]:
+        """Sentences on what differs between training and the other parts: fields, and the shares of items or labels."""
+        rows = {part: part_rows(data, self.customers(part)) for part, data in self.datasets.items()}
+        part = self.evaluated_part
+        return (*field_lines(self.processor.schema, rows), *(self.drift_lines(part) if part is not None else ()))
+
+    def drift_lines(self, part: str) -> list[str]:
+        """Return a sentence on the items, or labels, whose share differs most between training and a part."""
+        raise NotImplementedError
+
+    @property
+    def num_choices(self) -> int:
+        """Among how many items or labels the true one is ranked."""
+        raise NotImplementedError
+
+    @property
+    def settings(self) -> EvaluationSettings:
+        """How runs on these data are evaluated."""
+        return EvaluationSettings()
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Name -> hash of what a run depends on beside its recipe: the split, which has that of the table."""
+        return {SPLIT_DIGEST: self.split.digest}
+
+    @property
+    def model_fields(self) -> Mapping[str, Any]:
+        """What the config of every model has from what these data come with, beside the recipe's own."""
+        return {}
+
+    def resolve(self, recipe: Recipe) -> Recipe:
+        """The recipe of another run on these data, the schema filled in.
+
+        Raises:
+            ConfigurationError: it asks for other data.
+        """
+        resolved = replace(recipe, schema=self.recipe.schema)
+        differing = [name for name in DATA_FIELDS if getattr(recipe, name) != getattr(self.recipe, name)]
+        if recipe.schema is not None and not given_schema(recipe).is_like(self.processor.schema):
+            differing.append("schema")
+        if differing:
+            raise ConfigurationError(
+                f"These data were prepared with another {', '.join(differing)} than the recipe asks for. "
+                "Prepare them for this recipe, or give the runs the same."
+            )
+        return resolved
+
+
+def make_split(recipe: Recipe, table: Frame, *, sizes: Sequence[int] = ()) -> Split:
+    """Return the split file that the recipe names, checked against the table, or a new split.
+
+    A part that has no file of its own is drawn from the training file, where its share is not 0.
+
+    Args:
+        recipe: says how.
+        table: all rows.
+        sizes: rows of each file of the recipe, where there are several.
+    """
+    table = as_table(table)
+    how: dict[str, Any] = {"group_by": recipe.group_by, "file": recipe.data}
+    if recipe.split_column is not None:
+        return new_split(table, "column", recipe.split_column, **how)
+    if len(sizes) > 1:
+        shares = {
+            "validation": 0.0 if recipe.validation_data is not None else recipe.validation,
+            "test": 0.0 if recipe.test_data is not None else recipe.test,
+        }
+        own = table.slice(0, sizes[0])
+        train = np.zeros(sizes[0], dtype=np.uint8)
+        if sum(shares.values()):
+            train = make_split(replace(recipe, validation_data=None, test_data=None, **shares), own).assignment
+        made = ready_split(table, joined_assignment(train, sizes, file_parts(recipe)), by="file")
+        return replace(made, group_by=recipe.group_by)
+    if recipe.split is not None:
+        split = Split.load(recipe.split)
+        check_grouping(split, recipe)
+        split.check(table, file=recipe.data)
+        return split
+    how["shares"] = (recipe.validation, recipe.test)
+    if recipe.split_by == "time" and recipe.time is not None:
+        return new_split(table, "time", recipe.time, reading=recipe.reading, **how)
+    if recipe.customer is not None and recipe.split_by != "row":
+        return new_split(table, "customer", recipe.customer, seed=recipe.split_seed, **how)
+    return new_split(table, "row", seed=recipe.split_seed, **how)
+
+
+def check_grouping(split: Split, recipe: Recipe) -> None:
+    """Raise ConfigurationError where a split file is of rows that were grouped in another way than the recipe's."""
+    if split.group_by != recipe.group_by:
+        made = f"grouped by {', '.join(split.group_by)}" if split.group_by else "not grouped"
+        fix = f"Give --group-by {','.join(split.group_by)}" if split.group_by else "Leave --group-by out"
+        raise ConfigurationError(
+            f"The rows of {recipe.split} are {made}, and those of {recipe.data} "
+            f"{'grouped by ' + ', '.join(recipe.group_by) if recipe.group_by else 'not'}. {fix}, or make a new split."
+        )
+
+
+def beside_context(recipe: Recipe, *, run: str) -> tuple[str, ...]:
+    """Return the columns that are no context of a recipe, and those that the run it goes on from left out."""
+    path = Path(run)
+    theirs = Recipe.load(path).exclude if (path / RECIPE_FILE).is_file() else ()
+    times = (recipe.time,) if recipe.time is not None else ()
+    return (*recipe.columns_beside_context, *times, *theirs)
+
+
+def column_as_text(table: pa.Table, name: str) -> NDArray[np.str_]:
+    """The values of a column, as text."""
+    return as_names(table.column(name))
+
+
+def as_names(column: pa.ChunkedArray) -> NDArray[np.str_]:
+    """The values of a column in memory, as text."""
+    return np.asarray(canonical_array(column).to_numpy(zero_copy_only=False), dtype=np.str_)
+
+
+def customers_in(recipe: Recipe, table: pa.Table, split: Split | None) -> str | pa.ChunkedArray | None:
+    """The customers for ``infer_schema``: the recipe's column, else those that the split was made by.
+
+    Values of fewer than ten of them are not in a schema that is inferred.
+    """
+    if recipe.customer is not None:
+        return recipe.customer
+    # The column itself stays what it is to the recipe, which does not call it that of the customers.
+    return table.column(str(split.column)) if split is not None and split.by == "customer" else None
+
+
+def not_context(recipe: Recipe, overrides: Mapping[str, Any]) -> tuple[str, ...]:
+    """Columns that are no feature: those beside the context, but for the customer where an override names it."""
+    learned = (recipe.items,) if recipe.texts is None else recipe.texts.columns
+    is_feature = overrides.get(str(recipe.customer), "ignore") != "ignore"
+    kept = recipe.customer if is_feature and recipe.customer not in (*learned, *recipe.exclude) else None
+    return tuple(name for name in recipe.columns_beside_context if name != kept)
+
+
+def num_trained_by(run: Split, split: Split, part: str) -> int:
+    """How many rows of a part the split of another run on the same table trains on; 0 where that is another table."""
+    if run.data_digest != split.data_digest:
+        return 0
+    return int(np.isin(split.rows(part), run.rows("train")).sum())
+
+
+def check_unlearned(schema: ContextSchema | None, recipe: Recipe, *, run: str | None = None, file: str = "") -> None:
+    """Raise ConfigurationError where a schema has as context what a recipe learns or learns from.
+
+    Args:
+        schema: of the run that is gone on from, or of the recipe.
+        recipe: whose columns they are.
+        run: that brings the schema; None where the recipe has it.
+        file: of the schema, for the message, where it is from one.
+    """
+    learned = (recipe.items,) if recipe.texts is None else recipe.texts.columns
+    for feature in schema.features if schema is not None else ():
+        if feature.column in learned:
+            named = f" (feature {feature.name!r})" if feature.name != feature.column else ""
+            fix = (
+                f"Train that run without it: --exclude {feature.column}."
+                if run is not None
+                else "Leave it out of the schema: contextual-bert inspect, given the same columns, writes one without."
+            )
+            raise ConfigurationError(
+                f"{run or file or 'The schema'} reads {feature.column!r}{named} as context, and here it is learned or "
+                f"learned from. {fix}"
+            )
+
+
+def given_schema(recipe: Recipe) -> ContextSchema:
+    """The schema that a recipe has, with its ``sensitive`` features marked.
+
+    Raises:
+        UnknownNameError: the schema reads no such column.
+    """
+    return ContextSchema.from_dict(dict(recipe.schema or {})).with_sensitive(recipe.sensitive)
+
+
+def check_brought(recipe: Recipe, *, run: str) -> None:
+    """Raise ConfigurationError where a recipe marks features that another run brings."""
+    if recipe.sensitive:
+        raise ConfigurationError(
+            f"sensitive={recipe.sensitive} (--sensitive) marks features, and {run} brings them as they are. Leave it "
+            "out; train that run with it."
+        )
+
+
+def withheld_lines(schema: ContextSchema | None) -> list[str]:
+    """A sentence on the sensitive features, none where there are none."""
+    names = [feature.name for feature in schema.features if feature.sensitive] if schema is not None else []
+    listed = ", ".join(map(repr, names))
+    return [f"context {listed}: sensitive, values withheld"] if names else []
+
+
+def schema_of(
+    recipe: Recipe,
+    training: pa.Table,
+    rows: NDArray[np.int64],
+    split: Split | None = None,
+    *,
+    everywhere: pa.Table,
+    left_out: Collection[str] = (),
+) -> InferredSchema | None:
+    """The schema of the recipe, or one inferred from the training part; None where no column is left for it.
+
+    Args:
+        recipe: says which columns are no context.
+        training: the table of the training part.
+        rows: where its rows are in the file, for errors.
+        split: names the customers where the recipe does not.
+        everywhere: the rows of all parts.
+        left_out: columns of the file that the table does not have, for its rows were grouped.
+    """
+    if recipe.schema is not None:
+        schema = given_schema(recipe)
+        check_unlearned(schema, recipe)
+        check_spelling(schema)
+        try:
+            return InferredSchema(schema.with_ranges(training), ())
+        except DataError as error:
+            raise placed(error, rows, file=recipe.data) from error
+    exclude = [name for name in recipe.columns_beside_context if name not in left_out]
+    if set(training.column_names) <= set(exclude):
+        return None
+    return inferred(recipe, training, rows, split, exclude=exclude, everywhere=everywhere, left_out=left_out)
+
+
+def inferred(
+    recipe: Recipe,
+    training: pa.Table,
+    rows: NDArray[np.int64],
+    split: Split | None,
+    *,
+    exclude: Sequence[str],
+    everywhere: pa.Table,
+    overrides: Mapping[str, str] | None = None,
+    left_out: Collection[str] = (),
+) -> InferredSchema:
+    """Infer the features of the training part as a recipe says.
+
+    Args:
+        recipe: says whose rows they are, how many customers a value needs, what is sensitive, how dates are written.
+        training: the table of the training part.
+        rows: where its rows are in the file, for errors.
+        split: names the customers where the recipe does not.
+        exclude: columns that are no context.
+        everywhere: the rows of all parts.
+        overrides: column -> a kind of feature or "ignore".
+        left_out: columns of the file that the table does not have, for its rows were grouped.
+
+    Raises:
+        DataError, SchemaError, UnknownNameError: as ``infer_schema``, with the row of the file.
+    """
+    try:
+        asked = SchemaSettings(
+            exclude=exclude,
+            overrides=dict(overrides or {}),
+            date_formats=recipe.reading.date_formats,
+            customers=customers_in(recipe, training, split),
+            min_count=recipe.min_customers,
+            max_categories=recipe.max_categories,
+            hash_buckets=recipe.hash_buckets,
+            sensitive=tuple(name for name in recipe.sensitive if name not in left_out),
+            time=time_of(split, training, everywhere, date_formats=recipe.reading.date_formats),
+        )
+        return infer_features(training, asked, everywhere=everywhere)
+    except DataError as error:
+        raise placed(error, rows, file=recipe.data) from error
+
+
+def time_of(
+    split: Split | None, training: pa.Table, everywhere: pa.Table, *, date_formats: Sequence[str] = ()
+) -> str | None:
+    """Return the column of times that a split goes by, None where its parts do not follow one another.
+
+    Of parts that came with the data it is a column of dates in which validation and test are later than training.
+    """
+    if split is None or split.by in ("customer", "row"):
+        return None
+    if split.by == "time":
+        return split.column
+    return follows_in_time(training, everywhere, training.column_names, date_formats)
+
+
+def check_spelling(schema: ContextSchema) -> None:
+    """Raise SchemaError where two values of a feature have one spelling: the second would never be found."""
+    for feature in schema.features:
+        if isinstance(feature, Categorical | MultiCategorical):
+            seen: dict[str, str] = {}
+            for value in feature.values:
+                if (first := seen.setdefault(spelt(value), value)) != value:
+                    raise SchemaError(
+                        f"feature {feature.name!r}: the values {first!r} and {value!r} are one value, for outer blanks "
+                        "and Unicode's forms make no difference. Leave one of them out."
+                    )
+
+
+def alike_values(schema: ContextSchema | None, training: pa.Table) -> list[str]:
+    """Return warnings about values of the features' columns that look alike, such as 'Party' and 'party'.
+
+    They name values of single rows, so they are for the person who trains. Values of sensitive features are not named.
+    """
+    found: list[str] = []
+    for feature in schema.features if schema is not None else ():
+        if feature.sensitive:
+            continue
+        if isinstance(feature, MultiCategorical) or (isinstance(feature, Categorical) and feature.part is None):
+            names = sorted(column_values(feature, training.column(feature.column).combine_chunks()))
+            found += alike_warning(names, what=f"context {feature.name!r}:", each="a value")
+    return found

@@ -1,0 +1,50 @@
+"""Reports and attributions as files: Markdown, JSON and pictures, all of them or none."""
+
+from pathlib import Path
+
+from contextual_bert.atomic_files import replacing_directory
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.evaluation import (
+    FeatureImportances,
+    plot_importance,
+    plot_recall,
+    plot_reliability,
+    plot_segments,
+)
+from contextual_bert.runs.evaluated import Evaluation
+
+
+def write_report(evaluation: Evaluation, directory: Path, *, num_segments: int | None = None) -> list[Path]:
+    """report.md, report.json and reliability.png, recall.png where items are ranked, segments.png where one is large.
+
+    Args:
+        evaluation: what to write.
+        directory: made if it does not exist; files of the same name are replaced.
+        num_segments: segments in report.md, the worst first; None writes all.
+
+    Returns:
+        What was written.
+    """
+    report = evaluation.report
+    with replacing_directory(directory) as folder:
+        (folder / "report.md").write_text(evaluation.to_markdown(num_segments=num_segments), encoding="utf-8")
+        (folder / "report.json").write_text(evaluation.to_json() + "\n", encoding="utf-8")
+        if max(report.settings.ks) > 1:
+            plot_recall(report, folder / "recall.png")
+        plot_reliability(report, folder / "reliability.png")
+        try:
+            plot_segments(report, folder / "segments.png")
+        except ConfigurationError:
+            (directory / "segments.png").unlink(missing_ok=True)  # of an earlier report: no segment is large enough now
+        names = sorted(path.name for path in folder.iterdir())
+    return [directory / name for name in names]
+
+
+def write_attribution(importances: FeatureImportances, directory: Path) -> list[Path]:
+    """attribution.md, attribution.json and attribution.png; returns what was written."""
+    with replacing_directory(directory) as folder:
+        (folder / "attribution.md").write_text(importances.to_markdown(), encoding="utf-8")
+        (folder / "attribution.json").write_text(importances.to_json() + "\n", encoding="utf-8")
+        plot_importance(importances, folder / "attribution.png")
+        names = sorted(path.name for path in folder.iterdir())
+    return [directory / name for name in names]

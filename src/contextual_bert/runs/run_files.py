@@ -1,0 +1,306 @@
+"""What a run directory holds, and how it is written: whole or not at all.
+
+Weights, config, processor and schema make it usable; recipe, metrics, scores and model card make it checkable.
+``metrics.json`` comes last: a directory that has it is complete.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+from zipfile import is_zipfile
+
+import numpy as np
+from pydantic import TypeAdapter
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load_file, save_file
+
+from contextual_bert.errors import DataError, RunDirectoryError
+from contextual_bert.evaluation import (
+    AnsweredRows,
+    Cost,
+    LabelledRows,
+    LabelReport,
+    LearningCurve,
+    Report,
+    Run,
+    Scores,
+)
+from contextual_bert.evaluation.metrics import CROSS_ENTROPY
+from contextual_bert.json_files import read_json_object, unreadable
+from contextual_bert.json_text import json_text
+from contextual_bert.manifest import RESULT_FILES, SCORE_FILES, check_manifest, check_readable, has_manifest
+from contextual_bert.runs.environment import environment
+from contextual_bert.runs.histories import curve_of
+from contextual_bert.training.recipe import RECIPE_FILE, Recipe
+
+METRICS_FILE = "metrics.json"
+HISTORY_FILE = "history.json"
+WEIGHTS_FILE = "model.safetensors"
+SCORES_FILE = "test_scores.safetensors"
+LABELS_FILE = "test_labels.safetensors"
+CHECKPOINTS = "checkpoints"
+TENSORBOARD = "tensorboard"
+CLUSTERS = "cluster"
+IN_MEMORY = "is_data_in_memory"  # key of what a recipe resolved to: no file has the table
+LABELS = "labels"  # key of the reports on labels in metrics.json
+
+
+def is_complete(directory: Path) -> bool:
+    """Whether the run ended well."""
+    return (directory / METRICS_FILE).is_file()
+
+
+def last_checkpoint(directory: Path) -> Path | None:
+    """Return the latest whole checkpoint, None where there is none.
+
+    A checkpoint without a manifest comes behind all others: writing the manifest may have been interrupted.
+    """
+    whole = [path for path in _checkpoints(directory) if is_whole_checkpoint(path)]
+    return max(whole, key=lambda path: (has_manifest(path), step_of(path) or 0), default=None)
+
+
+def passed_over(directory: Path, checkpoint: Path | None) -> list[Path]:
+    """Return the checkpoints of later steps than the one that ``last_checkpoint`` gave, which are not whole.
+
+    Args:
+        directory: of the run.
+        checkpoint: the last whole one, None where there is none.
+    """
+    last = (step_of(checkpoint) or 0) if checkpoint is not None else -1
+    return sorted(path for path in _checkpoints(directory) if path != checkpoint and (step_of(path) or 0) > last)
+
+
+def _checkpoints(directory: Path) -> list[Path]:
+    return [path for path in (directory / CHECKPOINTS).glob("checkpoint-*") if step_of(path) is not None]
+
+
+def step_of(path: Path) -> int | None:
+    """Return the step in the name of a checkpoint's folder, None for the name of anything else.
+
+    Example:
+        >>> step_of(Path("checkpoint-52")), step_of(Path("checkpoint-52.bak"))
+        (52, None)
+    """
+    found = re.fullmatch(r"checkpoint-([0-9]+)", path.name)
+    return int(found[1]) if found else None
+
+
+def is_whole_checkpoint(path: Path) -> bool:
+    """Whether all of it can be read: trainer_state.json is written last, so what was interrupted lacks it; of others a
+    machine that went down may have kept the end from the disk. Of several processes each writes a file of its own.
+    """
+    states = (*path.glob("*.pt"), *path.glob("*.pth"))  # of torch.save: archives with a directory at their end
+    if trainer_state(path).get("global_step") != step_of(path) or not all(is_zipfile(each) for each in states):
+        return False
+    of_processes = {each.name for each in path.glob("rng_state_*.pth")}
+    num_devices: object = resolved_in(path.parent, "num_devices")
+    if of_processes and isinstance(num_devices, int) and len(of_processes) < num_devices:
+        return False
+    try:
+        for weights in (path / WEIGHTS_FILE, best_weights(path)):
+            if weights.is_file():
+                with safe_open(weights, framework="np"):
+                    pass
+    except (OSError, SafetensorError):
+        return False
+    return True
+
+
+def resolved_in(folder: Path, name: str) -> Any:
+    """What stands beside a recipe: the hash of split and table, how many devices took part; None where nothing does."""
+    path = folder / RECIPE_FILE
+    found = read_json_object(path).get("resolved") if path.is_file() else None
+    return cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
+
+
+def trainer_state(checkpoint: Path) -> dict[str, Any]:
+    """What transformers' Trainer wrote about itself; empty where it is missing or damaged."""
+    try:
+        state = read_json_object(checkpoint / "trainer_state.json")
+    except RunDirectoryError as error:
+        if isinstance(error.__cause__, PermissionError):
+            raise
+        return {}
+    callbacks = state.get("stateful_callbacks", {})
+    is_valid = isinstance(callbacks, dict) and isinstance(state.get("log_history", []), list)
+    return state if is_valid and all(_is_callback(each) for each in callbacks.values()) else {}
+
+
+def _is_callback(state: Any) -> bool:
+    """Return whether a part of trainer_state.json has the shape of a callback's state, or of several of its class."""
+    states: list[Any] = state if isinstance(state, list) else [state]
+    return all(
+        isinstance(each, dict) and all(isinstance(each.get(name, {}), dict) for name in ("args", "attributes"))
+        for each in states
+    )
+
+
+def is_trained(checkpoint: Path) -> bool:
+    """Whether training ended with this checkpoint: its steps were done, or it was stopped early."""
+    control = trainer_state(checkpoint).get("stateful_callbacks", {}).get("TrainerControl", {})
+    return isinstance(control, dict) and bool(control.get("args", {}).get("should_training_stop"))
+
+
+def best_weights(checkpoint: Path) -> Path:
+    """The weights that were best when this checkpoint was written, its own where none were chosen."""
+    step: object = trainer_state(checkpoint).get("best_global_step")
+    if type(step) is not int:
+        return checkpoint / WEIGHTS_FILE
+    best = checkpoint.with_name(f"checkpoint-{step}") / WEIGHTS_FILE
+    return best if best.is_file() else checkpoint / WEIGHTS_FILE
+
+
+def load_environment(directory: Path) -> dict[str, str]:
+    """Versions, commit and hardware that a run was made with; see ``environment``.
+
+    Raises:
+        RunDirectoryError: recipe.json is damaged.
+    """
+    path = directory / RECIPE_FILE
+    content = read_json_object(path)
+    try:
+        made = content["environment"]
+        return {"commit": made["commit"], "hardware": made["hardware"], **made}
+    except (TypeError, KeyError) as error:
+        raise RunDirectoryError(f"{path} does not say what it was made with ({error}). Train again.") from error
+
+
+def save_scores(scores: Scores, clusters: np.ndarray | None, path: Path) -> None:
+    """The rows that intervals are computed from; ``clusters`` holds a number for the customer of each row."""
+    arrays: dict[str, np.ndarray] = dict(scores.as_arrays())
+    if clusters is not None:
+        arrays[CLUSTERS] = np.asarray(clusters, dtype=np.int64)
+    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
+
+
+def save_labels(labelled: LabelledRows | AnsweredRows, path: Path) -> None:
+    """The label of each scored row, the true one and the best one, with their names; or how a question was answered."""
+    arrays = {name: np.ascontiguousarray(array) for name, array in labelled.as_arrays().items()}
+    said: dict[str, str] | None = None
+    if isinstance(labelled, LabelledRows):
+        said = {"names": json_text(labelled.names), "is_ordinal": json_text(labelled.is_ordinal)}
+    save_file(arrays, path, metadata=said)
+
+
+def load_labels(directory: Path) -> LabelledRows | AnsweredRows | None:
+    """The labels, or answers, of a finished run on texts, None where it has none.
+
+    Raises:
+        RunDirectoryError: the file is damaged.
+    """
+    path = directory / LABELS_FILE
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, framework="numpy") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            said = {name: json.loads(text) for name, text in (file.metadata() or {}).items()}
+            if "names" not in said:
+                return AnsweredRows(**arrays)
+            # Runs of an earlier version do not say whether words are grades: there they never were.
+            is_ordinal = bool(said.get("is_ordinal", False))
+            return LabelledRows(**arrays, names=tuple(said["names"]), is_ordinal=is_ordinal)
+    except PermissionError as error:
+        raise unreadable(path, error) from error
+    except (OSError, SafetensorError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise RunDirectoryError(f"{path} holds no labels ({error}). Train again with --overwrite.") from error
+
+
+def load_label_report(directory: Path, part: str) -> LabelReport | None:
+    """Return the report on the labels, or answers, of a part of a finished run, or None where it has none.
+
+    Raises:
+        RunDirectoryError: metrics.json is damaged.
+    """
+    path = directory / METRICS_FILE
+    try:
+        found = json.loads(path.read_text(encoding="utf-8")).get(LABELS, {}).get(part)
+        return LabelReport.from_json(json_text(found)) if found is not None else None
+    except (OSError, ValueError, AttributeError, RecursionError, DataError) as error:
+        raise RunDirectoryError(f"{path} is damaged ({error}). Train again with --overwrite.") from error
+
+
+def load_run(directory: Path, *, name: str, role: Any = "method") -> Run:
+    """A finished run, as ``compare_runs`` takes it.
+
+    Raises:
+        RunDirectoryError: a file is missing or damaged.
+    """
+    check_readable(directory, RESULT_FILES)
+    check_manifest(directory, SCORE_FILES)
+    try:
+        arrays = load_file(directory / SCORES_FILE)
+        metrics = load_metrics(directory)
+        clusters = arrays.pop(CLUSTERS, None)
+        told = {**metrics["cost"], "hardware": load_environment(directory)["hardware"]}
+        cost = TypeAdapter(Cost).validate_python(told)
+        scores = Scores(**arrays)
+        validation = _validation_nats(metrics)
+    except RunDirectoryError:
+        raise
+    except (OSError, ValueError, TypeError, KeyError, SafetensorError) as error:
+        raise RunDirectoryError(f"{directory} is no complete run: {error}. Train it again with --overwrite.") from error
+    labelled = load_labels(directory)
+    return Run(name, Recipe.load(directory).seed, scores, clusters, cost, role, labelled, validation)
+
+
+def _validation_nats(metrics: Mapping[str, Any]) -> float | None:
+    """The cross-entropy on the validation part, None where that is the evaluated part or there is none."""
+    if metrics.get("evaluated_part") != "test" or "validation" not in metrics:
+        return None
+    return float(metrics["validation"]["metrics"][CROSS_ENTROPY]["value"])
+
+
+def load_metrics(directory: Path) -> dict[str, Any]:
+    """Return the content of metrics.json of a finished run.
+
+    Raises:
+        RunDirectoryError: the file is missing or damaged.
+    """
+    return read_json_object(directory / METRICS_FILE, fix="Train the run again with --overwrite.")
+
+
+def write_metrics(directory: Path, reports: Mapping[str, Report], cost: Cost, extra: Mapping[str, Any]) -> None:
+    """metrics.json: a report a part, what the run cost, and what else must be known."""
+    content = {
+        **{part: json.loads(report.to_json()) for part, report in reports.items()},
+        "cost": {
+            "parameters": cost.parameters,
+            "training_seconds": cost.training_seconds,
+            "peak_memory_bytes": cost.peak_memory_bytes,
+        },
+        **extra,
+    }
+    (directory / METRICS_FILE).write_text(json_text(content, indent=1) + "\n", encoding="utf-8")
+
+
+def write_history(directory: Path, recipe: Recipe, history: Sequence[Mapping[str, Any]]) -> None:
+    """history.json: the learning curve of the run; none where nothing was evaluated during training."""
+    curve = curve_of(recipe, history)
+    if curve is not None:
+        (directory / HISTORY_FILE).write_text(curve.to_json(), encoding="utf-8")
+
+
+def load_history(directory: Path) -> LearningCurve | None:
+    """The learning curve of a run, None where it has none.
+
+    Raises:
+        RunDirectoryError: the file is damaged.
+    """
+    path = directory / HISTORY_FILE
+    if not path.exists():
+        return None
+    try:
+        return LearningCurve.from_json(path.read_text(encoding="utf-8"))
+    except PermissionError as error:
+        raise unreadable(path, error) from error
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise RunDirectoryError(f"{path} is no learning curve ({error}). Train again with --overwrite.") from error
+
+
+def write_recipe(directory: Path, recipe: Recipe, resolved: Mapping[str, Any]) -> None:
+    """recipe.json: the recipe, everything it resolved to, and the versions it ran on."""
+    content = {"recipe": recipe.to_dict(), "resolved": resolved, "environment": environment()}
+    (directory / RECIPE_FILE).write_text(json_text(content, indent=1, default=str) + "\n", encoding="utf-8")

@@ -1,0 +1,150 @@
+"""The table of a recipe: its files one below the other, and one row a set or text.
+
+Every command that reads the data of a recipe reads them here, so that all see the same rows.
+"""
+
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from contextual_bert.arrow_types import is_text
+from contextual_bert.context import ContextSchema
+from contextual_bert.context.dates import date_formats_of
+from contextual_bert.data import Groups, group_rows, read_table
+from contextual_bert.data.groups import placing, separator_of_cells
+from contextual_bert.data.readers import without_gaps
+from contextual_bert.data.reading_notes import ReadingNotes, joined_notes, reading_notes
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.inference.encode import naming
+from contextual_bert.inference.texts.encode_texts import with_tag_lists
+from contextual_bert.runs.grouping import grouping_lines
+from contextual_bert.runs.ready_parts import PartTables, file_lines, in_its_file, read_parts
+from contextual_bert.training.recipe import Recipe
+
+__all__ = ["RunTable", "read_data"]
+
+
+@dataclass(frozen=True, eq=False)
+class RunTable:
+    """A table with one row a set or text, and where its rows come from.
+
+    Args:
+        table: the rows.
+        parts: the files, and how many rows each has before rows are grouped.
+        groups: the rows of each set, where the files have one item a row.
+    """
+
+    table: pa.Table
+    parts: PartTables
+    groups: Groups | None = None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of rows of ``table`` that come from each file."""
+        if self.groups is None:
+            return self.parts.sizes
+        ends = np.searchsorted(self.groups.first_rows, np.cumsum(self.parts.sizes))
+        return tuple(np.diff(ends, prepend=0).tolist())
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """Columns that vary within a group, with the reason why each is left out."""
+        return self.groups.left_out if self.groups is not None else {}
+
+    @contextmanager
+    def placed(self) -> Generator[None]:
+        """Let errors about a row of ``table`` name its group, its file and its row there.
+
+        Raises:
+            DataError, SchemaError, UnknownNameError: what came, with its place.
+        """
+        with in_its_file(self.parts.files, self.parts.sizes), placing(self.groups):
+            yield
+
+    def lines(self) -> list[str]:
+        """What was joined and grouped, for people; nothing of one file with one row a set."""
+        return [*file_lines(self.parts), *grouping_lines(self.groups)]
+
+    def without_rows(self) -> Self:
+        """Return the same of an empty table: it is sent to each process of a study."""
+        return replace(self, table=self.table.slice(0, 0).select([]), parts=self.parts.without_rows())
+
+
+def read_data(
+    recipe: Recipe, source: pa.Table | None = None, *, codes: Collection[str] = (), needed: Sequence[str] = ()
+) -> RunTable:
+    """Read the table of a recipe.
+
+    Args:
+        recipe: says which files are read and how, which columns name things, and which name a set.
+        source: the table in place of ``recipe.data``, where it was read already.
+        codes: further columns that name things, which are read as they are spelt.
+        needed: further columns that must have one value in each group, where rows are grouped.
+
+    Raises:
+        DataError, UnknownNameError: a fault of a file, as ``read_table``, ``read_parts`` and ``group_rows`` say.
+    """
+
+    notes = list[ReadingNotes]()
+
+    def read(each: Any) -> pa.Table:
+        found = read_table(
+            each,
+            text_columns=(*recipe.text_columns, *recipe.group_by),
+            code_columns=(*recipe.code_columns, *codes),
+            settings=recipe.reading,
+        )
+        file = each if isinstance(each, str) else recipe.data
+        found = without_gaps(found, recipe.complete_columns, recipe.reading, file=file)
+        notes.append(reading_notes(found))
+        task = recipe.texts
+        if task is None or task.label is None:
+            return found
+        with naming(file):
+            return with_tag_lists(found, text=task.text, label=task.label)
+
+    parts = read_parts(recipe, source, read)
+    if len(parts.files) > 1:
+        parts = parts._replace(table=joined_notes(parts.files, notes).noted(parts.table))
+    if recipe.schema is None:
+        _check_date_formats(parts.table, recipe)
+    if not recipe.group_by:
+        return RunTable(parts.table, parts.without_rows())
+    schema = ContextSchema.from_dict(dict(recipe.schema)) if recipe.schema is not None else None
+    named = (recipe.customer, recipe.time, recipe.split_column, *(schema.columns if schema is not None else ()))
+    table, by = parts.table, recipe.group_by
+    if len(parts.files) > 1:
+        # The same name in two files names two groups. The column stands there while rows are grouped, and in errors.
+        file_column = "file"
+        while file_column in table.column_names:
+            file_column += "_"
+        origin = pa.array(np.repeat(np.array(parts.files), parts.sizes))
+        table, by = table.append_column(file_column, origin), (*by, file_column)
+    with in_its_file(parts.files, parts.sizes):
+        groups = group_rows(
+            table,
+            by,
+            items=recipe.item_column,
+            separator=separator_of_cells(recipe.policy.separator),
+            needed=[name for name in (*named, *needed) if name is not None],
+            file=recipe.data,
+            on_bad_row=recipe.reading.on_bad_row,
+        )
+    if len(parts.files) > 1:
+        groups = replace(groups, table=groups.table.drop_columns([by[-1]]), by=recipe.group_by)
+    return RunTable(groups.table, parts.without_rows(), replace(groups, table=groups.table.select(recipe.group_by)))
+
+
+def _check_date_formats(table: pa.Table, recipe: Recipe) -> None:
+    """Raise ConfigurationError where no column is written in one of the formats that the recipe has."""
+    texts = [column for column in table.columns if is_text(column.type)] if recipe.reading.date_formats else []
+    for date_format in recipe.reading.date_formats:
+        if not any(date_formats_of(column, (date_format,)) == [date_format] for column in texts):
+            raise ConfigurationError(
+                f"date_formats: no column of {recipe.data} is written as {date_format!r} in each row. Correct "
+                "--date-format, or leave it out."
+            )

@@ -1,0 +1,272 @@
+"""A recipe -> its run directory: train, evaluate, write. Those of a study are ``sweep``.
+
+An interrupted run goes on at its last checkpoint. PROTOCOL, points 7, 10, 13.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from torch import distributed, nn
+from transformers import PreTrainedModel, set_seed
+
+from contextual_bert.atomic_files import replacing_directory
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.evaluation import Cost, LabelledRows, LabelReport, Report
+from contextual_bert.evaluation.labels.rows import can_measure
+from contextual_bert.folder_lock import locked_folder
+from contextual_bert.frames import Frame
+from contextual_bert.inference import ScoredSet
+from contextual_bert.inference.saved import LARGEST_SET
+from contextual_bert.manifest import write_manifest
+from contextual_bert.runs.card import write_card
+from contextual_bert.runs.checkpoints import CheckpointFiles, check_resumable, recipe_digest
+from contextual_bert.runs.field_importance import field_importances, kept_importances
+from contextual_bert.runs.learned import with_shares
+from contextual_bert.runs.membership import with_membership
+from contextual_bert.runs.model_factory import arguments_of, lines_on_steps
+from contextual_bert.runs.model_training import make_trainer, train
+from contextual_bert.runs.prepared import Prepared
+from contextual_bert.runs.registry import check_conditioning, check_kind, keeps_weights
+from contextual_bert.runs.reporting import cluster_numbers, label_report_on, report_on
+from contextual_bert.runs.resources import PeakMemory, TrainingClock
+from contextual_bert.runs.run_directories import (
+    await_clearing,
+    check_same_devices,
+    check_same_recipe,
+    checkpoint_to_resume,
+    clear_run,
+    is_run,
+    remember_recipe,
+)
+from contextual_bert.runs.run_files import (
+    CHECKPOINTS,
+    IN_MEMORY,
+    LABELS,
+    LABELS_FILE,
+    METRICS_FILE,
+    SCORES_FILE,
+    is_trained,
+    save_labels,
+    save_scores,
+    trainer_state,
+    write_history,
+    write_metrics,
+    write_recipe,
+)
+from contextual_bert.runs.text_baselines import processor_of
+from contextual_bert.runs.work import prepare_for, work_of
+from contextual_bert.training import (
+    Bars,
+    counting,
+    progress_bars,
+)
+from contextual_bert.training.recipe import Recipe
+
+
+def run(
+    recipe: Recipe,
+    output: Path,
+    *,
+    table: Frame | None = None,
+    preparation: Prepared | None = None,
+    is_resumed: bool = False,
+    is_overwritten: bool = False,
+    is_quiet: bool = False,
+    bars: Bars | None = None,
+) -> Report | None:
+    """Train one model, evaluate its best checkpoint, and write the run directory, under the folder's lock.
+
+    At SIGTERM training finishes its step, writes a checkpoint and raises ``SystemExit`` with code 143.
+
+    Args:
+        recipe: what to train.
+        output: the run directory.
+        table: the data in memory, which ``recipe.data`` then only names: pyarrow, pandas, polars or `datasets`.
+        preparation: the data, where they were prepared already.
+        is_resumed: go on at the last whole checkpoint of an interrupted run.
+        is_overwritten: replace a run that is there, as soon as the new model could be made.
+        is_quiet: no progress bar on the console.
+        bars: where the training's steps are shown; None: on the console, unless that is quiet.
+
+    Returns:
+        The report on the test part; on the validation part where there is no test; None where nothing is held out.
+
+    Raises:
+        ConfigurationError: the directory holds a run already, or checkpoints of another recipe; both ``table`` and
+            ``preparation``.
+        RunDirectoryError: another process writes to the directory; a checkpoint lacks what a resume needs.
+        DataError: no row is left to evaluate.
+    """
+    check_conditioning(recipe.conditioning)
+    check_kind(recipe)
+    if table is not None and preparation is not None:
+        raise ConfigurationError("table and preparation both say what the data are. Give one of them.")
+    with locked_folder(output):
+        return _run(
+            recipe,
+            output,
+            preparation=preparation,
+            table=table,
+            is_resumed=is_resumed,
+            is_overwritten=is_overwritten,
+            is_quiet=is_quiet,
+            bars=bars,
+        )
+
+
+def _run(
+    recipe: Recipe,
+    output: Path,
+    *,
+    preparation: Prepared | None,
+    table: Frame | None,
+    is_resumed: bool,
+    is_overwritten: bool,
+    is_quiet: bool,
+    bars: Bars | None,
+) -> Report | None:
+    is_overwritten = is_overwritten and is_run(output)
+    checkpoint = checkpoint_to_resume(output, is_resumed=is_resumed) if not is_overwritten else None
+    ready = preparation or prepare_for(recipe, source=table)
+    recipe, work, evaluated_part = ready.resolve(recipe), work_of(ready), ready.evaluated_part
+    digest = recipe_digest(recipe, digests=ready.digests)
+    if checkpoint is not None:
+        check_same_recipe(recipe, output, digests=ready.digests)
+        check_resumable(checkpoint, recipe, digest=digest)
+    has_validation = "validation" in ready.datasets
+    defaults = work.default_training(recipe)
+    arguments = arguments_of(recipe, output / CHECKPOINTS, has_validation=has_validation, defaults=defaults)
+    num_devices = arguments.world_size * max(1, arguments.n_gpu)
+    if checkpoint is not None and not is_trained(checkpoint):
+        check_same_devices(output, num_devices=num_devices)
+        arguments.eval_on_start = False  # it is no start: the checkpoint's epoch was evaluated
+    set_seed(recipe.seed)
+    model = work.build_model(recipe)
+    if is_overwritten:
+        (clear_run if arguments.process_index == 0 else await_clearing)(output)
+    clock, memory = TrainingClock(trainer_state(checkpoint) if checkpoint is not None else None), PeakMemory()
+    if recipe.training.get("disable_tqdm"):
+        is_quiet, bars = True, None
+    elif bars is None and not is_quiet:
+        bars = progress_bars()
+    fitted, history, trainer = work.fit(recipe, model), [], None
+    if fitted is None:
+        trainer = make_trainer(work, recipe, model, arguments, [clock, CheckpointFiles(digest)], bars=bars)
+    if arguments.process_index == 0:
+        remember_recipe(output, recipe, digests=ready.digests, num_devices=num_devices)
+    if trainer is not None:
+        history = train(trainer, checkpoint, bars=bars)
+    model = work.finished(recipe, model)
+    cost = Cost(work.count(model), clock.seconds, memory.bytes())
+    model.eval()
+    if isinstance(model, PreTrainedModel):
+        model.set_attn_implementation("sdpa")  # as it will be loaded, so that others get these digits
+    scored: dict[str, ScoredSet] = {}
+    reports: dict[str, Report] = {}
+    labels: dict[str, LabelReport] = {}
+    for part in (part for part in ("validation", "test") if part in ready.datasets):
+        with counting(f"scoring the {part} part", is_quiet=is_quiet) as progress:
+            scored[part] = work.score(
+                recipe,
+                model,
+                part,
+                batch_size=arguments.eval_batch_size,
+                is_shared=arguments.world_size > 1,
+                progress=progress,
+            )
+        segments = work.segments(part, scored[part])
+        reports[part] = report_on(
+            part,
+            scored[part],
+            ready,
+            segments=segments,
+            seed=recipe.seed,
+            known_customers=ready.customers("train"),
+        )
+        if isinstance(labelled := scored[part].labelled, LabelledRows) and not can_measure(labelled.names):
+            continue
+        if (found := label_report_on(part, scored[part], ready)) is not None:
+            labels[part] = replace(found, provenance=reports[part].provenance)
+    if evaluated_part is not None:
+        chosen_by = "validation" if "validation" in scored else evaluated_part
+        reports[evaluated_part] = with_shares(
+            reports[evaluated_part], scored[chosen_by], ready, recipe, model, part=chosen_by, arguments=arguments
+        )
+        with counting("scoring a sample of the training part", is_quiet=is_quiet) as progress:
+            reports[evaluated_part] = with_membership(
+                reports[evaluated_part],
+                scored[evaluated_part],
+                ready,
+                recipe,
+                model,
+                batch_size=arguments.eval_batch_size,
+                is_shared=arguments.world_size > 1,
+                progress=progress,
+            )
+    with counting("permuting the fields of the context", is_quiet=is_quiet) as progress:
+        importances = field_importances(
+            recipe,
+            model,
+            ready,
+            num_epochs=arguments.num_train_epochs,
+            batch_size=arguments.eval_batch_size,
+            is_shared=arguments.world_size > 1,
+            progress=progress,
+        )
+    if arguments.process_index == 0:
+        results: dict[str, Any] = {
+            "fitted": fitted,
+            "reports": reports,
+            "scored": scored,
+            "cost": cost,
+            "arguments": arguments,
+            "history": history,
+            "labels": labels,
+            "importances": importances,
+        }
+        write_run(output, recipe, ready, model, results)
+    if arguments.world_size > 1:
+        distributed.barrier()
+    return reports[evaluated_part] if evaluated_part is not None else None
+
+
+def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, results: Mapping[str, Any]) -> None:
+    """Everything that makes the directory usable and checkable; moved into place when all of it is written."""
+    reports: Mapping[str, Report] = results["reports"]
+    with replacing_directory(output, last=METRICS_FILE) as folder:
+        if keeps_weights(recipe):
+            cast(Any, model).save_pretrained(folder)
+            processor_of(recipe, ready.processor).save_pretrained(folder)
+        if ready.processor.schema is not None:
+            ready.processor.schema.save(folder / "schema.json")
+        ready.split.save(folder / "split.json")
+        part = ready.evaluated_part
+        if part is not None:
+            scores = results["scored"][part].scores
+            save_scores(scores, cluster_numbers(ready, part, scores.example_id), folder / SCORES_FILE)
+            if (labelled := results["scored"][part].labelled) is not None:
+                save_labels(labelled, folder / LABELS_FILE)
+        lines = [*ready.lines(), *lines_on_steps(recipe, results["arguments"], num_rows=len(ready.datasets["train"]))]
+        resolved = {
+            "data_digest": ready.split.data_digest,
+            **({LARGEST_SET: int(ready.datasets["train"].sizes.max())} if recipe.texts is None else {}),
+            IN_MEMORY: not Path(recipe.data).exists(),
+            **ready.digests,
+            "model": model.config.to_dict() if isinstance(model, PreTrainedModel) else str(model),
+            "training": results["arguments"].to_dict() if results["fitted"] is None else results["fitted"],
+            "lines": lines,
+        }
+        write_recipe(folder, recipe, resolved)
+        write_history(folder, recipe, results["history"])
+        write_card(folder, recipe, reports, lines, has_tags=getattr(ready, "head", None) == "tags")
+        unknown = {name: result.num_unknown_targets for name, result in results["scored"].items()}
+        extra: dict[str, Any] = {"unknown_targets": unknown, "evaluated_part": part}
+        if results["labels"]:
+            extra[LABELS] = {name: json.loads(found.to_json()) for name, found in results["labels"].items()}
+        if results["importances"] is not None:
+            extra |= kept_importances(results["importances"])
+        write_metrics(folder, reports, results["cost"], extra)
+        write_manifest(folder)

@@ -1,0 +1,218 @@
+"""From the run directories of a study to its report: what was compared, on which data, and what was found.
+
+It trains what is missing; the sentences are those of `findings`, and what the page looks like is `evaluation.study`.
+PROTOCOL, points 8 to 14.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
+from contextual_bert.evaluation import (
+    Comparison,
+    LabelComparison,
+    LabelRun,
+    Provenance,
+    Report,
+    Run,
+    Study,
+    compare_labels,
+    compare_runs,
+)
+from contextual_bert.evaluation.intervals import bounded
+from contextual_bert.evaluation.paper import PaperRow
+from contextual_bert.inference import set_index
+from contextual_bert.json_text import json_text
+from contextual_bert.runs.few_targets import commonest_targets
+from contextual_bert.runs.narrative import findings, label_findings
+from contextual_bert.runs.prepared import Prepared
+from contextual_bert.runs.registry import NOTHING_TO_COMPARE, check_study
+from contextual_bert.runs.reporting import cluster_numbers, label_groups, label_settings, provenance_of_runs
+from contextual_bert.runs.run_files import METRICS_FILE, is_complete, load_history, load_metrics, resolved_in
+from contextual_bert.runs.sweep import run_directory, train_missing
+from contextual_bert.training import training_arguments
+from contextual_bert.training.recipe import Recipe
+
+DEFAULT_REFERENCE = "none"
+UNTESTED = (
+    "There is no test part: the numbers are of the validation part, which also chose the best epoch of each run, and "
+    "are a little too good."
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Peers:
+    """What the rows of a study are set against.
+
+    Args:
+        reference: the row that the others are compared with; None: ``none``, or the first row where that is not there.
+        extra: rows from elsewhere: the oracle.
+        paper: the paper's table, to stand beside ours.
+    """
+
+    reference: str | None = None
+    extra: Sequence[Run] = ()
+    paper: Mapping[str, PaperRow] = field(default_factory=dict[str, PaperRow])
+
+
+def study(
+    title: str,
+    recipes: Sequence[Recipe],
+    output: Path,
+    *,
+    preparation: Prepared,
+    peers: Peers | None = None,
+    is_report_only: bool = False,
+    num_jobs: int = 1,
+    say: Callable[[str], None] = print,
+) -> Study:
+    """Train what is missing, compare all rows on the same masked positions, and say what was found.
+
+    Args:
+        title: of the report.
+        recipes: one a run, all on the same data.
+        output: folder of the runs, ``<output>/<label>/seed-<n>``.
+        preparation: the data.
+        peers: what they are set against.
+        is_report_only: train nothing and compare the runs that are complete; rows may then differ in their seeds.
+        num_jobs: how many runs are trained beside each other, see ``train_missing``.
+        say: where sentences about the progress go.
+
+    Raises:
+        UnknownNameError: the reference is not among the rows.
+        ConfigurationError: a run in the folder has other settings; nothing to report on.
+    """
+    if is_report_only:
+        recipes = [recipe for recipe in recipes if is_complete(run_directory(output, recipe))]
+        if not recipes:
+            raise ConfigurationError(f"No run of these rows in {output} is complete. Train them first.")
+    labels = [recipe.label for recipe in recipes]
+    peers = peers or Peers()
+    reference = peers.reference or (DEFAULT_REFERENCE if DEFAULT_REFERENCE in labels else labels[0])
+    check_study(recipes, reference=reference, others=[each.name for each in peers.extra])
+    if preparation.evaluated_part is None:
+        raise ConfigurationError(NOTHING_TO_COMPARE)
+    planned = [(recipe, preparation) for recipe in recipes]
+    runs = [*train_missing(planned, output, num_jobs=num_jobs, say=say), *peers.extra]
+    num_items = preparation.num_choices
+    directories = [run_directory(output, recipe) for recipe in recipes]
+    origin = provenance_of_runs(preparation, directories, seeds=sorted({recipe.seed for recipe in recipes}))
+    oracle = next((each.name for each in peers.extra if each.role == "oracle"), None)
+
+    firsts = {recipe.label: recipe for recipe in reversed(recipes)}
+    reports = {name: load_report(run_directory(output, firsts[name])) for name in dict.fromkeys(labels)}
+    asked = next(iter(reports.values())).asked  # of the same rows and items in all
+
+    def compared_with(name: str) -> Comparison:
+        return compare_runs(
+            runs,
+            reference=name,
+            num_items=num_items,
+            settings=preparation.settings,
+            provenance=origin,
+            asked=replace(asked, recall={}) if asked is not None else None,
+        )
+
+    comparison = compared_with(reference)
+    curves = [curve for curve in map(load_history, directories) if curve is not None]
+    labelled = label_comparison(runs, reference, preparation, provenance=origin)
+    few = commonest_targets(preparation, preparation.evaluated_part, runs[0].scores)
+    found = findings(runs, firsts, num_items=num_items, paper=peers.paper, few=few)
+
+    def labels_against(name: str) -> LabelComparison | None:
+        rivals = [run for run in runs if run.name == name or run.role == "baseline"]
+        return label_comparison(rivals, name, preparation, provenance=origin, has_groups=False)
+
+    found += [
+        f"`{name}`, seed {firsts[name].seed}: {_lower(report.learned.note())}"
+        for name, report in reports.items()
+        if report.learned is not None and not report.learned.has_learned
+    ]
+    if preparation.evaluated_part != "test":
+        found.insert(0, UNTESTED)
+    changes = {_one_mask_from(recipe, output) for recipe in firsts.values()}
+    longest = max((curve.points[-1].epoch for curve in curves), default=0)
+    return Study(
+        title=title,
+        comparison=comparison,
+        against_oracle=compared_with(oracle) if oracle is not None else None,
+        curves=tuple(curves),
+        one_mask_from=tuple(sorted(epoch for epoch in changes if epoch and epoch < longest)),
+        reports=reports,
+        texts=(*(label_findings(labelled, labels_against) if labelled is not None else ()), *found),
+        labels=labelled,
+        paper=dict(peers.paper),
+        data=(
+            *preparation.lines(),
+            *preparation.customer_lines(),
+            *([asked.note()] if asked is not None else _unranked(directories[0], preparation)),
+        ),
+    )
+
+
+def _lower(sentence: str) -> str:
+    return sentence[0].lower() + sentence[1:]
+
+
+def _one_mask_from(recipe: Recipe, output: Path) -> int | None:
+    """The epoch from which a run of this recipe masks one item a set, None where nothing changes."""
+    of_masks = ("num_train_epochs", "masks_per_set", "one_mask_epochs")
+    settings = {**(resolved_in(run_directory(output, recipe), "training") or {}), **recipe.training}
+    return training_arguments(
+        output, **{name: settings[name] for name in of_masks if name in settings}
+    ).one_mask_from_epoch
+
+
+def label_comparison(
+    runs: Sequence[Run], reference: str, ready: Prepared, *, provenance: Provenance, has_groups: bool = True
+) -> LabelComparison | None:
+    """The runs by what they labelled or answered, None where nothing has a label."""
+    labelled = [LabelRun(run.name, run.seed, run.labelled, run.role) for run in runs if run.labelled is not None]
+    if not labelled:
+        return None
+    rows, part = labelled[0].rows, ready.evaluated_part or "test"
+    clusters = cluster_numbers(ready, part, rows.example_id)
+    index = set_index(ready.datasets[part], rows.example_id)
+    return compare_labels(
+        labelled,
+        reference=reference,
+        clusters=clusters if clusters is not None else rows.example_id,
+        groups=label_groups(part, index, ready, rows) if has_groups else {},
+        settings=label_settings(ready),
+        provenance=provenance,
+    )
+
+
+def _unranked(directory: Path, ready: Prepared) -> list[str]:
+    """How much of the evaluated part is left out, for training lacks it; of what no run counts whole."""
+    metrics = load_metrics(directory)
+    try:
+        count = metrics["unknown_targets"][ready.evaluated_part]
+    except (KeyError, TypeError) as error:
+        raise _no_metrics(directory, error) from error
+    what = f"{count:,} {ready.settings.row_name}s of the {ready.evaluated_part} part"
+    return [f"{what} cannot be ranked, for training lacks what is asked for, and are left out"] if count else []
+
+
+def load_report(directory: Path) -> Report:
+    """The report on the evaluated part of a complete run."""
+    metrics = load_metrics(directory)
+    try:
+        report = Report.from_json(json_text(metrics[metrics["evaluated_part"]]))
+    except (KeyError, TypeError, DataError) as error:
+        raise _no_metrics(directory, error) from error
+    # Older runs wrote intervals of small segments that end below 0, and segments of single customers.
+    segments = (
+        replace(each, cross_entropy_nats=bounded(each.cross_entropy_nats, within=(0.0, math.inf)))
+        for each in report.segments
+        if each.num_clusters >= report.settings.min_cell_clusters
+    )
+    return replace(report, segments=tuple(segments))
+
+
+def _no_metrics(directory: Path, error: Exception) -> RunDirectoryError:
+    return RunDirectoryError(
+        f"{directory / METRICS_FILE} is not what a run writes: {error!r}. Train the run again with --overwrite."
+    )

@@ -1,0 +1,229 @@
+"""The runs of a study: which are missing, and training them one after the other or beside each other.
+
+A run that is complete is not run again, an interrupted one goes on at its last checkpoint. What a run is, ``runner``
+knows. PROTOCOL, points 7, 10, 13.
+"""
+
+import multiprocessing
+import os
+import signal
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import connection
+from multiprocessing.process import BaseProcess
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+
+import torch
+from transformers.utils import logging
+
+from contextual_bert.errors import ConfigurationError
+from contextual_bert.evaluation import Role, Run
+from contextual_bert.folder_lock import locked_folder
+from contextual_bert.runs.model_factory import training_lines
+from contextual_bert.runs.prepared import Prepared
+from contextual_bert.runs.registry import BASELINES, check_jobs
+from contextual_bert.runs.run_directories import check_same_recipe
+from contextual_bert.runs.run_files import is_complete, load_run
+from contextual_bert.runs.runner import run
+from contextual_bert.runs.termination import EXIT_CODE
+from contextual_bert.runs.work import work_of
+from contextual_bert.training import Bars, emulation_lines, progress_bars
+from contextual_bert.training.recipe import Recipe
+
+Say = Callable[[str], None]
+Planned = tuple[Recipe, Prepared]
+SECONDS_BETWEEN_NOTES = 0.5
+
+
+def train_missing(planned: Sequence[Planned], output: Path, *, num_jobs: int = 1, say: Say = print) -> list[Run]:
+    """The runs of these recipes in ``<output>/<label>/seed-<n>``: trained where they are missing, then read.
+
+    Args:
+        planned: recipes, each with its data.
+        output: folder of the runs.
+        num_jobs: how many are trained beside each other, each in a process of its own with its share of the processor's
+            threads, and all on the same accelerator. A script that asks for more than 1 needs ``if __name__ ==
+            "__main__":``, as these processes import it.
+        say: where sentences about the progress go.
+
+    Raises:
+        ConfigurationError: a run in the folder has other settings; several jobs in a process of torchrun.
+        RunDirectoryError: another process trains or reports in the folder.
+    """
+    check_jobs(num_jobs)
+    with locked_folder(output):
+        return _train_missing(planned, output, num_jobs=num_jobs, say=say)
+
+
+def _train_missing(planned: Sequence[Planned], output: Path, *, num_jobs: int, say: Say) -> list[Run]:
+    works = {ready: work_of(ready) for _, ready in planned}
+    missing: list[Planned] = []
+    for recipe, ready in planned:
+        folder = run_directory(output, recipe)
+        if is_complete(folder):
+            check_same_recipe(ready.resolve(recipe), folder, digests=ready.digests, model_fields=ready.model_fields)
+            say(f"{folder}: complete, not run again")
+        else:
+            # A mistake in the last row is found before hours are spent on the first.
+            works[ready].check(ready.resolve(recipe))
+            missing.append((recipe, ready))
+    told = [line for each, _ in missing for line in emulation_lines(each.device, each.dtype)]
+    for each, ready in missing:
+        own = ready.resolve(each)
+        lines = training_lines(own, ready, defaults=works[ready].default_training(own))
+        told += [f"{each.label}: {line}" for line in lines]
+    for line in dict.fromkeys(told):
+        say(line)
+    if min(num_jobs, len(missing)) > 1:
+        _train_beside_each_other(missing, output, num_jobs=min(num_jobs, len(missing)), say=say)
+    else:
+        for recipe, ready in missing:
+            run(recipe, run_directory(output, recipe), preparation=ready, is_resumed=True)
+    return [load_run(run_directory(output, each), name=each.label, role=role_of(each)) for each, _ in planned]
+
+
+def run_directory(output: Path, recipe: Recipe) -> Path:
+    """Where a run of a study lies."""
+    return output / recipe.label / f"seed-{recipe.seed}"
+
+
+def role_of(recipe: Recipe) -> Role:
+    """What the row is in a comparison."""
+    if recipe.is_control or recipe.is_context_shuffled:
+        return "control"
+    return "baseline" if recipe.conditioning in BASELINES else "method"
+
+
+@dataclass(frozen=True)
+class _Job:
+    folder: Path
+    label: str
+    process: BaseProcess
+
+
+def _train_beside_each_other(missing: Sequence[Planned], output: Path, *, num_jobs: int, say: Say) -> None:
+    num_threads = max(1, torch.get_num_threads() // num_jobs)
+    waiting, running = list(reversed(missing)), dict[connection.Connection, _Job]()
+    bars = progress_bars()
+    try:
+        while waiting or running:
+            started: list[tuple[connection.Connection, Planned]] = []
+            while waiting and len(running) < num_jobs:
+                recipe, ready = waiting.pop()
+                ours, process = _started()
+                running[ours] = _Job(run_directory(output, recipe), f"{recipe.label}, seed {recipe.seed}", process)
+                started.append((ours, (recipe, ready)))
+            for ours, (recipe, ready) in started:
+                with suppress(ConnectionError):  # it has ended: that is heard below
+                    ours.send((recipe, running[ours].folder, ready, num_threads, logging.get_verbosity()))
+            telling = connection.wait([*running])
+            for ours in [each for each in running if each in telling]:
+                _hear(running, ours, bars, say)
+    finally:
+        for job in running.values():
+            job.process.terminate()  # what trains finishes its step and writes a checkpoint
+        try:
+            for job in running.values():
+                job.process.join()
+        except BaseException:  # asked to end a second time
+            for job in running.values():
+                job.process.kill()
+            raise
+        bars.close()  # last, for where nobody reads what is shown it raises
+
+
+def _started() -> tuple[connection.Connection, BaseProcess]:
+    """A process that waits for what to train, and the way to it."""
+    context = multiprocessing.get_context("spawn")  # neither torch's threads nor CUDA survive a fork
+    ours, theirs = context.Pipe()
+    # What to train is sent, not given: a process that ends before it has read its arguments is waited for without end.
+    process = context.Process(target=train_as_told, args=(theirs,))
+    process.start()
+    theirs.close()  # so that the end of the process is the end of what it tells
+    return ours, process
+
+
+def _hear(running: dict[connection.Connection, _Job], ours: connection.Connection, bars: Bars, say: Say) -> None:
+    job = running[ours]
+    try:
+        told = ours.recv()
+    except (EOFError, ConnectionError):
+        job.process.join()
+        del running[ours]
+        bars.remove(job.label)
+        if not is_complete(job.folder):
+            code = job.process.exitcode or 0
+            advice = (
+                "It was stopped: the same command goes on at its last checkpoint"
+                if code == EXIT_CODE
+                else "Mostly that is for want of memory: give fewer jobs"
+                if code < 0
+                else 'What it said stands above; a script that asks for several jobs needs if __name__ == "__main__":'
+            )
+            raise ConfigurationError(
+                f"The process of {job.label} ended with code {code} and wrote no run. {advice}."
+            ) from None
+        say(f"{job.folder}: trained")
+    else:
+        if isinstance(told, Exception):
+            say(f"{job.label} failed; what runs beside it stops and goes on at its last checkpoint")
+            raise told
+        *counted, is_milestone = told
+        bars.show(job.label, *counted, is_milestone=is_milestone)
+
+
+class _Told:
+    """The bars of a process that draws none: tells the one that does."""
+
+    def __init__(self, listener: connection.Connection) -> None:
+        self._listener, self._last = listener, -float("inf")
+
+    def show(self, label: str, done: int, total: int, note: str = "", *, is_milestone: bool = False) -> None:
+        if is_milestone or time.monotonic() - self._last > SECONDS_BETWEEN_NOTES:
+            self._last = time.monotonic()
+            try:
+                self._listener.send((done, total, note, is_milestone))
+            except ConnectionError:
+                # The first process is no more. Nobody waits for this run: it stops, at a checkpoint.
+                self._last = float("inf")
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    def remove(self, label: str) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def train_as_told(listener: connection.Connection) -> None:
+    """What a process does that trains one of several runs: hear what, and tell how far it is and what went wrong.
+
+    Args:
+        listener: first says (recipe, run directory, its data, number of threads, transformers' verbosity).
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one
+    try:
+        recipe, folder, ready, num_threads, verbosity = listener.recv()
+    except (EOFError, ConnectionError):  # it is no more
+        return
+    torch.set_num_threads(num_threads)
+    logging.set_verbosity(verbosity)
+    logging.disable_progress_bar()
+    try:
+        run(recipe, folder, preparation=ready, is_resumed=True, is_quiet=True, bars=_Told(listener))
+    except Exception as error:
+        error.add_note(traceback.format_exc())
+        if isinstance(error, ConnectionError):
+            return
+        try:
+            ForkingPickler.loads(ForkingPickler.dumps(error))  # pyright: ignore[reportAttributeAccessIssue]
+            listener.send(error)
+        except ConnectionError:
+            return
+        except Exception:
+            with suppress(ConnectionError):
+                listener.send(RuntimeError(traceback.format_exc()))

@@ -1,0 +1,312 @@
+"""What is in a table of texts, before anything is trained: lengths, labels, features, faults. ``inspection`` does sets.
+
+A cell that ``train`` would stop at is counted and not raised, so that one look shows all that there is to mend. It
+loads a tokenizer only where it is asked to, no weights, and trains nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from contextual_bert.arrow_types import decoded, is_list, is_single, is_text, value_type
+from contextual_bert.context import ContextSchema, canonical
+from contextual_bert.data import Split, audit_texts, reading_lines
+from contextual_bert.data.splits import PARTS
+from contextual_bert.data.text_audit import joined_words
+from contextual_bert.errors import ConfigurationError, DataError, place_of_row
+from contextual_bert.evaluation.labels import has_grades
+from contextual_bert.frames import Frame
+from contextual_bert.inference import encode_questions, encode_texts
+from contextual_bert.inference.texts.encode_questions import find_answers
+from contextual_bert.models import ContextualBertProcessor
+from contextual_bert.runs.by_time import by_time_lines
+from contextual_bert.runs.inspection import (
+    Inspection,
+    check_columns,
+    fault_lines,
+    overridden_codes,
+    split_of,
+)
+from contextual_bert.runs.label_names import NUM_SHOWN, label_names, label_values, label_warnings
+from contextual_bert.runs.prepared import alike_values, inferred, not_context
+from contextual_bert.runs.run_table import RunTable, read_data
+from contextual_bert.runs.shifts import field_lines, name_drift, rows_of
+from contextual_bert.runs.text_preparation import rows_in_parts
+from contextual_bert.runs.text_starts import reader_of
+from contextual_bert.training import TextTask
+from contextual_bert.training.recipe import Recipe
+
+_UNLIMITED = 10**9
+_BEGIN = "B-"
+_STOP = "train stops there; fill them in or leave the rows out"
+
+
+def inspect_texts(
+    recipe: Recipe,
+    *,
+    overrides: Mapping[str, str] | None = None,
+    source: Frame | None = None,
+    has_tokens: bool = True,
+) -> Inspection:
+    """Look at the table of texts of a recipe.
+
+    Args:
+        recipe: the table, its columns and the split, as for ``run``.
+        overrides: column -> a kind of feature or "ignore".
+        source: the table, where it is in memory: pyarrow, pandas, polars or `datasets`.
+        has_tokens: count the texts in tokens too, with the tokenizer of the recipe's checkpoint; False never loads it.
+
+    Raises:
+        ConfigurationError: the recipe is for sets.
+        CheckpointError: no tokenizer there.
+        DataError, UnknownNameError: a column that is missing or of another type.
+
+    Example:
+        >>> table = pa.table({"text": ["so it goes", "and so"] * 50, "mood": ["good", "bad"] * 50})
+        >>> recipe = Recipe(data="t.csv", texts=TextTask(checkpoint="bert-base-uncased", label="mood"))
+        >>> inspect_texts(recipe, source=table, has_tokens=False).reading[1]
+        'words a text: 2 to 3, half of them have 2 or fewer, 95% have 3 or fewer'
+    """
+    task = recipe.texts
+    if task is None:
+        raise ConfigurationError("This is a recipe for sets of items: look at it with inspect_table.")
+    rows = read_data(recipe, source, codes=overridden_codes(overrides or {}))
+    with rows.placed():
+        return _inspected(recipe, task, rows, overrides=overrides, has_tokens=has_tokens)
+
+
+def _inspected(
+    recipe: Recipe, task: TextTask, origin: RunTable, *, overrides: Mapping[str, str] | None, has_tokens: bool
+) -> Inspection:
+    table = origin.table
+    overrides = dict(overrides or {})
+    exclude = not_context(recipe, overrides)
+    check_columns((*exclude, *overrides, *recipe.sensitive), table, file=recipe.data)
+    split, sentence = split_of(recipe, table, sizes=origin.sizes)
+    rows = split.rows("train") if split is not None else np.arange(table.num_rows)
+    training = table.take(pa.array(rows))
+    everywhere = rows_in_parts(table, split) if split is not None else table
+    found = inferred(recipe, training, rows, split, exclude=exclude, everywhere=everywhere, overrides=overrides)
+    looks = [_texts(table, recipe, task, has_tokens=has_tokens)]
+    if task.answer is not None:
+        looks.append(_answers(table, recipe, task))
+    else:
+        looks.append(_labels(table, recipe, task, split) if task.label is not None else _Look([_HIDDEN], []))
+    kept = {note.column for note in found.notes if note.kind is not None}
+    columns = [name for name in table.column_names if name in kept]
+    leaks = (
+        audit_texts(
+            split,
+            table,
+            text=task.text,
+            pair=task.second,
+            label=task.label,
+            customer=recipe.customer,
+            columns=columns,
+        )
+        if split is not None
+        else None
+    )
+    return Inspection(
+        schema=found.schema if found.schema.features else None,
+        notes=found.notes,
+        num_rows=len(training),
+        reading=(*reading_lines(table), *origin.lines(), *(line for look in looks for line in look.lines)),
+        basis=(sentence, *by_time_lines(recipe, found, training, overrides, split=split)),
+        faults=(
+            *(fault for look in looks for fault in look.faults),
+            *(fault_lines(leaks) if leaks is not None else []),
+            *_shift_lines(recipe, task, table, split, found.schema),
+            *found.warnings(),
+            *alike_values(found.schema, training),
+        ),
+    )
+
+
+def _shift_lines(
+    recipe: Recipe, task: TextTask, table: pa.Table, split: Split | None, schema: ContextSchema
+) -> list[str]:
+    """What ``train`` will say of differences between the parts: of fields, and of the shares of labels."""
+    if split is None:
+        return []
+    chosen = {part: table.take(pa.array(split.rows(part))) for part in PARTS}
+    known = {
+        part: rows_of(each, schema, customer=recipe.customer)
+        for part, each in chosen.items()
+        if each.num_rows and schema.features
+    }
+    part, drift = "test" if chosen["test"].num_rows else "validation", list[str]()
+    if task.label is not None and is_single(value_type(table.schema.field(task.label).type)):
+        learned, asked = (label_values(chosen[each][task.label]).combine_chunks() for each in ("train", part))
+        drift = name_drift(learned, asked, part=part, what="labels")
+    return [*field_lines(schema, known), *drift]
+
+
+_HIDDEN = "no --label: hidden words are learned (masked language model)"
+
+
+@dataclass(frozen=True)
+class _Look:
+    """Sentences on what was found, and on what is wrong with it."""
+
+    lines: list[str]
+    faults: list[str]
+
+
+def _texts(table: pa.Table, recipe: Recipe, task: TextTask, *, has_tokens: bool) -> _Look:
+    """How many texts there are, how long they are, and which have nothing to read."""
+    lines, faults = [f"{table.num_rows:,} rows"], list[str]()
+    readable = np.ones(table.num_rows, dtype=np.bool_)
+    for name in (task.text, *([task.second] if task.second is not None else [])):
+        column = decoded(table.column(name))
+        may_be_words = name == task.text and task.question is None
+        if not is_text(column.type) and not (is_list(column.type) and may_be_words):
+            fix = "Give a column of text, or of lists of words with --label naming lists of tags."
+            raise DataError(f"the column is of type {column.type}", file=recipe.data, column=name, fix=fix)
+        sizes = _num_words(column)
+        missing, empty = sizes < 0, sizes == 0
+        faults += _counted(missing, f"cells of {name!r} are missing", f"error: {{}}: {_STOP}")
+        faults += _counted(empty, f"cells of {name!r} are empty", "warning: {}: there is nothing to read")
+        has_gap = _has_gap(column)
+        faults += _counted(has_gap, f"rows of {name!r} lack a word", f"error: {{}}: {_STOP}")
+        readable &= ~missing & ~has_gap
+        distinct = pc.count_distinct(joined_words(column), mode="only_valid").as_py()
+        lines[0] += f", {distinct:,} different texts in {name!r}"
+        if (sizes > 0).any():
+            what = f"words a text{f' in {name!r}' if name != task.text else ''}"
+            lines.append(_sizes_line(sizes[sizes > 0], what))
+    if has_tokens and readable.any():
+        tokens = _tokens(table.take(pa.array(np.flatnonzero(readable))), recipe, task)
+        lines, faults = lines + tokens.lines, faults + tokens.faults
+    return _Look(lines, faults)
+
+
+def _tokens(table: pa.Table, recipe: Recipe, task: TextTask) -> _Look:
+    """How long the texts are for the checkpoint's tokenizer, and how many are cut."""
+    processor = reader_of(recipe) or ContextualBertProcessor.from_bert(task.checkpoint)
+    longest = processor.tokenizer.model_max_length
+    limit = task.max_length or longest
+    if task.question is not None:
+        return _windows(table, recipe, task, processor)
+    processor.tokenizer.model_max_length = _UNLIMITED
+    try:
+        dataset = encode_texts(table, processor, text=task.text, pair=task.pair).dataset
+    except DataError as error:
+        raise DataError(error.problem, file=recipe.data, column=error.column, fix=error.fix) from error
+    sizes = dataset.sizes.numpy()
+    lines = [_sizes_line(sizes, "tokens a text, [CLS] and [SEP] included")]
+    cut = int((sizes > limit).sum())
+    share = f"{cut:,} of {len(sizes):,} texts ({cut / len(sizes):.1%}) are" if cut else "no text is"
+    lines.append(f"{share} longer than {limit:,} tokens{' and cut' if cut else ''}")
+    beyond = f"warning: {task.checkpoint} reads at most {longest:,} tokens: with max_length={limit} train stops there"
+    return _Look(lines, [beyond] if limit > longest else [])
+
+
+def _windows(table: pa.Table, recipe: Recipe, task: TextTask, processor: ContextualBertProcessor) -> _Look:
+    """How many windows the questions and their texts have."""
+    columns = {"question": str(task.question), "text": task.text}
+    try:
+        found = encode_questions(table, processor, **columns, max_length=task.max_length)
+    except DataError as error:
+        return _Look([], [f"error: {DataError(error.problem, file=recipe.data, column=error.column, fix=error.fix)}"])
+    sizes = found.dataset.sizes.numpy()
+    return _Look([*found.report.lines(), _sizes_line(sizes, "tokens a window, question, [CLS] and [SEP] included")], [])
+
+
+def _answers(table: pa.Table, recipe: Recipe, task: TextTask) -> _Look:
+    """How many questions have an answer, and which of these are not in their texts."""
+    texts, name = table.column(task.text).cast(pa.string()).to_pylist(), str(task.answer)
+    try:
+        _, bounds = find_answers(table, texts, name, task.answer_start)
+    except DataError as error:
+        raise DataError(error.problem, file=recipe.data, column=error.column, fix=error.fix) from error
+    starts, ends = bounds.T
+    has_none = (starts == 0) & (ends == 0)
+    lines = [f"{int((~has_none).sum()):,} of {len(has_none):,} questions have an answer in {name!r}"]
+    fault = "error: {}: train stops there; give each letter by letter, and where it begins where that is named"
+    return _Look(lines, _counted(starts < 0, f"answers in {name!r} are not in their texts", fault))
+
+
+def _labels(table: pa.Table, recipe: Recipe, task: TextTask, split: Split | None) -> _Look:
+    """The labels or tags and their shares, and what is wrong with them."""
+    name = str(task.label)
+    column, words = table.column(name), table.column(task.text)
+    has_tags = is_list(column.type)
+    if has_tags != is_list(words.type):
+        fix = "Tags are lists, a tag a word, and their texts lists of words; labels and their texts are no lists."
+        kinds = f"{column.type} and {task.text!r} of type {words.type}"
+        raise DataError(f"the column is of type {kinds}", file=recipe.data, column=name, fix=fix)
+    missing = pc.is_null(column, nan_is_null=True).to_numpy(zero_copy_only=False)
+    faults = _counted(missing, f"cells of {name!r} are missing", f"error: {{}}: {_STOP}")
+    if is_text(column.type):
+        empty = pc.fill_null(pc.equal(column, ""), False).to_numpy(zero_copy_only=False)
+        faults += _counted(empty, f"cells of {name!r} are empty", "warning: {}: they are a label of their own")
+    if has_tags:
+        differing = _num_words(column) != _num_words(words)
+        faults += _counted(
+            differing & ~missing, "rows have another number of tags than words", "error: {}: train stops there"
+        )
+        faults += _counted(_has_gap(column), f"rows of {name!r} lack a tag", f"error: {{}}: {_STOP}")
+    try:
+        names = label_names(column, recipe.data, name, is_ordinal=task.is_ordinal, order=task.order)
+    except DataError as error:
+        return _Look([], [*faults, f"error: {error}"])
+    counted = pc.value_counts(label_values(column).drop_null()).to_pylist()
+    counts = dict.fromkeys(names, 0)
+    for each in counted:
+        counts[canonical(each["values"])] += int(each["counts"])
+    if not has_tags and len(names) > 2 and len(names) * 2 > sum(counts.values()):
+        faults.append("warning: hardly a label occurs twice: is this the column of labels? CSV holds no lists of tags")
+    lines = _label_lines(names, counts, task, has_tags=has_tags)
+    return _Look(lines, [*faults, *label_warnings(table, names, name, split)])
+
+
+def _label_lines(names: tuple[str, ...], counts: Mapping[str, int], task: TextTask, *, has_tags: bool) -> list[str]:
+    total = sum(counts.values())
+    is_scale = has_grades(names) and not has_tags
+    by_size = sorted(names, key=float) if is_scale else sorted(names, key=lambda name: -counts[name])
+    ordered = names if task.is_ordinal else by_size
+    listed = ", ".join(f"{name} ({counts[name] / total:.1%})" for name in ordered[:NUM_SHOWN])
+    more = f" and {len(names) - NUM_SHOWN:,} more" if len(names) > NUM_SHOWN else ""
+    what = "grades, the lowest first" if task.is_ordinal else "labels"
+    what = f"tags of {total:,} words" if has_tags else what
+    lines = [f"{len(names):,} {what}: {listed}{more}"]
+    begun = {tag.removeprefix(_BEGIN): counts[tag] for tag in ordered if has_tags and tag.startswith(_BEGIN)}
+    if begun:
+        lines.append(
+            f"{sum(begun.values()):,} entities: " + ", ".join(f"{name} {count:,}" for name, count in begun.items())
+        )
+    return lines
+
+
+def _num_words(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Words of each cell, -1 where it is missing."""
+    counts = pc.list_value_length(column) if is_list(column.type) else pc.count_substring_regex(column, r"\S+")
+    return pc.fill_null(counts, -1).to_numpy().astype(np.int64)
+
+
+def _has_gap(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Which rows have a list in which a word, or a tag, is missing."""
+    found = np.zeros(len(column), dtype=np.bool_)
+    if is_list(column.type):
+        lists = column.combine_chunks()
+        found[pc.list_parent_indices(lists).filter(pc.is_null(pc.list_flatten(lists))).to_numpy()] = True
+    return found
+
+
+def _sizes_line(sizes: NDArray[np.int64], what: str) -> str:
+    half, most = (int(np.quantile(sizes, share, method="inverted_cdf")) for share in (0.5, 0.95))
+    return (
+        f"{what}: {sizes.min():,} to {sizes.max():,}, half of them have {half:,} or fewer, 95% have {most:,} or fewer"
+    )
+
+
+def _counted(mask: NDArray[np.bool_], what: str, sentence: str) -> list[str]:
+    """The sentence with how many rows it is about and which is the first, none where there is no such row."""
+    if not mask.any():
+        return []
+    return [sentence.format(f"{int(mask.sum()):,} {what} (the first in {place_of_row(int(np.flatnonzero(mask)[0]))})")]

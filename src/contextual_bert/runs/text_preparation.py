@@ -1,0 +1,411 @@
+"""From a recipe to encoded texts: read, split, infer the schema, cut and encode. ``preparation`` does it for sets.
+
+The schema, its bins and rare values are taken from the training part alone; the names of the labels from the whole
+table, for a label is no secret but how often it occurs is. PROTOCOL, point 7.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import file_digest, sha256
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from contextual_bert.arrow_types import is_list
+from contextual_bert.context import outside_lines
+from contextual_bert.data import Audit, SetDataset, TextDataset, reading_lines
+from contextual_bert.data.columns import checked_column
+from contextual_bert.data.splits import Split
+from contextual_bert.data.text_audit import audit_texts
+from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
+from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
+from contextual_bert.frames import Frame
+from contextual_bert.inference import EncodedQuestions, EncodedTexts, encode_questions, encode_texts, placed
+from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor
+from contextual_bert.models.checkpoint_files import pooling_of
+from contextual_bert.models.configuration_contextual_bert import POOLINGS
+from contextual_bert.runs.label_names import label_names, label_warnings, some_labels
+from contextual_bert.runs.model_factory import check_context
+from contextual_bert.runs.next_table import check_columns_of_run, context_lines
+from contextual_bert.runs.prepared import (
+    Prepared,
+    alike_values,
+    beside_context,
+    column_as_text,
+    customers_in,
+    make_split,
+    schema_of,
+)
+from contextual_bert.runs.registry import WITHOUT_BERT
+from contextual_bert.runs.run_directories import CHECKPOINT_DIGEST
+from contextual_bert.runs.run_files import SCORES_FILE
+from contextual_bert.runs.run_table import RunTable, read_data
+from contextual_bert.runs.shifts import counts_of, drift_line
+from contextual_bert.runs.text_starts import head_lines, method_of, reader_of, seen_lines
+from contextual_bert.runs.unscored import unscored_words
+from contextual_bert.training import TextTask
+from contextual_bert.training.recipe import Recipe
+
+Head = Literal["classification", "tags", "answers", "masked_lm"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TextPreparation(Prepared):
+    """The texts of one or more runs.
+
+    Args:
+        recipe: where they came from, the schema filled in.
+        split: the part of each row of the table.
+        processor: the checkpoint's tokenizer, and the schema.
+        table: as it was read.
+        labels: names of the labels in the order of their ids; none where hidden tokens are learned.
+    """
+
+    table: pa.Table
+    labels: tuple[str, ...]
+
+    @property
+    def task(self) -> TextTask:
+        """What is learned from the texts."""
+        return cast(TextTask, self.recipe.texts)
+
+    @property
+    def head(self) -> Head:
+        """What the model must have on top."""
+        if self.task.answer is not None:
+            return "answers"
+        if self.task.label is None:
+            return "masked_lm"
+        return "tags" if pa.types.is_nested(self.table.schema.field(self.task.label).type) else "classification"
+
+    @cached_property
+    def method(self) -> str | None:
+        """The method of the run that is gone on from, None where it is a BERT that is started from."""
+        return method_of(self.task.checkpoint)
+
+    @cached_property
+    def pooling(self) -> str:
+        """What the label of a text is read from: unless the recipe says it, what the checkpoint was trained for.
+
+        Raises:
+            ConfigurationError: the recipe says something else.
+        """
+        if "classifier_pooling" in self.recipe.model:
+            chosen = self.recipe.model["classifier_pooling"]
+            if chosen not in POOLINGS:
+                raise ConfigurationError(f"classifier_pooling={chosen!r}. {did_you_mean(chosen, POOLINGS)}")
+            return chosen
+        return "cls" if self.task.is_from_scratch else pooling_of(self.task.checkpoint)
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """With that of the checkpoint where it is a folder."""
+        found = super().digests
+        if self.checkpoint_digest is not None:
+            found[CHECKPOINT_DIGEST] = self.checkpoint_digest
+        return found
+
+    @cached_property
+    def checkpoint_digest(self) -> str | None:
+        """The hash of the weights, or of a run's scores, which stay where weights are not kept; None of those that are
+        on the Hub, or not read."""
+        if self.task.is_from_scratch:
+            return None
+        folder = Path(self.task.checkpoint)
+        kinds = (sorted(folder.glob(name)) for name in (SCORES_FILE, "*.safetensors", "*.bin"))
+        files = next(filter(None, kinds), [])
+        total = sha256()
+        for path in files:
+            with path.open("rb") as file:
+                total.update(file_digest(file, "sha256").digest())
+        return total.hexdigest() if files else None
+
+    @property
+    def model_fields(self) -> Mapping[str, Any]:
+        return {"classifier_pooling": self.pooling} if self.head == "classification" else {}
+
+    @cached_property
+    def texts(self) -> dict[str, EncodedTexts | EncodedQuestions]:
+        """Part -> its texts, or questions, encoded, with what became of them; parts without a row are left out."""
+        rows = {part: self.split.rows(part) for part in ("train", "validation", "test")}
+        return {part: self._encode(found) for part, found in rows.items() if len(found)}
+
+    def encoded(self, part: str) -> TextDataset | SetDataset | None:
+        """The encoded texts of a part; where hidden tokens are learned they are sets of tokens."""
+        if part not in self.texts:
+            return None
+        texts = self.texts[part].dataset
+        return texts.as_sets() if self.head == "masked_lm" else texts
+
+    def unscored(self, part: str, scores: Scores) -> Unscored | None:
+        """The words of a part that stand behind the cut; None of answers, hidden tokens and whole texts."""
+        if self.head != "tags":
+            return None
+        rows = self.datasets[part].example_ids.numpy()
+        words = self.table.column(self.task.text).take(pa.array(rows))
+        return unscored_words(words, rows, scores, part=part, customers=self.customers_of(rows))
+
+    def customers(self, part: str) -> NDArray[np.str_] | None:
+        """The customer of each text, or window of a question, of a part, None where the table names none.
+
+        Raises:
+            DataError: one is missing.
+        """
+        has_windows = self.head == "answers"
+        return self.customers_of(self.datasets[part].example_ids.numpy() if has_windows else self.split.rows(part))
+
+    def customers_of(self, rows: NDArray[np.int64]) -> NDArray[np.str_] | None:
+        """The customer of each of these rows of the table, None where it names none.
+
+        Raises:
+            DataError: one is missing.
+        """
+        column = self.recipe.customer
+        if column is None:
+            return None
+        texts = self.table.select([column]).take(pa.array(rows))
+        try:
+            checked_column(texts, column, complete=True)
+        except DataError as error:
+            raise placed(error, rows, file=self.recipe.data) from error
+        return column_as_text(texts, column)
+
+    def lines(self) -> list[str]:
+        """What was read, cut, split and found, for people."""
+        found = [
+            f"{part}: {line}"
+            for part, texts in self.texts.items()
+            for line in replace(texts.report, outside={}).lines(has_taught=part == "train")
+        ]
+        if self.labels:
+            what = "grades, the lowest first" if self.task.is_ordinal else "labels"
+            found.append(f"{len(self.labels)} {what}: {some_labels(self.labels)}")
+            found += label_warnings(self.table, self.labels, str(self.task.label), self.split)
+        reads_vector = self.head == "classification" and self.recipe.conditioning not in WITHOUT_BERT
+        if reads_vector and self.pooling == "mean":
+            found.append("labels are read from the mean over their texts (classifier_pooling='mean')")
+        found += self.head_lines()
+        found += [*self.scored_lines("validation"), *self.scored_lines("test")]
+        part = self.evaluated_part
+        seen = seen_lines(self.task.checkpoint, self.split, part) if part is not None else self.held_out_lines()
+        read = [*reading_lines(self.table), *(self.origin.lines() if self.origin is not None else ())]
+        warned = [*self.share_lines(), *self.shift_lines, *self.unlearned_lines(), *self.holding_lines()]
+        return [*read, *self.split.lines(), *found, *self.audit.lines(), *seen, *warned]
+
+    def drift_lines(self, part: str) -> list[str]:
+        """Return a sentence on the labels whose share differs most between training and a part; none without labels."""
+        if not self.labels:
+            return []
+        counts = (counts_of(self.texts[each].dataset.labels, len(self.labels)) for each in ("train", part))
+        return drift_line(self.labels.__getitem__, *counts, part=part, what="labels")
+
+    def remarks(self) -> list[str]:
+        """Return what the person who trains should see, and nobody else: it names values of single rows."""
+        outside = [
+            f"{part}: {line}" for part, texts in self.texts.items() for line in outside_lines(texts.report.outside)
+        ]
+        return [*super().remarks(), *outside]
+
+    def head_lines(self) -> list[str]:
+        """Return a sentence on each weight of the head that starts at random although it may be taken for trained."""
+        if self.task.is_from_scratch or self.recipe.conditioning in WITHOUT_BERT:
+            return []
+        reads_pooler = self.head == "classification" and self.pooling == "cls"
+        return head_lines(self.task.checkpoint, head=self.head, labels=self.labels, reads_pooler=reads_pooler)
+
+    def num_scored(self, part: str) -> tuple[int, int]:
+        """Return how many hidden tokens of a part are scored, and how many there are."""
+        ids: Any = self.datasets[part].item_ids
+        special: Any = self.processor.tokenizer
+        num_tokens = int((~torch.isin(ids, torch.tensor(special.all_special_ids))).sum())
+        most = self.task.most_scored
+        return (num_tokens if most is None else min(most, num_tokens)), num_tokens
+
+    def scored_lines(self, part: str) -> list[str]:
+        """Return a sentence where a sample of the hidden tokens of a part is scored, and nothing where all are."""
+        if self.head != "masked_lm" or part not in self.texts:
+            return []
+        scored, num_tokens = self.num_scored(part)
+        if scored == num_tokens:
+            return []
+        return [
+            f"{part}: scores {scored:,} of {num_tokens:,} tokens, each hidden once: a sample, the same for every run "
+            "on these texts. To score all, give scored_tokens='all'."
+        ]
+
+    @property
+    def label_counts(self) -> Tensor:
+        """Return how often each label occurs in the training part, (labels,), in the order of the ids."""
+        labels: Any = self.texts["train"].dataset.labels
+        return torch.bincount(labels[labels != IGNORED_LABEL], minlength=len(self.labels))
+
+    @property
+    def num_choices(self) -> int:
+        """How many labels or tokens are ranked, or of answers the places of the longest window."""
+        if self.head == "answers":
+            return max(int(windows.sizes.max()) for windows in self.datasets.values())
+        tokenizer: Any = self.processor.tokenizer
+        return len(self.labels) or len(tokenizer) - len(tokenizer.all_special_ids)
+
+    @property
+    def settings(self) -> EvaluationSettings:
+        """Recall@1 alone where few labels are ranked: that is the accuracy, but for ties."""
+        ks = (1, 5, 20) if self.head == "masked_lm" else (1,)
+        row, choice = {
+            "classification": ("label", "label"),
+            "tags": ("word", "label"),
+            "answers": ("answer end", "place"),
+            "masked_lm": ("hidden token", "token"),
+        }[self.head]
+        # A text that several people label is its own customer: what is drawn is called so, and no text twice.
+        name = "question" if self.head == "answers" else "text"
+        cluster = self.recipe.customer or name
+        cluster = "distinct text" if cluster == self.task.text else cluster
+        return EvaluationSettings(ks=ks, row_name=row, set_name=name, choice_name=choice, cluster_name=cluster)
+
+    def _encode(self, rows: NDArray[np.int64]) -> EncodedTexts | EncodedQuestions:
+        """The texts, or questions, of these rows, which are their example ids."""
+        task, table = self.task, self.table.take(pa.array(rows))
+        encoded: EncodedTexts | EncodedQuestions
+        try:
+            if task.question is not None:
+                encoded = encode_questions(
+                    table,
+                    self.processor,
+                    question=task.question,
+                    text=task.text,
+                    answer=task.answer,
+                    answer_start=task.answer_start,
+                    max_length=task.max_length,
+                )
+                encoded.dataset.example_ids = torch.from_numpy(rows)[encoded.dataset.example_ids]
+                return replace(encoded, report=encoded.report.at(rows))
+            encoded = encode_texts(
+                table,
+                self.processor,
+                text=task.text,
+                pair=task.pair,
+                label=task.label,
+                labels=self.labels if task.label is not None else None,
+                max_length=task.max_length,
+                truncation=cast(Any, task.truncation),
+            )
+        except DataError as error:
+            raise placed(error, rows, file=self.recipe.data) from error
+        encoded.dataset.example_ids = torch.from_numpy(rows)
+        return replace(encoded, report=encoded.report.at(rows))
+
+    @cached_property
+    def audit(self) -> Audit:
+        """Whether texts or customers are in two parts, or a column of the context tells the label."""
+        schema, task = self.processor.schema, self.task
+        return audit_texts(
+            self.split,
+            self.table,
+            text=task.text,
+            pair=task.second,
+            label=task.label,
+            customer=self.recipe.customer,
+            columns=schema.columns if schema is not None else (),
+        )
+
+
+def rows_in_parts(table: pa.Table, split: Split) -> pa.Table:
+    """The rows that are in some part: of customers who were left out no label is learned and no word is kept."""
+    return table if split.is_in_part.all() else table.filter(pa.array(split.is_in_part))
+
+
+def prepare_texts(recipe: Recipe, *, source: Frame | None = None) -> TextPreparation:
+    """Read and encode the texts of a recipe.
+
+    Args:
+        recipe: what to read.
+        source: the table, where it is in memory: pyarrow, pandas, polars or `datasets`.
+
+    Raises:
+        DataError, UnknownNameError, SchemaError, ConfigurationError, CheckpointError: a fault of the table, of the
+            recipe or of the checkpoint, by name and place.
+    """
+    task = recipe.texts
+    if task is None:
+        raise ConfigurationError("This is a recipe for sets of items: prepare it with prepare.")
+    processor = reader_of(recipe)
+    brought = processor.schema.code_columns if processor is not None and processor.schema is not None else ()
+    rows = read_data(recipe, source, codes=brought)
+    with rows.placed():
+        return _prepared_texts(recipe, task, rows, processor)
+
+
+def _prepared_texts(
+    recipe: Recipe, task: TextTask, origin: RunTable, processor: ContextualBertProcessor | None
+) -> TextPreparation:
+    """Return the preparation of a table of texts; ``processor`` is that of a run to go on from."""
+    table = origin.table
+    for name in task.columns:
+        checked_column(table, name, file=recipe.data, complete=name not in (task.answer, task.answer_start))
+    if recipe.customer is not None:
+        checked_column(table, recipe.customer, file=recipe.data, complete=True)
+    kinds = {name: table.schema.field(name).type for name in (task.text, task.label) if name is not None}
+    if task.label is not None and is_list(kinds[task.label]) and not is_list(kinds[task.text]):
+        raise DataError(
+            f"the column is of type {kinds[task.label]}",
+            file=recipe.data,
+            column=task.label,
+            fix="Tags need a text column of lists of words; several labels a text are learned in Python.",
+        )
+    split = make_split(recipe, table, sizes=origin.sizes)
+    training = split.rows("train")
+    if not len(training):
+        raise DataError("no row is in the training part", file=recipe.data, fix="Make validation and test smaller.")
+    news: list[str] = []
+    if processor is not None:
+        places = {"run": task.checkpoint, "file": recipe.data}
+        check_columns_of_run(processor.schema, table, **places)
+        beside = beside_context(recipe, run=task.checkpoint)
+        learned = table.take(pa.array(training))
+        news = context_lines(
+            processor.schema,
+            learned,
+            beside=beside,
+            customers=customers_in(recipe, learned, split),
+            min_customers=recipe.min_customers,
+            **places,
+        )
+    else:
+        found = schema_of(
+            recipe, table.take(pa.array(training)), training, split, everywhere=rows_in_parts(table, split)
+        )
+        schema = found.schema if found is not None else None
+        news += [*found.remarks(), *found.warnings()] if found is not None else []
+        check_context(recipe, schema)
+        processor = ContextualBertProcessor.from_bert(task.checkpoint, schema)
+    schema = processor.schema
+    news += alike_values(schema, table.take(pa.array(training)))
+    processor.truncation = cast(Any, task.truncation)  # saved with the run, so that it cuts as it was trained
+    if task.max_length is not None:
+        processor.tokenizer.model_max_length = task.max_length  # saved, too
+    resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
+    labels: tuple[str, ...] = ()
+    if task.label is not None:
+        values = rows_in_parts(table.select([task.label]), split).column(task.label)
+        try:
+            labels = label_names(values, recipe.data, task.label, is_ordinal=task.is_ordinal, order=task.order)
+        except DataError as error:
+            raise placed(error, np.flatnonzero(split.is_in_part), file=recipe.data) from error
+    ready = TextPreparation(
+        recipe=resolved,
+        split=split,
+        processor=processor,
+        table=table,
+        labels=labels,
+        origin=origin.without_rows(),
+        news=tuple(news),
+    )
+    ready.texts  # noqa: B018  (a faulty row is found before a model is built)
+    return ready

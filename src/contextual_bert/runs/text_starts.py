@@ -1,0 +1,139 @@
+"""What a run on texts starts from: a BERT, or another run, with a context, that it goes on from."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+from contextual_bert.context import ContextSchema
+from contextual_bert.data import Split
+from contextual_bert.errors import CheckpointError, ConfigurationError
+from contextual_bert.inference.text_baseline import holds_baseline
+from contextual_bert.manifest import check_manifest
+from contextual_bert.models import ContextualBertProcessor
+from contextual_bert.models.checkpoint_files import first_line, has_masked_lm_head, label_names_of, weight_shapes
+from contextual_bert.models.warm_start import context_config
+from contextual_bert.runs.label_names import some_labels
+from contextual_bert.runs.prepared import check_brought, check_unlearned, num_trained_by
+from contextual_bert.runs.registry import CONTEXT_AS_TEXT
+from contextual_bert.runs.run_directories import is_run, load_recipe
+from contextual_bert.training import TextTask
+from contextual_bert.training.recipe import Recipe
+
+CLASSIFIER = "classifier.weight"
+NO_MASKED_LM_HEAD = (
+    "warning: {checkpoint} has no head for hidden words: the weights cls.predictions.* are missing, and start at "
+    "random. Only the decoder is known, for it is tied to the token embeddings. Until the head is learned, the "
+    "pseudo-perplexity is that of the head, not of the BERT. Give a checkpoint with such a head, for example "
+    "bert-base-uncased. Or train 10 epochs or more, until the validation cross-entropy no longer falls: --epochs 10 "
+    "--mask-rate 0.4 --set new_weights_learning_rate=0.001."
+)
+
+
+def method_of(checkpoint: str) -> str | None:
+    """The method, as recipes name it, of the model with a context that is gone on from; None where it is a BERT.
+
+    Args:
+        checkpoint: folder or name on the Hub.
+    """
+    found = context_config(checkpoint)
+    if found is None:
+        return None
+    return CONTEXT_AS_TEXT if found.has_context_as_text else found.conditioning
+
+
+def reader_of(recipe: Recipe) -> ContextualBertProcessor | None:
+    """The processor of the model with a context that a recipe goes on from; None where it starts from a BERT.
+
+    Raises:
+        RunDirectoryError: an interrupted run, or one whose weights were not kept.
+        CheckpointError: a run on sets, or of a baseline; its processor cannot be read.
+        ConfigurationError: the recipe asks for other features, draws all weights, or learns what the run reads.
+    """
+    task = cast(TextTask, recipe.texts)
+    folder = Path(task.checkpoint)
+    check_manifest(folder)
+    if is_run(folder):
+        if load_recipe(folder).texts is None:
+            raise CheckpointError(f"{folder} is a run on sets of items, and these are texts. Give a BERT.")
+        if holds_baseline(folder):
+            raise CheckpointError(f"{folder} is a run of a baseline, which has no BERT. Give a run of a method.")
+    if (config := context_config(task.checkpoint)) is None:
+        return None
+    if task.is_from_scratch:
+        raise ConfigurationError(
+            f"{task.checkpoint} has a context already, and is_from_scratch (--from-scratch) takes the sizes of a BERT. "
+            "Name that BERT, or leave it out."
+        )
+    try:
+        processor = ContextualBertProcessor.from_pretrained(task.checkpoint).with_context_as("values")
+    except Exception as error:  # see load_saved
+        raise CheckpointError(
+            f"{task.checkpoint}: its processor cannot be read ({first_line(error)}). Give the folder "
+            "of a whole run, with processor_config.json and tokenizer.json."
+        ) from error
+    schema = processor.schema
+    check_brought(recipe, run=task.checkpoint)
+    if recipe.exclude:
+        raise ConfigurationError(
+            f"exclude={recipe.exclude} (--exclude) says what of the table is no context, and {task.checkpoint} brings "
+            "the features. Leave it out."
+        )
+    if recipe.schema is not None and not ContextSchema.from_dict(dict(recipe.schema)).is_like(schema):
+        raise ConfigurationError(
+            f"{task.checkpoint} was trained with another schema. Leave --schema out: the run brings its own."
+        )
+    check_unlearned(schema, recipe, run=task.checkpoint)
+    processor.tokenizer.model_max_length = config.max_position_embeddings  # not what that run was cut to
+    return processor
+
+
+def seen_lines(checkpoint: str, split: Split, part: str) -> list[str]:
+    """A warning where the run that is gone on from was trained on rows that are to be evaluated now.
+
+    Args:
+        checkpoint: folder or name on the Hub.
+        split: of the new run.
+        part: what is evaluated.
+    """
+    path = Path(checkpoint) / "split.json"
+    seen = num_trained_by(Split.load(path), split, part) if path.is_file() else 0
+    if not seen:
+        return []
+    rows = f"{seen:,} of the {len(split.rows(part)):,} rows of the {part} part"
+    return [f"leak: {checkpoint} was trained on {rows}. Give its split: --split {path}"]
+
+
+def head_lines(checkpoint: str, *, head: str, labels: Sequence[str], reads_pooler: bool) -> list[str]:
+    """Return a sentence on each weight that starts at random although a user may take it for trained.
+
+    Args:
+        checkpoint: folder or name on the Hub.
+        head: "classification", "tags", "answers" or "masked_lm".
+        labels: names of the labels in the order of their ids; none where there are none.
+        reads_pooler: True where the label is read through BERT's pooler.
+    """
+    if head == "masked_lm":
+        try:
+            has_head = has_masked_lm_head(checkpoint)
+        except CheckpointError:
+            return []  # building a model says what is amiss; a report of a finished study needs no weights
+        return [] if has_head else [NO_MASKED_LM_HEAD.format(checkpoint=checkpoint)]
+    shapes = weight_shapes(checkpoint)
+    if shapes is None:
+        return []
+    lines: list[str] = []
+    if labels and CLASSIFIER in shapes:
+        theirs = label_names_of(checkpoint)
+        is_kept = shapes[CLASSIFIER][0] == len(labels) and context_config(checkpoint) is None
+        if theirs != tuple(labels):
+            start = "It starts from that head, whatever its labels meant" if is_kept else "Its own starts at random"
+            lines.append(
+                f"warning: {checkpoint} has a head for the labels {some_labels(theirs)}. This run learns "
+                f"{some_labels(labels)}. {start}, and it is learned here."
+            )
+    if reads_pooler and not any(name.endswith("pooler.dense.weight") for name in shapes):
+        lines.append(
+            f"warning: {checkpoint} has no pooler, through which the label is read: the weights bert.pooler.* start at "
+            "random. To read the label from the mean over the text, give classifier_pooling='mean'."
+        )
+    return lines

@@ -1,0 +1,79 @@
+"""What of an evaluated part cannot be scored: rare and new items, sets that are left out, words behind the cut.
+
+``Unscored`` says whose they are and why. PROTOCOL, point 16.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from contextual_bert.data import SetDataset, SetPolicy, SetTable
+from contextual_bert.evaluation import Scores, Unscored
+from contextual_bert.inference import set_index
+from contextual_bert.runs.prepared import as_names
+
+OF_SETS = "of sets that the limits of the size leave out or cut"
+NEW = "new to the run"
+BEHIND_CUT = "behind the cut of their text"
+
+
+def unscored_items(
+    sets: SetTable,
+    dataset: SetDataset,
+    scores: Scores,
+    *,
+    rows: NDArray[np.int64] | None,
+    part: str,
+    policy: SetPolicy,
+    customers: NDArray[np.str_] | None,
+) -> Unscored | None:
+    """Return the items of a part that were not scored, None where that is not known.
+
+    Args:
+        sets: of the whole table.
+        dataset: the encoded sets of the part.
+        scores: of the part.
+        rows: of the table that the part has; None: all.
+        part: its name.
+        policy: the sets were read under.
+        customers: of the sets of the part, None where no column names them.
+    """
+    if sets.left_out is None:
+        return None
+    left = sets.left_out if rows is None else sets.left_out.of_rows(rows)
+    num_left = left.num_rare + left.num_of_sets
+    sizes = np.asarray(dataset.sizes)
+    num_new = sizes - np.bincount(set_index(dataset, scores.example_id), minlength=len(sizes))
+    own, others = dataset.example_ids.numpy(), left.rows
+    if customers is not None and left.customers is not None:
+        own, others = customers, as_names(left.customers)
+    rare = (
+        f"seen fewer than {policy.min_count} times in training" if policy.min_count > 1 else "not in the training part"
+    )
+    reasons = {rare: int(left.num_rare.sum()), OF_SETS: int(left.num_of_sets.sum()), NEW: int(num_new.sum())}
+    return Unscored(np.concatenate([np.repeat(others, num_left), np.repeat(own, num_new)]), reasons, part)
+
+
+def unscored_words(
+    words: pa.ChunkedArray,
+    example_ids: NDArray[np.int64],
+    scores: Scores,
+    *,
+    part: str,
+    customers: NDArray[np.str_] | None,
+) -> Unscored:
+    """Return the words of a part's texts that were not scored, for they stand behind the cut.
+
+    Args:
+        words: lists of words, one a text.
+        example_ids: of the texts.
+        scores: of the words.
+        part: its name.
+        customers: of the texts, None where no column names them.
+    """
+    num_words = pc.fill_null(pc.list_value_length(words), 0).to_numpy()
+    places = np.searchsorted(example_ids, scores.example_id)
+    num_unread = num_words - np.bincount(places, minlength=len(example_ids))
+    owners = np.repeat(customers if customers is not None else example_ids, num_unread)
+    return Unscored(owners, {BEHIND_CUT: int(num_unread.sum())}, part, "word")

@@ -1,0 +1,50 @@
+"""What is checked before data are read: names, and what this machine can do."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from contextual_bert.errors import ConfigurationError, UnknownNameError
+from contextual_bert.runs import as_row
+from contextual_bert.runs.registry import check_conditioning, check_kind, check_study
+from contextual_bert.training import Recipe
+
+RECIPE = Recipe(data="days.parquet", items="items", training={"learning_rate": 0.1})
+
+
+def test_names_are_checked_before_anything_is_read() -> None:
+    check_conditioning("bag")
+    with pytest.raises(UnknownNameError, match="Did you mean 'concat'"):
+        check_conditioning("conct")
+    with pytest.raises(UnknownNameError, match="'none' is not among"):
+        check_study([replace(RECIPE, conditioning="concat")], reference="none")
+    check_study([replace(RECIPE, conditioning="concat")], reference="oracle", others=["oracle"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"device": "gpu"}, "device='gpu'. Did you mean 'cpu'? Known: auto, cpu, cuda, mps"),
+        ({"device": "cuda"}, "device='cuda', and PyTorch finds none on this machine"),
+        ({"dtype": "float16"}, "dtype='float16'. Did you mean 'bfloat16'"),
+    ],
+)
+def test_what_this_machine_lacks_is_said_before_data_are_read(
+    settings: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigurationError) as caught:
+        check_kind(replace(RECIPE, **settings))
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("gradient_checkpointing", True), ("neftune_noise_alpha", 1.0), ("context_learning_rate", 0.1)]
+)
+def test_what_a_baseline_lacks_is_refused_and_left_out_of_comparisons(name: str, value: object) -> None:
+    recipe = replace(RECIPE, training={"learning_rate": 0.1, name: value})
+    check_kind(replace(recipe, conditioning="global_state"))
+    with pytest.raises(ConfigurationError, match=f"{name}={value} is for what 'bag' does not have. Leave it out"):
+        check_kind(replace(recipe, conditioning="bag"))
+    assert as_row(recipe, "bag").training == {"learning_rate": 0.1}
