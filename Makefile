@@ -45,7 +45,7 @@ $(CHECKPOINT): $(INSTALLED)
 	@touch $@
 
 demo: $(INSTALLED) ## train none and global_state_update on a small stylist world and complete outfits
-	@$(BIN)/python recipes/demo.py
+	@$(BIN)/python examples/demo.py
 
 test: $(INSTALLED) $(CHECKPOINT) ## run the tests but the slow ones
 	$(PYTEST) -m "not slow"
@@ -62,7 +62,7 @@ lint: $(INSTALLED) ## check style, import directions and types
 benchmark: $(INSTALLED) ## speed and memory against a peer, and a study of methods: the short forms of both
 	$(BIN)/python benchmarks/run.py --quick
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
-	$(BIN)/contextual-bert benchmark outfit-completion --size quick --seeds 1 --dtype auto --output "$$folder" \
+	$(BIN)/python -m studies.table1 --size quick --seeds 1 --dtype auto --output "$$folder" \
 		--rows none,global_state_update,global_state_update_shuffled,popularity
 
 clean: ## remove .venv and every cache

@@ -21,7 +21,7 @@ from transformers import AutoTokenizer, BertModel
 
 from contextual_bert.models.label_heads import OrdinalClassifier, start_at_shares
 from contextual_bert.models.sequence_classification import mean_of_text
-from contextual_bert.runs.tasks.offensiveness import COMMENT, DEMOGRAPHICS, GRADE, READER, TEXT, read
+from studies.popquorn import COMMENT, DEMOGRAPHICS, GRADE, READER, TEXT, read
 
 HIDDEN, GRADES, BATCH = 64, 5, 32
 RATE, THRESHOLD_RATE = 1e-3, 1e-2

@@ -13,7 +13,6 @@ with ending_at_interrupt():  # first, for the imports take the first half of a s
 
     from contextual_bert_cli import (
         attribute,
-        benchmark,
         compare,
         complete,
         evaluate,
@@ -39,7 +38,7 @@ Example:
   contextual-bert complete runs/gsu --set 'coat-1,[MASK]' --context '{"age": 34}'
 """
 
-SHARED = ("train", "compare", "benchmark")  # the commands whose work several processes share
+SHARED = ("train", "compare")  # the commands whose work several processes share
 
 app = typer.Typer(
     cls=InWords,
@@ -69,7 +68,6 @@ for module in (
     app.command(epilog=module.EXAMPLE)(module.command)
     app.registered_commands[-1].name = module.__name__.rpartition(".")[2]
 app.add_typer(world.app, name="world")
-app.add_typer(benchmark.app, name="benchmark")
 
 
 def _show_version(is_wanted: bool) -> None:

@@ -1,4 +1,4 @@
-"""The end of a study: its report as files, and what of it a terminal shows. ``compare`` and ``benchmark`` share it."""
+"""The end of a study: its report as files, and what of it a terminal shows. ``compare`` and the studies share it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

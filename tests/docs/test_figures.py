@@ -25,7 +25,7 @@ def table(headings: str) -> list[list[str]]:
 
 def comparison_of(cell: str) -> tuple[dict[str, dict], str]:
     """Row -> what the study beside the report that a cell links to knows of it; and the row it compares with."""
-    link = re.search(r"\]\((recipes/results/[^)]+)/report\.md\)", cell)
+    link = re.search(r"\]\((studies/results/[^)]+)/report\.md\)", cell)
     assert link is not None, cell
     found = json.loads((ROOT / link[1] / "study.json").read_text(encoding="utf-8"))["comparison"]
     return {row["name"]: row for row in found["rows"]}, found["reference"]

@@ -34,7 +34,7 @@ def test_citations_are_read() -> None:
 
 
 def test_each_cited_point_is_one() -> None:
-    pages = [path for folder in ("src", "recipes", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    pages = [path for folder in ("src", "studies", "examples", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
     every = {number for path in pages for number in cited(path.read_text("utf-8"))}
     assert len(every) > 10
     assert every <= set(POINTS)

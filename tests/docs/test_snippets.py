@@ -39,7 +39,7 @@ NOT_RUN: dict[tuple[str, str], str] = {
         "README.md",
         "contextual-bert world ",
     ): "62,000 outfits take minutes: tests/end_to_end/test_commands.py draws fewer",
-    ("docs/guides/compare-methods.md", "contextual-bert benchmark "): "minutes to hours: test_outfit_completion.py",
+    ("docs/guides/compare-methods.md", "python -m studies."): "minutes to hours: tests/studies",
     ("docs/guides/complete-sets.md", "ray start "): "starts a cluster on several machines",
     ("docs/guides/complete-sets.md", "contextual-bert complete /shared/run "): "needs such a cluster",
     (
@@ -49,7 +49,7 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/guides/from-a-table.md", "torchrun "): "starts two processes: tests/end_to_end/test_distributed.py",
     ("docs/guides/serve.md", "contextual-bert serve "): "runs until it is stopped: tests/end_to_end/test_server.py",
     ("docs/guides/serve.md", "curl "): "asks a server that runs: tests/unit/server asks the same paths",
-    ("docs/guides/text.md", "contextual-bert benchmark text "): "reads files that are not part of this package",
+    ("docs/guides/text.md", "python -m studies."): "reads files that are not part of this package",
 }
 # Page -> outputs that are trained with as many steps as a reader's; elsewhere an epoch where no number is named.
 TRAINED_WHOLE = {"docs/guides/text.md": ("runs/reviews", "runs/ma-bert")}

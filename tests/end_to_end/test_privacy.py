@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.end_to_end.conftest import CommandLine
 
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import Split
+from tests.end_to_end.conftest import CommandLine
 
 PEOPLE, EACH = 60, 20
 FAITHS = ("pastafarian", "discordian", "jedi")

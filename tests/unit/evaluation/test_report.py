@@ -50,7 +50,7 @@ def report() -> Report:
         cold_customers=scores.example_id >= 80,
         num_items=10,
         settings=EvaluationSettings(ks=(1, 5, 20), num_resamples=200, min_cell_clusters=1),
-        provenance=Provenance("1f3a", "c0ffee", (0,), "2 cores", "recipes/table1.py:none()"),
+        provenance=Provenance("1f3a", "c0ffee", (0,), "2 cores", "studies/table1.py:none()"),
     )
 
 
@@ -247,7 +247,7 @@ def test_the_terminal_says_the_same_and_cuts_nothing_off(report):
         text = console.export_text()
         cross_entropy = report.metrics["cross_entropy_nats"]
         assert f"{cross_entropy.value:.4f} [{cross_entropy.low:.4f}, {cross_entropy.high:.4f}]" in text
-        assert "recipes/table1.py:none()" in text
+        assert "studies/table1.py:none()" in text
         for segment in report.segments:
             assert f"{segment.recall_at_1_percent.value:.2f} [" in text
         assert "…" not in text

@@ -18,10 +18,10 @@ from contextual_bert import TextPipeline
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.runs import TextPreparation, prepare_texts, run
 from contextual_bert.runs.run_files import load_labels
-from contextual_bert.runs.tasks import TEXT_TASKS
 from contextual_bert.runs.text_work import TextWork
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.training import Recipe, TextTask, training_arguments
+from studies import crossner, popquorn
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 CHAINS = ("bilstm_crf", "bilstm_crf_context")
@@ -136,7 +136,7 @@ def test_a_chain_is_for_tags_alone(ready: TextPreparation) -> None:
 
 
 def test_the_chain_is_a_row_of_the_full_benchmark_only() -> None:
-    sizes = TEXT_TASKS["entities"].sizes
+    sizes = crossner.TASK.sizes
     assert set(CHAINS) <= set(sizes["full"].seeds)
     assert not set(CHAINS) & set(sizes["small"].seeds)
-    assert not set(CHAINS) & {*TEXT_TASKS["offensiveness"].sizes["full"].seeds}
+    assert not set(CHAINS) & {*popquorn.TASK.sizes["full"].seeds}
