@@ -10,6 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 CHECKPOINT := $(VENV)/.checkpoint
+DOCS := $(VENV)/.docs
 
 # OpenMP threads spin while they wait. Where two processes share the cores (torchrun, a test that starts a command)
 # each spins on the core that the other needs, and both become several times slower: let them sleep instead.
@@ -22,7 +23,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install checkpoint demo test test-slow lint benchmark clean
+.PHONY: help install checkpoint demo test test-slow lint docs benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -59,6 +60,14 @@ lint: $(INSTALLED) ## check style, import directions and types
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m pyright
 
+docs: $(INSTALLED) $(DOCS) ## build the documentation site into site/, strictly
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "site/index.html is ready."
+
+$(DOCS): $(INSTALLED)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
 benchmark: $(INSTALLED) ## speed and memory against a peer, and a study of methods: the short forms of both
 	$(BIN)/python benchmarks/run.py --quick
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
@@ -66,5 +75,5 @@ benchmark: $(INSTALLED) ## speed and memory against a peer, and a study of metho
 		--rows none,global_state_update,global_state_update_shuffled,popularity
 
 clean: ## remove .venv and every cache
-	rm -rf $(VENV) dist .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) dist site .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -131,6 +131,7 @@ def queries(folder: Path) -> None:
 # Page -> what writes the files of its reader.
 READER_FILES: Mapping[str, Callable[[Path], object]] = {
     "README.md": readme,
+    "docs/index.md": shop,
     "docs/concepts/context.md": shop,
     "docs/guides/complete-sets.md": queries,
     "docs/guides/from-a-table.md": shop,

@@ -40,6 +40,13 @@ NOT_RUN: dict[tuple[str, str], str] = {
         "contextual-bert world ",
     ): "62,000 outfits take minutes: tests/end_to_end/test_commands.py draws fewer",
     ("docs/guides/compare-methods.md", "python -m studies."): "minutes to hours: tests/studies",
+    ("docs/index.md", "make "): "a demo of minutes: test_demo runs its recipe",
+    ("docs/index.md", "pip install "): "changes the environment that the tests run in",
+    ("docs/index.md", "contextual-bert serve "): "runs until it is stopped: tests/end_to_end/test_server.py",
+    **{
+        ("docs/release.md", start): "a step of a release: it publishes, or changes the environment"
+        for start in ("make ", ".venv/bin/", "python3.11 ", "/tmp/release/", "docker ", "git ")
+    },
     ("docs/guides/complete-sets.md", "ray start "): "starts a cluster on several machines",
     ("docs/guides/complete-sets.md", "contextual-bert complete /shared/run "): "needs such a cluster",
     (
