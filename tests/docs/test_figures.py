@@ -1,13 +1,16 @@
-"""The figures of README's tables are those of the reports that they link to: nobody types one that was not measured."""
+"""Tables of README and guides have the figures of the reports that they link to."""
 
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = ROOT / "README.md"
+METHODS = ROOT / "docs" / "guides" / "compare-methods.md"
+MEASURES = {"cross-entropy, nats": ("cross_entropy_nats", 3), "entity F1, %": ("entity_f1_percent", 1)}
 CROSS_ENTROPY = "cross_entropy_nats"
 
 
@@ -15,28 +18,31 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
-def table(headings: str) -> list[list[str]]:
+def table(page: Path, headings: str) -> list[list[str]]:
     """The lines of the table whose headings start so, headings first, without the rule below them."""
-    lines = README.split("\n")
+    lines = page.read_text(encoding="utf-8").split("\n")
     start = next(number for number, line in enumerate(lines) if line.startswith(headings))
     end = next(number for number in range(start, len(lines)) if not lines[number].startswith("|"))
     return [cells(line) for number, line in enumerate(lines[start:end]) if number != 1]
 
 
-def comparison_of(cell: str) -> tuple[dict[str, dict], str]:
-    """Row -> what the study beside the report that a cell links to knows of it; and the row it compares with."""
-    link = re.search(r"\]\((studies/results/[^)]+)/report\.md\)", cell)
+def study_of(page: Path, cell: str) -> dict[str, Any]:
+    """The figures beside the report that a cell links to."""
+    link = re.search(r"\]\(([^)]*studies/results/[^)]+)/report\.md\)", cell)
     assert link is not None, cell
-    found = json.loads((ROOT / link[1] / "study.json").read_text(encoding="utf-8"))["comparison"]
-    return {row["name"]: row for row in found["rows"]}, found["reference"]
+    return json.loads((page.parent / link[1] / "study.json").read_text(encoding="utf-8"))
+
+
+def rows_of(study: dict[str, Any], part: str = "comparison") -> dict[str, dict[str, Any]]:
+    return {row["name"]: row for row in study[part]["rows"]}
 
 
 def test_which_method() -> None:
-    headings, *lines = table("| `conditioning` | [outfits]")
+    headings, *lines = table(METHODS, "| `conditioning` | [outfits]")
     methods = [line for line in lines if line[0].startswith("`")]
     assert len(methods) == 7
     for column, heading in enumerate(headings[1:], start=1):
-        rows, _ = comparison_of(heading)
+        rows = rows_of(study_of(METHODS, heading))
         for line in methods:
             name = line[0].strip("`")
             if line[column]:
@@ -48,15 +54,32 @@ def test_which_method() -> None:
         assert best == (f"{oracle['metrics'][CROSS_ENTROPY]['mean']:.3f}" if oracle else "unknown")
 
 
-@pytest.mark.parametrize(
-    "row", [line for line in table("| data | measure |")[1:] if "report.md" in line[0] and "nats" in line[1]]
-)
+@pytest.mark.parametrize("row", table(README, "| data | measure |")[1:], ids=lambda row: row[0].split("]")[0])
 def test_where_a_context_helps(row: list[str]) -> None:
-    rows, reference = comparison_of(row[0])
-    without, with_context = (rows[name]["metrics"][CROSS_ENTROPY]["mean"] for name in ("none", "global_state_update"))
-    assert row[2:4] == [f"{without:.3f}", f"{with_context:.3f}"]
-    if reference != "none":
-        return
-    gap = rows["global_state_update"]["differences"][CROSS_ENTROPY]["interval"]
-    value, low, high = (gap[name] for name in ("value", "low", "high"))
-    assert row[4].replace("*", "").startswith(f"{value:+.3f} [{low:+.3f}, {high:+.3f}]")
+    metric, digits = MEASURES[row[1]]
+    study = study_of(README, row[0])
+    part = "comparison" if metric == CROSS_ENTROPY else "labels"
+    rows = rows_of(study, part)
+    without, with_context = (rows[name] for name in ("none", "global_state_update"))
+    figures = [each["metrics"][metric]["mean"] for each in (without, with_context)]
+    assert row[2:4] == [f"{figure:.{digits}f}" for figure in figures]
+    assert len(with_context["seeds"]) == (2 if "offensiveness-full/" in row[0] else 3)
+    if study[part]["reference"] == "none":
+        gap = with_context["differences"][metric]["interval"]
+        value, low, high = (round(gap[name], digits + (digits == 1)) for name in ("value", "low", "high"))
+        form = f"+.{digits + (digits == 1)}f"
+        assert row[4].replace("*", "").startswith(f"{value:{form}} [{low:{form}}, {high:{form}}]")
+        assert ("not separated" in row[4]) == (gap["low"] <= 0 <= gap["high"] or "p = " in row[4])
+    else:
+        assert row[4].startswith(f"{figures[1] - figures[0]:+.{digits}f} [")
+
+
+@pytest.mark.parametrize(("name", "most"), [("README.md", 900)])
+def test_a_page_is_read_in_minutes(name: str, most: int) -> None:
+    assert len((ROOT / name).read_text(encoding="utf-8").split()) <= most
+
+
+def test_the_changelog_has_a_line_for_each_capability() -> None:
+    lines = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 90
+    assert [line for line in lines if len(line) > 200] == []

@@ -33,12 +33,7 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("CONTRIBUTING.md", "make "): "runs these tests, the linters or the benchmarks",
     ("README.md", "make "): "runs these tests, or a demo of minutes: test_demo runs its recipe",
     ("README.md", "pip install "): "changes the environment that the tests run in",
-    ("README.md", "contextual-bert export "): "takes long: docs/guides/serve-fast.md shows it and runs, as a slow test",
     ("README.md", "contextual-bert serve "): "runs until it is stopped: tests/end_to_end/test_server.py",
-    (
-        "README.md",
-        "contextual-bert world ",
-    ): "62,000 outfits take minutes: tests/end_to_end/test_commands.py draws fewer",
     ("docs/guides/compare-methods.md", "python -m studies."): "minutes to hours: tests/studies",
     ("docs/index.md", "make "): "a demo of minutes: test_demo runs its recipe",
     ("docs/index.md", "pip install "): "changes the environment that the tests run in",
