@@ -60,7 +60,7 @@ def _unquoted(text: str) -> str:
 
 def _limit(value: str, condition: dict[str, Any], text: str) -> float | str:
     """A number where the text spells one: what else it may be, the attribute decides."""
-    from contextual_bert.context.records import number_of
+    from contextual_bert.context.raw_values import number_of
     from contextual_bert.errors import ConfigurationError, DataError
 
     try:

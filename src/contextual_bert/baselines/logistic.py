@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.special import log_softmax
 
 from contextual_bert.context import Categorical, canonical_array
-from contextual_bert.context.columns import encode_column, to_numbers
+from contextual_bert.context.columns import to_numbers
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError, did_you_mean
 
 INVERSE_STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -214,7 +214,7 @@ class ContextColumns:
             raise SchemaError(f"the context lacks the column {name!r}. {did_you_mean(name, table.column_names)}")
         parts = [sparse.csr_matrix((table.num_rows, 0))]
         for feature in self.categories:
-            ids = encode_column(feature, table[feature.column].combine_chunks()).values
+            ids = feature.encode(table[feature.column].combine_chunks()).values
             places = (np.ones(len(ids)), ids, np.arange(len(ids) + 1))
             parts.append(sparse.csr_matrix(places, shape=(len(ids), len(feature.vocabulary))))
         for name, (mean, deviation) in self.numbers.items():

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from contextual_bert.context import FeatureLayout
-from contextual_bert.context.encoder import missing_context
-from contextual_bert.context.features import MULTI_PADDING
+from contextual_bert.context.absence import missing_context
+from contextual_bert.context.forms import FORMS
 from contextual_bert.errors import ConfigurationError, DataError
 
 PRIORS = (1e-4, 1e4)  # the range in which the prior count of each class is looked for
@@ -77,7 +77,7 @@ class ShareModel(nn.Module):
         super().__init__()
         self.layout = tuple(layout)
         self.num_reserved = num_reserved
-        starts = np.cumsum([0, *(_num_columns(feature) for feature in self.layout)]).tolist()
+        starts = np.cumsum([0, *(FORMS[feature.form].num_terms(feature) for feature in self.layout)]).tolist()
         self.starts = dict(zip((feature.name for feature in self.layout), starts[:-1], strict=True))
         if starts[-1] * num_classes > MAX_WEIGHTS:
             raise ConfigurationError(
@@ -232,20 +232,9 @@ class ShareModel(nn.Module):
         columns: list[Tensor] = []
         values: list[Tensor] = []
         for feature in self.layout:
-            given, start = context[feature.name], self.starts[feature.name]
-            if feature.kind == "vector":
-                is_missing = given[:, -1:] > 0
-                columns.append(
-                    start + torch.arange(feature.vector_size + 1, device=given.device).expand(len(given), -1)
-                )
-                values.append(torch.cat([given[:, :-1].masked_fill(is_missing, 0.0), is_missing.to(given)], dim=1))
-            elif feature.kind == "multi_categorical":
-                is_real = (given != MULTI_PADDING).float()
-                columns.append(start + given)
-                values.append(is_real / is_real.sum(dim=1, keepdim=True).clamp(min=1))
-            else:
-                columns.append(start + given[:, None])
-                values.append(torch.ones(len(given), 1, device=given.device))
+            places, counts = FORMS[feature.form].terms(feature, context[feature.name])
+            columns.append(self.starts[feature.name] + places)
+            values.append(counts)
         return torch.cat(columns, dim=1), torch.cat(values, dim=1)
 
 
@@ -321,7 +310,3 @@ def _chosen_rows(observed: Observations | None, *, num_classes: int, num_reserve
 
 def _of_rows(observed: Observations, is_chosen: Tensor) -> Observations:
     return Observations(observed.targets[is_chosen], observed.rows[is_chosen], observed.context)
-
-
-def _num_columns(feature: FeatureLayout) -> int:
-    return feature.vector_size + 1 if feature.kind == "vector" else feature.num_embeddings

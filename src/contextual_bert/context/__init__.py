@@ -1,26 +1,28 @@
 """The context: who is asking. Raw values -> ids -> one vector a row; knows nothing of BERT. Paper: section 4."""
 
+from contextual_bert.context.absence import missing_like, unknown_like
 from contextual_bert.context.encoder import ContextEmbedding, ContextEncoder
 from contextual_bert.context.encoding import (
     EncodedContext,
     encode_records,
     encode_table,
     find_outside,
-    missing_like,
     unknown_in_words,
-    unknown_like,
     unknown_values,
 )
-from contextual_bert.context.features import (
+from contextual_bert.context.infer import ColumnNote, InferredSchema, infer_schema
+from contextual_bert.context.kinds import (
     Categorical,
     Feature,
     FeatureLayout,
     MultiCategorical,
     Numerical,
     Vector,
+    bin_names,
     default_embedding_size,
+    edge_names,
+    register_kind,
 )
-from contextual_bert.context.infer import ColumnNote, InferredSchema, infer_schema
 from contextual_bert.context.ranges import Outside, outside_lines, outside_notes, outside_of
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.sentences import record_sentences, table_sentences
@@ -44,10 +46,12 @@ __all__ = [
     "Vector",
     "Vocabulary",
     "alike_warning",
+    "bin_names",
     "canonical",
     "canonical_array",
     "check_rule",
     "default_embedding_size",
+    "edge_names",
     "encode_records",
     "encode_table",
     "find_outside",
@@ -57,6 +61,7 @@ __all__ = [
     "outside_notes",
     "outside_of",
     "record_sentences",
+    "register_kind",
     "spelt",
     "table_sentences",
     "unknown_in_words",

@@ -7,15 +7,16 @@ whatever the locale, so that a schema means the same on every machine. Not in th
 import datetime
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from contextual_bert.arrow_types import is_text
 from contextual_bert.context.columns import without_marks
-from contextual_bert.context.features import DatePart
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError
+
+DatePart = Literal["year", "month", "weekday"]
 
 MONTHS = tuple(str(month) for month in range(1, 13))
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

@@ -10,10 +10,11 @@ from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from contextual_bert.context.features import MISSING, MULTI_MISSING, MULTI_PADDING, FeatureLayout
-from contextual_bert.errors import ConfigurationError, SchemaError, did_you_mean
+from contextual_bert.context.absence import missing_context
+from contextual_bert.context.forms import FORMS
+from contextual_bert.context.kinds.feature import FeatureLayout
+from contextual_bert.errors import SchemaError
 from contextual_bert.shapes import ContextVector
 
 # Names with these are no regular expressions, or some with groups or escapes. Others, such as "a+b", keep their marks:
@@ -73,7 +74,7 @@ class ContextEncoder(nn.Module):
         self.features = nn.ModuleDict()
         names = _module_names([shape.name for shape in self.layout])
         for name, shape in zip(names, self.layout, strict=True):
-            self.features[name] = _feature_module(shape)
+            self.features[name] = shape.own_module() or FORMS[shape.form].module(shape)
 
     def forward(self, context: Mapping[str, Tensor]) -> ContextEmbedding:
         """Embed a batch: one tensor for each feature of the layout, no other."""
@@ -116,95 +117,6 @@ class ContextEncoder(nn.Module):
     def _advice(self, context: Mapping[str, Tensor]) -> str:
         names = ", ".join(shape.name for shape in self.layout)
         return f"Given: {', '.join(context) or '(nothing)'}. Needed: {names}. Encode with the model's own schema."
-
-
-def missing_context(
-    layout: Sequence[FeatureLayout], num_rows: int, *, device: torch.device | None = None
-) -> dict[str, Tensor]:
-    """Return the encoded context of rows of which nothing is known: every feature in its state `missing`.
-
-    Example:
-        >>> missing_context([FeatureLayout("sex", "categorical", 4, 0, 8)], 2)
-        {'sex': tensor([0, 0])}
-    """
-    context: dict[str, Tensor] = {}
-    for shape in layout:
-        if shape.kind == "vector":
-            context[shape.name] = torch.zeros(num_rows, shape.vector_size + 1, device=device)
-            context[shape.name][:, -1] = 1
-        elif shape.kind == "multi_categorical":
-            context[shape.name] = torch.full((num_rows, 1), MULTI_MISSING, device=device)
-        else:
-            context[shape.name] = torch.full((num_rows,), MISSING, device=device)
-    return context
-
-
-class ValueEmbedding(nn.Embedding):
-    """One row of a table for each id: a category, or the bin of a number.
-
-    Shapes: (batch,) -> (batch, size).
-
-    Example:
-        >>> ValueEmbedding(4, 8)(torch.tensor([0, 3])).shape
-        torch.Size([2, 8])
-    """
-
-
-class MeanEmbedding(nn.Embedding):
-    """The mean of the rows of the real ids; padding counts for nothing.
-
-    e = sum_j [id_j != padding] E[id_j] / sum_j [id_j != padding]
-
-    Shapes: (batch, width) -> (batch, size).
-
-    Relation to its siblings: `nn.EmbeddingBag` with the ids of a row as its bag; a row of padding alone gives zeros.
-
-    Example:
-        >>> module = MeanEmbedding(6, 8)
-        >>> torch.equal(module(torch.tensor([[4, 5, 0, 0]])), module(torch.tensor([[4, 5]])))
-        True
-    """
-
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - the name of the overridden method
-        return functional.embedding_bag(input, self.weight, mode="mean", padding_idx=MULTI_PADDING)
-
-
-class VectorProjection(nn.Module):
-    """A given vector, projected; a learned vector where it is missing.
-
-    e = W v + b, or the only row of `missing`.
-
-    Shapes: (batch, vector_size + 1) -> (batch, size); the last component is 1 where the vector is missing.
-
-    Example:
-        >>> VectorProjection(16, 8)(torch.zeros(2, 17)).shape
-        torch.Size([2, 8])
-    """
-
-    def __init__(self, vector_size: int, embedding_size: int) -> None:
-        super().__init__()
-        self.projection = nn.Linear(vector_size, embedding_size)
-        # A table of one row, and not a parameter, so that initialisation by module class reaches it.
-        self.missing = nn.Embedding(1, embedding_size)
-
-    def forward(self, vectors: Tensor) -> Tensor:
-        """Project each vector, or take the learned row."""
-        is_missing = vectors[..., -1:] > 0
-        # Modules are called and their weights not looked at, which may be elsewhere (offloaded) or packed (quantised).
-        learned = self.missing(torch.zeros(1, dtype=torch.long, device=vectors.device))
-        projected = self.projection(vectors[..., :-1].to(learned.dtype))
-        return torch.where(is_missing, learned, projected)
-
-
-def _feature_module(shape: FeatureLayout) -> nn.Module:
-    if shape.kind in ("categorical", "numerical"):
-        return ValueEmbedding(shape.num_embeddings, shape.embedding_size)
-    if shape.kind == "multi_categorical":
-        return MeanEmbedding(shape.num_embeddings, shape.embedding_size)
-    if shape.kind == "vector":
-        return VectorProjection(shape.vector_size, shape.embedding_size)
-    kinds = ("categorical", "multi_categorical", "numerical", "vector")
-    raise ConfigurationError(f"feature {shape.name!r}: unknown kind {shape.kind!r}. {did_you_mean(shape.kind, kinds)}")
 
 
 def _module_names(names: Sequence[str]) -> list[str]:

@@ -7,7 +7,6 @@ models: the tensors are named like the features, and `ContextEncoder` reads them
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,24 +14,13 @@ import torch
 from torch import Tensor
 
 from contextual_bert.arrow_types import without_views
-from contextual_bert.context.columns import EncodedColumn, encode_column, to_numbers, withholding
 from contextual_bert.context.dates import date_part, to_dates
-from contextual_bert.context.features import (
-    CATEGORICAL_UNKNOWN,
-    MULTI_MISSING,
-    MULTI_UNKNOWN,
-    Categorical,
-    Feature,
-    FeatureLayout,
-    MultiCategorical,
-    Numerical,
-    Vector,
-)
+from contextual_bert.context.kinds import EncodedColumn, Feature
 from contextual_bert.context.marks import unmarked
-from contextual_bert.context.printed_lists import vectors_of
-from contextual_bert.context.ranges import Outside, given_vectors, holds_vectors, outside_of
+from contextual_bert.context.ranges import Outside
 from contextual_bert.context.records import record_columns
 from contextual_bert.context.schema import ContextSchema
+from contextual_bert.context.withheld import withholding
 from contextual_bert.errors import SchemaError, did_you_mean
 from contextual_bert.frames import Frame, as_table
 
@@ -54,6 +42,7 @@ class EncodedContext:
     Relation to its siblings: what `encode_table` and `encode_records` return, and a data set holds.
 
     Example:
+        >>> from contextual_bert.context import Categorical
         >>> schema = ContextSchema(features=(Categorical(name="sex", values=("f", "m")),))
         >>> encoded = encode_records(schema, [{"sex": "m"}, {}, {"sex": "x"}])
         >>> encoded.tensors["sex"].tolist(), encoded.unknown
@@ -67,18 +56,17 @@ class EncodedContext:
     outside: dict[str, Outside] = field(default_factory=dict[str, Outside])
 
     def rows(self, index: Tensor | np.ndarray | slice) -> dict[str, Tensor]:
-        """The tensors of the chosen rows, by number, mask or slice."""
+        """Return the tensors of the chosen rows, by number, mask or slice."""
         if isinstance(index, np.ndarray):
             index = torch.from_numpy(index)
         return {name: tensor[index] for name, tensor in self.tensors.items()}
 
     def has_unknown(self, schema: ContextSchema) -> list[bool]:
-        """For each row whether one of its values is unknown to the schema, which made it."""
-        found = torch.zeros(self.num_rows, dtype=torch.bool)
+        """Return for each row whether one of its values is unknown to the schema, which made it."""
+        found = np.zeros(self.num_rows, np.bool_)
         for name in self.unknown:
-            is_list = isinstance(schema.feature(name), MultiCategorical)
-            ids = self.tensors[name].view(self.num_rows, -1)
-            found |= (ids == (MULTI_UNKNOWN if is_list else CATEGORICAL_UNKNOWN)).any(dim=1)
+            ids = self.tensors[name].numpy().reshape(self.num_rows, -1)
+            found |= (ids == schema.feature(name).layout.unknown_id).any(axis=1)
         return found.tolist()
 
 
@@ -104,7 +92,7 @@ def encode_table(schema: ContextSchema, table: Frame, *, file: str | None = None
             f"{did_you_mean(absent[0], table.column_names)} Rename the column, or infer the schema anew."
         )
     columns = _columns(schema.features, table, file=file)
-    encoded = {feature.name: encode_column(feature, array, file=file) for feature, array in columns}
+    encoded = {feature.name: feature.encode(array, file=file) for feature, array in columns}
     return _context(encoded, table.num_rows)
 
 
@@ -119,30 +107,18 @@ def find_outside(schema: ContextSchema, table: pa.Table) -> dict[str, Outside]:
         Feature -> its rows, as in ``EncodedContext``.
 
     Example:
+        >>> from contextual_bert.context import Numerical
         >>> schema = ContextSchema(features=(Numerical(name="age", edges=(25, 45)),))
         >>> find_outside(schema, pa.table({"age": [30, 9999]}))["age"].rows.tolist()
         [1]
     """
-    found: dict[str, Outside] = {}
     features = [
         each
         for each in schema.features
-        if isinstance(each, Numerical | Vector) and not each.sensitive and each.column in table.column_names
+        if each.cells == "numbers" and not each.sensitive and each.column in table.column_names
     ]
-    for feature, array in _columns(features, table):
-        if isinstance(feature, Vector):
-            lists = vectors_of(array, name=feature.column)
-            array = array if lists is None else lists
-            if not holds_vectors(pa.table({feature.column: array}), feature):
-                continue  # encoding says what is wrong with the column
-            numbers, rows = given_vectors(array, size=feature.size)
-            outside = outside_of(feature, numbers)
-            outside = outside.at(rows) if outside is not None else None
-        else:
-            outside = outside_of(cast(Numerical, feature), to_numbers(array, column=feature.column))
-        if outside is not None:
-            found[feature.name] = outside
-    return found
+    found = ((feature.name, feature.find_outside(array)) for feature, array in _columns(features, table))
+    return {name: outside for name, outside in found if outside is not None}
 
 
 def encode_records(schema: ContextSchema, records: Sequence[Mapping[str, object]]) -> EncodedContext:
@@ -155,44 +131,15 @@ def encode_records(schema: ContextSchema, records: Sequence[Mapping[str, object]
             ("date_month"). A person writes records, so NaN is an error here; NaT, a date that is none, is missing.
     """
     columns = record_columns(schema, records)
-    encoded = {feature.name: encode_column(feature, columns[feature.name]) for feature in schema.features}
+    encoded = {feature.name: feature.encode(columns[feature.name]) for feature in schema.features}
     return _context(encoded, len(records))
-
-
-def missing_like(values: Tensor) -> Tensor:
-    """A tensor of that shape in which the feature is missing in every row; its shape says the kind, see EncodedContext.
-
-    Example:
-        >>> missing_like(torch.tensor([3, 1])).tolist(), missing_like(torch.tensor([[4, 5], [3, 0]])).tolist()
-        ([0, 0], [[1, 0], [1, 0]])
-    """
-    missing = torch.zeros_like(values)  # of categories and numbers the missing one, of lists padding
-    if values.is_floating_point():
-        missing[..., -1] = 1
-    elif values.ndim > 1:
-        missing[..., 0] = MULTI_MISSING
-    return missing
-
-
-def unknown_like(values: Tensor, layout: FeatureLayout) -> Tensor:
-    """A tensor of that shape in which every row has a value that the schema does not know.
-
-    Numbers and vectors have no such state: they are missing.
-
-    Example:
-        >>> unknown_like(torch.tensor([[4, 5], [3, 0]]), FeatureLayout("brands", "multi_categorical", 6, 0, 8)).tolist()
-        [[2, 0], [2, 0]]
-    """
-    unknown = missing_like(values)
-    if layout.unknown_id is not None:
-        unknown.view(len(unknown), -1)[:, 0] = layout.unknown_id
-    return unknown
 
 
 def unknown_values(schema: ContextSchema, record: Mapping[str, object]) -> dict[str, list[str]]:
     """The values of one record that the schema does not know, by feature: what an answer reports back.
 
     Example:
+        >>> from contextual_bert.context import Categorical
         >>> schema = ContextSchema(features=(Categorical(name="sex", values=("f", "m")),))
         >>> unknown_values(schema, {"sex": "x"})
         {'sex': ['x']}
@@ -237,13 +184,12 @@ def _columns(
     for feature in features:
         column = feature.column
         array = table[column].combine_chunks()
-        if isinstance(feature, Categorical | Numerical):
-            array = unmarked(array, feature.missing)
-        if isinstance(feature, Categorical | Numerical) and feature.part:
+        array = unmarked(array, feature.missing_words)
+        if feature.date is not None:
             if column not in dates:  # features of one column read one format
                 with withholding() if feature.sensitive else nullcontext():
-                    dates[column] = to_dates(array, date_format=feature.date_format, file=file, column=column)
-            array = date_part(dates[column], feature.part)
+                    dates[column] = to_dates(array, date_format=feature.date.date_format, file=file, column=column)
+            array = date_part(dates[column], feature.date.part)
         yield feature, array
 
 

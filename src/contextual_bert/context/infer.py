@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_text, value_type, without_views
 from contextual_bert.context.buckets import MAX_BUCKETS
-from contextual_bert.context.column_inference import INDEX, Finding, Settings, count_missing, find
-from contextual_bert.context.columns import withholding
-from contextual_bert.context.features import Feature
+from contextual_bert.context.column_inference import INDEX, find
+from contextual_bert.context.kinds import Feature, Finding, InferenceSettings
+from contextual_bert.context.kinds.feature import count_missing
 from contextual_bert.context.running import clock_of, without_running
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.vocabulary import canonical_array
+from contextual_bert.context.withheld import withholding
 from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame, as_table
 
@@ -205,7 +206,7 @@ def infer_features(table: pa.Table, asked: SchemaSettings, *, everywhere: pa.Tab
     if whose is not None and overrides.get(whose, "ignore") == "ignore":
         exclude = (*exclude, whose)
     numbers = numbers_of_customers(customers, table)
-    settings = Settings(
+    settings = InferenceSettings(
         asked.min_count,
         asked.max_categories,
         NUM_BINS,

@@ -7,19 +7,37 @@ no answer may be NaN (docs/decisions/021). It knows no table as a whole and no t
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import is_list
-from contextual_bert.context.features import FAR_FACTOR, LARGEST_UNKNOWN, WITHHELD, Numerical, Vector
+from contextual_bert.context.withheld import WITHHELD
 from contextual_bert.errors import DataError, place_of_row
 
+# A number so many times as large as those of training is a "no data" mark, a slip of the unit or a broken sensor.
+FAR_FACTOR = 100.0
+# Of vectors whose range is unknown: the square of it, summed, is still a float32, so that no layer overflows.
+LARGEST_UNKNOWN = 1e12
 # A mark such as -999 stands out; what is smaller may be a vector beside many that are all but zero.
 _SMALLEST_MARK = 100.0
+
+
+class Bounded(Protocol):
+    """A feature whose numbers have bounds."""
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Numbers beyond these are far from all that training saw."""
+        ...
+
+    @property
+    def verdict(self) -> str:
+        """The words for a number beyond the bounds: what is wrong with it, and as what it is read."""
+        ...
+
+    @property
+    def sensitive(self) -> bool: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +50,7 @@ class Outside:
         verdict: what is wrong with such a number and what it was read as, for people.
 
     Example:
+        >>> from contextual_bert.context import Numerical
         >>> found = outside_of(Numerical(name="age", edges=(25, 45)), np.array([30, np.nan, 1e30]))
         >>> found.note(2, name="age")
         "context 'age': 1e+30 is far outside of the bins, 25 to 45, and is read as the bin at that end."
@@ -61,7 +80,7 @@ class Outside:
         return replace(self, rows=rows[self.rows])
 
 
-def outside_of(feature: Numerical | Vector, numbers: NDArray[np.generic]) -> Outside | None:
+def outside_of(feature: Bounded, numbers: NDArray[np.generic]) -> Outside | None:
     """Return the rows whose numbers are beyond the bounds of a feature; None where there is none.
 
     Args:
@@ -77,16 +96,7 @@ def outside_of(feature: Numerical | Vector, numbers: NDArray[np.generic]) -> Out
     if len(rows) == 0:
         return None
     farthest = np.where(tops[rows] > -bottoms[rows], tops[rows], bottoms[rows]).astype(np.float64)
-    return Outside(rows, None if feature.sensitive else farthest, _verdict(feature))
-
-
-def clipped(feature: Vector, vectors: NDArray[np.generic], outside: Outside) -> NDArray[np.float64]:
-    """Return the vectors of the rows that are outside, what is beyond the bounds read as the largest of training."""
-    low, high = feature.bounds
-    found = vectors[outside.rows].astype(np.float64)
-    found[found > high] = feature.clipped_to
-    found[found < low] = -feature.clipped_to
-    return found
+    return Outside(rows, None if feature.sensitive else farthest, feature.verdict)
 
 
 def outside_notes(outside: Mapping[str, Outside], row: int) -> list[str]:
@@ -159,58 +169,3 @@ def stray_threshold(magnitudes: NDArray[np.float64]) -> float:
     found = unique[1:][is_stray]
     beyond = unique[unique > LARGEST_UNKNOWN]
     return float(min([*found[:1], *beyond[:1]], default=math.inf))
-
-
-def with_ranges(feature: Vector, array: pa.Array) -> Vector:
-    """Return the feature with the range of a column where it has none.
-
-    Raises:
-        DataError: a vector beyond its range; see ``largest_component`` where it has none.
-    """
-    vectors, rows = given_vectors(array, size=feature.size)
-    if feature.largest is None:
-        return feature.model_copy(update={"largest": largest_component(vectors, rows, column=feature.column)})
-    if (outside := outside_of(feature, vectors)) is not None:
-        number = WITHHELD if outside.numbers is None else f"{outside.numbers[0]:g}"
-        raise DataError(
-            f"{number} {outside.verdict} ({len(outside.rows):,} such vectors)",
-            row=int(rows[outside.rows[0]]),
-            column=feature.column,
-            fix='Give null for the whole vector if the number says "no data". If it is meant, raise the "largest" of '
-            "the feature in the schema.",
-        )
-    return feature
-
-
-def holds_vectors(table: pa.Table, feature: Vector) -> bool:
-    """Whether a table has the column of a vector, of its length; what else is wrong with it is found when it is
-    encoded.
-    """
-    if feature.column not in table.column_names or not is_list(table.schema.field(feature.column).type):
-        return False
-    column = table.column(feature.column)
-    kind = column.type.value_type
-    is_number = pa.types.is_floating(kind) or pa.types.is_integer(kind)
-    return is_number and bool(pc.all(pc.equal(pc.list_value_length(column), feature.size)).as_py())
-
-
-def given_vectors(array: pa.Array, *, size: int) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
-    """Return the vectors of a column of lists of one length that are not missing, and their rows."""
-    rows = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False))
-    elements = array.filter(array.is_valid()).flatten()
-    numbers = elements.to_numpy(zero_copy_only=False)
-    if numbers.dtype.kind in "iu":  # of the widest whole numbers the smallest has no negative
-        numbers = numbers.astype(np.float64)
-    return numbers.reshape(-1, size), rows
-
-
-def _verdict(feature: Numerical | Vector) -> str:
-    if isinstance(feature, Vector):
-        if feature.largest is None:
-            return f"is beyond {LARGEST_UNKNOWN:g}, and is read as that"
-        return (
-            f"is more than {FAR_FACTOR:g} times the largest number of training ({feature.largest:g}), "
-            "and is read as that"
-        )
-    edges = f", {feature.edges[0]:g} to {feature.edges[-1]:g}," if feature.edges else ""
-    return f"is far outside of the bins{edges} and is read as the bin at that end"

@@ -13,10 +13,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import decoded, is_list, is_text
-from contextual_bert.context.column_inference import Finding
 from contextual_bert.context.columns import to_numbers
 from contextual_bert.context.dates import are_iso_dates, date_formats_of, parsed_times, to_dates
-from contextual_bert.context.features import Categorical, Numerical
+from contextual_bert.context.kinds import Finding
 from contextual_bert.context.marks import without_words
 from contextual_bert.context.numbered_texts import numbers_in
 from contextual_bert.context.vocabulary import canonical_array
@@ -114,10 +113,11 @@ def without_running(column: str, array: pa.Array, finding: Finding, clock: Clock
         clock: the order of the rows in time, None where it is not known.
     """
     feature = finding.features[0] if len(finding.features) == 1 else None
-    if not isinstance(feature, Categorical | Numerical) or feature.part is not None:
+    if feature is None or feature.form != "id" or feature.date is not None or feature.cells is None:
         return finding
-    if isinstance(feature, Numerical):
-        numbers = to_numbers(without_words(array, feature.missing) if feature.missing else array, column=column)
+    if feature.cells == "numbers":
+        words = feature.missing_words
+        numbers = to_numbers(without_words(array, words) if words else array, column=column)
         reason = _number_reason(numbers, clock)
         codes = _codes(numbers) if reason is None else np.zeros(0, dtype=np.int64)
         if reason is None and len(codes) and int(codes.max()) >= _FEW_VALUES:

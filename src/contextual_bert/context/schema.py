@@ -14,38 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, SerializeAsAny, ValidationError, field_validator, model_validator
 
 from contextual_bert.arrow_types import without_views
 from contextual_bert.atomic_files import replacing_file
-from contextual_bert.context.features import (
-    FEATURE_KINDS,
-    Categorical,
-    Feature,
-    FeatureLayout,
-    Kind,
-    MultiCategorical,
-    Numerical,
-    Vector,
-    default_embedding_size,
-    explain,
-)
-from contextual_bert.context.ranges import holds_vectors, with_ranges
+from contextual_bert.context.kinds import KINDS, Feature, FeatureLayout, explain
 from contextual_bert.errors import ConfigurationError, ContextualBertError, SchemaError, UnknownNameError, did_you_mean
 from contextual_bert.json_files import reason_of, unreadable
 from contextual_bert.json_text import json_text
-
-__all__ = [
-    "Categorical",
-    "ContextSchema",
-    "Feature",
-    "FeatureLayout",
-    "Kind",
-    "MultiCategorical",
-    "Numerical",
-    "Vector",
-    "default_embedding_size",
-]
 
 
 class ContextSchema(BaseModel):
@@ -65,6 +41,7 @@ class ContextSchema(BaseModel):
     Reference: paper, section 4.
 
     Example:
+        >>> from contextual_bert.context import Categorical, Numerical
         >>> age, sex = Numerical(name="age", edges=(30, 60)), Categorical(name="sex", values=("f", "m"))
         >>> schema = ContextSchema(features=(age, sex))
         >>> schema.names, schema.with_context_size(736).context_size
@@ -75,7 +52,7 @@ class ContextSchema(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    features: tuple[Feature, ...]
+    features: tuple[SerializeAsAny[Feature], ...]
     version: Literal[1] = 1
 
     if not TYPE_CHECKING:  # Type checkers keep the signature that pydantic declares.
@@ -85,6 +62,14 @@ class ContextSchema(BaseModel):
                 super().__init__(**settings)
             except ValidationError as error:
                 raise SchemaError(explain(error, "context schema", known=type(self).model_fields)) from None
+
+    @field_validator("features", mode="before")
+    @classmethod
+    def _read_features(cls, values: object) -> object:
+        """Make the features that are given as JSON has them, each by its kind."""
+        if not isinstance(values, (list, tuple)):
+            return values
+        return tuple(_read_feature(value, index) for index, value in enumerate(values))
 
     @model_validator(mode="after")
     def _check_names(self) -> "ContextSchema":
@@ -106,13 +91,9 @@ class ContextSchema(BaseModel):
     @cached_property
     def code_columns(self) -> tuple[str, ...]:
         """The raw columns that hold categories, and are to be read as they are spelt: "10.10" is not "10.1"."""
-        numbers = {feature.column for feature in self.features if isinstance(feature, (Numerical, Vector))}
-        categories = (
-            feature.column
-            for feature in self.features
-            if isinstance(feature, MultiCategorical) or (isinstance(feature, Categorical) and feature.part is None)
-        )
-        return tuple(column for column in dict.fromkeys(categories) if column not in numbers)
+        numbers = {feature.column for feature in self.features if feature.cells == "numbers"}
+        codes = dict.fromkeys(feature.column for feature in self.features if feature.cells == "codes")
+        return tuple(column for column in codes if column not in numbers)
 
     @cached_property
     def layout(self) -> tuple[FeatureLayout, ...]:
@@ -196,23 +177,16 @@ class ContextSchema(BaseModel):
         Raises:
             DataError: a vector beyond its range, or one that stands out against all others, with its row and column.
         """
-        features = [
-            with_ranges(feature, without_views(table)[feature.column].combine_chunks())
-            if isinstance(feature, Vector) and holds_vectors(table, feature)
-            else feature
-            for feature in self.features
-        ]
-        return self if tuple(features) == self.features else ContextSchema(features=tuple(features))
+        table = without_views(table)
+        features = tuple(feature.learn_range(table) for feature in self.features)
+        return self if features == self.features else ContextSchema(features=features)
 
     def is_like(self, other: "ContextSchema | None") -> bool:
         """Whether the features are the same; a range that is unknown here is no difference."""
         if other is None or self.names != other.names:
             return False
         pairs = zip(self.features, other.features, strict=True)
-        return all(
-            mine == theirs or (isinstance(mine, Vector) and mine.largest is None and mine == _without_range(theirs))
-            for mine, theirs in pairs
-        )
+        return all(mine in (theirs, theirs.without_range()) for mine, theirs in pairs)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-able values; settings at their default (None) are left out."""
@@ -224,13 +198,6 @@ class ContextSchema(BaseModel):
         given: object = values
         if not isinstance(given, dict) or not isinstance(given.get("features"), (list, tuple)):
             raise SchemaError(f"a context schema is an object with a list under 'features', not {given!r:.80}.")
-        for index, feature in enumerate(given["features"]):
-            kind = feature.get("kind") if isinstance(feature, dict) else None
-            if isinstance(feature, dict) and str(kind) not in FEATURE_KINDS:
-                raise SchemaError(
-                    f"context schema, feature {index} ({feature.get('name')!r}): unknown kind {kind!r}. "
-                    f"{did_you_mean(str(kind), FEATURE_KINDS)}"
-                )
         return cls(**values)
 
     def to_json(self) -> str:
@@ -273,5 +240,13 @@ class ContextSchema(BaseModel):
             raise SchemaError(f"{os.fspath(path)}: {error}") from None
 
 
-def _without_range(feature: Feature) -> Feature:
-    return feature.model_copy(update={"largest": None}) if isinstance(feature, Vector) else feature
+def _read_feature(value: object, index: int) -> object:
+    if isinstance(value, Feature) or not isinstance(value, dict):
+        return value
+    kind = value.get("kind")
+    if str(kind) not in KINDS:
+        raise SchemaError(
+            f"context schema, feature {index} ({value.get('name')!r}): unknown kind {kind!r}. "
+            f"{did_you_mean(str(kind), KINDS)}"
+        )
+    return KINDS[str(kind)](**value)

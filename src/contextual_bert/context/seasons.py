@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.context.features import DatePart
+from contextual_bert.context.dates import DatePart
 from contextual_bert.errors import ConfigurationError, did_you_mean
 
 DATE = "date"  # the override that asks for all parts

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from contextual_bert.context.features import MULTI_PADDING
+from contextual_bert.context.kinds import MULTI_PADDING
 from contextual_bert.data.dataset import SetDataset
 
 Floats = NDArray[np.float64]

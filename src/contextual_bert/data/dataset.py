@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from contextual_bert.context.features import MULTI_PADDING
+from contextual_bert.context.kinds import MULTI_PADDING
 from contextual_bert.data.hashing import Draw, hash_counters
 from contextual_bert.data.ragged import places_of
 from contextual_bert.errors import ConfigurationError, DataError

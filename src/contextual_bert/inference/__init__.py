@@ -15,8 +15,6 @@ from contextual_bert.inference.constraint_evaluation import (
 )
 from contextual_bert.inference.constraints import CONSTRAINTS
 from contextual_bert.inference.encode import (
-    bin_names,
-    edge_names,
     encode_sets,
     outside_lines_of,
     placed,
@@ -104,11 +102,9 @@ __all__ = [
     "TextReport",
     "TextSampling",
     "TextSpan",
-    "bin_names",
     "complete_table",
     "complete_table_on_ray",
     "constraint",
-    "edge_names",
     "encode_questions",
     "encode_sets",
     "encode_texts",

@@ -18,7 +18,7 @@ from contextual_bert.arrow_types import is_list, is_text, value_type
 from contextual_bert.context import canonical_array
 from contextual_bert.context.cells import DATE, FLOAT, INTEGER, TIME
 from contextual_bert.context.printed_lists import as_lists
-from contextual_bert.context.records import number_of
+from contextual_bert.context.raw_values import number_of
 from contextual_bert.context.vocabulary import normal_form, to_doubles
 from contextual_bert.data.spelling import as_typed
 from contextual_bert.errors import DataError

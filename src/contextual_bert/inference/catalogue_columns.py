@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import decoded, is_text, value_type
 from contextual_bert.context import Vocabulary, canonical_array
-from contextual_bert.context.records import number_of
+from contextual_bert.context.raw_values import number_of
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.spelling import as_typed
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean, place_of_row

@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.context import (
-    Categorical,
     ContextSchema,
     EncodedContext,
-    MultiCategorical,
     outside_lines,
     outside_notes,
     unknown_in_words,
@@ -51,10 +49,8 @@ class ContextNotes:
         tensors = self._context.tensors
         self._absent = {name: each.numpy() for name, each in unlearned_absence(tensors, model).items()}
         for name in self._context.shared:
-            feature = schema.feature(name)
-            if isinstance(feature, Categorical | MultiCategorical):
-                ids = tensors[name].view(self._context.num_rows, -1)
-                self._shared[name] = (ids >= len(feature.vocabulary)).any(dim=1).numpy()
+            ids = tensors[name].view(self._context.num_rows, -1)
+            self._shared[name] = (ids >= schema.feature(name).first_shared_id).any(dim=1).numpy()
 
     def of(self, row: int) -> list[str]:
         """Return what the answer to a query says; no value is repeated."""

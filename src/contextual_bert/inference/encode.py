@@ -5,19 +5,16 @@ Knows no model; the processor says what the names mean.
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
-from contextual_bert.context import Categorical, Feature, MultiCategorical, Numerical, find_outside, outside_lines
+from contextual_bert.context import find_outside, outside_lines
 from contextual_bert.data import SetDataset, SetTable
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError, place_of_row
 from contextual_bert.inference.queries import placed_row
 from contextual_bert.models import RESERVED_ITEMS, ContextualBertProcessor
 
-RARE = "(rare)"
 UNKNOWN_ID = RESERVED_ITEMS.index("[UNK]")
 
 
@@ -104,43 +101,4 @@ def segment_labels(
     """
     features = processor.schema.features if processor.schema is not None else ()
     shown = [feature for feature in features if not feature.sensitive]
-    return {feature.name: value_names(feature, dataset.context[feature.name]) for feature in shown}
-
-
-def value_names(feature: Feature, values: Tensor) -> NDArray[np.str_] | list[list[str]]:
-    """What each row of an encoded feature says, in words; for several values a list a row.
-
-    All values that share the vectors of buckets have one name, ``RARE``: the feature does not list them.
-    """
-    ids = values.numpy()
-    if isinstance(feature, Categorical):
-        return np.array(["(missing)", "(unknown)", *feature.values, *[RARE] * feature.num_shared])[ids]
-    if isinstance(feature, Numerical):
-        return np.array(["(missing)", *bin_names(feature.edges)])[ids]
-    if isinstance(feature, MultiCategorical):
-        names = ["", "(missing)", "(unknown)", "(none)", *feature.values, *[RARE] * feature.num_shared]
-        return [[names[index] for index in row if index] for row in ids.tolist()]
-    return np.where(ids[:, -1] > 0, "(missing)", "given")
-
-
-def edge_names(edges: tuple[float, ...]) -> list[str]:
-    """The edges as text, of as many digits as their whole part has and as tell them apart, six at least.
-
-    Example:
-        >>> edge_names((20, 29.333333333333332)), edge_names((20240101, 20240115))
-        (['20', '29.3333'], ['20240101', '20240115'])
-    """
-    least = max((len(f"{abs(edge):.0f}") for edge in edges), default=0)
-    texts: list[str] = []
-    for digits in range(min(max(least, 6), 15), 18):  # 17 tell any two numbers apart
-        texts = [f"{edge:.{digits}g}" for edge in edges]
-        if len({*texts}) == len(edges):
-            break
-    return texts
-
-
-def bin_names(edges: tuple[float, ...]) -> list[str]:
-    """Names of the bins between these edges: "below 20", "20 to 30", "30 and above"."""
-    texts = edge_names(edges)
-    middle = [f"{low} to below {high}" for low, high in pairwise(texts)]
-    return [f"below {texts[0]}", *middle, f"{texts[-1]} and above"] if texts else ["any"]
+    return {feature.name: feature.names(dataset.context[feature.name].numpy()) for feature in shown}

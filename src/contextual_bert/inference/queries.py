@@ -7,7 +7,8 @@ from numbers import Integral
 from typing import Any, cast
 
 from contextual_bert.context import Vocabulary
-from contextual_bert.context.records import as_record, plain
+from contextual_bert.context.raw_values import plain
+from contextual_bert.context.records import as_record
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean, shown
 from contextual_bert.inference.constraint_evaluation import known_keys, read_settings
 from contextual_bert.inference.guidance import read_guidance

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 
 from contextual_bert.context import canonical
-from contextual_bert.context.records import number_of, plain
+from contextual_bert.context.raw_values import number_of, plain
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean, shown
 
 TESTS = ("equals", "in", "not_in", "at_most", "at_least", "below", "above")

@@ -35,7 +35,7 @@ from transformers.utils.output_capturing import capture_outputs
 from contextual_bert.atomic_files import share_files
 from contextual_bert.conditioning import StateSlot, get_method
 from contextual_bert.context import ContextEmbedding, ContextEncoder, ContextSchema
-from contextual_bert.context.encoder import MeanEmbedding, ValueEmbedding
+from contextual_bert.context.forms import MeanEmbedding, ValueEmbedding
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.memory import memory_bytes
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig

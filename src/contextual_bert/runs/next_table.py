@@ -12,13 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.context import ContextSchema
+from contextual_bert.context import ContextSchema, Feature
 from contextual_bert.context.binning import customers_of_values
-from contextual_bert.context.columns import flatten_lists
 from contextual_bert.context.encoding import encode_table
-from contextual_bert.context.features import WITHHELD, Categorical, MultiCategorical
 from contextual_bert.context.infer import MIN_CUSTOMERS, Customers, numbers_of_customers
 from contextual_bert.context.vocabulary import canonical_array
+from contextual_bert.context.withheld import WITHHELD
 from contextual_bert.errors import SchemaError, did_you_mean
 from contextual_bert.models import ContextualBertProcessor
 
@@ -97,9 +96,9 @@ def context_lines(
     encoded = encode_table(schema, table, file=file)
     owners = numbers_of_customers(customers, table)
     for name in dict.fromkeys((*encoded.unknown, *encoded.shared)):
-        feature: Any = schema.feature(name)
+        feature = schema.feature(name)
         ids = encoded.tensors[name].view(table.num_rows, -1)
-        is_new = (ids == feature.layout.unknown_id) | (ids >= len(feature.vocabulary))
+        is_new = (ids == feature.layout.unknown_id) | (ids >= feature.first_shared_id)
         share = float(is_new.any(dim=1).float().mean())
         absent = [] if feature.sensitive else _absent(feature, ids)
         strangers = {**encoded.unknown.get(name, {}), **encoded.shared.get(name, {})}
@@ -117,18 +116,15 @@ def context_lines(
 
 def _public(
     counts: Mapping[str, int],
-    feature: Categorical | MultiCategorical,
+    feature: Feature,
     table: pa.Table,
     owners: NDArray[np.int64] | None,
     *,
     min_customers: int,
 ) -> dict[str, int]:
     """The counts of values, those of few customers summed up under ``WITHHELD``."""
-    array = table[feature.column].combine_chunks()
-    owners = np.arange(table.num_rows) if owners is None else owners
-    if isinstance(feature, MultiCategorical):
-        array, lengths = flatten_lists(array, separator=feature.separator, column=feature.column)
-        owners = np.repeat(owners, lengths)
+    array, lengths = feature.elements(table[feature.column].combine_chunks())
+    owners = np.repeat(np.arange(table.num_rows) if owners is None else owners, lengths)
     encoded = canonical_array(array, column=feature.column).dictionary_encode()
     names = encoded.dictionary.to_pylist()
     codes = pc.fill_null(encoded.indices, len(names)).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -139,11 +135,11 @@ def _public(
     return {**public, **({WITHHELD: rest} if rest else {})}
 
 
-def _absent(feature: Categorical | MultiCategorical, ids: Any) -> list[str]:
+def _absent(feature: Feature, ids: Any) -> list[str]:
     """The values of a feature that no row has."""
     there = {int(number) for number in ids.unique()}
     first = feature.layout.num_reserved
-    return [value for number, value in enumerate(feature.values, first) if number not in there]
+    return [value for number, value in enumerate(feature.listed, first) if number not in there]
 
 
 def _with_matches(unknown: Mapping[str, int], absent: Sequence[str]) -> str:

@@ -15,16 +15,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from contextual_bert.context import (
-    Categorical,
     ContextSchema,
     InferredSchema,
-    MultiCategorical,
     alike_warning,
     canonical_array,
     spelt,
 )
 from contextual_bert.context.binning import customers_of_values
-from contextual_bert.context.columns import column_values
 from contextual_bert.context.infer import MIN_CUSTOMERS, SchemaSettings, infer_features
 from contextual_bert.context.running import follows_in_time
 from contextual_bert.data import Split, new_split
@@ -180,15 +177,12 @@ class Prepared:
         codes, context = np.unique(customers, return_inverse=True)[1], self.datasets["train"].context
         lines = withheld_lines(schema)
         for feature, layout in zip(schema.features, schema.layout, strict=True):
-            if layout.unknown_id is None or getattr(feature, "part", None):
+            if layout.unknown_id is None or feature.date is not None:
                 continue
             ids = context[feature.name].numpy().reshape(len(codes), -1)
             owners = np.repeat(codes, ids.shape[1])
             counts = customers_of_values(ids.ravel(), owners, num_values=layout.num_embeddings)[layout.num_reserved :]
-            is_few, num_values = (
-                (counts > 0) & (counts < MIN_CUSTOMERS),
-                len(counts) - getattr(feature, "num_shared", 0),
-            )
+            is_few, num_values = (counts > 0) & (counts < MIN_CUSTOMERS), len(counts) - feature.num_shared
             if few := int(is_few[:num_values].sum()):
                 lines.append(
                     f"context {feature.name!r}: {few:,} of {num_values:,} values are those of fewer than "
@@ -493,14 +487,13 @@ def time_of(
 def check_spelling(schema: ContextSchema) -> None:
     """Raise SchemaError where two values of a feature have one spelling: the second would never be found."""
     for feature in schema.features:
-        if isinstance(feature, Categorical | MultiCategorical):
-            seen: dict[str, str] = {}
-            for value in feature.values:
-                if (first := seen.setdefault(spelt(value), value)) != value:
-                    raise SchemaError(
-                        f"feature {feature.name!r}: the values {first!r} and {value!r} are one value, for outer blanks "
-                        "and Unicode's forms make no difference. Leave one of them out."
-                    )
+        seen: dict[str, str] = {}
+        for value in feature.listed:
+            if (first := seen.setdefault(spelt(value), value)) != value:
+                raise SchemaError(
+                    f"feature {feature.name!r}: the values {first!r} and {value!r} are one value, for outer blanks "
+                    "and Unicode's forms make no difference. Leave one of them out."
+                )
 
 
 def alike_values(schema: ContextSchema | None, training: pa.Table) -> list[str]:
@@ -510,9 +503,7 @@ def alike_values(schema: ContextSchema | None, training: pa.Table) -> list[str]:
     """
     found: list[str] = []
     for feature in schema.features if schema is not None else ():
-        if feature.sensitive:
-            continue
-        if isinstance(feature, MultiCategorical) or (isinstance(feature, Categorical) and feature.part is None):
-            names = sorted(column_values(feature, training.column(feature.column).combine_chunks()))
+        if feature.cells == "codes" and not feature.sensitive:
+            names = sorted(feature.distinct_values(training.column(feature.column).combine_chunks()))
             found += alike_warning(names, what=f"context {feature.name!r}:", each="a value")
     return found

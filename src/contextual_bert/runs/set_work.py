@@ -11,8 +11,9 @@ from transformers import TrainerCallback
 
 from contextual_bert.baselines import ItemPopularity
 from contextual_bert.baselines.shares import Observations
+from contextual_bert.context import bin_names
 from contextual_bert.data import SetDataset, ShuffledContext
-from contextual_bert.inference import ScoredSet, bin_names, score, set_index
+from contextual_bert.inference import ScoredSet, score, set_index
 from contextual_bert.runs.model_factory import build_model, check_possible, count_counted
 from contextual_bert.runs.preparation import Preparation
 from contextual_bert.runs.registry import SET_BASELINES

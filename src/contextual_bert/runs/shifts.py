@@ -14,10 +14,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contextual_bert.context import ContextSchema, MultiCategorical, Vector, encode_table
-from contextual_bert.context.features import WITHHELD, Feature
+from contextual_bert.context import ContextSchema, Feature, encode_table
 from contextual_bert.context.infer import MIN_CUSTOMERS
-from contextual_bert.inference.encode import value_names
+from contextual_bert.context.withheld import WITHHELD
 
 LEARNED = "train"
 _NEW = 0.05  # of a part's rows: below it, values that are rare or new move no figure by much
@@ -60,7 +59,7 @@ def field_lines(schema: ContextSchema | None, parts: Mapping[str, PartRows]) -> 
             if others is not None and _is_constant(ids) and _is_constant(others):
                 continue  # that it says nothing in training is said
             said = _constant(feature, rows, ids, others, part)
-            if said is None and others is not None and not isinstance(feature, Vector):
+            if said is None and others is not None and feature.layout.num_embeddings:
                 said = _new(feature, ids, others, part) or _moved(feature, ids, others, part)
             if said is not None:
                 lines.append(f"context {feature.name!r}: {said}")
@@ -165,10 +164,11 @@ def _new(feature: Feature, ids: NDArray[Any], learned: NDArray[Any], part: str) 
     """The sentence on values of a part that are rare or new in training."""
     is_known = np.zeros(int(max(ids.max(), learned.max())) + 1, dtype=np.bool_)
     is_known[learned] = True
-    unknown = feature.layout.unknown_id
-    is_known[0] |= isinstance(feature, MultiCategorical)  # padding
-    if unknown is not None:
-        is_known[unknown] = False
+    layout = feature.layout
+    if layout.padding_id is not None:
+        is_known[layout.padding_id] = True
+    if layout.unknown_id is not None:
+        is_known[layout.unknown_id] = False
     share = float((~is_known[ids]).any(axis=1).mean())
     usual = float((~is_known[learned]).any(axis=1).mean())
     if share < _NEW or share < _MORE_OFTEN * usual:
@@ -182,7 +182,8 @@ def _new(feature: Feature, ids: NDArray[Any], learned: NDArray[Any], part: str) 
 def _moved(feature: Feature, ids: NDArray[Any], learned: NDArray[Any], part: str) -> str | None:
     """The sentence on a part most of whose rows have values that are few of training's."""
     width = int(max(ids.max(), learned.max())) + 1
-    first = 1 if isinstance(feature, MultiCategorical) else 0  # behind the padding
+    padding = feature.layout.padding_id
+    first = 0 if padding is None else padding + 1
     after, before = (np.bincount(each[each >= first], minlength=width) for each in (ids, learned))
     now, usual = after / after.sum(), before / before.sum()
     by_chance = np.sqrt(2 / np.pi * usual * (1 - usual) * (1 / after.sum() + 1 / before.sum())).sum() / 2
@@ -197,8 +198,8 @@ def _value(feature: Feature, rows: PartRows) -> str:
     """What every row of a part says, in words, unless that would tell it of a few."""
     if feature.sensitive or rows.num_owners < MIN_CUSTOMERS:
         return WITHHELD
-    said: Any = value_names(feature, rows.context[feature.name][:1])[0]
-    if isinstance(feature, MultiCategorical):
+    said = feature.names(rows.context[feature.name][:1].numpy())[0]
+    if isinstance(said, list):
         return ", ".join(map(repr, said)) or "no value"
     return str(said) if str(said).startswith("(") else repr(str(said))
 

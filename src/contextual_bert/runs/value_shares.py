@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contextual_bert.context import Feature, MultiCategorical
-from contextual_bert.context.features import Categorical
+from contextual_bert.context import Feature
 
 
 def share_line(feature: Feature, contexts: Mapping[str, Mapping[str, Tensor]]) -> str | None:
@@ -22,11 +21,12 @@ def share_line(feature: Feature, contexts: Mapping[str, Mapping[str, Tensor]]) -
 
     Example:
         >>> import torch
+        >>> from contextual_bert.context import Categorical
         >>> feature = Categorical(name="user", values=("u1",), num_buckets=2)
         >>> share_line(feature, {"train": {"user": torch.tensor([2, 2, 3, 4])}}).partition("; ")[2]
         'train: 50.0% of the rows keep their value, 50.0% a bucket'
     """
-    if not isinstance(feature, Categorical | MultiCategorical) or getattr(feature, "part", None):
+    if feature.cells != "codes" or feature.layout.unknown_id is None:
         return None
     shares = {part: _shares(feature, context[feature.name].numpy()) for part, context in contexts.items()}
     if all(own == 1 for own, _, _ in shares.values()):
@@ -38,14 +38,13 @@ def share_line(feature: Feature, contexts: Mapping[str, Mapping[str, Tensor]]) -
         said += [f"{unknown:.1%} unknown"] if unknown else []
         told.append(", ".join(said))
     buckets = f", {feature.num_shared:,} hashed buckets" if feature.num_shared else ""
-    return f"context {feature.name!r}: {len(feature.values):,} values of their own{buckets}; {'; '.join(told)}"
+    return f"context {feature.name!r}: {len(feature.listed):,} values of their own{buckets}; {'; '.join(told)}"
 
 
-def _shares(feature: Categorical | MultiCategorical, ids: NDArray[np.int64]) -> tuple[float, float, float]:
+def _shares(feature: Feature, ids: NDArray[np.int64]) -> tuple[float, float, float]:
     """Return the shares of the given values that are their own, shared and unknown; 1, 0, 0 where none is given."""
-    unknown = feature.layout.unknown_id
-    num_listed = len(feature.vocabulary)
-    is_own = (ids >= feature.layout.num_reserved) & (ids < num_listed)
-    counts = [int(is_own.sum()), int((ids >= num_listed).sum()), int((ids == unknown).sum())]
+    layout, first_shared = feature.layout, feature.first_shared_id
+    is_own = (ids >= layout.num_reserved) & (ids < first_shared)
+    counts = [int(is_own.sum()), int((ids >= first_shared).sum()), int((ids == layout.unknown_id).sum())]
     total = sum(counts)
     return (counts[0] / total, counts[1] / total, counts[2] / total) if total else (1.0, 0.0, 0.0)

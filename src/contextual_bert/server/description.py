@@ -6,11 +6,10 @@ from typing import Annotated, Any, Literal, cast
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
-from contextual_bert.context import Categorical, Feature, MultiCategorical, Numerical, Vector
+from contextual_bert.context import Feature
 from contextual_bert.inference import CONSTRAINTS, query_model
 from contextual_bert.server.items import find_items, named_items
 from contextual_bert.server.problems import invalid
-from contextual_bert.server.protocol import feature_schema
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Serving
 
@@ -151,16 +150,14 @@ def description_routes(serving: Serving, settings: ServerSettings) -> APIRouter:
 
 
 def _feature(feature: Feature) -> FeatureAnswer:
-    is_shown = not feature.sensitive
+    known = feature.model_dump(mode="json", include={"size"} if feature.sensitive else {"size", "values", "edges"})
     return FeatureAnswer(
         name=feature.name,
         kind=feature.kind,
         reads=feature.column,
-        values=list(feature.values) if is_shown and isinstance(feature, Categorical | MultiCategorical) else None,
-        edges=list(feature.edges) if is_shown and isinstance(feature, Numerical) else None,
         sensitive=feature.sensitive,
-        size=feature.size if isinstance(feature, Vector) else None,
-        json_schema=feature_schema(feature),
+        json_schema=feature.json_schema(),
+        **known,
     )
 
 

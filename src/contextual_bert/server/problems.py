@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 from fastapi.responses import Response
 
-from contextual_bert.context.features import WITHHELD
+from contextual_bert.context.withheld import WITHHELD
 from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError, UnknownNameError
 from contextual_bert.inference.catalogue_columns import PRICE
 from contextual_bert.inference.queries import placed_row

@@ -12,96 +12,32 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema, create_model
 
-from contextual_bert.context import Categorical, ContextSchema, Feature, MultiCategorical, Numerical, Vector
-from contextual_bert.inference import edge_names, query_model
+from contextual_bert.context import ContextSchema
+from contextual_bert.context.kinds.feature import SINGLE_VALUE
+from contextual_bert.inference import query_model
 from contextual_bert.inference.query_schema import Condition, Test
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Version
 
-MOST_ENUMERATED, NUM_EXAMPLES = 50, 10
-SINGLE: dict[str, Any] = {"type": ["string", "number", "boolean"]}
 REFERENCE = "#/components/schemas/{model}"
-_NUMBER_TEXT = r"^[+-]?([0-9]{1,15}(\.[0-9]{0,15})?|\.[0-9]{1,15})$"
 _DAY = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])([T ].*)?$"
-
-
-def feature_schema(feature: Feature) -> dict[str, Any]:
-    """The JSON schema of a feature's value: what it knows, and what else it takes.
-
-    Example:
-        >>> feature_schema(Numerical(name="age", edges=(30, 60)))["description"]
-        'A number; bins begin at 30 and end at 60, what lies beyond falls into the first or the last. null: missing.'
-    """
-    if feature.sensitive:
-        return _sensitive_schema(feature)
-    if isinstance(feature, Categorical):
-        known, examples = _values(feature.values)
-        about = f"One of {len(feature.values):,} values; another one {_of_others(feature)}. null: missing."
-        return {"anyOf": [known, SINGLE, {"type": "null"}], "examples": examples, "description": about}
-    if isinstance(feature, MultiCategorical):
-        known, examples = _values(feature.values)
-        cells = {"anyOf": [known, SINGLE, {"type": "null"}]}
-        about = f"Any of {len(feature.values):,} values; another one {_of_others(feature)}. [] is known to have none."
-        kinds: list[dict[str, Any]] = [{"type": "array", "items": cells}, {"type": "null"}]
-        if feature.separator is not None:
-            kinds.append({"type": "string"})
-            about += f" Also text with {feature.separator!r} between values."
-        return {"anyOf": kinds, "examples": [examples[:2]], "description": f"{about} null: missing."}
-    if isinstance(feature, Numerical):
-        kinds = [{"type": "number"}, {"type": "string", "pattern": _NUMBER_TEXT}, {"type": "null"}]
-        about = "A number."
-        if edges := feature.edges:
-            names = edge_names(edges)
-            about = f"A number; bins begin at {names[0]} and end at {names[-1]}, what lies beyond falls into the "
-            about += "first or the last."
-        return {"anyOf": kinds, "examples": [*edges[:1], *edges[-1:]], "description": f"{about} null: missing."}
-    vector = {"type": "array", "items": {"type": "number"}, "minItems": feature.size, "maxItems": feature.size}
-    return {"anyOf": [vector, {"type": "null"}], "description": f"{feature.size} numbers. null: missing."}
-
-
-def _of_others(feature: Categorical | MultiCategorical) -> str:
-    """Return what becomes of a value that a feature does not list."""
-    return f"shares one of {feature.num_shared:,} vectors, by a hash" if feature.num_shared else "counts as unknown"
-
-
-def _sensitive_schema(feature: Feature) -> dict[str, Any]:
-    """The type of a sensitive feature's value, without any value."""
-    kinds: list[dict[str, Any]] = [SINGLE]
-    if isinstance(feature, MultiCategorical):
-        kinds = [{"type": "array", "items": {"anyOf": [SINGLE, {"type": "null"}]}}]
-        kinds += [{"type": "string"}] if feature.separator is not None else []
-    elif isinstance(feature, Numerical):
-        kinds = [{"type": "number"}, {"type": "string", "pattern": _NUMBER_TEXT}]
-    elif isinstance(feature, Vector):
-        size = feature.size
-        kinds = [{"type": "array", "items": {"type": "number"}, "minItems": size, "maxItems": size}]
-    about = "Sensitive: what it knows is withheld. null: missing."
-    return {"anyOf": [*kinds, {"type": "null"}], "description": about}
-
-
-def _values(values: tuple[str, ...]) -> tuple[dict[str, Any], list[str]]:
-    """The known values as an enumeration, as examples where there are many; and some of them."""
-    examples = list(values[:NUM_EXAMPLES])
-    if len(values) <= MOST_ENUMERATED:
-        return {"type": "string", "enum": list(values), "title": "known values"}, examples
-    return {"type": "string", "examples": examples, "title": "known values, all of them in /v1/schema"}, examples
 
 
 def context_model(schema: ContextSchema | None) -> type[BaseModel]:
     """The model of a context: a field a feature, and one a raw column that features read in part.
 
     Example:
+        >>> from contextual_bert.context import Categorical
         >>> schema = ContextSchema(features=(Categorical(name="sex", values=("f", "m")),))
         >>> list(context_model(schema).model_json_schema()["properties"])
         ['sex']
     """
     if schema is None:
         return create_model("Context", __config__=ConfigDict(extra="allow"), __doc__="Not used by this model.")
-    described: dict[str, dict[str, Any]] = {each.name: feature_schema(each) for each in schema.features}
+    described: dict[str, dict[str, Any]] = {each.name: each.json_schema() for each in schema.features}
     for each in schema.features:
         if each.column not in described:
-            part = each.part if isinstance(each, Categorical | Numerical) else None
-            described[each.column] = _date_schema() if part else feature_schema(each)
+            described[each.column] = _date_schema() if each.date is not None else each.json_schema()
     # Any text can be the name of a feature; that of a pydantic field cannot.
     fields: dict[str, Any] = {
         f"feature_{number}": (Annotated[Any, WithJsonSchema(value)], Field(default=None, alias=name))
@@ -122,7 +58,7 @@ def _date_schema() -> dict[str, Any]:
 
 def query_for(schema: ContextSchema | None, settings: ServerSettings) -> type[BaseModel]:
     """The model of a query: items, the run's context, and the constraints that are registered now."""
-    limits: dict[str, Any] = {"type": "array", "items": SINGLE, "maxItems": settings.max_set_length}
+    limits: dict[str, Any] = {"type": "array", "items": SINGLE_VALUE, "maxItems": settings.max_set_length}
     about = (
         f"The set, with [MASK] where an item is missing (at most {settings.max_blanks}); without one, one more item is "
         "proposed. Items that the model does not know are listed in the answer."

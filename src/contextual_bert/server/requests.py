@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from fastapi import Request
 from fastapi.responses import Response
 
-from contextual_bert.context.features import WITHHELD
+from contextual_bert.context.withheld import WITHHELD
 from contextual_bert.errors import ConfigurationError, NonFiniteError
 from contextual_bert.inference.queries import read_request
 from contextual_bert.json_text import json_text

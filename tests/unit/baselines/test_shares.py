@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from contextual_bert.baselines import ItemPopularity, LabelShares
 from contextual_bert.baselines.shares import Observations, ShareModel, _grouped
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical
-from contextual_bert.context.features import FeatureLayout
+from contextual_bert.context.kinds import FeatureLayout
 from contextual_bert.errors import ConfigurationError, DataError
 
 SEX = ContextSchema(features=(Categorical(name="sex", values=("f", "m")),)).layout

@@ -18,8 +18,8 @@ from contextual_bert.context import (
     infer_schema,
 )
 from contextual_bert.context.buckets import bucket_of, buckets_of, default_buckets
-from contextual_bert.context.features import CATEGORICAL_UNKNOWN, MISSING
 from contextual_bert.context.infer import SchemaSettings, infer_features
+from contextual_bert.context.kinds import CATEGORICAL_UNKNOWN, MISSING
 from contextual_bert.errors import ConfigurationError
 
 FREQUENT, RARE = 5, 400

@@ -15,7 +15,7 @@ from contextual_bert.context import (
     outside_lines,
     outside_notes,
 )
-from contextual_bert.context.ranges import stray_threshold, with_ranges
+from contextual_bert.context.ranges import stray_threshold
 from contextual_bert.errors import DataError, SchemaError
 
 ROWS = 50
@@ -71,12 +71,12 @@ def test_ordinary_vectors_do_not_stand_out(magnitudes):
 
 
 def test_a_schema_that_is_given_learns_its_range_or_holds_to_it():
-    learned = with_ranges(Vector(name="photo", size=2), vectors([0.5, -5.3]))
+    learned = Vector(name="photo", size=2).with_range(vectors([0.5, -5.3]))
     assert learned.largest == 8.0
-    assert with_ranges(learned, vectors([700.0, 1.0])) == learned
+    assert learned.with_range(vectors([700.0, 1.0])) == learned
     with pytest.raises(DataError, match=r"row 8, column 'photo': 900 is more than 100 times .*\(8\)"):
-        with_ranges(learned, vectors([900.0, 1.0]))
-    assert with_ranges(Vector(name="photo", size=2), pa.array([[0.0, 0.0], None])).largest is None
+        learned.with_range(vectors([900.0, 1.0]))
+    assert Vector(name="photo", size=2).with_range(pa.array([[0.0, 0.0], None])).largest is None
 
 
 @pytest.mark.parametrize("largest", [0, -1, float("inf"), 1e13])

@@ -86,11 +86,6 @@ def test_a_vocabulary_of_before_the_rule_keeps_its_ids() -> None:
     assert old.ids_of("work") == (1, 2)
     assert COMPOSED in old
     assert old.value_of(3) == DECOMPOSED
-    schema = ContextSchema.from_dict(
-        {"features": [{"kind": "categorical", "name": "when", "values": [" work", "work", "play"]}], "version": 1}
-    )
-    assert schema.layout[0].num_embeddings == 5
-    assert encode_records(schema, [{"when": "work"}, {"when": "play"}]).tensors["when"].tolist() == [2, 4]
 
 
 def test_an_unknown_rule_is_refused() -> None:

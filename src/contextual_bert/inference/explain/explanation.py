@@ -11,9 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from contextual_bert.context import Categorical, Feature, Numerical
+from contextual_bert.context import Feature
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.inference.encode import bin_names
 from contextual_bert.inference.explain.explained import (
     Counterfactual,
     Explanation,
@@ -27,7 +26,6 @@ from contextual_bert.inference.queries import check_count, check_seed
 
 MAX_EXACT_FIELDS = 12
 MAX_OTHER_VALUES = 1000  # each is a question to the model; a field with more is an identity, not a choice
-FIRST_VALUE = {Categorical: 2, Numerical: 1}  # the ids before it are missing and unknown
 
 
 def explain(
@@ -165,9 +163,8 @@ def other_values(asked: Question) -> Iterator[tuple[str, Sequence[str], int]]:
     """Of each field that has a list of values or bins, and is not sensitive: its name, them, the id of the first."""
     schema: Any = asked.pipeline.processor.schema
     for feature in schema.features:
-        if isinstance(feature, Categorical | Numerical) and not feature.sensitive:
-            values = feature.values if isinstance(feature, Categorical) else bin_names(feature.edges)
-            yield feature.name, values, FIRST_VALUE[type(feature)]
+        if feature.choices and not feature.sensitive:
+            yield feature.name, feature.choices, feature.layout.num_reserved
 
 
 def notes_of(asked: Question, features: Sequence[Feature]) -> Iterator[str]:

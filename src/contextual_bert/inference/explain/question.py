@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.context import Feature, missing_like
-from contextual_bert.context.features import WITHHELD
+from contextual_bert.context.withheld import WITHHELD
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
 from contextual_bert.inference.context_notes import ContextNotes
-from contextual_bert.inference.encode import value_names
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.queries import MASK, read_request
 from contextual_bert.inference.query_schema import names_of
@@ -87,7 +86,7 @@ class Question:
         """What the query gives for it, as the model reads it; withheld of a sensitive feature."""
         if feature.sensitive:
             return WITHHELD
-        [names] = value_names(feature, self.context[feature.name])
+        [names] = feature.names(self.context[feature.name].numpy())
         return ", ".join(names) if isinstance(names, list) else str(names)
 
     def with_only(self, known: Mapping[str, Tensor], *, num_rows: int) -> dict[str, Tensor]:

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from transformers.models.bert.modeling_bert import BertSelfAttention
 
 from contextual_bert.context import ContextEmbedding, ContextEncoder
-from contextual_bert.context.encoder import MeanEmbedding
-from contextual_bert.context.features import MULTI_PADDING
+from contextual_bert.context.forms import FORMS
 from contextual_bert.models import ContextState, ContextualBertForMaskedLM
 
 OutputMatrix = Literal["float32", "int8"]
@@ -201,20 +200,6 @@ class JoinedSelfAttention(nn.Module):
         return torch.onnx.ops.attention(query, key, value, attention_mask, **heads)[0], None
 
 
-class SummedMeanEmbedding(nn.Module):
-    """MeanEmbedding from a gather and two sums: the exporter makes a loop over the rows of an embedding bag."""
-
-    def __init__(self, embedding: MeanEmbedding) -> None:
-        super().__init__()
-        weight = embedding.weight.detach().clone()
-        weight[MULTI_PADDING] = 0
-        self.weight = nn.Parameter(weight, requires_grad=False)
-
-    def forward(self, ids: Tensor) -> Tensor:
-        num_values = (ids != MULTI_PADDING).float().sum(dim=1, keepdim=True)
-        return nn.functional.embedding(ids, self.weight).sum(dim=1) / num_values.clamp(min=1)
-
-
 class Example(NamedTuple):
     """Inputs of a CompletionGraph, in the order of its ``forward``, with the context itself at the end."""
 
@@ -251,13 +236,7 @@ def example(model: ContextualBertForMaskedLM, *, batch_size: int, length: int, s
     permitted[:, list(config.reserved_token_ids)] = False
     context: dict[str, Tensor] = {}
     for feature in config.layout:
-        if feature.kind == "vector":
-            vectors = torch.randn(batch_size, feature.vector_size + 1, generator=generator)
-            vectors[:, -1] = torch.arange(batch_size) % 2
-            context[feature.name] = vectors
-        else:
-            shape = (batch_size, 2) if feature.kind == "multi_categorical" else (batch_size,)
-            context[feature.name] = draw(0, feature.num_embeddings, *shape)
+        context[feature.name] = FORMS[feature.form].random(feature, batch_size, generator=generator)
     return Example(ids, is_real.long(), position, permitted, context)
 
 
@@ -267,8 +246,8 @@ def lean(model: ContextualBertForMaskedLM) -> ContextualBertForMaskedLM:
     encoder = copied.bert.context_encoder
     if isinstance(encoder, ContextEncoder):
         for name, module in encoder.features.items():
-            if isinstance(module, MeanEmbedding):
-                encoder.features[name] = SummedMeanEmbedding(module)
+            if (simpler := getattr(module, "for_export", None)) is not None:
+                encoder.features[name] = simpler()
     for layer in copied.bert.encoder.layer:
         attention: Any = layer.attention
         if isinstance(getattr(attention, "self", None), BertSelfAttention):

@@ -1,0 +1,187 @@
+"""The forms that a feature's tensor has in a batch: an id a row, a list of ids, or a vector.
+
+Each form says how to embed it, which state is missing, and what a linear model adds up. A kind of feature names its
+form and needs no torch itself. Paper: section 4.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from contextual_bert.context.kinds.feature import MISSING, MULTI_MISSING, MULTI_PADDING, FeatureLayout, Form
+
+
+class TensorForm(ABC):
+    """A form: what is computed on the tensors of all features that have it."""
+
+    @abstractmethod
+    def module(self, layout: FeatureLayout) -> nn.Module:
+        """Make the module that embeds a batch."""
+
+    @abstractmethod
+    def missing(self, layout: FeatureLayout, num_rows: int, *, device: torch.device | None = None) -> Tensor:
+        """Return rows in which the feature is missing."""
+
+    @abstractmethod
+    def random(self, layout: FeatureLayout, num_rows: int, *, generator: torch.Generator) -> Tensor:
+        """Return random rows, as an export is tried with."""
+
+    @abstractmethod
+    def num_terms(self, layout: FeatureLayout) -> int:
+        """Return the number of weights that a linear model of the feature has."""
+
+    @abstractmethod
+    def terms(self, layout: FeatureLayout, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Return which of these weights each row adds up, and how much each counts.
+
+        Shapes:
+            (batch, ...) -> (batch, terms) int64, (batch, terms) float32.
+        """
+
+
+class IdForm(TensorForm):
+    """An id a row: (batch,) int64. The id 0 is missing."""
+
+    def module(self, layout: FeatureLayout) -> nn.Module:
+        return ValueEmbedding(layout.num_embeddings, layout.embedding_size)
+
+    def missing(self, layout: FeatureLayout, num_rows: int, *, device: torch.device | None = None) -> Tensor:
+        return torch.full((num_rows,), MISSING, device=device)
+
+    def random(self, layout: FeatureLayout, num_rows: int, *, generator: torch.Generator) -> Tensor:
+        return torch.randint(0, layout.num_embeddings, (num_rows,), generator=generator)
+
+    def num_terms(self, layout: FeatureLayout) -> int:
+        return layout.num_embeddings
+
+    def terms(self, layout: FeatureLayout, values: Tensor) -> tuple[Tensor, Tensor]:
+        return values[:, None], torch.ones(len(values), 1, device=values.device)
+
+
+class IdListForm(TensorForm):
+    """A list of ids a row: (batch, width) int64. The id 0 is padding; a row that begins with 1 is missing."""
+
+    _RANDOM_WIDTH: ClassVar[int] = 2
+
+    def module(self, layout: FeatureLayout) -> nn.Module:
+        return MeanEmbedding(layout.num_embeddings, layout.embedding_size)
+
+    def missing(self, layout: FeatureLayout, num_rows: int, *, device: torch.device | None = None) -> Tensor:
+        return torch.full((num_rows, 1), MULTI_MISSING, device=device)
+
+    def random(self, layout: FeatureLayout, num_rows: int, *, generator: torch.Generator) -> Tensor:
+        return torch.randint(0, layout.num_embeddings, (num_rows, self._RANDOM_WIDTH), generator=generator)
+
+    def num_terms(self, layout: FeatureLayout) -> int:
+        return layout.num_embeddings
+
+    def terms(self, layout: FeatureLayout, values: Tensor) -> tuple[Tensor, Tensor]:
+        is_real = (values != MULTI_PADDING).float()
+        return values, is_real / is_real.sum(dim=1, keepdim=True).clamp(min=1)
+
+
+class VectorForm(TensorForm):
+    """A vector a row: (batch, vector_size + 1) float32. The last component is 1 where the vector is missing."""
+
+    def module(self, layout: FeatureLayout) -> nn.Module:
+        return VectorProjection(layout.vector_size, layout.embedding_size)
+
+    def missing(self, layout: FeatureLayout, num_rows: int, *, device: torch.device | None = None) -> Tensor:
+        values = torch.zeros(num_rows, layout.vector_size + 1, device=device)
+        values[:, -1] = 1
+        return values
+
+    def random(self, layout: FeatureLayout, num_rows: int, *, generator: torch.Generator) -> Tensor:
+        values = torch.randn(num_rows, layout.vector_size + 1, generator=generator)
+        values[:, -1] = torch.arange(num_rows) % 2
+        return values
+
+    def num_terms(self, layout: FeatureLayout) -> int:
+        return layout.vector_size + 1
+
+    def terms(self, layout: FeatureLayout, values: Tensor) -> tuple[Tensor, Tensor]:
+        is_missing = values[:, -1:] > 0
+        places = torch.arange(layout.vector_size + 1, device=values.device).expand(len(values), -1)
+        return places, torch.cat([values[:, :-1].masked_fill(is_missing, 0.0), is_missing.to(values)], dim=1)
+
+
+FORMS: Mapping[Form, TensorForm] = {"id": IdForm(), "id_list": IdListForm(), "vector": VectorForm()}
+
+
+class ValueEmbedding(nn.Embedding):
+    """One row of a table for each id: a category, or the bin of a number.
+
+    Shapes: (batch,) -> (batch, size).
+
+    Example:
+        >>> ValueEmbedding(4, 8)(torch.tensor([0, 3])).shape
+        torch.Size([2, 8])
+    """
+
+
+class MeanEmbedding(nn.Embedding):
+    """The mean of the rows of the real ids; padding counts for nothing.
+
+    e = sum_j [id_j != padding] E[id_j] / sum_j [id_j != padding]
+
+    Shapes: (batch, width) -> (batch, size).
+
+    Relation to its siblings: `nn.EmbeddingBag` with the ids of a row as its bag; a row of padding alone gives zeros.
+
+    Example:
+        >>> module = MeanEmbedding(6, 8)
+        >>> torch.equal(module(torch.tensor([[4, 5, 0, 0]])), module(torch.tensor([[4, 5]])))
+        True
+    """
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - the name of the overridden method
+        return functional.embedding_bag(input, self.weight, mode="mean", padding_idx=MULTI_PADDING)
+
+    def for_export(self) -> nn.Module:
+        """Return a module that computes the same and that ONNX has operators for."""
+        return SummedMeanEmbedding(self)
+
+
+class SummedMeanEmbedding(nn.Module):
+    """MeanEmbedding from a gather and two sums: the exporter makes a loop over the rows of an embedding bag."""
+
+    def __init__(self, embedding: MeanEmbedding) -> None:
+        super().__init__()
+        weight = embedding.weight.detach().clone()
+        weight[MULTI_PADDING] = 0
+        self.weight = nn.Parameter(weight, requires_grad=False)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        num_values = (ids != MULTI_PADDING).float().sum(dim=1, keepdim=True)
+        return functional.embedding(ids, self.weight).sum(dim=1) / num_values.clamp(min=1)
+
+
+class VectorProjection(nn.Module):
+    """A given vector, projected; a learned vector where it is missing.
+
+    e = W v + b, or the only row of `missing`.
+
+    Shapes: (batch, vector_size + 1) -> (batch, size); the last component is 1 where the vector is missing.
+
+    Example:
+        >>> VectorProjection(16, 8)(torch.zeros(2, 17)).shape
+        torch.Size([2, 8])
+    """
+
+    def __init__(self, vector_size: int, embedding_size: int) -> None:
+        super().__init__()
+        self.projection = nn.Linear(vector_size, embedding_size)
+        # A table of one row, and not a parameter, so that initialisation by module class reaches it.
+        self.missing = nn.Embedding(1, embedding_size)
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Project each vector, or take the learned row."""
+        is_missing = vectors[..., -1:] > 0
+        # Modules are called and their weights not looked at, which may be elsewhere (offloaded) or packed (quantised).
+        learned = self.missing(torch.zeros(1, dtype=torch.long, device=vectors.device))
+        projected = self.projection(vectors[..., :-1].to(learned.dtype))
+        return torch.where(is_missing, learned, projected)

@@ -1,0 +1,222 @@
+"""Numerical: a number, binned; one embedding a bin."""
+
+import itertools
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import model_validator
+
+from contextual_bert.arrow_types import value_type
+from contextual_bert.context.binning import edges_of_short_floats, quantile_edges
+from contextual_bert.context.columns import to_numbers
+from contextual_bert.context.hints import id_hint
+from contextual_bert.context.kinds.date_parts import DatePartFeature
+from contextual_bert.context.kinds.feature import (
+    LOOKS_LIKE_ID,
+    MISSING,
+    Cells,
+    EncodedColumn,
+    FeatureLayout,
+    Finding,
+    InferenceSettings,
+    feature_name,
+    feature_source,
+    id_layout,
+    joined,
+    sensitive_schema,
+)
+from contextual_bert.context.other_spellings import date_of_digits
+from contextual_bert.context.ranges import FAR_FACTOR, LARGEST_UNKNOWN, Outside, outside_of, stray_threshold
+from contextual_bert.context.raw_values import number_of
+from contextual_bert.context.vocabulary import canonical_array
+from contextual_bert.context.withheld import WITHHELD
+
+FAR_YEARS = 100  # beside the years of training
+_FEWEST_NUMBERS_OF_AN_ID = 100  # below, "every number differs" says that the table is small
+_NUMBER_TEXT = r"^[+-]?([0-9]{1,15}(\.[0-9]{0,15})?|\.[0-9]{1,15})$"
+
+
+class Numerical(DatePartFeature, frozen=True):
+    """A number, binned; one embedding a bin.
+
+    ids: 0 missing, 1 below the first edge, then one for each bin [edge i, edge i+1); the last bin has no upper end.
+
+    Binned and not standardised: outliers do no harm, effects need not be monotone, and `missing` is one more id.
+    A number outside the range that the edges were made from falls into the bin at that end; one beyond ``bounds`` does
+    so with a remark.
+
+    Args:
+        name: name of the feature.
+        edges: lower ends of all bins but the first, strictly rising.
+        embedding_size: width of the embedding; None for `default_embedding_size`.
+        source: the raw column if it differs from the name.
+        sensitive: its values stand in no card, report, log, error or OpenAPI document.
+        part: which part of a date the source gives.
+        date_format: as of `Categorical`.
+        missing: texts that say that the number is missing, such as "unknown"; capitals make no difference.
+            "[any word]" among them stands for every text without a digit.
+
+    Example:
+        >>> Numerical(name="age", edges=(25, 35, 45)).layout.num_embeddings
+        5
+    """
+
+    has_missing_words: ClassVar[bool] = True
+
+    kind: Literal["numerical"] = "numerical"
+    edges: tuple[float, ...]
+
+    @model_validator(mode="after")
+    def _check_edges(self) -> "Numerical":
+        for left, right in itertools.pairwise(self.edges):
+            if left >= right:
+                raise ValueError(f"the edges must rise strictly, but {right} follows {left}")
+        return self
+
+    @property
+    def layout(self) -> FeatureLayout:
+        return id_layout(self, 1 + len(self.edges))
+
+    @property
+    def cells(self) -> Cells:
+        return "numbers"
+
+    @property
+    def record_type(self) -> pa.DataType:
+        return pa.float64()
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Numbers beyond these are far from all that the edges were made from: 100 times the largest edge, 100 years.
+
+        Example:
+            >>> Numerical(name="age", edges=(25, 35, 45)).bounds
+            (-4500.0, 4500.0)
+        """
+        if self.part == "year" and self.edges:
+            return self.edges[0] - FAR_YEARS, self.edges[-1] + FAR_YEARS
+        largest = max(map(abs, self.edges), default=0.0)
+        far = FAR_FACTOR * largest if largest else LARGEST_UNKNOWN
+        return -far, far
+
+    @property
+    def verdict(self) -> str:
+        """The words for a number beyond ``bounds``."""
+        edges = f", {self.edges[0]:g} to {self.edges[-1]:g}," if self.edges else ""
+        return f"is far outside of the bins{edges} and is read as the bin at that end"
+
+    @classmethod
+    def claims(cls, array: pa.Array, settings: InferenceSettings) -> bool:
+        """Whole, floating and decimal numbers."""
+        kind = value_type(array.type)
+        return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+
+    @classmethod
+    def infer(cls, column: str, array: pa.Array, settings: InferenceSettings) -> Finding:
+        numbers, is_forced = to_numbers(array, column=column), settings.is_forced
+        is_missing = np.isnan(numbers)
+        unique, counts = np.unique(numbers[~is_missing], return_counts=True)
+        distinct, num_present = len(unique), int(counts.sum())
+        if distinct == 0:
+            return Finding(None, "no row has a value", 0)
+        if distinct == 1 and num_present == len(array):
+            return Finding(None, "constant: every row says the same", distinct)
+        is_whole = pa.types.is_integer(array.type)
+        if is_whole and not is_forced and distinct == num_present >= _FEWEST_NUMBERS_OF_AN_ID:
+            reason = f"{LOOKS_LIKE_ID}: every whole number is different; override to keep it ({column}=numerical)"
+            return Finding(None, reason, distinct, remark=f"left out: {reason}")
+        edges = infer_edges(numbers, unique, counts, settings, num_bins=settings.num_bins)
+        if pa.types.is_floating(stored := value_type(array.type)) and stored.bit_width < 64:
+            edges = edges_of_short_floats(edges, np.float32 if stored.bit_width == 32 else np.float16)
+        reach = "" if settings.sensitive else f" from {unique[0]:g} to {unique[-1]:g}"
+        remark = (
+            "" if is_forced else joined(date_of_digits(unique), id_hint(column, distinct=distinct) if is_whole else "")
+        )
+        reason = joined(f"{len(edges) + 1} bins{reach}{_strays(numbers[~is_missing], settings)}", remark)
+        feature = cls(name=feature_name(column), source=feature_source(column), edges=edges)
+        return Finding("numerical", reason, distinct, (feature,), warning=remark)
+
+    def read_value(self, value: object) -> float:
+        return number_of(value)
+
+    def encode_values(self, array: pa.Array, *, file: str | None = None) -> EncodedColumn:
+        numbers = to_numbers(array, file=file, column=self.column)
+        bins = np.searchsorted(np.asarray(self.edges, np.float64), numbers, side="right") + 1
+        bins[np.isnan(numbers)] = MISSING
+        return EncodedColumn(bins.astype(np.int64, copy=False), outside=outside_of(self, numbers))
+
+    def find_outside(self, array: pa.Array) -> Outside | None:
+        return outside_of(self, to_numbers(array, column=self.column))
+
+    @property
+    def choices(self) -> list[str]:
+        return bin_names(self.edges)
+
+    def say(self, array: pa.Array) -> pa.Array:
+        if self.part is not None:  # of a date, which is said whole
+            return super().say(array)
+        numbers = pa.array(to_numbers(array, column=self.column), from_pandas=True)
+        return canonical_array(numbers, column=self.column)
+
+    def json_schema(self) -> dict[str, Any]:
+        kinds: list[dict[str, Any]] = [{"type": "number"}, {"type": "string", "pattern": _NUMBER_TEXT}]
+        if self.sensitive:
+            return sensitive_schema(*kinds)
+        about = "A number."
+        if edges := self.edges:
+            names = edge_names(edges)
+            about = f"A number; bins begin at {names[0]} and end at {names[-1]}, what lies beyond falls into the "
+            about += "first or the last."
+        examples = [*edges[:1], *edges[-1:]]
+        return {"anyOf": [*kinds, {"type": "null"}], "examples": examples, "description": f"{about} null: missing."}
+
+
+def infer_edges(
+    numbers: NDArray[np.float64],
+    unique: NDArray[np.float64],
+    counts: NDArray[np.int64],
+    settings: InferenceSettings,
+    *,
+    num_bins: int,
+) -> tuple[float, ...]:
+    """Return the edges of the bins of a column of numbers, of which missing ones are NaN."""
+    customers = settings.customers
+    if customers is not None:
+        order = np.argsort(numbers, kind="stable")  # NaN comes last
+        customers = customers[order][: int(counts.sum())]
+    return quantile_edges(unique, counts, num_bins=num_bins, min_count=settings.min_count, customers=customers)
+
+
+def _strays(numbers: NDArray[np.float64], settings: InferenceSettings) -> str:
+    """Return a remark where some numbers stand out by orders of magnitude; in a bin of their own they do no harm."""
+    found = numbers[np.abs(numbers) >= stray_threshold(np.abs(numbers))]
+    if len(found) == 0:
+        return ""
+    rows = f"{len(found):,} row{'s' if len(found) > 1 else ''}"
+    number = WITHHELD if settings.sensitive else f"{found[0]:g}"
+    return f"; {number} stands out ({rows}): leave the cell empty if it says 'no data'"
+
+
+def edge_names(edges: tuple[float, ...]) -> list[str]:
+    """Return the edges as text, of as many digits as their whole part has and as tell them apart, six at least.
+
+    Example:
+        >>> edge_names((20, 29.333333333333332)), edge_names((20240101, 20240115))
+        (['20', '29.3333'], ['20240101', '20240115'])
+    """
+    least = max((len(f"{abs(edge):.0f}") for edge in edges), default=0)
+    texts: list[str] = []
+    for digits in range(min(max(least, 6), 15), 18):  # 17 tell any two numbers apart
+        texts = [f"{edge:.{digits}g}" for edge in edges]
+        if len({*texts}) == len(edges):
+            break
+    return texts
+
+
+def bin_names(edges: tuple[float, ...]) -> list[str]:
+    """Return the names of the bins between these edges: "below 20", "20 to 30", "30 and above"."""
+    texts = edge_names(edges)
+    middle = [f"{low} to below {high}" for low, high in itertools.pairwise(texts)]
+    return [f"below {texts[0]}", *middle, f"{texts[-1]} and above"] if texts else ["any"]

@@ -1,0 +1,28 @@
+"""Withhold the values of sensitive features from errors, counts and reports."""
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+
+from contextual_bert.errors import DataError
+
+WITHHELD = "(withheld)"  # stands where a value of a sensitive feature would
+
+
+@contextmanager
+def withholding() -> Generator[None]:
+    """Raise a DataError without the value that it is about."""
+    try:
+        yield
+    except DataError as error:
+        problem = f"the value {WITHHELD} is not allowed"
+        raise DataError(problem, file=error.file, row=error.row, column=error.column, fix=error.fix) from None
+
+
+def withheld_counts(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the sum of some counts under ``WITHHELD``, and nothing where there are none.
+
+    Example:
+        >>> withheld_counts({"f": 2, "m": 1}), withheld_counts({})
+        ({'(withheld)': 3}, {})
+    """
+    return {WITHHELD: sum(counts.values())} if counts else {}
