@@ -25,7 +25,7 @@ from results import write_result
 from transformers import Trainer, TrainingArguments
 from workload import PEER, OneMaskCollator, PlainSets, Workload
 
-from contextual_bert.data import SetDataset
+from contextual_bert.data import SequenceDataset
 from contextual_bert.inference import score
 
 NUM_ITEMS = 30_000
@@ -33,15 +33,15 @@ DRAWN_SETS = 4096
 MEBIBYTE = 2**20
 
 
-def repeated(dataset: SetDataset, num_sets: int) -> SetDataset:
+def repeated(dataset: SequenceDataset, num_sets: int) -> SequenceDataset:
     """So many sets: those of ``dataset`` over and over; what they hold does not matter to memory."""
     index = np.arange(num_sets) % len(dataset)
     offsets = dataset.offsets.numpy()
-    items = [dataset.item_ids[offsets[row] : offsets[row + 1]].numpy() for row in index]
+    items = [dataset.input_ids[offsets[row] : offsets[row + 1]].numpy() for row in index]
     context = {name: values[index] for name, values in dataset.context.items()}
     sizes = dataset.sizes[index]
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    return SetDataset(np.concatenate(items), starts, context=context, example_ids=np.arange(num_sets))
+    return SequenceDataset(np.concatenate(items), starts, context=context, example_ids=np.arange(num_sets))
 
 
 def score_ours(num_sets: int) -> dict[str, float]:

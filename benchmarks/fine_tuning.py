@@ -28,7 +28,7 @@ from contextual_bert import (
     ContextualBertForSequenceClassification,
     Numerical,
 )
-from contextual_bert.data import TextDataset
+from contextual_bert.data import SequenceDataset
 
 PEER = "bert"
 OURS = ("none", "global_state_update", "multi_attribute")
@@ -49,7 +49,7 @@ SCHEMA = ContextSchema(
 )
 
 
-def texts(num_texts: int, *, has_context: bool, seed: int = 0) -> TextDataset:
+def texts(num_texts: int, *, has_context: bool, seed: int = 0) -> SequenceDataset:
     """Token ids at random, 8 to 64 a text, with a grade and six features."""
     generator = np.random.default_rng(seed)
     lengths = generator.integers(8, MAX_LENGTH + 1, num_texts)
@@ -57,7 +57,7 @@ def texts(num_texts: int, *, has_context: bool, seed: int = 0) -> TextDataset:
         feature.name: torch.from_numpy(generator.integers(0, feature.num_embeddings, num_texts))
         for feature in SCHEMA.layout
     }
-    return TextDataset(
+    return SequenceDataset(
         torch.from_numpy(generator.integers(1000, SIZES["vocab_size"], lengths.sum())),
         torch.from_numpy(np.concatenate([[0], lengths.cumsum()])),
         context=context if has_context else {},

@@ -27,7 +27,7 @@ from transformers import (
 )
 
 from contextual_bert.context import infer_schema
-from contextual_bert.data import SetDataset, SetPolicy, read_sets
+from contextual_bert.data import SequenceDataset, SetPolicy, read_sets
 from contextual_bert.data.world import StylistWorld
 from contextual_bert.inference import encode_sets
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
@@ -42,7 +42,7 @@ Masks = tuple[Tensor, Tensor]
 class Workload:
     """Encoded sets and the processor that belongs to them."""
 
-    dataset: SetDataset
+    dataset: SequenceDataset
     processor: ContextualBertProcessor
 
     @classmethod
@@ -110,8 +110,8 @@ class Workload:
 class World:
     """Sets to train on and sets of other customers to test on."""
 
-    train: SetDataset
-    test: SetDataset
+    train: SequenceDataset
+    test: SequenceDataset
     test_customers: NDArray[np.str_]  # of the row of the test table that a set's example id names
     processor: ContextualBertProcessor
     folder: Path
@@ -132,8 +132,8 @@ class World:
 class PlainSets(Dataset[dict[str, list[int]]]):
     """The same sets as a list of ids each: what a user of BertForMaskedLM has."""
 
-    def __init__(self, dataset: SetDataset) -> None:
-        items, offsets = dataset.item_ids.tolist(), dataset.offsets.tolist()
+    def __init__(self, dataset: SequenceDataset) -> None:
+        items, offsets = dataset.input_ids.tolist(), dataset.offsets.tolist()
         self.rows = [items[start:end] for start, end in itertools.pairwise(offsets)]
 
     def __len__(self) -> int:

@@ -26,7 +26,7 @@ from torch import Tensor
 from contextual_bert.atomic_files import replacing_directory
 from contextual_bert.candidates import MaskedScores, SoftmaxOver, excluded_ids, rank_targets
 from contextual_bert.context import missing_like, unknown_like
-from contextual_bert.data import SetDataset
+from contextual_bert.data import SequenceDataset
 from contextual_bert.evaluation import Interval, bootstrap, metric_of, paired_bootstrap
 from contextual_bert.evaluation.tables import Table, interval_cell, render_markdown
 from contextual_bert.inference import score
@@ -59,7 +59,7 @@ def rows(data: StudyData) -> dict[str, Recipe]:
     return {NONE: data.row(NONE), GSU: own, TOLD_LESS: told_less}
 
 
-def with_known(data: EvaluatedSets, level: str, *, seed: int = 0) -> SetDataset:
+def with_known(data: EvaluatedSets, level: str, *, seed: int = 0) -> SequenceDataset:
     """The sets where only this much of each context is known; "half": every field of every set with a coin."""
     dataset, schema = data.dataset, data.pipeline.processor.schema
     assert schema is not None  # these runs have a context

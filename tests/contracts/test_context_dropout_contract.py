@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from contextual_bert.context import missing_like
-from contextual_bert.data import SetDataset, StylistWorld
+from contextual_bert.data import SequenceDataset, StylistWorld
 from contextual_bert.evaluation import Interval, paired_bootstrap
 from contextual_bert.inference import score
 from contextual_bert.runs import Preparation, prepare
@@ -62,7 +62,7 @@ def scored(data: Preparation, folder: Path, subsets: list[frozenset[str]], **cha
     found: Scored = {}
     for known in subsets:
         context = {name: values if name in known else missing_like(values) for name, values in test.context.items()}
-        sets = SetDataset(test.item_ids, test.offsets, context=context, example_ids=test.example_ids)
+        sets = SequenceDataset(test.input_ids, test.offsets, context=context, example_ids=test.example_ids)
         found[known] = score(model.eval(), sets).scores.log_probability
     return found
 

@@ -19,7 +19,7 @@ from contextual_bert.data import (
     EveryPosition,
     MaskingCollator,
     Oracle,
-    SetDataset,
+    SequenceDataset,
     StylistWorld,
     cooccurrence_vectors,
 )
@@ -38,8 +38,8 @@ pytestmark = pytest.mark.slow
 
 @dataclass(frozen=True)
 class TinyWorld:
-    training: SetDataset
-    test: SetDataset
+    training: SequenceDataset
+    test: SequenceDataset
     schema: ContextSchema
     oracle: NDArray[np.float64]  # log-probabilities by set, then position
     customers: NDArray[np.str_]
@@ -49,9 +49,9 @@ class TinyWorld:
         return paired_bootstrap(-a, -b, self.customers).interval
 
 
-def sets_of(table: pa.Table, schema: ContextSchema, ids: Mapping[str, int]) -> SetDataset:
+def sets_of(table: pa.Table, schema: ContextSchema, ids: Mapping[str, int]) -> SequenceDataset:
     names = table["items"].combine_chunks()
-    return SetDataset(
+    return SequenceDataset(
         [ids[name] for name in names.values.to_pylist()],
         names.offsets.to_numpy().copy(),  # Arrow's memory is read-only
         context=encode_table(schema, table).tensors,
@@ -119,7 +119,7 @@ def trained(method_name: str, tiny: TinyWorld) -> ContextualBertForMaskedLM:
     return model.eval()
 
 
-def log_probabilities(model: ContextualBertForMaskedLM, dataset: SetDataset) -> NDArray[np.float64]:
+def log_probabilities(model: ContextualBertForMaskedLM, dataset: SequenceDataset) -> NDArray[np.float64]:
     every = EveryPosition(dataset)
     scores = model.score_masked(**MaskingCollator(mask_id=1, pad_id=0)(every.__getitems__(range(len(every)))))
     in_order = np.lexsort((every.positions.numpy(), every.set_index.numpy()))

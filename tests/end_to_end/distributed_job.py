@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from transformers import TrainerCallback, set_seed
 
-from contextual_bert.data import MaskingCollator, SetBatch, SetDataset
+from contextual_bert.data import MaskingCollator, SequenceBatch, SequenceDataset
 from contextual_bert.inference import score
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
 from contextual_bert.runs import Preparation, as_row, prepare, runner, study
@@ -24,7 +24,7 @@ class Recorder(MaskingCollator):
 
     masks: dict[str, list[int]]
 
-    def __call__(self, batch: SetBatch) -> dict[str, Any]:
+    def __call__(self, batch: SequenceBatch) -> dict[str, Any]:
         output = super().__call__(batch)
         for example, labels in zip(batch.example_ids.tolist(), output["labels"], strict=True):
             self.masks[f"{example} in epoch {self.epoch}"] = (labels != -100).nonzero().flatten().tolist()
@@ -135,9 +135,9 @@ def gradients(data: Preparation, output: Path) -> dict[str, Any]:
 def with_unknown_items(data: Preparation) -> Preparation:
     """The same data whose validation part holds items that the vocabulary lacks."""
     validation = data.datasets["validation"]
-    items = validation.item_ids.clone()
+    items = validation.input_ids.clone()
     items[::11] = 2
-    changed = SetDataset(items, validation.offsets, context=validation.context, example_ids=validation.example_ids)
+    changed = SequenceDataset(items, validation.offsets, context=validation.context, example_ids=validation.example_ids)
     data.datasets["validation"] = changed
     return data
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from contextual_bert.data import SetDataset
+from contextual_bert.data import SequenceDataset
 from contextual_bert.evaluation import Scores
 from contextual_bert.inference import CompletionPipeline, score
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
@@ -126,7 +126,7 @@ def test_the_scores_in_the_run_are_those_of_its_weights(folders: dict[int, Path]
     arrays = load_file(run / "test_scores.safetensors")
     del arrays["cluster"]
     test = tiny_data.datasets["test"]
-    assert isinstance(test, SetDataset)
+    assert isinstance(test, SequenceDataset)
     again = score(CompletionPipeline.from_pretrained(run).model, test, batch_size=64).scores
     for name, column in Scores(**arrays).as_arrays().items():
         np.testing.assert_array_equal(column, again.as_arrays()[name], err_msg=name)

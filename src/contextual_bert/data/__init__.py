@@ -4,7 +4,7 @@ from contextual_bert.data.audit import Audit, Fault, audit
 from contextual_bert.data.collators import MaskingCollator
 from contextual_bert.data.context_dropout import DroppedContext
 from contextual_bert.data.cooccurrence import cooccurrence_vectors
-from contextual_bert.data.dataset import EveryPosition, SetBatch, SetDataset
+from contextual_bert.data.dataset import EveryPosition, SequenceBatch, SequenceDataset
 from contextual_bert.data.digests import table_digest
 from contextual_bert.data.groups import Groups, group_rows
 from contextual_bert.data.name_lists import read_names
@@ -16,7 +16,7 @@ from contextual_bert.data.reading_notes import reading_lines
 from contextual_bert.data.reviews import read_reviews
 from contextual_bert.data.samplers import LengthBucketSampler
 from contextual_bert.data.sets import SetTable, read_sets
-from contextual_bert.data.shuffling import ShuffledContext, ShuffledTexts
+from contextual_bert.data.shuffling import ShuffledContext
 from contextual_bert.data.splits import (
     Split,
     new_split,
@@ -27,7 +27,6 @@ from contextual_bert.data.splits import (
 )
 from contextual_bert.data.text_audit import audit_texts
 from contextual_bert.data.text_masking import TextMaskingCollator
-from contextual_bert.data.texts import TextDataset
 from contextual_bert.data.world import StylistWorld
 from contextual_bert.data.writers import check_writable, write_table
 
@@ -42,15 +41,13 @@ __all__ = [
     "Oracle",
     "ReadReport",
     "ReadSettings",
-    "SetBatch",
-    "SetDataset",
+    "SequenceBatch",
+    "SequenceDataset",
     "SetPolicy",
     "SetTable",
     "ShuffledContext",
-    "ShuffledTexts",
     "Split",
     "StylistWorld",
-    "TextDataset",
     "TextMaskingCollator",
     "audit",
     "audit_texts",

@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from contextual_bert.data.dataset import SetBatch
+from contextual_bert.data.dataset import IGNORED_LABEL, SequenceBatch
 from contextual_bert.data.hashing import hash_counters
 from contextual_bert.errors import ConfigurationError, DataError
 
 __all__ = ["MaskingCollator"]
 
-IGNORED = -100  # the label that losses of torch and transformers leave out
+_LEARNED = frozenset({"labels", "start_positions"})
 
 
 class MaskingCollator:
@@ -40,7 +40,7 @@ class MaskingCollator:
 
     Example:
         >>> collate = MaskingCollator(mask_id=1, pad_id=0)
-        >>> batch = collate([{"items": [5, 6, 7], "context": {}, "example_id": 0}])
+        >>> batch = collate([{"input_ids": [5, 6, 7], "context": {}, "example_id": 0}])
         >>> int((batch["input_ids"] == 1).sum()), sorted(batch)
         (1, ['input_ids', 'labels'])
     """
@@ -74,31 +74,35 @@ class MaskingCollator:
         """Draw other masks; also in workers that run already."""
         self._epoch.fill_(epoch)
 
-    def __call__(self, batch: SetBatch | Sequence[SetBatch] | Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def __call__(self, batch: SequenceBatch | Sequence[SequenceBatch] | Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Collate and mask.
 
         Args:
-            batch: a SetBatch, or examples {"items": ids, "context": {feature: value}, "example_id": number}.
+            batch: a SequenceBatch, or examples {"input_ids": ids, "context": {feature: value}, "example_id": number}.
 
         Returns:
             input_ids and labels (-100 where nothing is hidden); attention_mask where something is padded; context
             where there is one.
         """
-        if not isinstance(batch, SetBatch) and len(batch) == 1 and isinstance(batch[0], SetBatch):
+        if not isinstance(batch, SequenceBatch) and len(batch) == 1 and isinstance(batch[0], SequenceBatch):
             batch = batch[0]  # as transformers' Trainer hands it on, which looks through it for unused columns
-        sets = (
-            batch if isinstance(batch, SetBatch) else _padded(cast("Sequence[Mapping[str, Any]]", batch), self.pad_id)
-        )
-        real = torch.arange(sets.item_ids.shape[1]) < sets.lengths[:, None]
+        is_batch = isinstance(batch, SequenceBatch)
+        sets = batch if is_batch else _padded(cast("Sequence[Mapping[str, Any]]", batch), self.pad_id)
+        if sets.labels is not None or sets.start_positions is not None:
+            raise DataError(
+                "the batch has labels, and the masked items would take their place",
+                fix="Encode without labels, or collate with dataset.collate_fn.",
+            )
+        real = sets.is_real
         if sets.masked_position is None:
             masked = self._drawn(sets, real.numpy())
             shown = self._hidden(sets, masked)
         else:
-            masked = torch.arange(sets.item_ids.shape[1]) == sets.masked_position[:, None]
-            shown = sets.item_ids.masked_fill(masked, self.mask_id)
+            masked = torch.arange(sets.input_ids.shape[1]) == sets.masked_position[:, None]
+            shown = sets.input_ids.masked_fill(masked, self.mask_id)
         output: dict[str, Any] = {
             "input_ids": shown.masked_fill(~real, self.pad_id),
-            "labels": torch.where(masked, sets.item_ids, IGNORED),
+            "labels": torch.where(masked, sets.input_ids, IGNORED_LABEL),
         }
         if not bool(real.all()):
             output["attention_mask"] = real.long()
@@ -106,11 +110,11 @@ class MaskingCollator:
             output["context"] = sets.context
         return output
 
-    def _hidden(self, sets: SetBatch, masked: Tensor) -> Tensor:
+    def _hidden(self, sets: SequenceBatch, masked: Tensor) -> Tensor:
         """The items with those under the mask hidden."""
-        return sets.item_ids.masked_fill(masked, self.mask_id)
+        return sets.input_ids.masked_fill(masked, self.mask_id)
 
-    def _drawn(self, sets: SetBatch, real: np.ndarray) -> Tensor:
+    def _drawn(self, sets: SequenceBatch, real: np.ndarray) -> Tensor:
         positions = np.arange(real.shape[1])
         keys = hash_counters(self.seed, self.epoch, sets.example_ids.numpy()[:, None], positions)
         # Padding sorts behind every real position, for a set of n items is asked for n at most.
@@ -122,22 +126,17 @@ class MaskingCollator:
         return torch.from_numpy((ranks < self.masks_per_set) & real)
 
 
-def _padded(examples: Sequence[Mapping[str, Any]], pad_id: int) -> SetBatch:
-    """Rows to one batch: for small data and `datasets.Dataset`; SetDataset hands over whole batches."""
-    if isinstance(examples, Mapping) or (examples and "input_ids" in examples[0]):
-        raise DataError(
-            "the batch is one of texts, of which nothing is to be hidden",
-            fix="Train on dataset.as_sets(), where dataset is that of encode_texts.",
-        )
+def _padded(examples: Sequence[Mapping[str, Any]], pad_id: int) -> SequenceBatch:
+    """Put rows together to one batch, of small data and of `datasets.Dataset`; SequenceDataset gives whole batches."""
     for row, example in enumerate(examples):
-        for key in ("items", "example_id"):
+        for key in ("input_ids", "example_id"):
             if key not in example:
                 raise DataError(
                     f"example {row} of the batch has no {key!r}, only {', '.join(sorted(example)) or 'nothing'}",
-                    fix='Give {"items": [ids], "context": {feature: value}, "example_id": number}. '
+                    fix='Give {"input_ids": [ids], "context": {feature: value}, "example_id": number}. '
                     "With transformers.Trainer, set remove_unused_columns=False.",
                 )
-    items = [torch.as_tensor(example["items"], dtype=torch.int64) for example in examples]
+    items = [torch.as_tensor(example["input_ids"], dtype=torch.int64) for example in examples]
     empty = [example["example_id"] for example, ids in zip(examples, items, strict=True) if len(ids) == 0]
     if empty:
         raise DataError(
@@ -145,10 +144,11 @@ def _padded(examples: Sequence[Mapping[str, Any]], pad_id: int) -> SetBatch:
         )
     contexts: list[Mapping[str, Any]] = [example.get("context") or {} for example in examples]
     positions = [example["masked_position"] for example in examples if example.get("masked_position") is not None]
-    return SetBatch(
-        item_ids=torch.nn.utils.rnn.pad_sequence(items, batch_first=True, padding_value=pad_id),
+    return SequenceBatch(
+        input_ids=torch.nn.utils.rnn.pad_sequence(items, batch_first=True, padding_value=pad_id),
         lengths=torch.tensor([len(ids) for ids in items]),
         example_ids=torch.tensor([int(example["example_id"]) for example in examples]),
         context={name: torch.stack([torch.as_tensor(context[name]) for context in contexts]) for name in contexts[0]},
+        labels=torch.tensor(0) if any(_LEARNED & example.keys() for example in examples) else None,
         masked_position=torch.tensor(positions) if positions else None,
     )

@@ -17,10 +17,9 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from contextual_bert.context import FeatureLayout, missing_like, unknown_like
-from contextual_bert.data.dataset import SetBatch, SetDataset
+from contextual_bert.data.dataset import SequenceBatch, SequenceDataset
 from contextual_bert.data.hashing import Draw, hash_counters, hash_strings, unit_interval
-from contextual_bert.data.shuffling import ShuffledContext, ShuffledTexts
-from contextual_bert.data.texts import TextDataset
+from contextual_bert.data.shuffling import ShuffledContext
 from contextual_bert.errors import ConfigurationError
 
 __all__ = ["DroppedContext"]
@@ -55,14 +54,14 @@ class DroppedContext(Dataset[dict[str, Any]]):
     Reference: Ho and Salimans (2021), section 3.2.
 
     Example:
-        >>> own = SetDataset([5, 6, 7], [0, 1, 2, 3], context={"age": torch.tensor([4, 2, 3])}, example_ids=[0, 1, 2])
+        >>> own = SequenceDataset([5, 6, 7], [0, 1, 2, 3], context={"age": torch.tensor([4, 2, 3])})
         >>> DroppedContext(own, context_dropout=0.5).__getitems__([0, 1, 2]).context["age"]
         tensor([0, 0, 3])
     """
 
     def __init__(
         self,
-        dataset: SetDataset | TextDataset,
+        dataset: SequenceDataset,
         *,
         context_dropout: float = 0.0,
         field_dropout: float = 0.0,
@@ -93,7 +92,7 @@ class DroppedContext(Dataset[dict[str, Any]]):
     def set_epoch(self, epoch: int) -> None:
         """Leave out others; also in workers that run already."""
         self._epoch.fill_(epoch)
-        if isinstance(self.dataset, ShuffledContext | ShuffledTexts):
+        if isinstance(self.dataset, ShuffledContext):
             self.dataset.set_epoch(epoch)
 
     def absent(self, example_ids: Tensor) -> Tensor:
@@ -114,11 +113,9 @@ class DroppedContext(Dataset[dict[str, Any]]):
         told = self._told_less(context, self.dataset.example_ids[[index]])
         return {**example, "context": {name: value[0] for name, value in told.items()}}
 
-    def __getitems__(self, indices: Sequence[int] | Tensor) -> SetBatch | dict[str, Any]:
+    def __getitems__(self, indices: Sequence[int] | Tensor) -> SequenceBatch:
         batch = self.dataset.__getitems__(indices)
-        own = batch.context if isinstance(batch, SetBatch) else batch["context"]
-        context = self._told_less(own, self.dataset.example_ids[torch.as_tensor(indices, dtype=torch.int64)])
-        return replace(batch, context=context) if isinstance(batch, SetBatch) else {**batch, "context": context}
+        return replace(batch, context=self._told_less(batch.context, batch.example_ids))
 
     def _told_less(self, context: Mapping[str, Tensor], example_ids: Tensor) -> dict[str, Tensor]:
         left: dict[str, Tensor] = {}

@@ -14,7 +14,7 @@ from scipy import sparse
 from torch import Tensor
 
 from contextual_bert.context.kinds import MULTI_PADDING
-from contextual_bert.data.dataset import SetDataset
+from contextual_bert.data.dataset import SequenceDataset
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -28,7 +28,7 @@ NUM_DOUBTED = 50
 
 
 def cooccurrence_vectors(
-    dataset: SetDataset, *, vocab_size: int, size: int, seed: int, has_context: bool
+    dataset: SequenceDataset, *, vocab_size: int, size: int, seed: int, has_context: bool
 ) -> tuple[Floats, Floats]:
     """Correspondence analysis of what items come with, as a vector an item for the input and one for the output.
 
@@ -58,7 +58,7 @@ def cooccurrence_vectors(
         by the sparse X and Z^T X.
 
     Example:
-        >>> sets = SetDataset([3, 4, 3, 5, 3, 4], [0, 2, 4, 6], context={}, example_ids=[0, 1, 2])
+        >>> sets = SequenceDataset([3, 4, 3, 5, 3, 4], [0, 2, 4, 6], context={}, example_ids=[0, 1, 2])
         >>> inputs, outputs = cooccurrence_vectors(sets, vocab_size=6, size=2, seed=0, has_context=False)
         >>> bool(inputs[3] @ outputs[4] > inputs[5] @ outputs[4])
         True
@@ -94,8 +94,8 @@ class _Associations:
     deviations: Floats
 
     @classmethod
-    def of(cls, dataset: SetDataset, vocab_size: int, *, has_context: bool) -> "_Associations":
-        membership = _indicators(dataset.item_ids.numpy(), dataset.offsets.numpy(), vocab_size)
+    def of(cls, dataset: SequenceDataset, vocab_size: int, *, has_context: bool) -> "_Associations":
+        membership = _indicators(dataset.input_ids.numpy(), dataset.offsets.numpy(), vocab_size)
         counts = membership.sum(axis=0)
         row_sums = membership.T @ membership.sum(axis=1) - counts
         blocks, means, deviations = [sparse.csr_array((0, vocab_size))], [np.zeros(0)], [np.zeros(0)]

@@ -1,15 +1,16 @@
-"""Encoded sets with their contexts as tensors, and whole batches of them.
+"""Encoded sequences with their contexts as tensors, and whole batches of them: sets of items, texts, questions.
 
-`__getitems__` lets a DataLoader fetch a batch at once, several times faster than row by row. It masks nothing: the
-collator does. It knows neither vocabulary nor schema, only ids.
+`__getitems__` lets a DataLoader fetch a batch at once, several times faster than row by row. A collator masks the batch
+or passes its labels on. Only ids are known here, neither vocabulary nor schema.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -18,35 +19,60 @@ from contextual_bert.data.hashing import Draw, hash_counters
 from contextual_bert.data.ragged import places_of
 from contextual_bert.errors import ConfigurationError, DataError
 
-__all__ = ["EveryPosition", "SetBatch", "SetDataset"]
+__all__ = ["EveryPosition", "SequenceBatch", "SequenceDataset"]
+
+IGNORED_LABEL = -100  # what losses of torch and transformers leave out
+Ids = Tensor | NDArray[Any] | Sequence[int]
 
 
-@dataclass(frozen=True, eq=False)
-class SetBatch:
-    """Some sets, padded to the longest.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SequenceBatch:
+    """Some sequences, padded to the longest.
 
-    Shapes: item_ids (batch, length), lengths, example_ids and masked_position (batch,), context each (batch, ...).
+    Shapes: input_ids (batch, length), lengths, example_ids, masked_position, start_positions and end_positions
+    (batch,), token_type_ids (batch, length), labels (batch, ...) or (batch, length), context each (batch, ...).
 
     Args:
-        item_ids: ids of the items; padding behind the end of a set.
-        lengths: number of items of each set.
-        example_ids: what the masks are drawn from: the row of the table.
+        input_ids: ids of the items or tokens; padding behind the end of a sequence.
+        lengths: number of items or tokens of each sequence.
+        example_ids: the row of the table that each sequence is of.
         context: encoded context, a tensor a feature.
+        labels: what is learned of each sequence, or of each token.
+        token_type_ids: 1 in the second half of a pair.
+        start_positions: where the answer to a question begins.
+        end_positions: where it ends.
         masked_position: the one position to mask, where that is fixed.
     """
 
-    item_ids: Tensor
+    input_ids: Tensor
     lengths: Tensor
     example_ids: Tensor
     context: dict[str, Tensor]
+    labels: Tensor | None = None
+    token_type_ids: Tensor | None = None
+    start_positions: Tensor | None = None
+    end_positions: Tensor | None = None
     masked_position: Tensor | None = None
 
     def __len__(self) -> int:
-        return len(self.item_ids)
+        return len(self.input_ids)
 
-    def __iter__(self) -> Iterator["SetBatch"]:
-        """The batch itself: transformers' Trainer looks through what it takes for rows, for unused columns."""
+    def __iter__(self) -> Iterator["SequenceBatch"]:
+        """Yield the batch itself: transformers' Trainer looks through what it takes for rows, for unused columns."""
         yield self
+
+    @property
+    def is_real(self) -> Tensor:
+        """(batch, length): False for padding."""
+        return torch.arange(self.input_ids.shape[1]) < self.lengths[:, None]
+
+    def inputs(self) -> dict[str, Any]:
+        """Return what ``forward`` takes of it, labels and answers included where there are some."""
+        found: dict[str, Any] = {"input_ids": self.input_ids, "attention_mask": self.is_real.long()}
+        for name in ("token_type_ids", "start_positions", "end_positions", "labels"):
+            if (values := getattr(self, name)) is not None:
+                found[name] = values
+        return {**found, "context": self.context} if self.context else found
 
 
 def context_of(context: Mapping[str, Tensor], index: Tensor) -> dict[str, Tensor]:
@@ -64,91 +90,151 @@ def context_of(context: Mapping[str, Tensor], index: Tensor) -> dict[str, Tensor
     return rows
 
 
-class SetDataset(Dataset[dict[str, Any]]):
-    """Sets as one flat tensor of item ids and offsets, with one row of context for each.
+class SequenceDataset(Dataset[dict[str, Any]]):
+    """Sequences as one flat tensor of ids and offsets, with a row of context for each, and labels where there are some.
 
-    Shapes: item_ids (items of all sets,), offsets (sets + 1,), context each (sets, ...), example_ids (sets,).
+    Give ``collate_fn`` as the ``data_collator`` of a Trainer for labels, a ``MaskingCollator`` for masked items.
+
+    Shapes: input_ids (items of all sequences,), offsets (sequences + 1,), context each (sequences, ...), labels
+    (sequences, ...) or (items of all sequences,), second_starts and example_ids (sequences,), spans (sequences, 2).
 
     Args:
-        item_ids: ids of all items, one set after the other.
-        offsets: set i is `item_ids[offsets[i] : offsets[i + 1]]`; no set is empty.
-        context: a tensor a feature with a row a set; an empty mapping where there is no context.
-        example_ids: a number for each set that stays the same whatever else is in the data: the row of the table.
-        pad_id: id behind the end of a set.
+        input_ids: ids of all items or tokens, one sequence after the other; [CLS] and [SEP] of a text included.
+        offsets: sequence i is `input_ids[offsets[i] : offsets[i + 1]]`; no sequence is empty.
+        context: a tensor a feature with a row a sequence; an empty mapping where there is no context.
+        labels: what is to be learned; None where items are masked.
+        second_starts: the place in each text where its second half begins (segment 1); None: there are no pairs.
+        spans: the places in each text where the answer to a question begins and ends; None where none is asked.
+        example_ids: the row of the table that each sequence is of, from which masks are drawn. Windows of one question
+            have one. None: they are numbered.
+        pad_id: id behind the end of a sequence.
+
+    Raises:
+        ConfigurationError: parts that do not fit each other.
+        DataError: a sequence is empty.
 
     Example:
-        >>> dataset = SetDataset([5, 6, 7], [0, 2, 3], context={"age": torch.tensor([1, 2])}, example_ids=[0, 4])
-        >>> dataset.__getitems__([1, 0]).item_ids
+        >>> dataset = SequenceDataset([5, 6, 7], [0, 2, 3], context={"age": torch.tensor([1, 2])}, example_ids=[0, 4])
+        >>> dataset.__getitems__([1, 0]).input_ids
         tensor([[7, 0],
                 [5, 6]])
     """
 
     def __init__(
         self,
-        item_ids: Tensor | np.ndarray | Sequence[int],
-        offsets: Tensor | np.ndarray | Sequence[int],
+        input_ids: Ids,
+        offsets: Ids,
         *,
         context: Mapping[str, Tensor],
-        example_ids: Tensor | np.ndarray | Sequence[int],
+        labels: Tensor | None = None,
+        second_starts: Tensor | None = None,
+        spans: Tensor | None = None,
+        example_ids: Ids | None = None,
         pad_id: int = 0,
     ) -> None:
-        self.item_ids = _long(item_ids)
-        self.offsets = _long(offsets)
-        self.example_ids = _long(example_ids)
-        self.context = dict(context)
-        self.pad_id = pad_id
-        count = len(self.offsets) - 1
-        if count < 0 or int(self.offsets[0]) != 0 or int(self.offsets[-1]) != len(self.item_ids):
+        self.input_ids, self.offsets, self.pad_id = _long(input_ids), _long(offsets), pad_id
+        self.labels, self.context, self.second_starts, self.spans = labels, dict(context), second_starts, spans
+        count, length = len(self.offsets) - 1, len(self.input_ids)
+        self.example_ids = torch.arange(count) if example_ids is None else _long(example_ids)
+        if count < 0 or int(self.offsets[0]) != 0 or int(self.offsets[-1]) != length:
             raise ConfigurationError(
-                f"offsets must go from 0 to the number of items, {len(self.item_ids)}: use those of the SetTable "
-                "that the items come from."
+                f"offsets must go from 0 to the number of ids, {length}: use those of the table that the ids come from."
             )
         if count and int(self.offsets.diff().min()) < 1:
             raise DataError(
-                f"the set {int(self.offsets.diff().argmin())} is empty, nothing in it can be masked",
-                fix="Read the sets with read_sets: it drops empty ones.",
+                f"the sequence {int(self.offsets.diff().argmin())} is empty, nothing in it can be masked or read",
+                fix="Leave empty ones out, as read_sets does.",
             )
-        for name, rows in (("example_ids", self.example_ids), *self.context.items()):
-            if len(rows) != count:
+        self.has_label_per_token = labels is not None and len(labels) == length and len(labels) != count
+        rows = {"example_ids": self.example_ids, "second_starts": second_starts, "spans": spans, **self.context}
+        rows |= {} if self.has_label_per_token else {"labels": labels}
+        for name, values in rows.items():
+            if values is not None and len(values) != count:
                 raise ConfigurationError(
-                    f"{name!r} has {len(rows)} rows for {count} sets: give one row a set, in the same order."
+                    f"{name!r} has {len(values)} rows for {count} sequences: give one row a sequence, in the same "
+                    "order."
                 )
 
     def __len__(self) -> int:
         return len(self.example_ids)
 
     @property
-    def sizes(self) -> np.ndarray:
-        """Number of items of each set: what the sampler needs."""
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of items or tokens of each sequence: what the sampler needs."""
         return self.offsets.diff().numpy()
 
-    def with_context(self, context: Mapping[str, Tensor]) -> "SetDataset":
-        """The same sets for other people; this data set stays as it is."""
-        return SetDataset(
-            self.item_ids, self.offsets, context=context, example_ids=self.example_ids, pad_id=self.pad_id
-        )
+    def by_length(self, *, is_descending: bool = False) -> Tensor:
+        """Return the indices from short to long, or from long to short: batches of one length need no padding."""
+        return self.offsets.diff().argsort(descending=is_descending, stable=True)
+
+    def parts(self) -> dict[str, Any]:
+        """Return the arguments that make this data set."""
+        names = ("input_ids", "offsets", "context", "labels", "second_starts", "spans", "example_ids", "pad_id")
+        return {name: getattr(self, name) for name in names}
+
+    def with_context(self, context: Mapping[str, Tensor]) -> "SequenceDataset":
+        """Return the same sequences for other people; this data set stays as it is."""
+        parts = self.parts()
+        parts["context"] = context
+        return SequenceDataset(**parts)
+
+    def context_rows(self, index: Tensor) -> Tensor:
+        """Return the rows of ``context`` that these sequences have: their own."""
+        return index
 
     def __getitem__(self, index: int) -> dict[str, Any]:
+        """Return one sequence, without padding; its context is as wide as that of the others."""
         if not -len(self) <= index < len(self):
-            raise IndexError(f"set {index} of {len(self)}: give a number from 0 to {len(self) - 1}.")
+            raise IndexError(f"sequence {index} of {len(self)}: give a number from 0 to {len(self) - 1}.")
         index %= len(self)
-        items = self.item_ids[int(self.offsets[index]) : int(self.offsets[index + 1])]
-        context = {name: values[index] for name, values in self.context.items()}
-        return {"items": items, "context": context, "example_id": int(self.example_ids[index])}
+        row = {name: values[0] for name, values in self.__getitems__([index]).inputs().items() if name != "context"}
+        other = int(self.context_rows(torch.tensor([index])))
+        context = {name: values[other] for name, values in self.context.items()}
+        return {**row, "context": context, "example_id": int(self.example_ids[index])}
 
-    def __getitems__(self, indices: Sequence[int] | Tensor) -> SetBatch:
+    def __getitems__(self, indices: Sequence[int] | Tensor) -> SequenceBatch:
         index = torch.as_tensor(indices, dtype=torch.int64)
         starts = self.offsets[index]
         lengths = self.offsets[index + 1] - starts
         places = torch.arange(int(lengths.max()))
         real = places < lengths[:, None]
-        flat = (starts[:, None] + places).clamp_(max=len(self.item_ids) - 1)
-        return SetBatch(
-            item_ids=self.item_ids[flat].masked_fill_(~real, self.pad_id),
+        flat = (starts[:, None] + places).clamp_(max=len(self.input_ids) - 1)
+        labels, segments, bounds = self.labels, None, (None, None)
+        if labels is not None:
+            labels = labels[flat].masked_fill_(~real, IGNORED_LABEL) if self.has_label_per_token else labels[index]
+        if self.second_starts is not None:
+            segments = ((places >= self.second_starts[index][:, None]) & real).long()
+        if self.spans is not None:
+            bounds = self.spans[index].unbind(dim=1)
+        return SequenceBatch(
+            input_ids=self.input_ids[flat].masked_fill_(~real, self.pad_id),
             lengths=lengths,
             example_ids=self.example_ids[index],
-            context=context_of(self.context, index),
+            context=context_of(self.context, self.context_rows(index)),
+            labels=labels,
+            token_type_ids=segments,
+            start_positions=bounds[0],
+            end_positions=bounds[1],
         )
+
+    def collate_fn(self, batch: SequenceBatch | Sequence[Any]) -> dict[str, Any]:
+        """Return the inputs of a batch as it came from `__getitems__`; rows one by one are put together."""
+        if not isinstance(batch, SequenceBatch) and len(batch) == 1 and isinstance(batch[0], SequenceBatch):
+            batch = batch[0]  # as transformers' Trainer hands it on, which looks through it for unused columns
+        if isinstance(batch, SequenceBatch):
+            return batch.inputs()
+        padding = {"input_ids": self.pad_id, "attention_mask": 0, "token_type_ids": 0, "labels": IGNORED_LABEL}
+        whole: dict[str, Any] = {}
+        for name in batch[0]:
+            values = [row[name] for row in batch]
+            if name == "context":
+                context = {feature: torch.stack([value[feature] for value in values]) for feature in values[0]}
+                whole |= {"context": context} if context else {}
+            elif name in ("start_positions", "end_positions") or (name == "labels" and not self.has_label_per_token):
+                whole[name] = torch.stack(values)
+            elif name != "example_id":
+                whole[name] = torch.nn.utils.rnn.pad_sequence(values, batch_first=True, padding_value=padding[name])
+        return whole
 
 
 class EveryPosition(Dataset[dict[str, Any]]):
@@ -164,7 +250,7 @@ class EveryPosition(Dataset[dict[str, Any]]):
             is the same for every run on these rows; None keeps all.
 
     Example:
-        >>> dataset = SetDataset([5, 6, 7], [0, 2, 3], context={}, example_ids=[0, 4])
+        >>> dataset = SequenceDataset([5, 6, 7], [0, 2, 3], context={}, example_ids=[0, 4])
         >>> len(EveryPosition(dataset, most=2))
         2
         >>> every = EveryPosition(dataset)
@@ -172,7 +258,7 @@ class EveryPosition(Dataset[dict[str, Any]]):
         [(1, 0), (0, 0), (0, 1)]
     """
 
-    def __init__(self, dataset: SetDataset, *, leave_out: Sequence[int] = (), most: int | None = None) -> None:
+    def __init__(self, dataset: SequenceDataset, *, leave_out: Sequence[int] = (), most: int | None = None) -> None:
         self.dataset = dataset
         sizes = dataset.sizes
         order = np.argsort(sizes, kind="stable")
@@ -180,7 +266,7 @@ class EveryPosition(Dataset[dict[str, Any]]):
         positions = torch.from_numpy(places_of(sizes[order]))
         is_asked = slice(None)
         if leave_out:
-            is_asked = ~torch.isin(dataset.item_ids[dataset.offsets[set_index] + positions], _long(leave_out))
+            is_asked = ~torch.isin(dataset.input_ids[dataset.offsets[set_index] + positions], _long(leave_out))
         self.set_index, self.positions = set_index[is_asked], positions[is_asked]
         self.num_possible = len(self.positions)
         if most is not None and most < self.num_possible:
@@ -203,13 +289,12 @@ class EveryPosition(Dataset[dict[str, Any]]):
         example = self.dataset[int(self.set_index[index])]
         return {**example, "masked_position": int(self.positions[index])}
 
-    def __getitems__(self, indices: Sequence[int] | Tensor) -> SetBatch:
+    def __getitems__(self, indices: Sequence[int] | Tensor) -> SequenceBatch:
         index = torch.as_tensor(indices, dtype=torch.int64)
-        batch = self.dataset.__getitems__(self.set_index[index])
-        return SetBatch(batch.item_ids, batch.lengths, batch.example_ids, batch.context, self.positions[index])
+        return replace(self.dataset.__getitems__(self.set_index[index]), masked_position=self.positions[index])
 
 
-def _long(values: Tensor | np.ndarray | Sequence[int]) -> Tensor:
+def _long(values: Ids) -> Tensor:
     return torch.as_tensor(
         np.ascontiguousarray(values) if isinstance(values, np.ndarray) else values, dtype=torch.int64
     )

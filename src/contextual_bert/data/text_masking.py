@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.data.collators import MaskingCollator
-from contextual_bert.data.dataset import SetBatch
+from contextual_bert.data.dataset import SequenceBatch
 from contextual_bert.data.hashing import Draw, hash_counters, unit_interval
 from contextual_bert.errors import ConfigurationError
 
@@ -66,7 +66,7 @@ class TextMaskingCollator(MaskingCollator):
     Example:
         >>> starts = torch.tensor([True] * 9)
         >>> collate = TextMaskingCollator(mask_id=1, pad_id=0, special_ids=(0, 1, 2, 3), is_word_start=starts)
-        >>> batch = collate([{"items": [2, 5, 6, 7, 3], "context": {}, "example_id": 0}])
+        >>> batch = collate([{"input_ids": [2, 5, 6, 7, 3], "context": {}, "example_id": 0}])
         >>> int((batch["labels"] >= 0).sum())
         1
     """
@@ -95,8 +95,8 @@ class TextMaskingCollator(MaskingCollator):
         self.is_special = is_special
         self.ordinary_ids = np.flatnonzero(~is_special)
 
-    def _drawn(self, sets: SetBatch, real: NDArray[np.bool_]) -> Tensor:
-        ids, examples = sets.item_ids.numpy(), sets.example_ids.numpy()[:, None]
+    def _drawn(self, sets: SequenceBatch, real: NDArray[np.bool_]) -> Tensor:
+        ids, examples = sets.input_ids.numpy(), sets.example_ids.numpy()[:, None]
         may_hide = real & ~self.is_special[ids]
         words = self._words(ids, may_hide)
         sizes = np.zeros((len(ids), max(1, int(words.max(initial=-1)) + 1)), dtype=np.int64)  # one where all are blank
@@ -137,15 +137,15 @@ class TextMaskingCollator(MaskingCollator):
         ends = unit_interval(hash_counters(self.seed, self.epoch, Draw.SPAN_END, examples, numbers[0])) < SPAN_END
         return np.concatenate([np.zeros((len(ends), 1), dtype=np.int64), ends.cumsum(axis=1)[:, :-1]], axis=1)
 
-    def _hidden(self, sets: SetBatch, masked: Tensor) -> Tensor:
-        examples, places = sets.example_ids.numpy()[:, None], np.arange(sets.item_ids.shape[1])
+    def _hidden(self, sets: SequenceBatch, masked: Tensor) -> Tensor:
+        examples, places = sets.example_ids.numpy()[:, None], np.arange(sets.input_ids.shape[1])
         kind = torch.from_numpy(unit_interval(hash_counters(self.seed, self.epoch, Draw.MASK_KIND, examples, places)))
         drawn = hash_counters(self.seed, self.epoch, Draw.MASK_TOKEN, examples, places) % np.uint64(
             len(self.ordinary_ids)
         )
         others = torch.from_numpy(self.ordinary_ids[drawn.astype(np.int64)])
-        shown = torch.where(kind < REPLACED, others, sets.item_ids)
-        return torch.where(masked, torch.where(kind < REPLACED + KEPT, shown, self.mask_id), sets.item_ids)
+        shown = torch.where(kind < REPLACED, others, sets.input_ids)
+        return torch.where(masked, torch.where(kind < REPLACED + KEPT, shown, self.mask_id), sets.input_ids)
 
 
 def _fitting(sizes: NDArray[np.int64], units: NDArray[np.int64], budget: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contextual_bert.context import find_outside, outside_lines
-from contextual_bert.data import SetDataset, SetTable
+from contextual_bert.data import SequenceDataset, SetTable
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError, place_of_row
 from contextual_bert.inference.queries import placed_row
 from contextual_bert.models import RESERVED_ITEMS, ContextualBertProcessor
@@ -18,7 +18,7 @@ from contextual_bert.models import RESERVED_ITEMS, ContextualBertProcessor
 UNKNOWN_ID = RESERVED_ITEMS.index("[UNK]")
 
 
-def encode_sets(sets: SetTable, processor: ContextualBertProcessor, *, file: str | None = None) -> SetDataset:
+def encode_sets(sets: SetTable, processor: ContextualBertProcessor, *, file: str | None = None) -> SequenceDataset:
     """The data set of these sets: items as ids ([UNK] where the vocabulary lacks one), contexts encoded.
 
     Raises:
@@ -30,7 +30,7 @@ def encode_sets(sets: SetTable, processor: ContextualBertProcessor, *, file: str
     except DataError as error:
         raise placed(error, sets.rows, file=file) from error
     tensors = context.tensors if context is not None else {}
-    return SetDataset(np.where(ids < 0, UNKNOWN_ID, ids), sets.offsets, context=tensors, example_ids=sets.rows)
+    return SequenceDataset(np.where(ids < 0, UNKNOWN_ID, ids), sets.offsets, context=tensors, example_ids=sets.rows)
 
 
 def outside_lines_of(
@@ -85,7 +85,7 @@ def naming(file: str | None) -> Generator[None]:
         raise type(error)(f"{file}{f', {place_of_row(row, file)}' if row is not None else ''}: {text}") from error
 
 
-def set_index(dataset: SetDataset, example_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+def set_index(dataset: SequenceDataset, example_ids: NDArray[np.int64]) -> NDArray[np.int64]:
     """For each example id (a row of the table) the number of its set in ``dataset``."""
     rows = dataset.example_ids.numpy()
     order = np.argsort(rows)
@@ -93,7 +93,7 @@ def set_index(dataset: SetDataset, example_ids: NDArray[np.int64]) -> NDArray[np
 
 
 def segment_labels(
-    dataset: SetDataset, processor: ContextualBertProcessor
+    dataset: SequenceDataset, processor: ContextualBertProcessor
 ) -> dict[str, NDArray[np.str_] | list[list[str]]]:
     """Feature -> the label of each set: its category, its bin or its values; "(missing)", "(unknown)" are labels.
 

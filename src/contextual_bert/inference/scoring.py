@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch import distributed as dist
 
-from contextual_bert.data import EveryPosition, MaskingCollator, SetDataset
+from contextual_bert.data import EveryPosition, MaskingCollator, SequenceDataset
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import AnsweredRows, LabelledRows, Scores
 from contextual_bert.inference.nonfinite import nonfinite_error
@@ -53,7 +53,7 @@ class ScoredSet(NamedTuple):
 
 def score(
     scorer: Scorer,
-    dataset: SetDataset,
+    dataset: SequenceDataset,
     *,
     batch_size: int = 1024,
     dtype: torch.dtype = torch.float32,
@@ -83,7 +83,7 @@ def score(
         NonFiniteError: the scorer gives no numbers, by its weights or for some rows.
 
     Example:
-        >>> from contextual_bert.data import SetDataset
+        >>> from contextual_bert.data import SequenceDataset
         >>> callable(score)
         True
     """
@@ -119,7 +119,7 @@ def score(
     is_known = ~np.isin(results[:, 0], reserved)
     check_scores(results[is_known, 1], scorer, dataset.example_ids[positions.set_index].numpy()[is_known])
     # Of a text's special tokens, which were not asked for, those that stand for a word are unknown answers, too.
-    num_left_out = 0 if tokenizer is None else int((dataset.item_ids == tokenizer.unk_token_id).sum())
+    num_left_out = 0 if tokenizer is None else int((dataset.input_ids == tokenizer.unk_token_id).sum())
     scores = Scores(
         example_id=dataset.example_ids[positions.set_index].numpy()[is_known],
         position=positions.positions.numpy()[is_known],

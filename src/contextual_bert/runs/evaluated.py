@@ -79,7 +79,7 @@ class EvaluationData(Protocol):
 
     @property
     def dataset(self) -> Any:
-        """The encoded rows, a SetDataset or a TextDataset."""
+        """The encoded rows, a SequenceDataset or a SequenceDataset."""
         ...
 
     @property

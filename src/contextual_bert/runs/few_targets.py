@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from contextual_bert.data import SetDataset
 from contextual_bert.evaluation import Run, Scores, metric_of
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, exact_mean, recall_key
 from contextual_bert.inference import set_index
@@ -45,15 +44,15 @@ def commonest_targets(ready: Prepared, part: str, scores: Scores) -> FewTargets 
         scores: of any run on it.
     """
     training, dataset = ready.datasets["train"], ready.datasets[part]
-    if ready.recipe.texts is not None or not isinstance(training, SetDataset):
+    if ready.recipe.texts is not None:
         return None
     values = ready.processor.items.values
     first = len(ready.processor.items) - len(values)  # ids below are reserved
-    counts = np.bincount(training.item_ids.numpy(), minlength=len(ready.processor.items))[first:]
+    counts = np.bincount(training.input_ids.numpy(), minlength=len(ready.processor.items))[first:]
     few = np.argsort(-counts, kind="stable")[:NUM_FEW]
     ordered = scores.sorted()
     places = dataset.offsets.numpy()[set_index(dataset, ordered.example_id)] + ordered.position
-    return FewTargets(tuple(values[number] for number in few), np.isin(dataset.item_ids.numpy()[places] - first, few))
+    return FewTargets(tuple(values[number] for number in few), np.isin(dataset.input_ids.numpy()[places] - first, few))
 
 
 def about_few(name: str, other: str | None, runs: Sequence[Run], few: FewTargets, *, num_items: int) -> list[str]:

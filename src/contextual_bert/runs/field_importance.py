@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from torch import nn
 
-from contextual_bert.data import SetDataset
+from contextual_bert.data import SequenceDataset
 from contextual_bert.evaluation import FeatureImportances, Scores, measure_importances
 from contextual_bert.evaluation.importance import ALL_FEATURES
 from contextual_bert.inference import score, set_index
@@ -57,7 +57,7 @@ def field_importances(
     is_asked = recipe.texts is None and has_context(recipe) and keeps_weights(recipe)
     if not is_asked or recipe.is_context_shuffled or part is None:
         return None
-    dataset = cast(SetDataset, ready.datasets[part])
+    dataset = cast(SequenceDataset, ready.datasets[part])
     fields = list(dataset.context)
     if len(dataset) < 2 or not fields:
         return None
@@ -69,7 +69,7 @@ def field_importances(
         if progress is not None:
             progress(num_done * total + done, (len(groups) + 1) * total)
 
-    def scores_of(data: SetDataset) -> Scores:
+    def scores_of(data: SequenceDataset) -> Scores:
         scorer = cast(Any, model)
         return score(scorer, data, batch_size=batch_size, is_shared=is_shared, most=most, progress=shown).scores
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from contextual_bert.baselines.shares import Observations, ShareModel
-from contextual_bert.data import SetDataset
+from contextual_bert.data import SequenceDataset
 from contextual_bert.evaluation import Report
 from contextual_bert.evaluation.learned import compare_with_shares
 from contextual_bert.inference import ScoredSet, set_index
@@ -88,7 +88,7 @@ def share_losses(ready: Prepared, scored: ScoredSet, part: str, *, softmax_over:
     if scored.labelled is not None:
         shares = _counted(ready, num_classes=ready.num_choices, num_reserved=0, is_without_visible=False)
         return -shares[scored.labelled.true]
-    dataset: SetDataset = ready.datasets[part]
+    dataset: SequenceDataset = ready.datasets[part]
     tokenizer: Any = ready.processor.tokenizer if ready.recipe.texts is not None else None
     is_without_visible = tokenizer is None and softmax_over == "candidates"
     if tokenizer is None:
@@ -97,7 +97,7 @@ def share_losses(ready: Prepared, scored: ScoredSet, part: str, *, softmax_over:
         num_classes, num_reserved = len(tokenizer), 0
     shares = _counted(ready, num_classes=num_classes, num_reserved=num_reserved, is_without_visible=is_without_visible)
     index = set_index(dataset, scored.scores.example_id)
-    targets = dataset.item_ids.numpy()[dataset.offsets.numpy()[index] + scored.scores.position]
+    targets = dataset.input_ids.numpy()[dataset.offsets.numpy()[index] + scored.scores.position]
     own = shares[targets]
     if not is_without_visible:
         return -own
@@ -105,10 +105,10 @@ def share_losses(ready: Prepared, scored: ScoredSet, part: str, *, softmax_over:
     return np.log(np.maximum(1 - of_others, 1e-30)) - own
 
 
-def _sums_of_sets(dataset: SetDataset, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+def _sums_of_sets(dataset: SequenceDataset, shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the sum of the shares of each set's different items."""
     rows = np.repeat(np.arange(len(dataset)), np.asarray(dataset.sizes))
-    pairs = np.unique(np.stack([rows, dataset.item_ids.numpy()]), axis=1)
+    pairs = np.unique(np.stack([rows, dataset.input_ids.numpy()]), axis=1)
     return np.bincount(pairs[0], weights=shares[pairs[1]], minlength=len(dataset)).astype(np.float64)
 
 
@@ -124,9 +124,10 @@ def _counted(ready: Prepared, *, num_classes: int, num_reserved: int, is_without
     return shares.log_shares.double().numpy()
 
 
-def _observations(dataset: Any, ready: Prepared) -> Observations:
+def _observations(dataset: SequenceDataset, ready: Prepared) -> Observations:
     """Return the items, tokens or labels of a part as classes, with the row of each."""
-    if isinstance(dataset, SetDataset):
+    classes = dataset.labels
+    if classes is None:
         every = observations_of(dataset)
         if ready.recipe.texts is None:
             return every
@@ -134,7 +135,6 @@ def _observations(dataset: Any, ready: Prepared) -> Observations:
         tokenizer: Any = ready.processor.tokenizer
         is_asked = ~torch.isin(classes, torch.tensor(tokenizer.all_special_ids))
     else:
-        classes = dataset.labels
         lengths = dataset.offsets.diff() if len(classes) != len(dataset) else torch.ones(len(dataset)).long()
         rows = torch.repeat_interleave(torch.arange(len(dataset)), lengths)
         is_asked = classes != IGNORED_LABEL

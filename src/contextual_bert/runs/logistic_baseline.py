@@ -82,11 +82,11 @@ class SentenceVectors:
             truncation=cast(Any, self.task.truncation),
         ).dataset
         found = np.empty((len(texts), model.config.hidden_size), dtype=np.float32)
-        order = dataset.sizes.argsort(stable=True)  # texts of one length beside each other, so that none is padded much
+        order = dataset.by_length()  # texts of one length beside each other, so that none is padded much
         with counting("vectors of texts") as progress:
             for start in range(0, len(order), _BATCH_SIZE):
                 chosen = order[start : start + _BATCH_SIZE]
-                inputs = to_device(dataset.__getitems__(chosen), self.device)
+                inputs = to_device(dataset.__getitems__(chosen).inputs(), self.device)
                 hidden = model(**inputs).last_hidden_state
                 vectors = vector_of_text(hidden, inputs["attention_mask"], pooling=self.pooling)
                 found[chosen.numpy()] = functional.normalize(vectors, dim=-1).cpu().numpy()

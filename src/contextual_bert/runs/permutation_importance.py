@@ -11,7 +11,7 @@ Paper: not there. Reference: Breiman 2001, section 10. PROTOCOL, points 9 and 10
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.context.absence import missing_context
-from contextual_bert.data import SetDataset, TextDataset
+from contextual_bert.data import SequenceDataset
 from contextual_bert.data.hashing import hash_counters, hash_strings
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation import FeatureImportances, Scores, measure_importances
@@ -34,7 +34,6 @@ from contextual_bert.runs.run_directories import load_recipe
 from contextual_bert.runs.shifts import constant_features
 
 _TAKE_AWAY = ", or call each feature missing (--replace missing, in Python attribute_missing)"
-Rows = TypeVar("Rows", SetDataset, TextDataset)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +229,7 @@ def donor_of(example_ids: NDArray[np.int64], *, feature: str, number: int, seed:
     return places[np.argsort(keys, kind="stable")][receiver]
 
 
-def with_permuted(dataset: Rows, features: Iterable[str], donors: NDArray[np.int64]) -> Rows:
+def with_permuted(dataset: SequenceDataset, features: Iterable[str], donors: NDArray[np.int64]) -> SequenceDataset:
     """The same sets or texts, these features of each taken from its donor; the data set given stays as it is."""
     index, own = torch.from_numpy(donors), dataset.context
     return dataset.with_context({**own, **{name: own[name][index] for name in features}})

@@ -14,7 +14,7 @@ from contextual_bert.candidates import SoftmaxOver
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import (
     Audit,
-    SetDataset,
+    SequenceDataset,
     SetTable,
     audit,
     read_sets,
@@ -58,7 +58,7 @@ class Preparation(Prepared):
     sets: SetTable
     audit: Audit
 
-    def encoded(self, part: str) -> SetDataset | None:
+    def encoded(self, part: str) -> SequenceDataset | None:
         """The encoded sets of a part, None where it has none."""
         chosen = self.split.select(self.sets, part)
         return encode_sets(chosen, self.processor, file=self.recipe.data) if len(chosen) else None
@@ -83,7 +83,7 @@ class Preparation(Prepared):
         """What loss and scores go over: where a training set holds an item twice, the visible items as well."""
         training = self.datasets["train"]
         rows = np.repeat(np.arange(len(training)), training.sizes)
-        pairs = rows * len(self.processor.items) + training.item_ids.numpy()
+        pairs = rows * len(self.processor.items) + training.input_ids.numpy()
         return "candidates" if len(np.unique(pairs)) == len(pairs) else "items"
 
     def customers(self, part: str) -> NDArray[np.str_] | None:
@@ -118,7 +118,7 @@ class Preparation(Prepared):
         """Return a sentence on the items whose share differs most between training and a part."""
         items = self.processor.items
         first = len(items.reserved)
-        counts = (counts_of(self.datasets[each].item_ids - first, len(items.values)) for each in ("train", part))
+        counts = (counts_of(self.datasets[each].input_ids - first, len(items.values)) for each in ("train", part))
         return drift_line(items.values.__getitem__, *counts, part=part, what="items")
 
     @property

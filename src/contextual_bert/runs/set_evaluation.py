@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from contextual_bert.context import ContextSchema
-from contextual_bert.data import SetDataset, SetTable, Split, read_sets
+from contextual_bert.data import SequenceDataset, SetTable, Split, read_sets
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import EvaluationSettings, Provenance, Scores, Unscored, evaluate_scores
 from contextual_bert.frames import Frame
@@ -70,7 +70,7 @@ class EvaluatedSets:
     pipeline: CompletionPipeline
     table: pa.Table
     sets: SetTable
-    dataset: SetDataset
+    dataset: SequenceDataset
     batch_size: int
     dtype: torch.dtype
     reading: tuple[str, ...]
@@ -78,7 +78,7 @@ class EvaluatedSets:
     part: str = EVALUATED
     rows: NDArray[np.int64] | None = None
 
-    def score(self, dataset: SetDataset, *, progress: Progress | None = None) -> ScoredSet:
+    def score(self, dataset: SequenceDataset, *, progress: Progress | None = None) -> ScoredSet:
         """The scores of the run's model on the sets, or on the same sets with other contexts.
 
         Raises:

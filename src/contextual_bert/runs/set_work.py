@@ -12,7 +12,7 @@ from transformers import TrainerCallback
 from contextual_bert.baselines import ItemPopularity
 from contextual_bert.baselines.shares import Observations
 from contextual_bert.context import bin_names
-from contextual_bert.data import SetDataset, ShuffledContext
+from contextual_bert.data import SequenceDataset, ShuffledContext
 from contextual_bert.inference import ScoredSet, score, set_index
 from contextual_bert.runs.model_factory import build_model, check_possible, count_counted
 from contextual_bert.runs.preparation import Preparation
@@ -39,7 +39,7 @@ class SetWork:
     def default_training(self, recipe: Recipe) -> Mapping[str, Any]:
         """See ``Work``: by the number of training sets; a bag has a rate of its own."""
         training = self.ready.datasets["train"]
-        sizes, num_items = training.sizes, len(training.item_ids.unique())
+        sizes, num_items = training.sizes, len(training.input_ids.unique())
         default_rate = BAG_LEARNING_RATE if recipe.conditioning in SET_BASELINES else LEARNING_RATE
         return set_defaults(
             len(sizes),
@@ -61,7 +61,7 @@ class SetWork:
         """By the paper's rule."""
         return count_counted(model)
 
-    def dataset(self, recipe: Recipe, part: str) -> SetDataset | None:
+    def dataset(self, recipe: Recipe, part: str) -> SequenceDataset | None:
         """The sets of a part, with the contexts of others where the recipe says so."""
         own = self.ready.datasets.get(part)
         return ShuffledContext(own, seed=recipe.seed) if recipe.is_context_shuffled and own is not None else own
@@ -90,7 +90,7 @@ class SetWork:
         if not isinstance(model, ItemPopularity):
             return None
         validation = self.dataset(recipe, "validation")
-        training = observations_of(cast(SetDataset, self.dataset(recipe, "train")))
+        training = observations_of(cast(SequenceDataset, self.dataset(recipe, "train")))
         return model.fit(training, observations_of(validation) if validation is not None else None)
 
     def finished(self, recipe: Recipe, model: nn.Module) -> nn.Module:
@@ -110,7 +110,7 @@ class SetWork:
         """See ``Work``."""
         return score(
             cast(Any, model),  # each model here has score_masked
-            cast(SetDataset, self.dataset(recipe, part)),
+            cast(SequenceDataset, self.dataset(recipe, part)),
             batch_size=batch_size,
             is_shared=is_shared,
             progress=progress,
@@ -123,19 +123,19 @@ class SetWork:
         return {
             **segments_of(dataset, self.ready.processor, index),
             FREQUENCY_FEATURE: item_frequencies(
-                self.ready.datasets["train"].item_ids.numpy(), dataset, index, scored.scores.position
+                self.ready.datasets["train"].input_ids.numpy(), dataset, index, scored.scores.position
             ),
         }
 
 
-def observations_of(dataset: SetDataset) -> Observations:
+def observations_of(dataset: SequenceDataset) -> Observations:
     """Return the items of sets as the classes that were seen with their context."""
     rows = torch.repeat_interleave(torch.arange(len(dataset)), dataset.offsets.diff())
-    return Observations(dataset.item_ids, rows, dataset.context)
+    return Observations(dataset.input_ids, rows, dataset.context)
 
 
 def item_frequencies(
-    training: NDArray[np.int64], dataset: SetDataset, index: NDArray[np.int64], positions: NDArray[np.int64]
+    training: NDArray[np.int64], dataset: SequenceDataset, index: NDArray[np.int64], positions: NDArray[np.int64]
 ) -> NDArray[np.str_]:
     """How often the item at each of these places is in training, as bins: are rare items predicted at all.
 
@@ -145,6 +145,6 @@ def item_frequencies(
         index: which of them each row is of.
         positions: where in it.
     """
-    targets = dataset.item_ids.numpy()[dataset.offsets.numpy()[index] + positions]
+    targets = dataset.input_ids.numpy()[dataset.offsets.numpy()[index] + positions]
     counts = np.bincount(training, minlength=int(targets.max(initial=0)) + 1)
     return np.array(bin_names(FREQUENCY_EDGES))[np.digitize(counts[targets], FREQUENCY_EDGES)]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from contextual_bert.context import ContextSchema
-from contextual_bert.data import SetDataset, Split, TextDataset, reading_lines, table_digest
+from contextual_bert.data import SequenceDataset, Split, reading_lines, table_digest
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
@@ -94,7 +94,7 @@ class EvaluatedTexts:
         return TextWork(self.ready)
 
     @property
-    def dataset(self) -> TextDataset | SetDataset:
+    def dataset(self) -> SequenceDataset:
         """The encoded texts; where hidden tokens are learned they are sets of tokens."""
         return cast(Any, self.work.dataset(self.recipe, self.part))
 
@@ -113,7 +113,7 @@ class EvaluatedTexts:
         """How such texts are evaluated."""
         return self.ready.settings
 
-    def score(self, dataset: TextDataset | SetDataset, *, progress: Progress | None = None) -> ScoredSet:
+    def score(self, dataset: SequenceDataset, *, progress: Progress | None = None) -> ScoredSet:
         """The scores of the run's model on the texts, or on the same texts with other contexts."""
         return self.work.score_texts(
             self.model, dataset, self.part, batch_size=self.batch_size, dtype=self.dtype, progress=progress

@@ -197,7 +197,7 @@ def _tokens(table: pa.Table, recipe: Recipe, task: TextTask) -> _Look:
         dataset = encode_texts(table, processor, text=task.text, pair=task.pair).dataset
     except DataError as error:
         raise DataError(error.problem, file=recipe.data, column=error.column, fix=error.fix) from error
-    sizes = dataset.sizes.numpy()
+    sizes = dataset.sizes
     lines = [_sizes_line(sizes, "tokens a text, [CLS] and [SEP] included")]
     cut = int((sizes > limit).sum())
     share = f"{cut:,} of {len(sizes):,} texts ({cut / len(sizes):.1%}) are" if cut else "no text is"
@@ -213,7 +213,7 @@ def _windows(table: pa.Table, recipe: Recipe, task: TextTask, processor: Context
         found = encode_questions(table, processor, **columns, max_length=task.max_length)
     except DataError as error:
         return _Look([], [f"error: {DataError(error.problem, file=recipe.data, column=error.column, fix=error.fix)}"])
-    sizes = found.dataset.sizes.numpy()
+    sizes = found.dataset.sizes
     return _Look([*found.report.lines(), _sizes_line(sizes, "tokens a window, question, [CLS] and [SEP] included")], [])
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from contextual_bert.arrow_types import is_list
 from contextual_bert.context import outside_lines
-from contextual_bert.data import Audit, SetDataset, TextDataset, reading_lines
+from contextual_bert.data import Audit, SequenceDataset, reading_lines
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.splits import Split
 from contextual_bert.data.text_audit import audit_texts
@@ -136,12 +136,11 @@ class TextPreparation(Prepared):
         rows = {part: self.split.rows(part) for part in ("train", "validation", "test")}
         return {part: self._encode(found) for part, found in rows.items() if len(found)}
 
-    def encoded(self, part: str) -> TextDataset | SetDataset | None:
-        """The encoded texts of a part; where hidden tokens are learned they are sets of tokens."""
+    def encoded(self, part: str) -> SequenceDataset | None:
+        """Return the encoded texts of a part, None where it has none."""
         if part not in self.texts:
             return None
-        texts = self.texts[part].dataset
-        return texts.as_sets() if self.head == "masked_lm" else texts
+        return self.texts[part].dataset
 
     def unscored(self, part: str, scores: Scores) -> Unscored | None:
         """The words of a part that stand behind the cut; None of answers, hidden tokens and whole texts."""
@@ -221,7 +220,7 @@ class TextPreparation(Prepared):
 
     def num_scored(self, part: str) -> tuple[int, int]:
         """Return how many hidden tokens of a part are scored, and how many there are."""
-        ids: Any = self.datasets[part].item_ids
+        ids: Any = self.datasets[part].input_ids
         special: Any = self.processor.tokenizer
         num_tokens = int((~torch.isin(ids, torch.tensor(special.all_special_ids))).sum())
         most = self.task.most_scored

@@ -15,10 +15,8 @@ from contextual_bert.baselines.shares import Observations
 from contextual_bert.baselines.text import LabelModel
 from contextual_bert.data import (
     EveryPosition,
-    SetDataset,
+    SequenceDataset,
     ShuffledContext,
-    ShuffledTexts,
-    TextDataset,
     TextMaskingCollator,
 )
 from contextual_bert.errors import ConfigurationError
@@ -197,16 +195,14 @@ class TextWork:
             return model.num_weights
         return sum(weight.numel() for weight in (*model.parameters(), *model.buffers()))
 
-    def dataset(self, recipe: Recipe, part: str) -> TextDataset | SetDataset | None:
+    def dataset(self, recipe: Recipe, part: str) -> SequenceDataset | None:
         """The texts of a part, with the contexts of others where the recipe says so."""
-        own: TextDataset | SetDataset | None = self.ready.datasets.get(part)
+        own: SequenceDataset | None = self.ready.datasets.get(part)
         if own is not None and recipe.conditioning == CONTEXT_AS_TEXT:
             own = own.with_context(self._words[part])
         if own is None or not recipe.is_context_shuffled:
             return own
-        if isinstance(own, SetDataset):
-            return ShuffledContext(own, seed=recipe.seed)
-        return ShuffledTexts(own, seed=recipe.seed)
+        return ShuffledContext(own, seed=recipe.seed)
 
     def make_trainer(
         self,
@@ -274,11 +270,11 @@ class TextWork:
         dataset: Any = self.dataset(recipe, part)
         return self.score_texts(model, dataset, part, batch_size=batch_size, is_shared=is_shared, progress=progress)
 
-    def score_texts(self, model: nn.Module, dataset: TextDataset | SetDataset, part: str, **settings: Any) -> ScoredSet:
+    def score_texts(self, model: nn.Module, dataset: SequenceDataset, part: str, **settings: Any) -> ScoredSet:
         """The scores of a part's texts, as they are or with other contexts; ``settings`` are those of ``score_labels``,
         of ``score_answers`` for questions, or of ``score`` for hidden tokens.
         """
-        if isinstance(dataset, SetDataset):
+        if self.ready.head == "masked_lm":
             sampled = {"tokenizer": self.ready.processor.tokenizer, "most": self.ready.task.most_scored}
             return score(cast(Any, model), dataset, **sampled, **settings)
         encoded = self.ready.texts[part]

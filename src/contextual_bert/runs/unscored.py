@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.data import SetDataset, SetPolicy, SetTable
+from contextual_bert.data import SequenceDataset, SetPolicy, SetTable
 from contextual_bert.evaluation import Scores, Unscored
 from contextual_bert.inference import set_index
 from contextual_bert.runs.prepared import as_names
@@ -20,7 +20,7 @@ BEHIND_CUT = "behind the cut of their text"
 
 def unscored_items(
     sets: SetTable,
-    dataset: SetDataset,
+    dataset: SequenceDataset,
     scores: Scores,
     *,
     rows: NDArray[np.int64] | None,

@@ -13,7 +13,7 @@ from transformers import PrinterCallback, Trainer, TrainingArguments
 
 from contextual_bert.conditioning import get_method
 from contextual_bert.context import encode_records
-from contextual_bert.data import MaskingCollator, SetDataset
+from contextual_bert.data import MaskingCollator, SequenceDataset
 from contextual_bert.models import IGNORED_LABEL, ContextualBertForMaskedLM
 from contextual_bert.testing.miniature import miniature_config, miniature_schema, require
 
@@ -63,7 +63,7 @@ def check_training(method_name: str) -> None:
     items = [item for group in groups * 8 for item in group]
     offsets = list(range(0, len(items) + 1, 4))
     records = [{"sex": "f", "age": 30}, {"sex": "m"}] * 16
-    dataset = SetDataset(
+    dataset = SequenceDataset(
         items, offsets, context=encode_records(miniature_schema(), records).tensors, example_ids=range(len(records))
     )
     collator = MaskingCollator(mask_id=1, pad_id=0)

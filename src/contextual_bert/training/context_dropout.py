@@ -7,15 +7,15 @@ from torch import nn
 
 from contextual_bert.context import ContextEncoder
 from contextual_bert.context.absence import rarely_missing
-from contextual_bert.data import DroppedContext, SetDataset, TextDataset
+from contextual_bert.data import DroppedContext, SequenceDataset
 from contextual_bert.models import ContextualBertConfig
 from contextual_bert.training.arguments import ContextualTrainingArguments
 
-TrainingData = SetDataset | TextDataset | DroppedContext
+TrainingData = SequenceDataset | DroppedContext
 
 
 def with_context_dropout(
-    dataset: SetDataset | TextDataset | None, model: nn.Module, args: ContextualTrainingArguments
+    dataset: SequenceDataset | None, model: nn.Module, args: ContextualTrainingArguments
 ) -> TrainingData | None:
     """The training data as ``args`` want them; the config of the model remembers how it is trained.
 

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from transformers import Trainer, TrainingArguments, get_scheduler
 from transformers.trainer_utils import TrainOutput
 
-from contextual_bert.data import DroppedContext, LengthBucketSampler, SetDataset, TextDataset
+from contextual_bert.data import DroppedContext, LengthBucketSampler, SequenceDataset
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models.label_heads import OrdinalClassifier
 from contextual_bert.models.pretrained import context_weights, new_weights
@@ -65,7 +65,7 @@ class NewWeightsTrainer(Trainer):
 
     def _get_train_sampler(self, train_dataset: Dataset[Any] | None = None) -> Sampler[int] | None:
         dataset = train_dataset if train_dataset is not None else self.train_dataset
-        is_own = isinstance(dataset, SetDataset | TextDataset | DroppedContext)
+        is_own = isinstance(dataset, SequenceDataset | DroppedContext)
         if not is_own or self.args.train_sampling_strategy != "random":
             return super()._get_train_sampler(train_dataset)
         seed = self.args.seed if self.args.data_seed is None else self.args.data_seed

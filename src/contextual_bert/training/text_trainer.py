@@ -16,7 +16,7 @@ from torch.utils.data import Dataset, Sampler
 from transformers import EarlyStoppingCallback, EvalPrediction, TrainerCallback
 from transformers.trainer_utils import PredictionOutput
 
-from contextual_bert.data import TextDataset
+from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.labels.measured import exact_metrics
 from contextual_bert.evaluation.labels.rows import LabelledRows, can_measure
@@ -38,7 +38,7 @@ KS = (1,)  # of recall@k: with few labels the first alone means something
 
 
 class TextTrainer(NewWeightsTrainer):
-    """Trains a model that labels texts or words, or answers questions, on a TextDataset.
+    """Trains a model that labels texts or words, or answers questions, on a SequenceDataset.
 
     Args:
         model: one with classes, a baseline for texts too, or one that answers questions.
@@ -68,8 +68,8 @@ class TextTrainer(NewWeightsTrainer):
         model: nn.Module,
         args: ContextualTrainingArguments,
         *,
-        train_dataset: TextDataset | None = None,
-        eval_dataset: TextDataset | None = None,
+        train_dataset: SequenceDataset | None = None,
+        eval_dataset: SequenceDataset | None = None,
         processor: ContextualBertProcessor | None = None,
         patience: int | None = None,
         callbacks: list[TrainerCallback] | None = None,
@@ -115,17 +115,17 @@ class TextTrainer(NewWeightsTrainer):
         )
 
     def _get_eval_sampler(self, eval_dataset: Dataset[Any]) -> Sampler[int] | None:
-        if not isinstance(eval_dataset, TextDataset):
+        if not isinstance(eval_dataset, SequenceDataset):
             return super()._get_eval_sampler(eval_dataset)
-        by_length: Any = eval_dataset.sizes.argsort(stable=True).tolist()  # so that padding is not paid for
+        by_length: Any = eval_dataset.by_length().tolist()  # so that padding is not paid for
         return by_length
 
     def predict(self, test_dataset: Any, *args: Any, **kwargs: Any) -> PredictionOutput:
         """Trainer.predict: a row of each array a text, in the order of the data set."""
         found = super().predict(test_dataset, *args, **kwargs)
-        if not isinstance(test_dataset, TextDataset):
+        if not isinstance(test_dataset, SequenceDataset):
             return found
-        place = test_dataset.sizes.argsort(stable=True).argsort().numpy()  # where the sampler put each text
+        place = test_dataset.by_length().argsort().numpy()  # where the sampler put each text
         columns: Any = found.predictions
         labels: Any = found.label_ids
         return found._replace(predictions=tuple(column[place] for column in columns), label_ids=labels[place])
@@ -181,7 +181,7 @@ def metrics_of(rows: LabelledRows) -> dict[str, float]:
     return {key: float(value) for key, value in exact_metrics(rows, rows.columns()).items()} if len(rows) else {}
 
 
-def label_names(model: nn.Module, dataset: TextDataset | None) -> tuple[str, ...]:
+def label_names(model: nn.Module, dataset: SequenceDataset | None) -> tuple[str, ...]:
     """Return the names of the labels in a model's config, and none where it has none or answers questions."""
     names: Any = getattr(getattr(model, "config", None), "id2label", None)
     if not names or dataset is None or dataset.spans is not None:

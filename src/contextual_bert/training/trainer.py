@@ -22,7 +22,7 @@ from transformers.trainer_utils import IntervalStrategy
 from contextual_bert.data import (
     EveryPosition,
     MaskingCollator,
-    SetDataset,
+    SequenceDataset,
     TextMaskingCollator,
 )
 from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
@@ -36,7 +36,7 @@ from contextual_bert.training.param_groups import NewWeightsTrainer, rehearse
 
 
 class ContextualBertTrainer(NewWeightsTrainer):
-    """Trains a masked model on a SetDataset.
+    """Trains a masked model on a SequenceDataset.
 
     Args:
         model: the model, or a baseline with ``score_masked``.
@@ -64,8 +64,8 @@ class ContextualBertTrainer(NewWeightsTrainer):
         model: ContextualBertForMaskedLM | nn.Module,
         args: ContextualTrainingArguments,
         *,
-        train_dataset: SetDataset | None = None,
-        eval_dataset: SetDataset | dict[str, SetDataset] | None = None,
+        train_dataset: SequenceDataset | None = None,
+        eval_dataset: SequenceDataset | dict[str, SequenceDataset] | None = None,
         processor: ContextualBertProcessor | None = None,
         patience: int | None = None,
         callbacks: list[TrainerCallback] | None = None,
@@ -102,7 +102,7 @@ class ContextualBertTrainer(NewWeightsTrainer):
         """Sets with each position masked once, of several by name as well; what is no data set of sets as it is."""
         if isinstance(dataset, dict):
             return {name: self.every_position(each) for name, each in dataset.items()}
-        return EveryPosition(dataset, leave_out=self.special_ids) if isinstance(dataset, SetDataset) else dataset
+        return EveryPosition(dataset, leave_out=self.special_ids) if isinstance(dataset, SequenceDataset) else dataset
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
         return super().get_eval_dataloader(self.every_position(eval_dataset))

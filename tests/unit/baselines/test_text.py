@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from contextual_bert.baselines import BiLSTM, BiLSTMTagger, NgramBag, TextCNN
-from contextual_bert.data import TextDataset
+from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.testing.miniature import miniature_batch, miniature_schema, rows_of
 
@@ -253,9 +253,9 @@ def test_half_weights_answer(name: str) -> None:
 def test_it_takes_the_batches_of_a_text_dataset(name: str) -> None:
     token_ids, offsets = torch.tensor([1, 3, 2, 4, 2, 1, 5, 2, 6, 2]), torch.tensor([0, 5, 10])
     labels = torch.tensor([0, 1]) if name in CLASSIFIERS else token_ids % 3
-    texts = TextDataset(token_ids, offsets, context={}, labels=labels, second_starts=torch.tensor([3, 3]))
+    texts = SequenceDataset(token_ids, offsets, context={}, labels=labels, second_starts=torch.tensor([3, 3]))
     model = model_for(name)
-    output = model(**texts.__getitems__([1, 0]))
+    output = model(**texts.__getitems__([1, 0]).inputs())
     assert set(output) == {"loss", "logits"}
-    assert set(model(**texts.__getitems__([0]) | {"labels": None})) == {"logits"}
+    assert set(model(**texts.__getitems__([0]).inputs() | {"labels": None})) == {"logits"}
     assert model.accepts_loss_kwargs

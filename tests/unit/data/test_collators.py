@@ -7,17 +7,17 @@ import torch
 from scipy.stats import chisquare
 from torch.utils.data import DataLoader
 
-from contextual_bert.data import EveryPosition, LengthBucketSampler, MaskingCollator, SetDataset, TextDataset
+from contextual_bert.data import EveryPosition, LengthBucketSampler, MaskingCollator, SequenceDataset
 from contextual_bert.data.hashing import hash_counters, hash_strings, unit_interval
 from contextual_bert.errors import ConfigurationError, DataError
 
 MASK, PAD = 1, 0
 
 
-def dataset(num_sets: int = 200, seed: int = 0) -> SetDataset:
+def dataset(num_sets: int = 200, seed: int = 0) -> SequenceDataset:
     sizes = np.random.default_rng(seed).integers(1, 9, num_sets)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    return SetDataset(
+    return SequenceDataset(
         np.arange(offsets[-1]) + 3,
         offsets,
         context={"age": torch.arange(num_sets)},
@@ -25,13 +25,13 @@ def dataset(num_sets: int = 200, seed: int = 0) -> SetDataset:
     )
 
 
-def fixed_size(num_sets: int, size: int) -> SetDataset:
+def fixed_size(num_sets: int, size: int) -> SequenceDataset:
     offsets = np.arange(num_sets + 1) * size
-    return SetDataset(np.arange(offsets[-1]) + 3, offsets, context={}, example_ids=np.arange(num_sets))
+    return SequenceDataset(np.arange(offsets[-1]) + 3, offsets, context={}, example_ids=np.arange(num_sets))
 
 
 def masked_of(
-    collator: MaskingCollator, data: SetDataset, order: list[int], batch_size: int
+    collator: MaskingCollator, data: SequenceDataset, order: list[int], batch_size: int
 ) -> dict[int, tuple[int, ...]]:
     """The masked positions of each set."""
     masked: dict[int, tuple[int, ...]] = {}
@@ -52,10 +52,10 @@ def test_inputs_labels_and_padding() -> None:
     batch = data.__getitems__(list(range(50)))
     output = collator()(batch)
     masked = output["labels"] != -100
-    real = torch.arange(batch.item_ids.shape[1]) < batch.lengths[:, None]
-    assert torch.equal(output["labels"][masked], batch.item_ids[masked])
+    real = torch.arange(batch.input_ids.shape[1]) < batch.lengths[:, None]
+    assert torch.equal(output["labels"][masked], batch.input_ids[masked])
     assert torch.equal(output["input_ids"] == MASK, masked)
-    assert torch.equal(output["input_ids"][~masked], batch.item_ids[~masked])
+    assert torch.equal(output["input_ids"][~masked], batch.input_ids[~masked])
     assert torch.equal(output["attention_mask"], real.long())
     assert masked.sum(1).tolist() == [1] * 50 and not (masked & ~real).any()
     assert output["context"]["age"].tolist() == list(range(50))
@@ -141,10 +141,10 @@ def test_every_position_is_masked_once_where_that_is_asked_for() -> None:
     data = dataset(40)
     loader = DataLoader(EveryPosition(data), batch_size=7, collate_fn=collator())
     masked = torch.cat([batch["labels"][batch["labels"] != -100] for batch in loader])
-    assert sorted(masked.tolist()) == data.item_ids.tolist()
+    assert sorted(masked.tolist()) == data.input_ids.tolist()
     every = EveryPosition(data)
     rows = collator()([every[index] for index in range(len(every))])
-    assert sorted(rows["labels"][rows["labels"] != -100].tolist()) == data.item_ids.tolist()
+    assert sorted(rows["labels"][rows["labels"] != -100].tolist()) == data.input_ids.tolist()
 
 
 def test_a_list_of_rows_gives_what_a_batch_gives() -> None:
@@ -161,8 +161,8 @@ def test_rows_of_a_hugging_face_dataset() -> None:
     datasets = pytest.importorskip("datasets")
     data = datasets.Dataset.from_list(
         [
-            {"items": [4, 5, 6], "context": {"age": 3}, "example_id": 8},
-            {"items": [7], "context": {"age": 2}, "example_id": 9},
+            {"input_ids": [4, 5, 6], "context": {"age": 3}, "example_id": 8},
+            {"input_ids": [7], "context": {"age": 2}, "example_id": 9},
         ]
     )
     [batch] = DataLoader(data, batch_size=2, collate_fn=collator())
@@ -176,11 +176,11 @@ def test_bad_settings_and_rows_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="mask_id and pad_id are both 1"):
         MaskingCollator(mask_id=1, pad_id=1)
     with pytest.raises(DataError, match="the set of example 4 is empty"):
-        collator()([{"items": [], "context": {}, "example_id": 4}])
+        collator()([{"input_ids": [], "context": {}, "example_id": 4}])
     with pytest.raises(
-        DataError, match=r"example 0 of the batch has no 'example_id', only items.*remove_unused_columns=False"
+        DataError, match=r"example 0 of the batch has no 'example_id', only input_ids.*remove_unused_columns=False"
     ):
-        collator()([{"items": [1]}])
+        collator()([{"input_ids": [1]}])
 
 
 @pytest.mark.parametrize("epoch", [0, 3])
@@ -245,10 +245,11 @@ def test_hashes_of_strings_do_not_depend_on_slices_and_look_uniform() -> None:
     assert chisquare(counts).pvalue > 1e-3
 
 
-def test_texts_are_hidden_as_sets() -> None:
-    texts = TextDataset(torch.tensor([2, 5, 6, 3, 2, 7, 3]), torch.tensor([0, 4, 7]), context={}, pad_id=0)
+def test_texts_are_hidden_as_sets_unless_they_have_labels() -> None:
+    ids, offsets, labels = torch.tensor([2, 5, 6, 3, 2, 7, 3]), torch.tensor([0, 4, 7]), torch.tensor([1, 0])
+    texts = SequenceDataset(ids, offsets, context={}, labels=labels)
     for batch in (texts.__getitems__([0, 1]), [texts[0], texts[1]]):
-        with pytest.raises(DataError, match=r"one of texts.*dataset\.as_sets\(\)"):
+        with pytest.raises(DataError, match=r"the batch has labels.*Encode without labels"):
             collator()(batch)
-    output = collator()(texts.as_sets().__getitems__([0, 1]))
+    output = collator()(SequenceDataset(ids, offsets, context={}).__getitems__([0, 1]))
     assert (output["labels"] != -100).sum(dim=1).tolist() == [1, 1]

@@ -14,10 +14,8 @@ from contextual_bert.data import (
     DroppedContext,
     LengthBucketSampler,
     MaskingCollator,
-    SetDataset,
+    SequenceDataset,
     ShuffledContext,
-    ShuffledTexts,
-    TextDataset,
     TextMaskingCollator,
 )
 from contextual_bert.data.hashing import Draw, hash_counters, unit_interval
@@ -29,17 +27,17 @@ GIVEN = {"sex": "m", "age": 30, "brands": ["a", "b", "c"], "style": [0.5, 2.0]}
 FIELDS = tuple(GIVEN)
 
 
-def own_sets(count: int = COUNT, *, fields: tuple[str, ...] = FIELDS) -> SetDataset:
+def own_sets(count: int = COUNT, *, fields: tuple[str, ...] = FIELDS) -> SequenceDataset:
     context = encode_records(miniature_schema(), [GIVEN] * count).tensors
     sizes = torch.arange(count) % 3 + 1
     offsets = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)])
     chosen = {name: context[name] for name in fields}
-    return SetDataset(torch.arange(int(offsets[-1])), offsets, context=chosen, example_ids=torch.arange(count) * 7)
+    return SequenceDataset(torch.arange(int(offsets[-1])), offsets, context=chosen, example_ids=torch.arange(count) * 7)
 
 
-def own_texts(count: int = COUNT) -> TextDataset:
+def own_texts(count: int = COUNT) -> SequenceDataset:
     context = encode_records(miniature_schema(), [GIVEN] * count).tensors
-    return TextDataset(torch.arange(count), torch.arange(count + 1), context=context)
+    return SequenceDataset(torch.arange(count), torch.arange(count + 1), context=context)
 
 
 def absent_in(context: dict[str, Tensor]) -> np.ndarray:
@@ -95,20 +93,20 @@ def test_every_other_field_that_is_left_out_is_unknown_where_its_kind_knows_that
     rates = {"context_dropout": 0.2, "field_dropout": 0.5}
     dropped = DroppedContext(own, **rates, layout=miniature_schema().layout, seed=3)
     batch: Any = dropped.__getitems__(range(COUNT))
-    context = batch.context if kind == "sets" else batch["context"]
+    context = batch.context
     unknown = encode_records(miniature_schema(), [{**GIVEN, "sex": "x", "brands": ["x"]}]).tensors
     is_unknown = {
         "sex": context["sex"] == unknown["sex"],
         "brands": (context["brands"] == torch.tensor([[int(unknown["brands"][0, 0]), 0, 0]])).all(dim=1),
     }
     plain: Any = DroppedContext(own, **rates, seed=3).__getitems__(range(COUNT))
-    absent = absent_in(plain.context if kind == "sets" else plain["context"])
+    absent = absent_in(plain.context)
     for name, found in is_unknown.items():
         assert binomtest(int(found.sum()), COUNT, 0.8 * 0.25).pvalue > 1e-3
         assert not (found.numpy() & ~absent[:, FIELDS.index(name)]).any()
     both = (is_unknown["sex"] & is_unknown["brands"]).sum()
     assert binomtest(int(both), COUNT, 0.8 * 0.25**2).pvalue > 1e-3  # each for itself
-    rest = {**context, **{name: (plain.context if kind == "sets" else plain["context"])[name] for name in is_unknown}}
+    rest = {**context, **{name: plain.context[name] for name in is_unknown}}
     assert np.array_equal(absent_in(rest), absent)  # numbers and vectors are missing, as what is not unknown is
     is_whole = unit_interval(hash_counters(3, 0, Draw.WHOLE_CONTEXT, own.example_ids.numpy())) < 0.2
     assert not any((found.numpy() & is_whole).any() for found in is_unknown.values())
@@ -119,7 +117,7 @@ def test_every_other_field_that_is_left_out_is_unknown_where_its_kind_knows_that
 def test_who_is_left_out_says_nothing_of_how_much_of_the_text_is_hidden() -> None:
     texts = own_texts(2_000)
     is_dropped = DroppedContext(texts, context_dropout=0.3).absent(texts.example_ids)[:, 0].numpy()
-    sets = SetDataset(
+    sets = SequenceDataset(
         torch.arange(40_000) % 50 + 5, torch.arange(0, 40_001, 20), context={}, example_ids=texts.example_ids
     )
     masking = TextMaskingCollator(
@@ -173,7 +171,7 @@ def test_a_higher_rate_leaves_out_more_of_the_same() -> None:
 
 def test_texts_lack_what_sets_of_the_same_ids_lack() -> None:
     texts = DroppedContext(own_texts(100), context_dropout=0.3, field_dropout=0.2)
-    batch: Any = texts.__getitems__(range(100))
+    batch = texts.__getitems__(range(100)).inputs()
     sets = own_sets(100)
     sets.example_ids = torch.arange(100)
     expected = DroppedContext(sets, context_dropout=0.3, field_dropout=0.2).__getitems__(range(100)).context
@@ -186,15 +184,14 @@ def test_texts_lack_what_sets_of_the_same_ids_lack() -> None:
 def test_shuffled_contexts_are_dealt_first(kind: str) -> None:
     plain: Any = own_sets(90) if kind == "sets" else own_texts(90)
     plain.context = {"age": torch.arange(1, 91)}
-    shuffled: Any = ShuffledContext(plain, seed=1) if kind == "sets" else ShuffledTexts(plain, seed=1)
+    shuffled: Any = ShuffledContext(plain, seed=1)
     dropped = DroppedContext(shuffled, field_dropout=0.3)
     ages: list[list[int]] = []
     for epoch in (0, 1):
         dropped.set_epoch(epoch)
-        batch: Any = dropped.__getitems__(range(90))
-        context = batch.context if kind == "sets" else batch["context"]
+        context = dropped.__getitems__(range(90)).context
         is_there = context["age"] > 0
-        assert torch.equal(context["age"][is_there], plain.context["age"][shuffled.deal.order][is_there])
+        assert torch.equal(context["age"][is_there], plain.context["age"][shuffled.order][is_there])
         ages.append(context["age"].tolist())
     assert ages[0] != ages[1]
 

@@ -6,20 +6,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contextual_bert.data import SetDataset, StylistWorld, cooccurrence_vectors
+from contextual_bert.data import SequenceDataset, StylistWorld, cooccurrence_vectors
 from contextual_bert.data import cooccurrence as module
 
 VOCAB_SIZE = 43
 
 
 def vectors_of(
-    dataset: SetDataset, *, size: int = 8, seed: int = 0, has_context: bool = False
+    dataset: SequenceDataset, *, size: int = 8, seed: int = 0, has_context: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return cooccurrence_vectors(dataset, vocab_size=VOCAB_SIZE, size=size, seed=seed, has_context=has_context)
 
 
 @pytest.fixture(scope="module")
-def dataset() -> SetDataset:
+def dataset() -> SequenceDataset:
     """Forty items, the last of them in no set with others; one set has an item twice."""
     generator = np.random.default_rng(0)
     sets = [generator.choice(np.arange(3, VOCAB_SIZE - 1), size=generator.integers(1, 6)) for _ in range(300)]
@@ -31,7 +31,7 @@ def dataset() -> SetDataset:
         "brands": torch.from_numpy(np.sort(generator.integers(0, 5, (count, 2)), axis=1)),  # 0 is padding
         "picture": torch.from_numpy(generator.standard_normal((count, 4))).float(),
     }
-    return SetDataset(np.concatenate(sets), offsets, context=context, example_ids=np.arange(count))
+    return SequenceDataset(np.concatenate(sets), offsets, context=context, example_ids=np.arange(count))
 
 
 def columns(tensor: Tensor) -> np.ndarray:
@@ -43,12 +43,12 @@ def columns(tensor: Tensor) -> np.ndarray:
     return np.stack([(ids == value).any(axis=1) for value in values], axis=1).astype(float)
 
 
-def associations_with_context(dataset: SetDataset) -> np.ndarray:
+def associations_with_context(dataset: SequenceDataset) -> np.ndarray:
     """B of the docstring, by the definition: (items, values)."""
     count = len(dataset)
     membership = np.zeros((count, VOCAB_SIZE))
     for row, (start, end) in enumerate(zip(dataset.offsets[:-1].tolist(), dataset.offsets[1:].tolist(), strict=True)):
-        membership[row, dataset.item_ids[start:end]] = 1
+        membership[row, dataset.input_ids[start:end]] = 1
     values = np.concatenate([columns(tensor) for tensor in dataset.context.values()], axis=1)
     values = values[:, values.std(axis=0) > 0]
     is_indicator = np.isin(values, [0, 1]).all(axis=0)
@@ -59,11 +59,11 @@ def associations_with_context(dataset: SetDataset) -> np.ndarray:
     return scale[:, None] * (membership.T @ standardised) / np.sqrt(count)
 
 
-def associations(dataset: SetDataset) -> np.ndarray:
+def associations(dataset: SequenceDataset) -> np.ndarray:
     """A of the docstring, by the definition."""
     together = np.zeros((VOCAB_SIZE, VOCAB_SIZE))
     for start, end in zip(dataset.offsets[:-1].tolist(), dataset.offsets[1:].tolist(), strict=True):
-        items = sorted(set(dataset.item_ids[start:end].tolist()))
+        items = sorted(set(dataset.input_ids[start:end].tolist()))
         for one in items:
             for other in items:
                 together[one, other] += one != other
@@ -72,7 +72,7 @@ def associations(dataset: SetDataset) -> np.ndarray:
         return np.nan_to_num((together - np.outer(sums, sums) / sums.sum()) / np.sqrt(np.outer(sums, sums)))
 
 
-def test_the_product_is_the_best_approximation(dataset: SetDataset) -> None:
+def test_the_product_is_the_best_approximation(dataset: SequenceDataset) -> None:
     expected = associations(dataset)
     size = 8
     inputs, outputs = vectors_of(dataset, size=size)
@@ -83,7 +83,7 @@ def test_the_product_is_the_best_approximation(dataset: SetDataset) -> None:
     np.testing.assert_allclose(inputs @ inputs.T, outputs @ outputs.T, atol=1e-10)
 
 
-def test_the_context_decides_with_the_items_which_directions_count(dataset: SetDataset) -> None:
+def test_the_context_decides_with_the_items_which_directions_count(dataset: SequenceDataset) -> None:
     items, values, size = associations(dataset), associations_with_context(dataset), 8
     directions, strengths, _ = np.linalg.svd(np.concatenate([items, values], axis=1))
     leading = directions[:, :size]
@@ -99,19 +99,19 @@ def test_the_context_decides_with_the_items_which_directions_count(dataset: SetD
     assert not np.allclose(inputs, without)
 
 
-def test_items_without_company_and_reserved_ids_are_zero(dataset: SetDataset) -> None:
+def test_items_without_company_and_reserved_ids_are_zero(dataset: SequenceDataset) -> None:
     inputs, outputs = vectors_of(dataset)
     for vectors in (inputs, outputs):
         assert np.flatnonzero(~vectors.any(axis=1)).tolist() == [0, 1, 2, VOCAB_SIZE - 1]
 
 
-def test_more_components_than_items(dataset: SetDataset) -> None:
+def test_more_components_than_items(dataset: SequenceDataset) -> None:
     inputs, outputs = vectors_of(dataset, size=64)
     assert inputs.shape == (VOCAB_SIZE, 64)
     np.testing.assert_allclose(outputs @ inputs.T, associations(dataset), atol=1e-6)
 
 
-def test_a_seed_only_rotates(dataset: SetDataset) -> None:
+def test_a_seed_only_rotates(dataset: SequenceDataset) -> None:
     first, second = (vectors_of(dataset, seed=seed) for seed in (0, 1))
     again = vectors_of(dataset)
     assert (first[0] == again[0]).all() and (first[1] == again[1]).all()
@@ -120,7 +120,7 @@ def test_a_seed_only_rotates(dataset: SetDataset) -> None:
 
 
 def test_nothing_together() -> None:
-    alone = SetDataset([3, 4], [0, 1, 2], context={}, example_ids=[0, 1])
+    alone = SequenceDataset([3, 4], [0, 1, 2], context={}, example_ids=[0, 1])
     for vectors in cooccurrence_vectors(alone, vocab_size=5, size=4, seed=0, has_context=True):
         assert vectors.shape == (5, 4) and not vectors.any()
 
@@ -132,7 +132,7 @@ def test_items_that_replace_each_other_push_each_other_away() -> None:
     ids = {item: number for number, item in enumerate(world.items)}
     offsets = np.cumsum([0, *map(len, sets)])
     flat = [ids[item] for items in sets for item in items]
-    dataset = SetDataset(flat, offsets, context={}, example_ids=np.arange(len(sets)))
+    dataset = SequenceDataset(flat, offsets, context={}, example_ids=np.arange(len(sets)))
     inputs, outputs = cooccurrence_vectors(dataset, vocab_size=60, size=16, seed=0, has_context=False)
     category = world.articles.category
     is_same = (category[:, None] == category) & ~np.eye(60, dtype=bool)
@@ -142,7 +142,7 @@ def test_items_that_replace_each_other_push_each_other_away() -> None:
 
 def test_the_sets_stay_as_they_are() -> None:
     """Items that come twice, and in which order, are for whoever trains on the sets."""
-    sets = SetDataset([9, 3, 9, 7, 4, 4], [0, 3, 6], context={}, example_ids=[0, 1])
+    sets = SequenceDataset([9, 3, 9, 7, 4, 4], [0, 3, 6], context={}, example_ids=[0, 1])
     vectors_of(sets)
-    assert sets.item_ids.tolist() == [9, 3, 9, 7, 4, 4]
+    assert sets.input_ids.tolist() == [9, 3, 9, 7, 4, 4]
     assert sets.offsets.tolist() == [0, 3, 6]

@@ -2,20 +2,20 @@
 
 import torch
 
-from contextual_bert.data import EveryPosition, SetDataset, ShuffledContext, ShuffledTexts, TextDataset
+from contextual_bert.data import EveryPosition, SequenceDataset, ShuffledContext
 
 COUNT = 500
 
 
-def own_sets() -> SetDataset:
+def own_sets() -> SequenceDataset:
     sizes = torch.arange(COUNT) % 3 + 1
     offsets = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)])
     context = {"age": torch.arange(COUNT), "brands": torch.arange(2 * COUNT).view(COUNT, 2)}
     items = torch.arange(int(sizes.sum())) + 3
-    return SetDataset(items, offsets, context=context, example_ids=torch.arange(COUNT) * 7, pad_id=0)
+    return SequenceDataset(items, offsets, context=context, example_ids=torch.arange(COUNT) * 7, pad_id=0)
 
 
-def ages(dataset: SetDataset, places: list[int] | None = None) -> list[int]:
+def ages(dataset: SequenceDataset, places: list[int] | None = None) -> list[int]:
     return dataset.__getitems__(list(range(COUNT)) if places is None else places).context["age"].tolist()
 
 
@@ -33,7 +33,7 @@ def test_the_features_of_one_context_stay_together() -> None:
 def test_items_masks_and_the_sets_own_contexts_stay() -> None:
     own, shuffled = own_sets(), ShuffledContext(own_sets(), seed=0)
     mine, theirs = own.__getitems__([9, 4]), shuffled.__getitems__([9, 4])
-    assert torch.equal(mine.item_ids, theirs.item_ids)
+    assert torch.equal(mine.input_ids, theirs.input_ids)
     assert torch.equal(mine.example_ids, theirs.example_ids)
     assert torch.equal(own.context["age"], shuffled.context["age"])
 
@@ -61,12 +61,12 @@ def test_evaluation_gives_all_positions_of_a_set_the_same_context() -> None:
 
 def test_texts_one_by_one_have_the_contexts_of_their_batch() -> None:
     offsets, ages = torch.arange(41) * 2, torch.arange(40)
-    own = TextDataset(torch.arange(80), offsets, context={"age": ages, "brands": torch.arange(80).view(40, 2)})
-    shuffled = ShuffledTexts(own, seed=0)
-    batch = shuffled.__getitems__(range(40))["context"]
+    own = SequenceDataset(torch.arange(80), offsets, context={"age": ages, "brands": torch.arange(80).view(40, 2)})
+    shuffled = ShuffledContext(own, seed=0)
+    batch = shuffled.__getitems__(range(40)).context
     assert not torch.equal(batch["age"], ages)
     for index in (0, 7, 39):
         assert torch.equal(shuffled[index]["context"]["age"], batch["age"][index])
         assert torch.equal(shuffled[index]["context"]["brands"], batch["brands"][index])
     assert torch.equal(shuffled[-1]["context"]["age"], batch["age"][39])
-    assert "context" not in ShuffledTexts(TextDataset(torch.arange(80), offsets, context={}), seed=0)[0]
+    assert ShuffledContext(SequenceDataset(torch.arange(80), offsets, context={}), seed=0)[0]["context"] == {}

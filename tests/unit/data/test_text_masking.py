@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from contextual_bert.data import EveryPosition, SetDataset, TextMaskingCollator
+from contextual_bert.data import EveryPosition, SequenceDataset, TextMaskingCollator
 from contextual_bert.errors import ConfigurationError
 
 PAD, MASK, CLS, SEP = 0, 1, 2, 3
@@ -15,11 +15,11 @@ VOCABULARY = 60
 STARTS = torch.arange(VOCABULARY) < 40  # ids from 40 on go on with a word
 
 
-def dataset(num_texts: int = 400, *, seed: int = 0) -> SetDataset:
+def dataset(num_texts: int = 400, *, seed: int = 0) -> SequenceDataset:
     generator = np.random.default_rng(seed)
     rows = [[CLS, *generator.integers(4, VOCABULARY, generator.integers(1, 60)), SEP] for _ in range(num_texts)]
     offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
-    return SetDataset(np.concatenate(rows), offsets, context={}, example_ids=np.arange(num_texts))
+    return SequenceDataset(np.concatenate(rows), offsets, context={}, example_ids=np.arange(num_texts))
 
 
 def collator(**settings: Any) -> TextMaskingCollator:
@@ -37,9 +37,9 @@ def test_the_share_is_kept_and_specials_are_not_hidden(unit: Any, rate: float) -
     rows = texts.__getitems__(range(400))
     batch = collator(unit=unit, rate=rate)(rows)
     hidden = masked(batch)
-    assert not torch.isin(rows.item_ids[hidden], torch.tensor(SPECIAL)).any()
-    assert torch.equal(batch["labels"][hidden], rows.item_ids[hidden])
-    assert torch.equal(batch["input_ids"][~hidden], rows.item_ids[~hidden])
+    assert not torch.isin(rows.input_ids[hidden], torch.tensor(SPECIAL)).any()
+    assert torch.equal(batch["labels"][hidden], rows.input_ids[hidden])
+    assert torch.equal(batch["input_ids"][~hidden], rows.input_ids[~hidden])
     sizes = rows.lengths - 2
     counts, budgets = hidden.sum(dim=1), (rate * sizes).round().clamp(min=1)
     assert bool((counts >= 1).all())
@@ -56,7 +56,7 @@ def test_units_that_do_not_fit_leave_room_to_others(unit: Any, spread: float) ->
     count, length = 4000, 62
     ids = np.random.default_rng(0).integers(4, VOCABULARY, (count, length))
     ids[:, 0], ids[:, -1] = CLS, SEP
-    texts = SetDataset(ids.ravel(), np.arange(count + 1) * length, context={}, example_ids=np.arange(count))
+    texts = SequenceDataset(ids.ravel(), np.arange(count + 1) * length, context={}, example_ids=np.arange(count))
     hidden = masked(collator(unit=unit)(texts.__getitems__(range(count)))).float()
     assert hidden.sum(dim=1).mean() == pytest.approx(9, abs=0.15)  # 0.15 of the sixty tokens
     by_place = hidden.mean(dim=0)
@@ -83,7 +83,7 @@ def test_each_text_and_epoch_has_a_share_of_its_own_where_a_largest_is_given() -
 def test_words_are_hidden_whole(unit: Any) -> None:
     rows = dataset().__getitems__(range(400))
     hidden = masked(collator(unit=unit, rate=0.3)(rows))
-    goes_on = ~STARTS[rows.item_ids[:, 1:]] & (rows.item_ids[:, :-1] != CLS)
+    goes_on = ~STARTS[rows.input_ids[:, 1:]] & (rows.input_ids[:, :-1] != CLS)
     assert bool(goes_on.any())
     assert torch.equal(hidden[:, 1:][goes_on], hidden[:, :-1][goes_on])
 
@@ -103,7 +103,7 @@ def test_hidden_tokens_become_mask_another_or_stay() -> None:
     rows = dataset(3000).__getitems__(range(3000))
     batch = collator()(rows)
     hidden = masked(batch)
-    shown, true = batch["input_ids"][hidden], rows.item_ids[hidden]
+    shown, true = batch["input_ids"][hidden], rows.input_ids[hidden]
     assert float((shown == MASK).float().mean()) == pytest.approx(0.8, abs=0.02)
     assert float((shown == true).float().mean()) == pytest.approx(0.1, abs=0.02)
     others = shown[(shown != MASK) & (shown != true)]
@@ -126,7 +126,7 @@ def test_masks_are_a_pure_function_of_seed_epoch_and_example(unit: Any) -> None:
 
 
 def test_every_position_but_the_special_ones() -> None:
-    texts = SetDataset([CLS, 5, 6, SEP, CLS, 7, SEP], [0, 4, 7], context={}, example_ids=[0, 1])
+    texts = SequenceDataset([CLS, 5, 6, SEP, CLS, 7, SEP], [0, 4, 7], context={}, example_ids=[0, 1])
     every = EveryPosition(texts, leave_out=SPECIAL)
     assert list(zip(every.set_index.tolist(), every.positions.tolist(), strict=True)) == [(1, 1), (0, 1), (0, 2)]
     batch = collator()(every.__getitems__([0, 2]))
@@ -154,7 +154,7 @@ def test_settings_that_cannot_work(settings: dict[str, Any], message: str) -> No
 @pytest.mark.parametrize("unit", ["token", "word", "span"])
 def test_texts_without_a_word_hide_nothing(unit: Any) -> None:
     offsets, ids = np.array([0, 2, 4]), np.array([CLS, SEP, CLS, SEP])
-    blank = SetDataset(ids, offsets, context={}, example_ids=np.arange(2))
+    blank = SequenceDataset(ids, offsets, context={}, example_ids=np.arange(2))
     batch = collator(unit=unit)(blank.__getitems__(range(2)))
     assert not masked(batch).any()
     assert batch["input_ids"].tolist() == [[CLS, SEP]] * 2
@@ -166,7 +166,7 @@ def test_a_short_text_is_not_hidden_whole_by_one_span(rate: float) -> None:
     ids = np.random.default_rng(0).integers(4, len(STARTS), (count, length))
     ids[:, 0], ids[:, -1] = CLS, SEP
     words = torch.ones(len(STARTS), dtype=torch.bool)  # each token is a word
-    texts = SetDataset(ids.ravel(), np.arange(count + 1) * length, context={}, example_ids=np.arange(count))
+    texts = SequenceDataset(ids.ravel(), np.arange(count + 1) * length, context={}, example_ids=np.arange(count))
     collate = TextMaskingCollator(
         mask_id=MASK, pad_id=0, special_ids=SPECIAL, is_word_start=words, unit="span", rate=rate
     )

@@ -93,7 +93,7 @@ def test_labels_are_those_of_bert_by_hand(checkpoint: Path, processor: Contextua
     # The data set that a trainer is given is the same.
     dataset = encode_texts(table, processor, text="text").dataset
     torch.testing.assert_close(
-        model(**dataset.__getitems__(torch.arange(2))).logits.softmax(dim=-1), torch.stack(expected)
+        model(**dataset.__getitems__(torch.arange(2)).inputs()).logits.softmax(dim=-1), torch.stack(expected)
     )
 
 

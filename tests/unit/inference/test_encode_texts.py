@@ -38,7 +38,7 @@ def processor() -> ContextualBertProcessor:
 def test_it_is_what_the_tokenizer_gives(processor: ContextualBertProcessor, max_length: int | None) -> None:
     encoded = encode_texts(TABLE, processor, text="text", label="stars", max_length=max_length)
     expected = processor(text=TEXTS, max_length=max_length, context=[{"sex": "f"}, {"sex": "m"}, {}, {"sex": "x"}])
-    batch = encoded.dataset.__getitems__(range(4))
+    batch = encoded.dataset.__getitems__(range(4)).inputs()
     assert torch.equal(batch["input_ids"], expected["input_ids"])
     assert torch.equal(batch["attention_mask"], expected["attention_mask"])
     assert torch.equal(batch["context"]["sex"], expected["context"]["sex"])
@@ -58,9 +58,9 @@ def test_pairs_are_cut_as_the_tokenizer_cuts_them(minilm: Path, max_length: int)
     table = pa.table({"text": ["a b c d e f g h", "a", "a b c", "a b c d e f"], "pair": PAIRS, "sex": ["f"] * 4})
     encoded = encode_texts(table, processor, text="text", pair="pair", max_length=max_length)
     expected = processor(text=table["text"].to_pylist(), text_pair=PAIRS, max_length=max_length)
-    batch = encoded.dataset.__getitems__(range(4))
+    batch = encoded.dataset.__getitems__(range(4)).inputs()
     lengths = expected["attention_mask"].sum(dim=1)
-    assert torch.equal(encoded.dataset.sizes, lengths)
+    assert encoded.dataset.sizes.tolist() == lengths.tolist()
     assert torch.equal(batch["input_ids"], expected["input_ids"])
     assert torch.equal(batch["token_type_ids"], expected["token_type_ids"])
     whole = processor(text=table["text"].to_pylist(), text_pair=PAIRS)["attention_mask"].sum(dim=1)
@@ -106,7 +106,7 @@ def test_the_first_piece_of_a_word_has_its_tag(minilm: Path) -> None:
     words_of = encoded.word_starts[: len(ids)].tolist()
     assert [word for word in words_of if word >= 0] == [0, 1, 2, 3]
     assert encoded.word_starts[len(ids) :].tolist() == [-1, 4, -1]
-    batch = encoded.dataset.__getitems__([0, 1])
+    batch = encoded.dataset.__getitems__([0, 1]).inputs()
     assert batch["labels"][1].tolist() == [-100, 1, -100] + [-100] * (len(ids) - 3)
 
 
@@ -220,15 +220,15 @@ def test_settings_that_do_not_go_together(
 
 
 def test_parts_that_do_not_fit(processor: ContextualBertProcessor) -> None:
-    from contextual_bert.data import TextDataset
+    from contextual_bert.data import SequenceDataset
 
     ids = torch.tensor([2, 5, 3])
-    with pytest.raises(ConfigurationError, match="offsets must go from 0 to the number of tokens, 3"):
-        TextDataset(ids, torch.tensor([0, 2]), context={})
-    with pytest.raises(ConfigurationError, match="'sex' has 2 rows for 1 texts"):
-        TextDataset(ids, torch.tensor([0, 3]), context={"sex": torch.tensor([1, 2])})
-    dataset = TextDataset(ids, torch.tensor([0, 3]), context={})
-    with pytest.raises(IndexError, match="text 1 of 1"):
+    with pytest.raises(ConfigurationError, match="offsets must go from 0 to the number of ids, 3"):
+        SequenceDataset(ids, torch.tensor([0, 2]), context={})
+    with pytest.raises(ConfigurationError, match="'sex' has 2 rows for 1 sequences"):
+        SequenceDataset(ids, torch.tensor([0, 3]), context={"sex": torch.tensor([1, 2])})
+    dataset = SequenceDataset(ids, torch.tensor([0, 3]), context={})
+    with pytest.raises(IndexError, match="sequence 1 of 1"):
         dataset[1]
 
 
@@ -263,7 +263,7 @@ def test_other_tables_are_read(processor: ContextualBertProcessor) -> None:
     categories = TABLE.set_column(0, "text", TABLE.column("text").dictionary_encode())
     for table in (categories, Dataset.from_dict(TABLE.to_pydict()), TABLE.to_pandas()):
         found = encode_texts(table, processor, text="text", label="stars").dataset
-        assert torch.equal(found.token_ids, expected.token_ids)
+        assert torch.equal(found.input_ids, expected.input_ids)
     with pytest.raises(DataError, match="a list is not a table"):
         encode_texts(TABLE.to_pylist(), processor, text="text")  # pyright: ignore[reportArgumentType]
 
@@ -278,7 +278,7 @@ def test_words_and_tags_are_read_from_printed_lists(printed) -> None:
     expected = encode_texts(pa.table(lists), processor, text="words", label="tags")
     found = encode_texts(pa.table(cells), processor, text="words", label="tags")
     assert found.labels == expected.labels == ("B", "O")
-    assert torch.equal(found.dataset.token_ids, expected.dataset.token_ids)
+    assert torch.equal(found.dataset.input_ids, expected.dataset.input_ids)
     texts = pa.table({"words": ["['word1']", "['word2']"], "tags": ["a", "b"], "sex": ["f", "m"]})
     assert (
         encode_texts(texts, processor, text="words", label="tags").word_starts is None

@@ -14,7 +14,7 @@ import torch
 
 from contextual_bert import CompletionPipeline, QuestionAnsweringPipeline, TextPipeline, TextSampling, sample_texts
 from contextual_bert.context import ContextSchema, Vector
-from contextual_bert.data import SetDataset, TextDataset
+from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import ConfigurationError, NonFiniteError
 from contextual_bert.inference import BulkSettings, complete_table, explain, export_onnx, score, score_labels
 from contextual_bert.inference.catalogue import Catalogue
@@ -111,7 +111,7 @@ def test_an_export_certifies_no_model_without_numbers(value: float, matrix: Any,
 
 
 def test_scores_say_whether_weights_or_inputs_are_to_blame() -> None:
-    sets = SetDataset([3, 4, 5, 6], [0, 2, 4], context={}, example_ids=np.array([17, 23]))
+    sets = SequenceDataset([3, 4, 5, 6], [0, 2, 4], context={}, example_ids=np.array([17, 23]))
     with pytest.raises(NonFiniteError, match=r"its weights hold NaN or infinity: bert\.embeddings"):
         score(pipeline_of("none", value=math.nan).model, sets)
 
@@ -194,6 +194,6 @@ def test_labels_are_scored_by_numbers() -> None:
     context = text_processor().encode_context(None, num_rows=1)
     assert context is not None
     ids, offsets, labels = (torch.tensor(each) for each in ([3, 6, 4], [0, 3], [1]))
-    texts = TextDataset(ids, offsets, context=context.tensors, labels=labels)
+    texts = SequenceDataset(ids, offsets, context=context.tensors, labels=labels)
     with pytest.raises(NonFiniteError, match="its weights hold NaN"):
         score_labels(model, texts, names=("bad", "good"))

@@ -52,7 +52,7 @@ def test_spans_are_the_answers_letter_by_letter(max_length: int | None) -> None:
         places = slice(*dataset.offsets[window : window + 2].tolist())
         characters, (first, last) = encoded.characters[places], dataset.spans[window].tolist()
         words = [TEXTS[row][start:end] for start, end in characters if start >= 0]
-        assert PROCESSOR.tokenizer.decode(dataset.token_ids[places]).endswith(" ".join([*words, "[SEP]"]))
+        assert PROCESSOR.tokenizer.decode(dataset.input_ids[places]).endswith(" ".join([*words, "[SEP]"]))
         if first:
             seen.add(row)
             assert TEXTS[row][characters[first, 0] : characters[last, 1]] == ANSWERS[row]
@@ -78,7 +78,7 @@ def test_answers_are_what_the_model_says(batch_size: int) -> None:
     encoded = encode_questions(TABLE, PROCESSOR, max_length=16)
     expected: dict[int, list[tuple[float, int, int, float]]] = {}
     for window, row in enumerate(encoded.dataset.example_ids.tolist()):
-        inputs = encoded.dataset.__getitems__([window])
+        inputs = encoded.dataset.__getitems__([window]).inputs()
         with torch.no_grad():
             outputs = model(**inputs)
         characters = encoded.characters[slice(*encoded.dataset.offsets[window : window + 2].tolist())]

@@ -9,7 +9,7 @@ import torch
 
 from contextual_bert.baselines import BagOfItems
 from contextual_bert.context import Categorical, ContextSchema
-from contextual_bert.data import SetDataset
+from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import DataError
 from contextual_bert.inference import encode_texts, score
 from contextual_bert.models import (
@@ -42,13 +42,13 @@ def model_for(conditioning: str) -> Any:
     return ContextualBertForMaskedLM(config).eval()
 
 
-def dataset(*, num_sets: int = 30, unknown: bool = False) -> SetDataset:
+def dataset(*, num_sets: int = 30, unknown: bool = False) -> SequenceDataset:
     generator = np.random.default_rng(0)
     sizes = generator.integers(1, 7, num_sets)
     items = generator.integers(3, NUM_ITEMS + 3, sizes.sum())
     if unknown:
         items[::4] = 2
-    return SetDataset(
+    return SequenceDataset(
         items,
         np.concatenate([[0], sizes.cumsum()]),
         context={"gender": torch.from_numpy(generator.integers(0, 4, num_sets))},
@@ -56,15 +56,15 @@ def dataset(*, num_sets: int = 30, unknown: bool = False) -> SetDataset:
     )
 
 
-def by_hand(model: Any, sets: SetDataset) -> dict[tuple[int, int], tuple[float, int, int, float]]:
+def by_hand(model: Any, sets: SequenceDataset) -> dict[tuple[int, int], tuple[float, int, int, float]]:
     """One set and position at a time, with all logits."""
     rows: dict[tuple[int, int], tuple[float, int, int, float]] = {}
     for index in range(len(sets)):
         example = sets[index]
-        for position, target in enumerate(example["items"].tolist()):
+        for position, target in enumerate(example["input_ids"].tolist()):
             if target < 3:
                 continue
-            masked = example["items"].clone()
+            masked = example["input_ids"].clone()
             masked[position] = 1
             context = {name: value[None] for name, value in example["context"].items()}
             with torch.no_grad():
@@ -99,7 +99,7 @@ def test_it_equals_a_softmax_by_hand(conditioning: str) -> None:
 def test_unknown_targets_are_counted_and_left_out(conditioning: str) -> None:
     model, sets = model_for(conditioning), dataset(unknown=True)
     result = score(model, sets, batch_size=16)
-    assert result.num_unknown_targets == int((sets.item_ids == 2).sum()) > 10
+    assert result.num_unknown_targets == int((sets.input_ids == 2).sum()) > 10
     expected = by_hand(model, sets)
     places = list(zip(result.scores.example_id.tolist(), result.scores.position.tolist(), strict=True))
     assert places == sorted(expected)
@@ -146,7 +146,7 @@ def test_progress_counts_to_the_end() -> None:
     seen: list[tuple[int, int]] = []
     sets = dataset()
     score(model_for("none"), sets, batch_size=50, progress=lambda done, total: seen.append((done, total)))
-    total = len(sets.item_ids)
+    total = len(sets.input_ids)
     assert seen == [(min(done, total), total) for done in range(50, total + 50, 50)]
 
 
@@ -159,7 +159,7 @@ def test_bfloat16_is_close() -> None:
 
 
 def test_no_set() -> None:
-    empty = SetDataset([], [0], context={}, example_ids=[])
+    empty = SequenceDataset([], [0], context={}, example_ids=[])
     with pytest.raises(DataError, match="no set to score"):
         score(model_for("none"), empty)
 
@@ -172,7 +172,7 @@ def test_words_that_the_tokenizer_does_not_know_are_counted() -> None:
     processor = miniature_text_processor()
     table = pa.table({"text": ["word1 pizza word2", "word3 pasta pizza"]})
     own = encode_texts(table, without_context(processor), text="text").dataset
-    sets = SetDataset(own.token_ids, own.offsets, context={}, example_ids=np.arange(2))
+    sets = SequenceDataset(own.input_ids, own.offsets, context={}, example_ids=np.arange(2))
     sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
     config = ContextualBertConfig(vocab_size=23, has_position_embeddings=True, **sizes)
     model = ContextualBertForMaskedLM(config).eval()

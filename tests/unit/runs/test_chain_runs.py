@@ -57,7 +57,7 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> TextPreparation:
 def rows_by_hand(tagger: Any, dataset: Any) -> Iterator[tuple[int, int, float, float, int]]:
     """(text, position, log-probability of the true tag, highest probability, tag chosen), by all sequences of tags."""
     for index in range(len(dataset)):
-        batch = dataset.__getitems__([index])
+        batch = dataset.__getitems__([index]).inputs()
         labels = batch.pop("labels")[0]
         places = (labels != -100).nonzero().flatten().tolist()
         emissions, crf = tagger(**batch)["logits"][0, places], tagger.crf

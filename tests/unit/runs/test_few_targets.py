@@ -31,6 +31,6 @@ def test_the_commonest_items_of_training_are_found_where_they_are_asked_for(tmp_
     counts = Counter(name for row in training for name in sets[row])
     # By the count, and of equal counts by the name.
     assert few.names == tuple(sorted(counts, key=lambda name: (-counts[name], name))[:3])
-    asked = [ready.processor.items.values[int(identifier) - 3] for identifier in ready.datasets["test"].item_ids]
+    asked = [ready.processor.items.values[int(identifier) - 3] for identifier in ready.datasets["test"].input_ids]
     assert few.is_few.tolist() == [name in few.names for name in asked]
     assert 0 < few.is_few.sum() < len(few.is_few)

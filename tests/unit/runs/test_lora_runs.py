@@ -139,7 +139,7 @@ def test_what_is_merged_computes_what_was_trained(ready: Any, base: Recipe, tmp_
     model: Any = work.build_model(recipe)
     arguments = training_arguments(tmp_path, device="cpu", **{**TRAINING, "num_train_epochs": 1})
     work.make_trainer(recipe, model, arguments, callbacks=[]).train()
-    batch = ready.datasets["test"].__getitems__(list(range(8)))
+    batch = ready.datasets["test"].__getitems__(list(range(8))).inputs()
     batch.pop("labels")
     with torch.no_grad():
         before = model.eval()(**batch).logits

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from contextual_bert.data import SetDataset
+from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
 from contextual_bert.evaluation import FeatureImportances
 from contextual_bert.runs import as_row, attribute_run, evaluate_run, permutation_importance, run, write_attribution
@@ -113,17 +113,17 @@ def test_a_feature_with_one_value_has_no_figure(finished: Path, planted: Recipe)
     assert {row.feature for row in importances.rows} == {"all features", "colour", "age"}
 
 
-def context_rows(dataset: SetDataset, names: tuple[str, ...]) -> list[tuple[int, ...]]:
+def context_rows(dataset: SequenceDataset, names: tuple[str, ...]) -> list[tuple[int, ...]]:
     return list(zip(*(dataset.context[name].tolist() for name in names), strict=True))
 
 
 def test_each_pass_permutes_its_features_and_leaves_the_rest(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    passes: list[SetDataset] = []
+    passes: list[SequenceDataset] = []
     scored = permutation_importance.load_evaluation(finished)
     before = {name: values.clone() for name, values in scored.dataset.context.items()}
     score = type(scored).score
 
-    def recorded(self: Any, dataset: SetDataset, **options: Any) -> Any:
+    def recorded(self: Any, dataset: SequenceDataset, **options: Any) -> Any:
         passes.append(dataset)
         return score(self, dataset, **options)
 
@@ -137,7 +137,7 @@ def test_each_pass_permutes_its_features_and_leaves_the_rest(finished: Path, mon
     assert all(torch.equal(scored.dataset.context[name], values) for name, values in before.items())
     original = context_rows(scored.dataset, features)
     for number, dataset in enumerate(passes[1:]):
-        assert torch.equal(dataset.item_ids, scored.dataset.item_ids)
+        assert torch.equal(dataset.input_ids, scored.dataset.input_ids)
         assert torch.equal(dataset.example_ids, scored.dataset.example_ids)
         changed = {name for name in features if not torch.equal(dataset.context[name], before[name])}
         if number < 2:
@@ -176,7 +176,7 @@ def test_every_donor_is_as_likely_as_another() -> None:
 
 
 def test_permuting_leaves_the_data_set_as_it_was() -> None:
-    dataset = SetDataset(
+    dataset = SequenceDataset(
         [5, 6, 7], [0, 2, 3], context={"a": torch.tensor([1, 2]), "b": torch.tensor([[3], [4]])}, example_ids=[0, 4]
     )
     other = with_permuted(dataset, ["b"], np.array([1, 0]))

@@ -13,7 +13,7 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification
 
 from contextual_bert import QuestionAnsweringPipeline, encode_questions
-from contextual_bert.data import ShuffledTexts
+from contextual_bert.data import ShuffledContext
 from contextual_bert.errors import CheckpointError, ConfigurationError, DataError, UnknownNameError
 from contextual_bert.evaluation import AnsweredRows
 from contextual_bert.inference import score_answers
@@ -142,7 +142,7 @@ def test_both_ends_are_ranked_among_the_places_of_their_window(ready: TextPrepar
     assert len(scores) == 2 * len(dataset)
     expected: list[float] = []
     for window in range(len(dataset)):
-        inputs = dataset.__getitems__([window])
+        inputs = dataset.__getitems__([window]).inputs()
         places = slice(*dataset.offsets[window : window + 2].tolist())
         is_allowed = torch.from_numpy(encoded.characters[places, 0] >= 0)
         is_allowed[0] = True
@@ -184,10 +184,10 @@ def test_windows_of_a_question_share_the_context_of_another(ready: TextPreparati
     own = ready.datasets["train"]
     ids = own.example_ids
     distinct = own.with_context({"row": ids})
-    shuffled = ShuffledTexts(distinct, seed=0)
+    shuffled = ShuffledContext(distinct, seed=0)
     for epoch in (0, 1):
         shuffled.set_epoch(epoch)
-        batch = shuffled.__getitems__(range(len(own)))
+        batch = shuffled.__getitems__(range(len(own))).inputs()
         donors = {(int(own), int(other)) for own, other in zip(ids, batch["context"]["row"], strict=True)}
         assert len(donors) == len(set(ids.tolist())) == len({other for _, other in donors})
         assert batch["start_positions"].tolist() == own.spans[:, 0].tolist()

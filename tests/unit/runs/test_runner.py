@@ -355,11 +355,11 @@ def test_popularity_is_counted_over_what_can_be_asked(tiny_data: Preparation, tm
     assert report is not None
     chosen = json.loads((tmp_path / "run" / "recipe.json").read_text())["resolved"]["training"]
     training, test = tiny_data.datasets["train"], tiny_data.datasets["test"]
-    counts = np.bincount(training.item_ids, minlength=len(tiny_data.processor.items))[3:] + chosen["prior_count"]
+    counts = np.bincount(training.input_ids, minlength=len(tiny_data.processor.items))[3:] + chosen["prior_count"]
     shares = counts / counts.sum()
     losses: list[float] = []
     for start, stop in zip(test.offsets[:-1], test.offsets[1:], strict=True):
-        of_set = shares[test.item_ids[start:stop].numpy() - 3]
+        of_set = shares[test.input_ids[start:stop].numpy() - 3]
         losses += [float(np.log(1 - of_set.sum() + share) - np.log(share)) for share in of_set]
     assert report.metrics["cross_entropy_nats"].value == pytest.approx(np.mean(losses), abs=1e-5)
     assert not (tmp_path / "run" / "checkpoints").exists() or not [*(tmp_path / "run" / "checkpoints").glob("check*")]
@@ -462,7 +462,7 @@ def test_cold_customers_are_a_segment_where_others_came_back(tiny_recipe: Recipe
 def test_rare_items_are_a_segment(finished: Path, tiny_data: Preparation) -> None:
     report = Report.from_json(json.dumps(json.loads((finished / "metrics.json").read_text())["test"]))
     found = {each.value: each.num_rows for each in report.segments if each.feature == "masked item, times in training"}
-    train, test = (tiny_data.datasets[part].item_ids.tolist() for part in ("train", "test"))
+    train, test = (tiny_data.datasets[part].input_ids.tolist() for part in ("train", "test"))
     times = [train.count(item) for item in test]
     below, between = sum(each < 10 for each in times), sum(10 <= each < 100 for each in times)
     assert found == {"below 10": below, "10 to below 100": between}

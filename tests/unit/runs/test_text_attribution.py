@@ -15,7 +15,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
-from contextual_bert.data import Split, TextDataset
+from contextual_bert.data import SequenceDataset, Split
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
 from contextual_bert.runs import (
     Attribution,
@@ -171,13 +171,13 @@ def test_permuting_leaves_labels_pairs_and_the_data_set_as_they_were() -> None:
         "second_starts": torch.tensor([1, 1]),
         "example_ids": torch.tensor([7, 3]),
     }
-    texts = TextDataset(torch.tensor([5, 6, 7, 8]), torch.tensor([0, 2, 4]), context=context, pad_id=9, **own)
+    texts = SequenceDataset(torch.tensor([5, 6, 7, 8]), torch.tensor([0, 2, 4]), context=context, pad_id=9, **own)
     other = with_permuted(texts, ["b"], np.array([1, 0]))
     assert other.context["b"].tolist() == [[4], [3]]
     assert other.context["a"].tolist() == [1, 2]
     assert texts.context["b"].tolist() == [[3], [4]]
     assert all(torch.equal(getattr(other, name), values) for name, values in own.items())
-    before, after = texts.__getitems__([1, 0]), other.__getitems__([1, 0])
+    before, after = (each.__getitems__([1, 0]).inputs() for each in (texts, other))
     assert all(torch.equal(before[name], after[name]) for name in before if name != "context")
     assert other.pad_id == 9
 

@@ -436,7 +436,7 @@ def test_a_context_as_text_is_that_of_its_row_or_of_another(prepared: dict[str, 
         for is_shuffled in (False, True)
     )
     rows = torch.arange(len(own))
-    said, shuffled = (each.__getitems__(rows)["context"]["sex"] - FIRST_WORD for each in (own, dealt))
+    said, shuffled = (each.__getitems__(rows).inputs()["context"]["sex"] - FIRST_WORD for each in (own, dealt))
     true = ready.table.take(pa.array(ready.split.rows("test"))).column("sex").to_pylist()
     assert [tokenizer.decode(row) for row in said] == [f"[UNK] [UNK] {sex} [UNK]" for sex in true]
     assert not torch.equal(said, shuffled)
@@ -546,9 +546,9 @@ def test_a_shuffled_context_is_that_of_others(prepared: dict[str, TextPreparatio
         dealt: Any = TextWork(ready).dataset(recipe, "train")
         rows = torch.arange(len(own))
         true = own.context["sex"]
-        first = context_of(dealt.__getitems__(rows))
+        first = context_of(dealt.__getitems__(rows).inputs())
         dealt.set_epoch(1)
-        second = context_of(dealt.__getitems__(rows))
+        second = context_of(dealt.__getitems__(rows).inputs())
         assert sorted(first.tolist()) == sorted(true.tolist())
         assert not torch.equal(first, true)
         assert not torch.equal(first, second)
@@ -597,7 +597,7 @@ def test_a_baseline_orders_grades_as_the_models_do(
     ready = prepare_texts(replace(recipe, schema=None, conditioning=name))
     model: Any = TextWork(ready).build_model(ready.recipe)
     assert [each for each, _ in model.named_parameters() if "thresholds" in each] == ["head.output.thresholds"]
-    inputs: Any = ready.datasets["test"].__getitems__(torch.arange(3))
+    inputs: Any = ready.datasets["test"].__getitems__(torch.arange(3)).inputs()
     outputs = model(**inputs)
     torch.testing.assert_close(outputs["logits"].exp().sum(dim=-1), torch.ones(3))
     outputs["loss"].backward()
@@ -625,7 +625,7 @@ def test_a_new_head_starts_at_the_shares_of_training(
     model: Any = TextWork(ready).build_model(ready.recipe)
     column = ready.table.column(str(texts.label)).take(pa.array(ready.split.rows("train"))).to_pylist()
     counts = torch.tensor([float(sum(str(each) == label for each in column)) for label in ready.labels])
-    inputs: Any = ready.datasets["test"].__getitems__(torch.arange(3))
+    inputs: Any = ready.datasets["test"].__getitems__(torch.arange(3)).inputs()
     found = model.eval()(**inputs)["logits"].softmax(dim=-1)
     is_at_shares = torch.allclose(found, (counts + 0.5) / (counts + 0.5).sum(), atol=1e-5)
     assert is_at_shares == ((name, task) != ("global_state_update", {}))
@@ -639,7 +639,7 @@ def test_a_label_on_a_frozen_bert_is_read_where_the_methods_read_it(
     recipe = replace(prepared["classification"].recipe, conditioning=name, model={"classifier_pooling": pooling})
     ready = prepare_texts(recipe)
     model: Any = TextWork(ready).build_model(ready.recipe).eval()
-    inputs: Any = ready.datasets["test"].__getitems__(torch.arange(3))
+    inputs: Any = ready.datasets["test"].__getitems__(torch.arange(3)).inputs()
     ids, mask = inputs["input_ids"], inputs["attention_mask"]
     last = model.features.module.model if name == "bert_concat_text" else model.encoder
     hidden: list[Any] = []
@@ -913,7 +913,7 @@ def test_a_run_stands_beside_counted_shares(
     assert (learned["shares"], learned["part"]) == (shares, "validation")
     assert learned["run_nats"] == pytest.approx(metrics["validation"]["metrics"]["cross_entropy_nats"]["value"])
     ready = prepared[head]
-    labels: Any = ready.datasets["train"].item_ids if head == "masked_lm" else ready.datasets["train"].labels
+    labels: Any = ready.datasets["train"].input_ids if head == "masked_lm" else ready.datasets["train"].labels
     special = ready.processor.tokenizer.all_special_ids if head == "masked_lm" else [-100]  # pyright: ignore[reportOptionalMemberAccess]
     counts = torch.bincount(labels[~torch.isin(labels, torch.tensor(special))]).double()
     shares_of = counts[counts > 0] / counts.sum()

@@ -9,7 +9,7 @@ import torch
 from transformers import set_seed
 
 from contextual_bert.context import FeatureLayout, missing_like, unknown_like
-from contextual_bert.data import DroppedContext, TextDataset
+from contextual_bert.data import DroppedContext, SequenceDataset
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference import CompletionPipeline
 from contextual_bert.models import (
@@ -153,7 +153,7 @@ def test_a_trainer_that_only_evaluates_leaves_the_config_alone(tiny_data: Prepar
 
 def test_texts_are_trained_with_it_too(tmp_path: Path) -> None:
     sex = torch.tensor([2, 3] * 100)
-    texts = TextDataset(
+    texts = SequenceDataset(
         torch.arange(400) % 20 + 3, torch.arange(0, 401, 2), context={"sex": sex}, labels=torch.arange(200) % 2
     )
     layout = [{"name": "sex", "kind": "categorical", "num_embeddings": 4, "vector_size": 0, "embedding_size": 3}]

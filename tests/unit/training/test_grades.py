@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from contextual_bert.data import TextDataset
+from contextual_bert.data import SequenceDataset
 from contextual_bert.models import ContextualBertConfig, ContextualBertForSequenceClassification
 from contextual_bert.models.label_heads import OrdinalClassifier
 from contextual_bert.testing import miniature_config
@@ -28,15 +28,15 @@ SHARES = np.array([0.45, 0.03, 0.04, 0.03, 0.45])
 QUIET: dict[str, Any] = {"report_to": [], "disable_tqdm": True, "save_strategy": "no", "load_best_model_at_end": False}
 
 
-def random_texts(count: int, *, seed: int) -> TextDataset:
+def random_texts(count: int, *, seed: int) -> SequenceDataset:
     """Texts that say nothing of their grades."""
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(5, 23, (6 * count,), generator=generator)
     grades = np.random.default_rng(seed).permutation(np.repeat(np.arange(5), np.round(SHARES * count).astype(int)))
-    return TextDataset(ids, torch.arange(0, 6 * count + 1, 6), context={}, labels=torch.from_numpy(grades))
+    return SequenceDataset(ids, torch.arange(0, 6 * count + 1, 6), context={}, labels=torch.from_numpy(grades))
 
 
-def trained(texts: TextDataset, folder: Path, *, is_ordinal: bool) -> tuple[TextTrainer, Any]:
+def trained(texts: SequenceDataset, folder: Path, *, is_ordinal: bool) -> tuple[TextTrainer, Any]:
     torch.manual_seed(0)
     model = ContextualBertForSequenceClassification(ContextualBertConfig(**SIZES, is_ordinal=is_ordinal))
     model.start_at_shares(torch.bincount(texts.labels, minlength=5))  # type: ignore[arg-type]

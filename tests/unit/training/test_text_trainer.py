@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from contextual_bert.data import TextDataset
+from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.models import (
     ContextualBertConfig,
@@ -30,7 +30,7 @@ def test_evaluation_reads_texts_of_one_length_together(tmp_path: Path) -> None:
     lengths = torch.tensor([2, 9, 3, 8] * 10)
     offsets = torch.cat([torch.zeros(1, dtype=torch.long), lengths.cumsum(0)])
     ids = torch.randint(3, 23, (int(offsets[-1]),), generator=torch.Generator().manual_seed(0))
-    texts = TextDataset(ids, offsets, context={}, labels=torch.arange(40) % 2)
+    texts = SequenceDataset(ids, offsets, context={}, labels=torch.arange(40) % 2)
     torch.manual_seed(0)
     model = ContextualBertForSequenceClassification(
         ContextualBertConfig(vocab_size=23, conditioning="none", initializer_range=0.5, **SIZES)
@@ -55,7 +55,7 @@ def test_predictions_are_in_the_order_of_the_texts(tmp_path: Path) -> None:
     lengths = torch.tensor([9, 2, 8, 3, 5])
     offsets = torch.cat([torch.zeros(1, dtype=torch.long), lengths.cumsum(0)])
     ids = torch.randint(3, 23, (int(offsets[-1]),), generator=torch.Generator().manual_seed(0))
-    texts = TextDataset(ids, offsets, context={}, labels=torch.tensor([0, 1, 2, 3, 4]))
+    texts = SequenceDataset(ids, offsets, context={}, labels=torch.tensor([0, 1, 2, 3, 4]))
     torch.manual_seed(0)
     sizes = {**SIZES, "num_labels": 5}
     model = ContextualBertForSequenceClassification(ContextualBertConfig(vocab_size=23, conditioning="none", **sizes))
@@ -71,7 +71,7 @@ def test_predictions_are_in_the_order_of_the_texts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("labels", [torch.tensor([0.5]), torch.tensor([[0.0, 1.0]])])
 def test_what_it_cannot_evaluate_is_refused(labels: torch.Tensor, tmp_path: Path) -> None:
-    texts = TextDataset(torch.tensor([3, 4]), torch.tensor([0, 2]), context={}, labels=labels)
+    texts = SequenceDataset(torch.tensor([3, 4]), torch.tensor([0, 2]), context={}, labels=labels)
     model = ContextualBertForSequenceClassification(miniature_config("none"))
     with pytest.raises(ConfigurationError, match=r"numbers, or several a text.*Take transformers' Trainer"):
         TextTrainer(model, training_arguments(tmp_path, device="cpu", report_to=[]), eval_dataset=texts)
@@ -95,7 +95,7 @@ def test_accuracy_f1_and_rmse_are_evaluated_and_choose_the_best_epoch(tmp_path: 
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(5, 23, (300,), generator=generator)
     grades = (ids[::5] > 13).long() + (ids[1::5] > 13).long()
-    texts = TextDataset(ids, torch.arange(0, 301, 5), context={}, labels=grades)
+    texts = SequenceDataset(ids, torch.arange(0, 301, 5), context={}, labels=grades)
     torch.manual_seed(0)
     names = {0: "1", 1: "2", 2: "4"}
     config = ContextualBertConfig(
@@ -127,7 +127,7 @@ def test_entities_are_counted_while_tags_are_learned(tmp_path: Path) -> None:
     pytest.importorskip("seqeval")
     ids = torch.randint(5, 23, (60,), generator=torch.Generator().manual_seed(0))
     labels = torch.where(ids % 2 == 0, 1, 0)
-    texts = TextDataset(ids, torch.arange(0, 61, 5), context={}, labels=labels)
+    texts = SequenceDataset(ids, torch.arange(0, 61, 5), context={}, labels=labels)
     sizes = {**SIZES, "num_labels": 2, "id2label": {0: "O", 1: "B-EVEN"}}
     model = ContextualBertForTokenClassification(ContextualBertConfig(vocab_size=23, conditioning="none", **sizes))
     best = {"metric_for_best_model": "entity_f1", "report_to": []}

@@ -9,7 +9,7 @@ import torch
 from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
 
 from contextual_bert.baselines import BagOfItems
-from contextual_bert.data import EveryPosition, MaskingCollator, SetDataset, ShuffledContext
+from contextual_bert.data import EveryPosition, MaskingCollator, SequenceDataset, ShuffledContext
 from contextual_bert.errors import ConfigurationError, UnknownNameError
 from contextual_bert.inference import score
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
@@ -120,9 +120,9 @@ def test_items_that_the_vocabulary_lacks_are_left_out_of_the_evaluation(
     tiny_data: Preparation, tmp_path: Path, conditioning: str
 ) -> None:
     validation = tiny_data.datasets["validation"]
-    items = validation.item_ids.clone()
+    items = validation.input_ids.clone()
     items[::3] = 2
-    changed = SetDataset(items, validation.offsets, context=validation.context, example_ids=validation.example_ids)
+    changed = SequenceDataset(items, validation.offsets, context=validation.context, example_ids=validation.example_ids)
     model: Any = model_for(tiny_data, conditioning=conditioning, hidden_dropout_prob=0.1).eval()
     trainer = trainer_for(tiny_data, model, tmp_path)
     metrics = trainer.evaluate(EveryPosition(changed))
@@ -394,7 +394,7 @@ def test_a_shuffled_context_is_dealt_out_anew_each_epoch(tiny_data: Preparation,
     collate: Any = trainer.data_collator
 
     def recorded(batch: Any) -> dict[str, Any]:
-        orders.append(tuple(shuffled.deal.order.tolist()))
+        orders.append(tuple(shuffled.order.tolist()))
         return collate(batch)
 
     trainer.data_collator = recorded

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contextual_bert.data import TextDataset
+from contextual_bert.data import SequenceDataset
 from contextual_bert.inference.nonfinite import check_finite
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.inference.texts.encode_questions import NO_ANSWER, EncodedQuestions
@@ -53,7 +53,7 @@ class Answers(NamedTuple):
 
 def span_batches(
     model: Any,
-    dataset: TextDataset,
+    dataset: SequenceDataset,
     *,
     batch_size: int,
     dtype: torch.dtype = torch.float32,
@@ -76,10 +76,10 @@ def span_batches(
     """
     device = next(model.parameters()).device
     autocast = torch.autocast(device.type, dtype=dtype) if dtype != torch.float32 else nullcontext()
-    order = dataset.sizes.argsort(descending=True, stable=True)
+    order = dataset.by_length(is_descending=True)
     for start in range(process * batch_size, len(order), num_processes * batch_size):
         numbers = order[start : start + batch_size]
-        inputs = dataset.__getitems__(numbers)
+        inputs = dataset.__getitems__(numbers).inputs()
         asked = {name: value for name, value in inputs.items() if name not in ("start_positions", "end_positions")}
         with torch.inference_mode(), autocast:
             outputs = model(**to_device(asked, device))
@@ -147,11 +147,11 @@ def answers_of(questions: EncodedQuestions, spans: NDArray[np.float64]) -> Answe
     return Answers(starts, ends, spans[best, 0], none)
 
 
-def question_numbers(dataset: TextDataset) -> NDArray[np.int64]:
+def question_numbers(dataset: SequenceDataset) -> NDArray[np.int64]:
     """The number of each window's question, from 0 on.
 
     Example:
-        >>> windows = TextDataset(torch.arange(3), torch.arange(4), context={}, example_ids=torch.tensor([7, 7, 3]))
+        >>> windows = SequenceDataset(torch.arange(3), torch.arange(4), context={}, example_ids=torch.tensor([7, 7, 3]))
         >>> question_numbers(windows).tolist()
         [0, 0, 1]
     """

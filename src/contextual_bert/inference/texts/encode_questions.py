@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_text, value_type
 from contextual_bert.context import Outside, outside_lines, unknown_in_words
-from contextual_bert.data import TextDataset, read_table
+from contextual_bert.data import SequenceDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.ragged import offsets_of, places_of
 from contextual_bert.errors import DataError
@@ -88,7 +88,7 @@ class EncodedQuestions:
         answers: the right one of each question, empty where there is none; None: nothing is to be learned.
     """
 
-    dataset: TextDataset
+    dataset: SequenceDataset
     characters: NDArray[np.int64]
     report: QuestionReport
     texts: Sequence[str]
@@ -156,7 +156,7 @@ def encode_questions(
         num_lost = len(questions) - num_unanswered - int(found.sum())
     context = processor.encode_columns(table)
     of_rows = torch.from_numpy(rows)
-    dataset = TextDataset(
+    dataset = SequenceDataset(
         torch.from_numpy(ids),
         torch.from_numpy(offsets),
         context={name: values[of_rows] for name, values in context.tensors.items()} if context is not None else {},

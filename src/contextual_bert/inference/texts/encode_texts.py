@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from contextual_bert.arrow_types import is_list, is_text, with_truth_in_words
 from contextual_bert.context import Outside, Vocabulary, canonical, canonical_array, outside_lines, unknown_in_words
 from contextual_bert.context.printed_lists import as_lists
-from contextual_bert.data import TextDataset, read_table
+from contextual_bert.data import SequenceDataset, read_table
 from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.frames import Frame
@@ -87,7 +87,7 @@ class EncodedTexts:
             where the texts are no lists of words.
     """
 
-    dataset: TextDataset
+    dataset: SequenceDataset
     labels: tuple[str, ...]
     report: TextReport
     is_cut: NDArray[np.bool_]
@@ -156,7 +156,7 @@ def encode_texts(
     elif label is not None:
         targets, names = _targets(checked_column(table, label, complete=True), label, labels)
     context = processor.encode_columns(table)
-    dataset = TextDataset(
+    dataset = SequenceDataset(
         torch.from_numpy(layout.ids(tokenizer)),
         torch.from_numpy(layout.offsets),
         context=context.tensors if context is not None else {},

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import distributed as dist
 
-from contextual_bert.data import TextDataset
+from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import LabelledRows, Scores
 from contextual_bert.inference.scoring import ScoredSet, check_scores, to_device
@@ -21,7 +21,7 @@ from contextual_bert.models import IGNORED_LABEL, best_labels, label_logits, ran
 
 def score_labels(
     model: Any,
-    dataset: TextDataset,
+    dataset: SequenceDataset,
     *,
     names: Sequence[str],
     is_ordinal: bool = False,
@@ -54,7 +54,7 @@ def score_labels(
         >>> class Undecided(torch.nn.Module):
         ...     def forward(self, input_ids, **inputs):
         ...         return {"logits": torch.zeros(len(input_ids), 2)}
-        >>> texts = TextDataset(torch.tensor([2, 3]), torch.tensor([0, 2]), context={}, labels=torch.tensor([1]))
+        >>> texts = SequenceDataset(torch.tensor([2, 3]), torch.tensor([0, 2]), context={}, labels=torch.tensor([1]))
         >>> score_labels(Undecided(), texts, names=("bad", "good")).scores.num_tied.tolist()
         [2]
     """
@@ -63,11 +63,11 @@ def score_labels(
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     autocast = torch.autocast(device.type, dtype=dtype) if dtype != torch.float32 else nullcontext()
     num_processes, process = (dist.get_world_size(), dist.get_rank()) if is_shared else (1, 0)
-    order = dataset.sizes.argsort(stable=True)
+    order = dataset.by_length()
     parts: list[np.ndarray] = []
     for start in range(process * batch_size, len(order), num_processes * batch_size):
         chosen = order[start : start + batch_size]
-        inputs = dataset.__getitems__(chosen)
+        inputs = dataset.__getitems__(chosen).inputs()
         labels = inputs.pop("labels")
         with torch.no_grad(), autocast:
             logits = model(**to_device(inputs, device))["logits"].float()

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contextual_bert.data import TextDataset
+from contextual_bert.data import SequenceDataset
 from contextual_bert.data.ragged import flat_index, offsets_of
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.guidance import guided_logits
@@ -64,7 +64,7 @@ class LabelColumns:
     def kept(
         self,
         model: Any,
-        dataset: TextDataset,
+        dataset: SequenceDataset,
         *,
         word_starts: NDArray[np.int64] | None,
         batch_size: int,
@@ -81,13 +81,13 @@ class LabelColumns:
             guidance: how personal each answer is to be; None: the model as it is.
             progress: called with (texts done, texts in all) after each batch.
         """
-        count, width = (len(dataset.token_ids), 2) if self.has_tags else (len(dataset), len(self.names))
+        count, width = (len(dataset.input_ids), 2) if self.has_tags else (len(dataset), len(self.names))
         kept = np.empty((count, width), dtype=np.float32)
         # Texts of one length together need no padding; the longest first: what does not fit into memory fails at once.
-        order = dataset.sizes.argsort(descending=True, stable=True)
+        order = dataset.by_length(is_descending=True)
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
-            inputs = dataset.__getitems__(rows)
+            inputs = dataset.__getitems__(rows).inputs()
             weights = [1.0] * len(rows) if guidance is None else [guidance[row] for row in rows.tolist()]
             logits = guided_logits(model, inputs, weights, rows=torch.arange(len(rows)))
             if word_starts is None:
