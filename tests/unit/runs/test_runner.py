@@ -33,7 +33,7 @@ from contextual_bert.runs import (
     runner,
     set_work,
     study,
-    study_runs,
+    sweep,
 )
 from contextual_bert.runs.evaluation import evaluate_run
 from contextual_bert.runs.run_files import load_history
@@ -290,14 +290,14 @@ def test_a_comparison_is_resumable(tiny_data: Preparation, tmp_path: Path, monke
         f"{name}: training: 2 epochs of 6 steps" for name in ("none", "bag_context")
     ]
     said.clear()
-    monkeypatch.setattr(study_runs, "emulation_lines", lambda device, dtype: [f"{dtype} is slow"])
+    monkeypatch.setattr(sweep, "emulation_lines", lambda device, dtype: [f"{dtype} is slow"])
     with monkeypatch.context() as context:
-        context.setattr(study_runs, "run", lambda recipe, *_, **__: said.append(f"trained {recipe.seed}"))
+        context.setattr(sweep, "run", lambda recipe, *_, **__: said.append(f"trained {recipe.seed}"))
         with pytest.raises(RunDirectoryError):
-            study_runs.train_missing([(recipes[0].with_seed(2), tiny_data)], tmp_path, say=said.append)
+            sweep.train_missing([(recipes[0].with_seed(2), tiny_data)], tmp_path, say=said.append)
     assert [said[0], said[-1]] == ["float32 is slow", "trained 2"]
     said.clear()
-    monkeypatch.setattr(study_runs, "run", lambda *_, **__: pytest.fail("trained again"))
+    monkeypatch.setattr(sweep, "run", lambda *_, **__: pytest.fail("trained again"))
     second = study("Methods", recipes, tmp_path, preparation=tiny_data, say=said.append)
     assert len(said) == 4
     assert all("complete, not run again" in sentence for sentence in said)
