@@ -225,5 +225,5 @@ def _check(path: Path, entry: Mapping[str, Any]) -> None:
         return
     raise RunDirectoryError(
         f"{path} differs from {MANIFEST_FILE}: {found}. Copy the folder again, or train again. If the change is meant, "
-        "write the manifest anew with contextual_bert.inference.write_manifest."
+        "write the manifest anew with contextual_bert.manifest.write_manifest."
     )

@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertForMaskedLM
 
-from contextual_bert.inference import write_manifest
+from contextual_bert.manifest import write_manifest
 from contextual_bert.testing.heads import miniature_checkpoint
 
 

@@ -22,7 +22,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from contextual_bert import CompletionPipeline
-from contextual_bert.inference import write_manifest
+from contextual_bert.manifest import write_manifest
 
 KEY = "a-key-that-nobody-guesses"
 

@@ -20,7 +20,7 @@ from contextual_bert import conditioning
 from contextual_bert.data import table_digest
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
-from contextual_bert.inference import write_manifest
+from contextual_bert.manifest import write_manifest
 from contextual_bert.runs import evaluate_run
 from contextual_bert.runs.logistic_baseline import LogisticBaseline, SentenceVectors
 from contextual_bert.runs.registry import LOGISTIC, check_kind

@@ -1,25 +1,5 @@
 """How the context enters: one method a file, torch only."""
 
-from contextual_bert.conditioning.method import (
-    Attend,
-    BlockSlot,
-    ConditioningMethod,
-    FeedForward,
-    InputSlot,
-    Sizes,
-    StateSlot,
-)
-from contextual_bert.conditioning.registry import METHODS, get_method, register_method
+import lazy_loader
 
-__all__ = [
-    "METHODS",
-    "Attend",
-    "BlockSlot",
-    "ConditioningMethod",
-    "FeedForward",
-    "InputSlot",
-    "Sizes",
-    "StateSlot",
-    "get_method",
-    "register_method",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,8 +1,5 @@
 """Completion of sets over HTTP: the app, what it is set to, and how it is run. Needs the extra ``serve``."""
 
-from contextual_bert.server.app import create_app
-from contextual_bert.server.running import exposure, serve
-from contextual_bert.server.settings import ServerSettings
-from contextual_bert.server.state import Pipeline, tried
+import lazy_loader
 
-__all__ = ["Pipeline", "ServerSettings", "create_app", "exposure", "serve", "tried"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

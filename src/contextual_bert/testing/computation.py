@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForMaskedLM, AutoProcessor
 
 from contextual_bert.conditioning import get_method
-from contextual_bert.models import ContextualBertForMaskedLM, register_auto_classes
+from contextual_bert.models import ContextualBertForMaskedLM
 from contextual_bert.models.parameters import table1
 from contextual_bert.testing.miniature import (
     RECORDS,
@@ -31,7 +31,6 @@ BFLOAT16 = 0.05  # relative; 8 bits of mantissa (2**-8 = 0.004) through three bl
 
 def check_save_and_load(method_name: str) -> None:
     """Contract 7: what is saved comes back, weight by weight and logit by logit, through the Auto classes too."""
-    register_auto_classes()
     model, processor, batch = miniature_model(method_name), miniature_processor(), miniature_batch()
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)

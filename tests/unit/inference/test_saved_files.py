@@ -12,9 +12,10 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
-from contextual_bert.inference import CompletionPipeline, write_manifest
+from contextual_bert.inference import CompletionPipeline
 from contextual_bert.inference.queries import TrainedSets
 from contextual_bert.inference.saved import trained_sets
+from contextual_bert.manifest import write_manifest
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
 from contextual_bert.testing import miniature_model, miniature_processor
 

@@ -20,7 +20,6 @@ from contextual_bert.models import (
     IGNORED_LABEL,
     ContextualBertForMaskedLM,
     ContextualBertModel,
-    register_auto_classes,
 )
 from contextual_bert.testing import miniature_batch, miniature_config, miniature_model, miniature_processor
 
@@ -369,7 +368,6 @@ def test_gradient_checkpointing_computes_the_blocks_twice(
 
 
 def test_the_encoder_alone_loads_from_a_model_with_a_head(batch: dict[str, Any], tmp_path: Path) -> None:
-    register_auto_classes()
     model = miniature_model("global_state_update")
     model.save_pretrained(tmp_path)
     inputs = {name: batch[name] for name in ("input_ids", "attention_mask", "context")}

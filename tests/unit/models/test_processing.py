@@ -15,7 +15,6 @@ from contextual_bert.models import (
     ContextFeatureExtractor,
     ContextualBertConfig,
     ContextualBertProcessor,
-    register_auto_classes,
 )
 from contextual_bert.testing.miniature import RECORDS, SETS, miniature_processor
 
@@ -166,7 +165,6 @@ def test_another_tokenizer_is_refused(processor: ContextualBertProcessor) -> Non
 @pytest.mark.parametrize("schema", [SCHEMA, None])
 @pytest.mark.parametrize("loader", [ContextualBertProcessor, AutoProcessor])
 def test_it_comes_back_from_its_files(schema: ContextSchema | None, loader: type, tmp_path: Path) -> None:
-    register_auto_classes()
     ContextualBertProcessor.from_items(ITEMS, schema).save_pretrained(tmp_path)
     ContextualBertConfig().save_pretrained(tmp_path)
     again = loader.from_pretrained(tmp_path)
@@ -193,7 +191,6 @@ def test_no_sets_at_all(processor: ContextualBertProcessor) -> None:
 
 @pytest.mark.parametrize("loader", [ContextualBertProcessor, AutoProcessor])
 def test_one_for_text_comes_back_from_its_files(loader: type, checkpoint: Path, tmp_path: Path) -> None:
-    register_auto_classes()
     processor = ContextualBertProcessor.from_bert(checkpoint, SCHEMA)
     processor.save_pretrained(tmp_path / "saved")
     ContextualBertConfig().save_pretrained(tmp_path / "saved")

@@ -16,7 +16,7 @@ from transformers import BertConfig, BertForSequenceClassification
 from contextual_bert import TextPipeline
 from contextual_bert.context import Categorical, ContextSchema
 from contextual_bert.errors import CheckpointError, ConfigurationError, RunDirectoryError
-from contextual_bert.inference import write_manifest
+from contextual_bert.manifest import write_manifest
 from contextual_bert.runs import prepare_texts, run
 from contextual_bert.runs.text_starts import method_of
 from contextual_bert.runs.text_work import TextWork

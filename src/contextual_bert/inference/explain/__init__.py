@@ -1,11 +1,5 @@
 """Why an item: what each field of a context and each item of a set did, as Shapley values in log-odds."""
 
-from contextual_bert.inference.explain.explained import (
-    Counterfactual,
-    Explanation,
-    FieldContribution,
-    ItemContribution,
-)
-from contextual_bert.inference.explain.explanation import explain
+import lazy_loader
 
-__all__ = ["Counterfactual", "Explanation", "FieldContribution", "ItemContribution", "explain"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,77 @@
+from .conditioning import METHODS, ConditioningMethod, get_method, register_method
+from .context import Categorical, ContextSchema, MultiCategorical, Numerical, Vector, infer_schema
+from .errors import ContextualBertError
+from .inference import (
+    Catalogue,
+    CompletionPipeline,
+    Explanation,
+    OnnxCompletionPipeline,
+    QuestionAnsweringPipeline,
+    TextPipeline,
+    TextSampling,
+    encode_questions,
+    encode_texts,
+    explain,
+    export_onnx,
+    sample_texts,
+    score,
+    to_table,
+)
+from .models import (
+    ContextualBertConfig,
+    ContextualBertForMaskedLM,
+    ContextualBertForQuestionAnswering,
+    ContextualBertForSequenceClassification,
+    ContextualBertForTokenClassification,
+    ContextualBertModel,
+    ContextualBertProcessor,
+)
+from .training import (
+    ContextualBertTrainer,
+    ContextualTrainingArguments,
+    add_lora,
+    freeze_bert,
+    unfreeze_bert,
+)
+
+__version__: str
+
+__all__ = [
+    "METHODS",
+    "Catalogue",
+    "Categorical",
+    "CompletionPipeline",
+    "ConditioningMethod",
+    "ContextSchema",
+    "ContextualBertConfig",
+    "ContextualBertError",
+    "ContextualBertForMaskedLM",
+    "ContextualBertForQuestionAnswering",
+    "ContextualBertForSequenceClassification",
+    "ContextualBertForTokenClassification",
+    "ContextualBertModel",
+    "ContextualBertProcessor",
+    "ContextualBertTrainer",
+    "ContextualTrainingArguments",
+    "Explanation",
+    "MultiCategorical",
+    "Numerical",
+    "OnnxCompletionPipeline",
+    "QuestionAnsweringPipeline",
+    "TextPipeline",
+    "TextSampling",
+    "Vector",
+    "add_lora",
+    "encode_questions",
+    "encode_texts",
+    "explain",
+    "export_onnx",
+    "freeze_bert",
+    "get_method",
+    "infer_schema",
+    "register_method",
+    "sample_texts",
+    "score",
+    "to_table",
+    "unfreeze_bert",
+]

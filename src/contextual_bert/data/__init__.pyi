@@ -1,0 +1,67 @@
+from .audit import Audit, Fault, audit
+from .collators import MaskingCollator
+from .context_dropout import DroppedContext
+from .cooccurrence import cooccurrence_vectors
+from .dataset import EveryPosition, SequenceBatch, SequenceDataset
+from .digests import table_digest
+from .groups import Groups, group_rows
+from .name_lists import read_names
+from .oracle import Oracle
+from .policies import ReadReport, SetPolicy
+from .read_settings import ReadSettings
+from .readers import read_table
+from .reading_notes import reading_lines
+from .reviews import read_reviews
+from .samplers import LengthBucketSampler
+from .sets import SetTable, read_sets
+from .shuffling import ShuffledContext
+from .splits import (
+    Split,
+    new_split,
+    split_by_column,
+    split_by_customer,
+    split_by_row,
+    split_by_time,
+)
+from .text_audit import audit_texts
+from .text_masking import TextMaskingCollator
+from .world import StylistWorld
+from .writers import check_writable, write_table
+
+__all__ = [
+    "Audit",
+    "DroppedContext",
+    "EveryPosition",
+    "Fault",
+    "Groups",
+    "LengthBucketSampler",
+    "MaskingCollator",
+    "Oracle",
+    "ReadReport",
+    "ReadSettings",
+    "SequenceBatch",
+    "SequenceDataset",
+    "SetPolicy",
+    "SetTable",
+    "ShuffledContext",
+    "Split",
+    "StylistWorld",
+    "TextMaskingCollator",
+    "audit",
+    "audit_texts",
+    "check_writable",
+    "cooccurrence_vectors",
+    "group_rows",
+    "new_split",
+    "read_names",
+    "read_reviews",
+    "read_sets",
+    "read_table",
+    "reading_lines",
+    "split_by_column",
+    "split_by_customer",
+    "split_by_row",
+    "split_by_time",
+    "table_digest",
+    "write_table",
+]

@@ -1,0 +1,26 @@
+from .answer_scoring import score_answers
+from .encode_questions import EncodedQuestions, QuestionReport, encode_questions
+from .encode_texts import EncodedTexts, TextReport, encode_texts
+from .label_scoring import score_labels
+from .question_answering import AnsweredTable, QuestionAnsweringPipeline, TextSpan
+from .text_pipeline import LabelledTexts, TextAnswer, TextPipeline
+from .text_sampling import TextSampling, sample_texts
+
+__all__ = [
+    "AnsweredTable",
+    "EncodedQuestions",
+    "EncodedTexts",
+    "LabelledTexts",
+    "QuestionAnsweringPipeline",
+    "QuestionReport",
+    "TextAnswer",
+    "TextPipeline",
+    "TextReport",
+    "TextSampling",
+    "TextSpan",
+    "encode_questions",
+    "encode_texts",
+    "sample_texts",
+    "score_answers",
+    "score_labels",
+]

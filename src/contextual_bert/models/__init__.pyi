@@ -1,0 +1,51 @@
+from .compatibility import check_processor
+from .configuration_contextual_bert import (
+    PAPER_CONTEXT_SIZE,
+    ContextualBertConfig,
+)
+from .context_state import ContextState
+from .feature_extraction_contextual_bert import ContextFeatureExtractor
+from .label_ranks import best_labels, label_logits, rank_labels, span_logits
+from .masked_lm import IGNORED_LABEL, ContextualBertForMaskedLM
+from .modeling_contextual_bert import ContextualBertModel, ContextualBertPreTrainedModel
+from .parameters import (
+    PAPER_PARAMETERS,
+    ParameterCount,
+    Table1Row,
+    count_parameters,
+    matching_sizes,
+    table1,
+)
+from .processing_contextual_bert import RESERVED_ITEMS, ContextualBertProcessor
+from .sequence_classification import ContextualBertForSequenceClassification
+from .token_heads import (
+    ContextualBertForQuestionAnswering,
+    ContextualBertForTokenClassification,
+)
+
+__all__ = [
+    "IGNORED_LABEL",
+    "PAPER_CONTEXT_SIZE",
+    "PAPER_PARAMETERS",
+    "RESERVED_ITEMS",
+    "ContextFeatureExtractor",
+    "ContextState",
+    "ContextualBertConfig",
+    "ContextualBertForMaskedLM",
+    "ContextualBertForQuestionAnswering",
+    "ContextualBertForSequenceClassification",
+    "ContextualBertForTokenClassification",
+    "ContextualBertModel",
+    "ContextualBertPreTrainedModel",
+    "ContextualBertProcessor",
+    "ParameterCount",
+    "Table1Row",
+    "best_labels",
+    "check_processor",
+    "count_parameters",
+    "label_logits",
+    "matching_sizes",
+    "rank_labels",
+    "span_logits",
+    "table1",
+]

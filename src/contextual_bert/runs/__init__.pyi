@@ -1,0 +1,46 @@
+from .evaluation import Evaluation, evaluate_oracle, evaluate_run
+from .grid import as_row, named_rows, table_rows
+from .inspection import Inspection, inspect_table
+from .oracle_run import oracle_run
+from .permutation_importance import Attribution, attribute_missing, attribute_run
+from .preparation import Preparation, prepare
+from .prepared import Prepared, make_split
+from .registry import BASELINES
+from .report_files import write_attribution, write_report
+from .run_files import is_complete, load_run
+from .runner import run
+from .study_report import Peers, study
+from .text_inspection import inspect_texts
+from .text_preparation import TextPreparation, prepare_texts
+from .work import prepare_for
+
+__all__ = [
+    "BASELINES",
+    "Attribution",
+    "Evaluation",
+    "Inspection",
+    "Peers",
+    "Preparation",
+    "Prepared",
+    "TextPreparation",
+    "as_row",
+    "attribute_missing",
+    "attribute_run",
+    "evaluate_oracle",
+    "evaluate_run",
+    "inspect_table",
+    "inspect_texts",
+    "is_complete",
+    "load_run",
+    "make_split",
+    "named_rows",
+    "oracle_run",
+    "prepare",
+    "prepare_for",
+    "prepare_texts",
+    "run",
+    "study",
+    "table_rows",
+    "write_attribution",
+    "write_report",
+]

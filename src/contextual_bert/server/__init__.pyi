@@ -1,0 +1,6 @@
+from .app import create_app
+from .running import exposure, serve
+from .settings import ServerSettings
+from .state import Pipeline, tried
+
+__all__ = ["Pipeline", "ServerSettings", "create_app", "exposure", "serve", "tried"]

@@ -1,0 +1,128 @@
+"""Public names load when they are used: modules are counted in fresh processes, and no time is measured."""
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src"
+PACKAGES = sorted(
+    ".".join(path.parent.relative_to(SOURCE).parts) for path in (SOURCE / "contextual_bert").rglob("__init__.pyi")
+)
+# Importing any of these takes a good part of a second, or several.
+HEAVY = (
+    "torch",
+    "transformers",
+    "scipy",
+    "sklearn",
+    "sympy",
+    "matplotlib",
+    "peft",
+    "accelerate",
+    "datasets",
+    "pyarrow",
+)
+
+
+def run_python(program: str, *arguments: str) -> str:
+    paths = os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")])
+    result = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def loaded(statement: str, names: tuple[str, ...] = HEAVY) -> list[str]:
+    program = f"import sys\n{statement}\nprint(*[each for each in {names!r} if each in sys.modules])"
+    return run_python(program).splitlines()[-1].split()
+
+
+def test_there_are_packages_to_check() -> None:
+    assert "contextual_bert" in PACKAGES and "contextual_bert.inference.texts" in PACKAGES
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_stub_is_what_is_exported(package: str) -> None:
+    module = importlib.import_module(package)
+    stub = Path(module.__file__ or "").with_suffix(".pyi").read_text("utf-8")
+    exported = set(module.__all__)
+    assert exported <= set(dir(module))
+    assert [name for name in exported if f'"{name}"' not in stub] == [], "add it to __all__ of the stub"
+
+
+def test_packages_import_nothing_heavy() -> None:
+    assert loaded(f"import importlib\nfor each in {PACKAGES!r}: importlib.import_module(each)") == []
+
+
+def test_a_heavy_module_is_seen() -> None:
+    assert loaded("from contextual_bert.conditioning import METHODS", ("torch", "transformers")) == ["torch"]
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
+    module = importlib.import_module("contextual_bert")
+    with pytest.raises(AttributeError, match="ContextualBart"):
+        _ = module.ContextualBart
+    with pytest.raises(ImportError, match="ContextualBart"):
+        exec("from contextual_bert import ContextualBart")
+
+
+SAVE = """
+import sys
+from transformers import AutoModel
+from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
+sizes = dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, vocab_size=8)
+ContextualBertForMaskedLM(ContextualBertConfig(conditioning="none", **sizes)).save_pretrained(sys.argv[1])
+ContextualBertProcessor.from_items(["hat", "coat"]).save_pretrained(sys.argv[1])
+print(type(AutoModel.from_config(ContextualBertConfig(**sizes))).__name__)
+"""
+
+
+@pytest.fixture(scope="module")
+def saved_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("saved")
+    assert run_python(SAVE, str(folder)).split() == ["ContextualBertModel"]
+    return folder
+
+
+AUTO = {
+    "AutoConfig": "ContextualBertConfig",
+    "AutoModelForMaskedLM": "ContextualBertForMaskedLM",
+    "AutoModel": "ContextualBertModel",
+    "AutoProcessor": "ContextualBertProcessor",
+    "AutoFeatureExtractor": "ContextFeatureExtractor",
+}
+
+
+# One process an Auto class and order would be cleaner, and takes minutes: each is tried first in one of them.
+@pytest.mark.parametrize(
+    ("imports", "names"),
+    [
+        ("import contextual_bert\nfrom transformers import *", ["AutoProcessor", "AutoModelForMaskedLM", "AutoConfig"]),
+        pytest.param(
+            "from transformers import AutoModel\nimport contextual_bert",
+            ["AutoModel", "AutoFeatureExtractor"],
+            marks=pytest.mark.slow,
+        ),
+        # BertConfig imports AutoModel while it is being imported itself.
+        pytest.param(
+            "import contextual_bert\nfrom transformers import BertConfig",
+            ["AutoFeatureExtractor", "AutoModel"],
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=["before", "after", "amid"],
+)
+def test_auto_classes_know_the_model_in_any_order(imports: str, names: list[str], saved_model: Path) -> None:
+    imports = imports.replace("*", ", ".join(names))
+    program = f"import sys\n{imports}\nimport transformers\n" + "\n".join(
+        f"print(type(transformers.{name}.from_pretrained(sys.argv[1])).__name__)" for name in names
+    )
+    assert run_python(program, str(saved_model)).splitlines() == [AUTO[name] for name in names]
