@@ -99,6 +99,7 @@ def command(
     delimiter: options.Delimiter = None,
     on_bad_row: options.OnBadRow = "error",
     date_format: options.DateFormat = None,
+    decimal: options.Decimal = None,
     max_length: options.MaxLength = None,
     truncation: options.Truncation = None,
     ordinal: options.Ordinal = False,

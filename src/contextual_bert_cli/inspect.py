@@ -66,6 +66,7 @@ def command(
     delimiter: options.Delimiter = None,
     on_bad_row: options.OnBadRow = "error",
     date_format: options.DateFormat = None,
+    decimal: options.Decimal = None,
     split: options.SplitFile = None,
     split_column: options.SplitColumn = None,
     validation_data: options.ValidationData = None,

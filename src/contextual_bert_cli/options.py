@@ -239,6 +239,14 @@ DateFormat = Annotated[
         help="How dates are written that are not 2016-03-05, as strptime has it: '%d/%m/%Y %H:%M:%S'; repeatable.",
     ),
 ]
+Decimal = Annotated[
+    str | None,
+    typer.Option(
+        metavar=".|,",
+        help="Mark before the decimals of numbers in text: ',' reads 1.234,50 and 1 234,50; '.' reads 1,234.50 and "
+        "1'234.50. Left out: a point, and nothing between thousands.",
+    ),
+]
 Separator = Annotated[
     str | None,
     typer.Option(

@@ -51,7 +51,7 @@ SET_OPTIONS: Mapping[str, Any] = {
     "separator": None,
 }
 # Option that says how a file is read -> what it is where nobody gave it.
-READ_OPTIONS: Mapping[str, Any] = {"delimiter": None, "on_bad_row": "error", "date_format": None}
+READ_OPTIONS: Mapping[str, Any] = {"delimiter": None, "on_bad_row": "error", "date_format": None, "decimal": None}
 _PLAIN_OPTIONS = (
     *("items", "customer", "time", "split_column", "split_by", "validation", "test", "split_seed"),
     *(
@@ -144,6 +144,7 @@ def reading_of(options: Mapping[str, Any]) -> "ReadSettings":
         delimiter=options.get("delimiter"),
         on_bad_row=options.get("on_bad_row") or "error",
         date_formats=tuple(options.get("date_format") or ()),
+        decimal=options.get("decimal"),
     )
 
 

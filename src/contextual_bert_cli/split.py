@@ -71,6 +71,7 @@ def command(
     delimiter: options.Delimiter = None,
     on_bad_row: options.OnBadRow = "error",
     date_format: options.DateFormat = None,
+    decimal: options.Decimal = None,
     exclude_customers: Annotated[
         Path | None,
         typer.Option(
@@ -150,7 +151,7 @@ def command(
         raise ConfigurationError(f"{output} exists already. Give --overwrite to replace it, or another --output.")
     if date_format and by_time is None:
         raise ConfigurationError("--date-format says how times are written: name their column with --by-time.")
-    reading = reading_of({"delimiter": delimiter, "on_bad_row": on_bad_row, "date_format": date_format})
+    reading = reading_of(choices)
     with working(f"reading {data}"):
         texts = (text, task.second if task is not None else None)
         label = task.label if task is not None else None

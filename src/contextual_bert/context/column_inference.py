@@ -98,7 +98,8 @@ def find(
         reason = f"{finding.reason}; {marks.remark(shown=shown, few=few)}"
         finding = replace(finding, features=features, reason=reason, num_marked=marks.num_rows)
     if warning:
-        finding = replace(finding, reason=f"{finding.reason}; {warning}", warning=warning)
+        told = finding.reason.replace(f"; {finding.warning}", "") if finding.warning else finding.reason
+        finding = replace(finding, reason=f"{told}; {warning}", warning=warning)
     if lists is not None:
         finding = replace(finding, reason=f"{finding.reason}; its cells are printed lists")
     if wanted is not None and not finding.features:
@@ -121,7 +122,13 @@ def _marks_of(array: pa.Array, settings: InferenceSettings, *, is_forced: bool) 
             rest = without_words(array, dates.words)
             if are_iso_dates(rest) or len(date_formats_of(rest, settings.date_formats)) == 1:
                 return dates, ""
-    return number_words(array, max_distinct=settings.num_bins, is_forced=is_forced, shown=settings.shown)
+    return number_words(
+        array,
+        max_distinct=settings.num_bins,
+        is_forced=is_forced,
+        shown=settings.shown,
+        decimal=settings.decimal,
+    )
 
 
 def _date_format_of(array: pa.Array, marks: Marks | None, settings: InferenceSettings) -> str | None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from contextual_bert.arrow_types import decoded, is_list, is_single, is_text
 from contextual_bert.context.printed_lists import as_lists, first_printed, holds_objects, object_error, printed_error
 from contextual_bert.context.vocabulary import canonical_array, require_finite, to_doubles
+from contextual_bert.context.written_numbers import DecimalMark, plain_numbers
 from contextual_bert.errors import DataError, SchemaError
 
 MISSING_MARKS = ("NaN", "nan", "NA", "N/A", "null", "NULL", "None")  # how tools write a missing number or date
@@ -22,15 +23,19 @@ _NUMBER_FIX = (
 )
 
 
-def to_numbers(array: pa.Array, *, file: str | None = None, column: str | None = None) -> np.ndarray:
+def to_numbers(
+    array: pa.Array, *, file: str | None = None, column: str | None = None, decimal: DecimalMark | None = None
+) -> np.ndarray:
     """A column of numbers, or of text that spells numbers, as float64: NaN where missing, infinity is an error.
+
+    Text is read with the decimal mark ``decimal``, as `written_numbers.plain_numbers` has it.
 
     A decimal and a short float become the float64 of the same spelling, so that 0.2 is 0.2 whatever held it.
     """
     array = decoded(array)
     kind = array.type
     if is_text(kind):
-        array = _parse_numbers(array, file, column)
+        array = _parse_numbers(array, file, column, decimal)
     elif not (
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
     ):
@@ -104,8 +109,17 @@ def without_marks(array: pa.Array) -> pa.Array:
     return pc.if_else(is_missing, pa.scalar(None, array.type), array)
 
 
-def _parse_numbers(array: pa.Array, file: str | None, column: str | None) -> pa.Array:
+def _parse_numbers(
+    array: pa.Array, file: str | None, column: str | None, decimal: DecimalMark | None = None
+) -> pa.Array:
     array = without_marks(pc.utf8_trim_whitespace(array))
+    if decimal is not None:
+        plain = plain_numbers(array, decimal)
+        row = pc.index(pc.and_(array.is_valid(), plain.is_null()), True).as_py()
+        if row >= 0:
+            problem = f"{array[row].as_py()!r} is not a number with the decimal mark {decimal!r}"
+            raise DataError(problem, file=file, row=row, column=column, fix=_NUMBER_FIX)
+        return plain.cast(pa.float64())
     try:
         numbers = array.cast(pa.float64())
         faulty = pc.fill_null(pc.is_nan(numbers), False)

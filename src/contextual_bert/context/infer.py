@@ -26,6 +26,7 @@ from contextual_bert.context.running import clock_of, without_running
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.context.withheld import withholding
+from contextual_bert.context.written_numbers import DecimalMark
 from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame, as_table
 
@@ -102,6 +103,7 @@ class SchemaSettings:
             for each ``min_count`` of their customers, see `keep_values`.
         time: column of times, where the rows to validate and to test on are later than these. Years and columns that
             run with the time, such as the number of a week, are then no features. None: the split is by no time.
+        decimal: the mark before the decimals of numbers that are text; marks between thousands are then read, too.
     """
 
     exclude: Sequence[str] = ()
@@ -113,6 +115,7 @@ class SchemaSettings:
     date_formats: tuple[str, ...] = ()
     sensitive: tuple[str, ...] = ()
     time: str | None = None
+    decimal: DecimalMark | None = None
 
 
 def infer_schema(
@@ -214,6 +217,7 @@ def infer_features(table: pa.Table, asked: SchemaSettings, *, everywhere: pa.Tab
         numbers,
         hash_buckets=asked.hash_buckets,
         is_split_by_time=asked.time is not None,
+        decimal=asked.decimal,
     )
     indexes = _pandas_indexes(table)
     candidates = [name for name in table.column_names if name not in exclude]

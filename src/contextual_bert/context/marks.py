@@ -21,28 +21,28 @@ from contextual_bert.context.binning import customers_of_values
 from contextual_bert.context.cells import FLOAT
 from contextual_bert.context.spelling import spelt
 from contextual_bert.context.vocabulary import canonical_array
+from contextual_bert.context.written_numbers import DECIMAL_MARKS, DecimalMark, number_pattern
 
 ANY_WORD = "[any word]"  # stands for every text without a digit
 _DIGIT = r"\p{Nd}"  # of any script, as Python's \d
 _ZERO_DATE = r"^0{1,4}[-/.]0{1,2}[-/.]0{1,4}([T ]00:00(:00(\.0+)?)?)?$"
+_LEADING_ZERO = r"^0[0-9]+$"
 _MOST_WORDS = 10
 _MOST_FORCED_WORDS = 20
 _LEAST_VALUES = 0.5  # of the filled cells: a column with fewer numbers is one of words
 # Words that mean nothing else, in small letters.
-_COMMON = (
-    *("unknown", "missing", "none", "null", "nil", "nan", "na", "n/a", "n.a.", "#n/a", "<na>", "nat", "not available"),
-    *(
-        "not known",
-        "not given",
-        "not specified",
-        "unspecified",
-        "undefined",
-        "no answer",
-        "no data",
-        "refused",
-        "blank",
-    ),
-    *("-", "--", "---", "?", "??", ".", "..", "...", "/", "*", "x"),
+_COMMON = frozenset(
+    word
+    for words in (
+        "unknown|missing|none|null|nil|nan|na|n/a|n.a.|#n/a|<na>|nat|(null)|\\n|not available|not applicable|not known",
+        "not given|not specified|unspecified|undefined|no answer|no data|refused|blank|tbd",
+        "#null!|#value!|#ref!|#div/0!|#name?|#num!",
+        "k.a.|k. a.|keine angabe|ohne angabe|unbekannt|nicht bekannt|fehlt|leer|entfällt",
+        "inconnu|inconnue|non renseigné|non disponible|n.d.|nd|n.c.|nc|sans réponse",
+        "desconocido|desconocida|no disponible|s/d|s.d.|sin datos|sconosciuto|onbekend",
+        "-|--|---|?|??|.|..|...|/|*|x|–|—",
+    )
+    for word in words.split("|")
 )
 
 
@@ -161,7 +161,12 @@ def listed(*values: object, most: int = 3) -> str:
 
 
 def number_words(
-    array: pa.Array, *, max_distinct: int, is_forced: bool = False, shown: Callable[..., str] = listed
+    array: pa.Array,
+    *,
+    max_distinct: int,
+    is_forced: bool = False,
+    shown: Callable[..., str] = listed,
+    decimal: DecimalMark | None = None,
 ) -> tuple[Marks | None, str]:
     """The words of a column of text that holds numbers otherwise; None, and a warning, where it is to stay text.
 
@@ -172,13 +177,14 @@ def number_words(
         max_distinct: with more distinct numbers than these, any words are taken for marks.
         is_forced: an override says that the column holds numbers.
         shown: words -> how the warning names them.
+        decimal: the mark before the decimals.
 
     Example:
         >>> number_words(pa.array(["34", "51", "unknown", "28"]), max_distinct=16)[0].words
         ('unknown',)
     """
     counted = _counted(array)
-    is_number, has_digit = _matches(counted.texts, FLOAT), _matches(counted.texts, _DIGIT)
+    is_number, has_digit = _matches(counted.texts, number_pattern(decimal)), _matches(counted.texts, _DIGIT)
     is_text_word = ~is_number & ~has_digit
     num_values, num_words = int(is_number.sum()), int(is_text_word.sum())
     if not num_values or not (~is_number).any():
@@ -193,7 +199,13 @@ def number_words(
     if not has_other_spellings and num_words <= _MOST_WORDS and (are_common or num_values > max_distinct):
         return marks, ""
     others = counted.words(~is_number)
+    spelt_otherwise = counted.texts.filter(pa.array(~is_number & has_digit))
+    if has_other_spellings and num_words == 0 and _matches(spelt_otherwise, _LEADING_ZERO).all():
+        return None, ""  # codes, such as the postcodes 01067 and 10115
     advice = "correct these cells" if has_other_spellings else "with the override numerical these count as missing"
+    for mark in DECIMAL_MARKS if has_other_spellings and decimal is None else ():
+        if _matches(spelt_otherwise, number_pattern(mark)).all():
+            advice = f"give --decimal '{mark}' (in Python decimal)"
     verb = "is none" if len(others) == 1 else "are none"
     return None, f"most cells are numbers, and {shown(*others)} {verb}: {advice}"
 

@@ -9,16 +9,23 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from contextual_bert.context.cells import FLOAT
+from contextual_bert.context.written_numbers import DECIMAL_MARKS, number_pattern, plain_numbers
 
 _MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_CURRENCY = (
+    r"[€$£¥₹₽₩₺]|EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|HUF|RON|TRY|BRL|MXN|CAD|AUD|NZD|ZAR|KRW|US\$|R\$|kr\.?"
+    r"|zł|Kč|Fr\.?|Rs\.?"
+)
+_LEADING_ZERO = r"^0[0-9]+$"
+_WITH_UNIT = r"^[-−+]?\d[\d.,]*\s?(?P<unit>[\p{L}µ°²³/]{2,6}|[mglstW°])\.?$"
+_DIGITS = r"\d[\d.,'’ \x{a0}\x{2009}\x{202f}]*"
 _NUMBERS = (
-    r"[€$£¥]\s?-?\d[\d.,' ]*",
-    r"-?\d[\d.,' ]*\s?[€$£¥%]",
-    r"-?\d{1,3}([.' ]?\d{3})*,\d+",
-    r"[-+]?\d{1,3}([,' \x{a0}\x{202f}]\d{3})+(\.\d+)?",
+    rf"[-−+]?({_CURRENCY})\s?[-−+]?{_DIGITS}",
+    rf"[-−+]?{_DIGITS}(\s|\x{{a0}}|\x{{202f}})?({_CURRENCY}|%)",
     r"\+(\d+\.?\d*|\.\d+)",
     r"\(\d[\d.,]*\)",
     r'="[-+]?[\d.,]+"',
+    *(number_pattern(decimal)[1:-1] for decimal in DECIMAL_MARKS),
 )
 # Pattern -> what to do about it.
 _REMARKS = {
@@ -56,6 +63,18 @@ def other_spelling(strings: pa.Array) -> str:
     distinct = pc.unique(pc.drop_null(strings))
     if len(distinct) < 2 or pc.all(pc.match_substring_regex(distinct, FLOAT)).as_py():
         return ""
+    others = distinct.filter(pc.invert(pc.match_substring_regex(distinct, FLOAT)))
+    if pc.all(pc.match_substring_regex(others, _LEADING_ZERO)).as_py():
+        return ""  # codes, such as the postcodes 01067 and 10115
+    for decimal in DECIMAL_MARKS:
+        num_others = plain_numbers(others, decimal).null_count
+        if num_others <= (1 - _MOST) * len(others) and num_others < len(others):
+            return f"looks like numbers, and is read as categories: give --decimal '{decimal}' (in Python decimal)"
+    units = pc.value_counts(pc.struct_field(pc.extract_regex(distinct, _WITH_UNIT), "unit"))
+    if len(units) and pc.max(units.field(1)).as_py() > _MOST * len(distinct):
+        unit = units.field(0)[int(pc.index(units.field(1), pc.max(units.field(1))).as_py())].as_py()
+        if unit is not None:
+            return f"looks like numbers with the unit {unit!r}, and is read as categories: write the numbers alone"
     for pattern, remark in _REMARKS.items():
         if pc.sum(pc.match_substring_regex(distinct, pattern)).as_py() > _MOST * len(distinct):
             return remark

@@ -11,6 +11,7 @@ from decimal import Decimal
 import numpy as np
 
 from contextual_bert.context.spelling import BLANKS
+from contextual_bert.context.written_numbers import DecimalMark, plain_number
 from contextual_bert.errors import DataError, shown
 
 MISSING_FIX = "Leave the key out, or give null, if the value is missing."
@@ -47,21 +48,30 @@ def check_single(value: object) -> object:
     return value
 
 
-def number_of(value: object) -> float:
+def number_of(value: object, *, decimal: DecimalMark | None = None) -> float:
     """Return a finite number as a float: a number of Python or numpy, or text that spells one.
+
+    Args:
+        value: the number.
+        decimal: the mark before the decimals of a text; marks between thousands are then read, too.
 
     Raises:
         DataError: something else.
 
     Example:
-        >>> number_of("80"), number_of(Decimal("9.90"))
-        (80.0, 9.9)
+        >>> number_of("80"), number_of(Decimal("9.90")), number_of("1.250", decimal=",")
+        (80.0, 9.9, 1250.0)
     """
+    given = value
     try:
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, (str, int, float, Decimal, np.generic)):
             raise TypeError
         if isinstance(value, np.floating) and value.dtype.itemsize < _DOUBLE_BYTES:
             value = str(np.float32(value))  # 0.2 in 32 bits is 0.2, as in a column
+        if isinstance(value, str) and decimal is not None:
+            value = plain_number(value.strip(BLANKS), decimal)
+            if value is None:
+                raise ValueError
         if isinstance(value, str) and _NUMBER.fullmatch(value.strip(BLANKS)) is None:
             raise ValueError  # what Python reads and no table does: 1_0, digits of other scripts
         number = float(value)
@@ -70,8 +80,9 @@ def number_of(value: object) -> float:
             f"{shown(value)} is too large for a number", fix=f"Allowed: up to about 1e308. {MISSING_FIX}"
         ) from None
     except (TypeError, ValueError):
+        written = "" if decimal is None else f" with the decimal mark {decimal!r}"
         raise DataError(
-            f"{value!r:.80} is a {type(value).__name__}, not a number",
+            f"{given!r:.80} is a {type(given).__name__}, not a number{written}",
             fix=f"Allowed: a finite number, or text that spells one. {MISSING_FIX}",
         ) from None
     if not math.isfinite(number):

@@ -117,7 +117,8 @@ def without_running(column: str, array: pa.Array, finding: Finding, clock: Clock
         return finding
     if feature.cells == "numbers":
         words = feature.missing_words
-        numbers = to_numbers(without_words(array, words) if words else array, column=column)
+        rest = without_words(array, words) if words else array
+        numbers = to_numbers(rest, column=column, decimal=feature.decimal_mark)
         reason = _number_reason(numbers, clock)
         codes = _codes(numbers) if reason is None else np.zeros(0, dtype=np.int64)
         if reason is None and len(codes) and int(codes.max()) >= _FEW_VALUES:

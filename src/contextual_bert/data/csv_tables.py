@@ -20,7 +20,8 @@ from contextual_bert.arrow_types import is_text
 from contextual_bert.context.spelling import BLANKS
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.data.reading_notes import ReadingNotes
-from contextual_bert.data.spelling import digits_remark, is_long_number, kept_column
+from contextual_bert.data.spelling import digits_remark, filled_cells, is_long_number, kept_column
+from contextual_bert.data.spelling_hints import cut_digits_hint, spelling_hints
 from contextual_bert.data.text_files import grown_blocks, number_rows, other_encoding, utf8_fault
 from contextual_bert.errors import DataError, rows_are_lines
 
@@ -102,19 +103,27 @@ def read_csv(
     columns = {_name_of(name): _unquoted(table.column(name)) for name in table.column_names}
     del table
     kept = {
-        name: kept_column(name, each, is_text=name in text_columns, is_code=name in code_columns)
+        name: kept_column(
+            name, each, is_text=name in text_columns, is_code=name in code_columns, decimal=settings.decimal
+        )
         for name, each in columns.items()
     }
     read_in = pa.Table.from_arrays(
         [column for column, _ in kept.values()], schema=pa.schema([field for _, field in kept.values()])
     )
+    hints = list[str]()
+    for name, each in columns.items():
+        if name in code_columns or not is_text(kept[name][0].type):
+            hints += cut_digits_hint(name, each)
+        if settings.decimal is None and pa.types.is_floating(kept[name][0].type):
+            hints += spelling_hints(name, filled_cells(each))
     counted = {"with more or fewer cells than the header": len(broken)} if broken else {}
     long = [
         digits_remark(name)
         for name, (column, _) in kept.items()
         if name not in text_columns and name not in code_columns and is_text(column.type) and is_long_number(column)
     ]
-    return read_in, ReadingNotes(remarks=(*([remark] if remark else []), *long), rows_dropped=counted)
+    return read_in, ReadingNotes(remarks=(*([remark] if remark else []), *long, *hints), rows_dropped=counted)
 
 
 def check_names(names: Sequence[str], file: str | None) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
 from contextual_bert.context.dates import check_date_format
+from contextual_bert.context.written_numbers import DecimalMark, check_decimal
 from contextual_bert.errors import ConfigurationError, did_you_mean
 
 __all__ = ["ReadSettings"]
@@ -26,9 +27,12 @@ class ReadSettings:
             needed.
         date_formats: how dates are written that are not ISO 8601, as "%d/%m/%Y %H:%M:%S". A column is read by the
             first format that fits each of its cells.
+        decimal: the mark before the decimals of numbers in text, "." or ",". Marks between groups of three digits are
+            then read, too: 1.234,50 or 1'234.50; and a minus behind the number. None: a point, and no other mark.
 
     Raises:
-        ConfigurationError: a delimiter of several characters, another policy, a format that names no day.
+        ConfigurationError: a delimiter of several characters, another policy, a format that names no day, another
+            decimal mark.
 
     Example:
         >>> ReadSettings(delimiter="tab").delimiter
@@ -38,6 +42,7 @@ class ReadSettings:
     delimiter: str | None = None
     on_bad_row: OnBadRow = "error"
     date_formats: tuple[str, ...] = ()
+    decimal: DecimalMark | None = None
 
     def __post_init__(self) -> None:
         delimiter = cast(object, self.delimiter)
@@ -61,3 +66,4 @@ class ReadSettings:
         object.__setattr__(self, "date_formats", tuple(self.date_formats))
         for each in self.date_formats:
             check_date_format(each)
+        check_decimal(self.decimal)

@@ -5,6 +5,7 @@ that a split file fits the table whichever of its columns a command reads as tex
 """
 
 from collections.abc import Collection, Iterator
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,10 +14,12 @@ from contextual_bert.context.cells import BOOLEAN, DATE, FLOAT, INTEGER, TIME
 from contextual_bert.context.columns import MISSING_MARKS
 from contextual_bert.context.spelling import BLANKS
 from contextual_bert.context.vocabulary import canonical_array
+from contextual_bert.context.written_numbers import DecimalMark, plain_numbers
 
-__all__ = ["EVERY_COLUMN", "TYPE_KEY", "as_typed", "kept_column", "loses_digits", "typed_column"]
+__all__ = ["EVERY_COLUMN", "TYPE_KEY", "as_typed", "filled_cells", "kept_column", "loses_digits", "typed_column"]
 
 TYPE_KEY = b"contextual_bert.type"
+DECIMAL_KEY = b"contextual_bert.decimal"  # beside it: how the numbers of the column are written
 _TYPES = (
     (INTEGER, pa.int64()),
     (FLOAT, pa.float64()),
@@ -45,12 +48,24 @@ class _EveryColumn(Collection[str | None]):
 EVERY_COLUMN = _EveryColumn()
 
 
-def typed_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column as numbers, dates or truth values if each cell is one and nothing is lost; else unchanged."""
-    values = _without_marks(column)
+def typed_column(column: pa.ChunkedArray, *, decimal: DecimalMark | None = None) -> pa.ChunkedArray:
+    """The column as numbers, dates or truth values if each cell is one and nothing is lost; else unchanged.
+
+    Args:
+        column: the cells as they are spelt.
+        decimal: the mark before the decimals; None: a point, and no mark between thousands.
+    """
+    values = filled_cells(column)
     if values.null_count == len(values):
         return column
+    are_numbers = True
+    if decimal is not None:
+        plain = plain_numbers(values, decimal)
+        are_numbers = plain.null_count == values.null_count
+        values = plain if are_numbers else values
     for pattern, kind in _TYPES:
+        if not are_numbers and pattern in (INTEGER, FLOAT):
+            continue
         if pc.all(pc.match_substring_regex(values, pattern)).as_py():
             if pa.types.is_floating(kind) and _has_lost_digits(values):
                 return column
@@ -62,7 +77,7 @@ def typed_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def kept_column(
-    name: str, column: pa.ChunkedArray, *, is_text: bool, is_code: bool
+    name: str, column: pa.ChunkedArray, *, is_text: bool, is_code: bool, decimal: DecimalMark | None = None
 ) -> tuple[pa.ChunkedArray, pa.Field]:
     """A column of a file and its field: typed, or text that says which type it could have.
 
@@ -72,19 +87,21 @@ def kept_column(
         is_text: it stays text.
         is_code: it stays text if its numbers are spelt in another way than they would be written: "10.10", "007". Where
             each ends in ".0", as pandas writes whole numbers with a gap, nothing is lost.
+        decimal: the mark before the decimals.
     """
-    typed = typed_column(column)
+    typed = typed_column(column, decimal=decimal)
+    told = {TYPE_KEY: str(typed.type), **({DECIMAL_KEY: decimal} if decimal is not None else {})}
     field = pa.field(name, column.type)
     if typed is column:
         return column, field
     if is_text:
-        return column, field.with_metadata({TYPE_KEY: str(typed.type)})
+        return column, field.with_metadata(told)
     if is_code and pa.types.is_floating(typed.type) | pa.types.is_integer(typed.type):
-        spelt = _without_marks(column)
+        spelt = filled_cells(column)
         same = pc.equal(canonical_array(typed, is_name=False), spelt.combine_chunks())
         is_of_pandas = pc.all(pc.match_substring_regex(spelt, _WHOLE_OF_PANDAS)).as_py()
         if not pc.all(same).as_py() and not is_of_pandas:
-            return spelt, field.with_metadata({TYPE_KEY: str(typed.type)})
+            return spelt, field.with_metadata(told)
     return typed, pa.field(name, typed.type)
 
 
@@ -95,7 +112,7 @@ def is_long_number(column: pa.ChunkedArray) -> bool:
         >>> is_long_number(pa.chunked_array([["1398717875470837207", "18446744073709551617"]]))
         True
     """
-    values = _without_marks(column)
+    values = filled_cells(column)
     if values.null_count == len(values):
         return False
     are_numbers = (pc.all(pc.match_substring_regex(each, FLOAT)).as_py() for each in (values.slice(0, 50), values))
@@ -116,7 +133,14 @@ def as_typed(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     if kind is None or not pa.types.is_string(column.type):
         return column
     try:
-        return _without_marks(column).cast(kind)
+        decimal = (field.metadata or {}).get(DECIMAL_KEY)
+        values = filled_cells(column)
+        if decimal is not None and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            plain = plain_numbers(values, cast(DecimalMark, decimal.decode()))
+            if plain.null_count > values.null_count:
+                return column
+            values = plain
+        return values.cast(kind)
     except pa.ArrowInvalid:  # somebody put other values into the column
         return column
 
@@ -139,7 +163,7 @@ def _has_lost_digits(values: pa.ChunkedArray) -> bool:
     return any(map(loses_digits, long.unique().to_pylist()))
 
 
-def _without_marks(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def filled_cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The cells without outer blanks. Empty ones are missing, and so are marks: where nothing else is text, "NA" is no
     country."""
     if pc.any(pc.match_substring_regex(column, r"^\s|\s$|[^\x00-\x7f]")).as_py():

@@ -458,6 +458,7 @@ def inferred(
             exclude=exclude,
             overrides=dict(overrides or {}),
             date_formats=recipe.reading.date_formats,
+            decimal=recipe.reading.decimal,
             customers=customers_in(recipe, training, split),
             min_count=recipe.min_customers,
             max_categories=recipe.max_categories,

@@ -238,7 +238,7 @@ def test_another_separator_is_found() -> None:
     [
         (["17.02.2023 16:00", "1.3.2023", "12.12.2023"], "looks like dates: write 2016-03-05"),
         (["02/16/21", "03/01/21"], "looks like dates: write 2016-03-05"),
-        (["166,9", "1.234,5"], "looks like numbers: write 1234.5"),
+        (["166,9", "1.234,5"], "looks like numbers, and is read as categories: give --decimal ','"),
         (["€ 12.50", "€ 3", "€ 1,200.00"], "looks like numbers: write 1234.5"),
         (["12 %", "3%"], "looks like numbers: write 1234.5"),
         (["a1", "b2"], None),

@@ -29,6 +29,7 @@ from contextual_bert.context.kinds.feature import (
 from contextual_bert.context.kinds.listed import ListedFeature, infer_values, too_rare
 from contextual_bert.context.other_spellings import other_spelling
 from contextual_bert.context.vocabulary import canonical_array
+from contextual_bert.context.written_numbers import are_written
 
 CATEGORICAL_RESERVED = (MISSING_NAME, UNKNOWN_NAME)
 CATEGORICAL_UNKNOWN = CATEGORICAL_RESERVED.index(UNKNOWN_NAME)
@@ -78,9 +79,11 @@ class Categorical(ListedFeature, DatePartFeature, frozen=True):
 
     @classmethod
     def claims(cls, array: pa.Array, settings: InferenceSettings) -> bool:
-        """Text that is no date, and truth values."""
+        """Text that is no date and no number, and truth values."""
         kind = value_type(array.type)
-        return pa.types.is_boolean(kind) or (is_text(kind) and not holds_dates(array, settings))
+        if not is_text(kind):
+            return pa.types.is_boolean(kind)
+        return not holds_dates(array, settings) and not are_written(canonical_array(array), settings.decimal)
 
     @classmethod
     def infer(cls, column: str, array: pa.Array, settings: InferenceSettings) -> Finding:

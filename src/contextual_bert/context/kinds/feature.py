@@ -30,6 +30,7 @@ from contextual_bert.context.marks import listed
 from contextual_bert.context.ranges import Outside
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.context.withheld import WITHHELD, withheld_counts, withholding
+from contextual_bert.context.written_numbers import DecimalMark
 from contextual_bert.errors import ConfigurationError, ContextualBertError, SchemaError, did_you_mean
 
 if TYPE_CHECKING:
@@ -157,7 +158,8 @@ class InferenceSettings:
     ``customers``: number of the customer of each row, None where rows are counted; ``sensitive``: no note names values;
     ``date_format``: that of a column whose dates are not all ISO 8601, told by all of its rows; ``hash_buckets``: for
     rare values, None finds how many; ``parts``: those of a date that an override asks for; ``is_split_by_time``: the
-    rows that are not learned from are later; ``is_forced``: an override asks for the kind.
+    rows that are not learned from are later; ``is_forced``: an override asks for the kind; ``decimal``: the mark
+    before the decimals of numbers that are text.
     """
 
     min_count: int
@@ -171,6 +173,7 @@ class InferenceSettings:
     parts: tuple[DatePart, ...] | None = None
     is_split_by_time: bool = False
     is_forced: bool = False
+    decimal: DecimalMark | None = None
 
     def shown(self, *values: object, most: int = 3) -> str:
         """Return values as a note names them, none of a sensitive column."""
@@ -232,7 +235,7 @@ class Feature(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
         values: dict[str, Any] = handler(self)
         if not self.sensitive:  # the digest of a schema depends on what is set
             values.pop("sensitive", None)
-        return values
+        return {name: value for name, value in values.items() if name != "decimal" or value is not None}
 
     if not TYPE_CHECKING:  # Type checkers keep the signature that pydantic declares.
 
@@ -333,6 +336,11 @@ class Feature(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     @property
     def date(self) -> DateReading | None:
         """The part of a date that the feature reads; None where its column holds the values themselves."""
+        return None
+
+    @property
+    def decimal_mark(self) -> DecimalMark | None:
+        """The mark before the decimals of numbers that are text; None for a point, and nothing between thousands."""
         return None
 
     @property

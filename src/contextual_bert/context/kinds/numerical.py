@@ -8,7 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from contextual_bert.arrow_types import value_type
+from contextual_bert.arrow_types import is_text, value_type
 from contextual_bert.context.binning import edges_of_short_floats, quantile_edges
 from contextual_bert.context.columns import to_numbers
 from contextual_bert.context.hints import id_hint
@@ -32,6 +32,7 @@ from contextual_bert.context.ranges import FAR_FACTOR, LARGEST_UNKNOWN, Outside,
 from contextual_bert.context.raw_values import number_of
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.context.withheld import WITHHELD
+from contextual_bert.context.written_numbers import DecimalMark, are_written, number_pattern
 
 FAR_YEARS = 100  # beside the years of training
 _FEWEST_NUMBERS_OF_AN_ID = 100  # below, "every number differs" says that the table is small
@@ -57,6 +58,8 @@ class Numerical(DatePartFeature, frozen=True):
         date_format: as of `Categorical`.
         missing: texts that say that the number is missing, such as "unknown"; capitals make no difference.
             "[any word]" among them stands for every text without a digit.
+        decimal: the mark before the decimals of a number that is text, "." or ",". Marks between thousands are then
+            read, too. None: a point, and nothing between thousands.
 
     Example:
         >>> Numerical(name="age", edges=(25, 35, 45)).layout.num_embeddings
@@ -67,6 +70,7 @@ class Numerical(DatePartFeature, frozen=True):
 
     kind: Literal["numerical"] = "numerical"
     edges: tuple[float, ...]
+    decimal: DecimalMark | None = None
 
     @model_validator(mode="after")
     def _check_edges(self) -> "Numerical":
@@ -82,6 +86,10 @@ class Numerical(DatePartFeature, frozen=True):
     @property
     def cells(self) -> Cells:
         return "numbers"
+
+    @property
+    def decimal_mark(self) -> DecimalMark | None:
+        return self.decimal
 
     @property
     def record_type(self) -> pa.DataType:
@@ -109,13 +117,16 @@ class Numerical(DatePartFeature, frozen=True):
 
     @classmethod
     def claims(cls, array: pa.Array, settings: InferenceSettings) -> bool:
-        """Whole, floating and decimal numbers."""
+        """Whole, floating and decimal numbers; text, where the decimal mark is named and each cell is a number."""
         kind = value_type(array.type)
+        if is_text(kind):
+            return are_written(canonical_array(array), settings.decimal)
         return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
     @classmethod
     def infer(cls, column: str, array: pa.Array, settings: InferenceSettings) -> Finding:
-        numbers, is_forced = to_numbers(array, column=column), settings.is_forced
+        numbers = to_numbers(array, column=column, decimal=settings.decimal)
+        is_forced = settings.is_forced
         is_missing = np.isnan(numbers)
         unique, counts = np.unique(numbers[~is_missing], return_counts=True)
         distinct, num_present = len(unique), int(counts.sum())
@@ -135,20 +146,20 @@ class Numerical(DatePartFeature, frozen=True):
             "" if is_forced else joined(date_of_digits(unique), id_hint(column, distinct=distinct) if is_whole else "")
         )
         reason = joined(f"{len(edges) + 1} bins{reach}{_strays(numbers[~is_missing], settings)}", remark)
-        feature = cls(name=feature_name(column), source=feature_source(column), edges=edges)
+        feature = cls(name=feature_name(column), source=feature_source(column), edges=edges, decimal=settings.decimal)
         return Finding("numerical", reason, distinct, (feature,), warning=remark)
 
     def read_value(self, value: object) -> float:
-        return number_of(value)
+        return number_of(value, decimal=self.decimal)
 
     def encode_values(self, array: pa.Array, *, file: str | None = None) -> EncodedColumn:
-        numbers = to_numbers(array, file=file, column=self.column)
+        numbers = to_numbers(array, file=file, column=self.column, decimal=self.decimal)
         bins = np.searchsorted(np.asarray(self.edges, np.float64), numbers, side="right") + 1
         bins[np.isnan(numbers)] = MISSING
         return EncodedColumn(bins.astype(np.int64, copy=False), outside=outside_of(self, numbers))
 
     def find_outside(self, array: pa.Array) -> Outside | None:
-        return outside_of(self, to_numbers(array, column=self.column))
+        return outside_of(self, to_numbers(array, column=self.column, decimal=self.decimal))
 
     @property
     def choices(self) -> list[str]:
@@ -157,11 +168,12 @@ class Numerical(DatePartFeature, frozen=True):
     def say(self, array: pa.Array) -> pa.Array:
         if self.part is not None:  # of a date, which is said whole
             return super().say(array)
-        numbers = pa.array(to_numbers(array, column=self.column), from_pandas=True)
+        numbers = pa.array(to_numbers(array, column=self.column, decimal=self.decimal), from_pandas=True)
         return canonical_array(numbers, column=self.column)
 
     def json_schema(self) -> dict[str, Any]:
-        kinds: list[dict[str, Any]] = [{"type": "number"}, {"type": "string", "pattern": _NUMBER_TEXT}]
+        pattern = _NUMBER_TEXT if self.decimal is None else number_pattern(self.decimal)
+        kinds: list[dict[str, Any]] = [{"type": "number"}, {"type": "string", "pattern": pattern}]
         if self.sensitive:
             return sensitive_schema(*kinds)
         about = "A number."
