@@ -2,7 +2,7 @@
 
 ``import contextual_bert`` takes no second, and ``AutoModelForMaskedLM.from_pretrained(run)`` finds the class all the
 same: each Auto class is given a stand-in as soon as transformers has defined it. Its first use imports the model and
-registers the classes themselves. Reasons: docs/decisions/032.
+registers the classes themselves. Reasons: docs/decisions/033.
 """
 
 import sys
