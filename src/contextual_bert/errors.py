@@ -1,24 +1,330 @@
-"""What can go wrong, said so that the reader can act on it.
+"""What can go wrong, as parts that programs read and one function renders.
 
-Every message has three parts: what was wrong, with its value and place; what is allowed; what to do next.
-This module knows nothing of tables, schemas or models: it only fixes the classes and how a place is written.
+An error has a problem, a place, the faulty value, what is allowed, and a fix. ``rendered`` makes three short sentences
+of them. The command line and the server render the same parts in their own words. Nobody takes a sentence apart.
 """
 
+import copy
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
 
 # File -> the line of each of its rows, as the reader found them last; what is not here is counted in rows.
 _lines_of_files: dict[str, Sequence[int]] = {}
 # File -> the rows that are left, where a reader dropped some.
 _rows_of_files: dict[str, Sequence[int]] = {}
 
+Key = str | int
+Spelling = Callable[[str, object], str]
+WITHHELD = "(withheld)"  # what stands for a value of a sensitive feature
+NAME: Any = object()  # in the place of a setting's value: the setting itself is named, without a value
+
+
+def in_python(name: str, value: object) -> str:
+    """Return a setting as Python spells it; ``...`` stands for a value that is to be given.
+
+    Example:
+        >>> in_python("split_by", "time"), in_python("time", ...), in_python("min_count", NAME)
+        ("split_by='time'", 'time=...', 'min_count')
+    """
+    return name if value is NAME else f"{name}=..." if value is ... else f"{name}={shown(value)}"
+
+
+class Message(str):
+    """A text that names settings: a string in Python's spelling, and in another one where ``spelled`` is asked.
+
+    Args:
+        template: the text, with ``{name}`` where a setting stands.
+        settings: name -> value, ``NAME`` or ``...``. Other braces of the template stay as they are.
+
+    Example:
+        >>> text = Message("{split_by} needs {time}.", split_by="time", time=...)
+        >>> print(text)
+        split_by='time' needs time=....
+        >>> text.spelled(lambda name, value: f"--{name}")
+        '--split_by needs --time.'
+    """
+
+    template: str
+    settings: Mapping[str, object]
+
+    def __new__(cls, template: str, /, **settings: object) -> Self:
+        """Make the text, and keep its parts."""
+        text = super().__new__(cls, _filled(template, settings, in_python))
+        text.template, text.settings = template, settings
+        return text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _message, (self.template, dict(self.settings))
+
+    def spelled(self, spelling: Spelling) -> str:
+        """Return the text with its settings in another spelling."""
+        return _filled(self.template, self.settings, spelling)
+
+
+def _message(template: str, settings: Mapping[str, object]) -> Message:
+    return Message(template, **settings)
+
+
+def _filled(template: str, settings: Mapping[str, object], spelling: Spelling) -> str:
+    """Return a template with its settings; what a setting brings in is not looked at again."""
+    done: list[str] = []
+    rest = template
+    while found := [(rest.index(mark), mark, name) for name in settings if (mark := f"{{{name}}}") in rest]:
+        start, mark, name = min(found)
+        done += [rest[:start], spelling(name, settings[name])]
+        rest = rest[start + len(mark) :]
+    return "".join([*done, rest])
+
+
+def spelled(text: str, spelling: Spelling = in_python) -> str:
+    """Return a text with the settings that it names, if it names any, in a spelling."""
+    return text.spelled(spelling) if isinstance(text, Message) else str(text)
+
+
+class Place(Protocol):
+    """Where something is wrong."""
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The keys that lead there, the outermost first."""
+        ...
+
+    def text(self, value: object, spelling: Spelling) -> str:
+        """Return the place as the beginning of a sentence; ``value`` is what stands there."""
+        ...
+
+
+@dataclass(frozen=True)
+class TablePlace:
+    """A cell, a row, a column or a file.
+
+    Args:
+        file: path of the table, if it came from one.
+        row: counted from 0.
+        column: name of the column.
+
+    Example:
+        >>> TablePlace("days.csv", 3, "age").keys
+        ('days.csv', 3, 'age')
+    """
+
+    file: str | None = None
+    row: int | None = None
+    column: str | None = None
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """File, row and column, as far as they are known."""
+        return tuple(key for key in (self.file, self.row, self.column) if key is not None)
+
+    def text(self, value: object, spelling: Spelling) -> str:
+        """Return file, row and column as the beginning of a sentence; the row is named as an editor counts."""
+        row = [place_of_row(self.row, self.file)] if self.row is not None else []
+        place = [*([self.file] if self.file else []), *row]
+        if self.column is not None:
+            place.append(f"column {self.column!r}")
+        return f"{', '.join(place)}: " if place else ""
+
+    @property
+    def remark(self) -> str:
+        """How rows are counted, where a row is named that is no line of a file."""
+        if self.row is None or place_of_row(self.row, self.file).startswith("line"):
+            return ""
+        has_header = self.file is not None and any(ending in self.file.lower() for ending in (".csv", ".tsv"))
+        return f"Rows count from 1{', without the header' if has_header else ''}."
+
+
+@dataclass(frozen=True)
+class QueryPlace:
+    """A value in a list of queries.
+
+    Args:
+        keys: of the value: the number of the query, counted from 0, then the keys in it. Without a number the place
+            is in a query that is not numbered yet.
+
+    Example:
+        >>> QueryPlace((1, "where", 0, "at_most")).text(None, in_python)
+        'query 2, where[0].at_most: '
+    """
+
+    keys: tuple[Key, ...] = ()
+
+    @property
+    def row(self) -> int | None:
+        """The number of the query, counted from 0; None where it has none."""
+        return self.keys[0] if self.keys and isinstance(self.keys[0], int) else None
+
+    @property
+    def inner(self) -> tuple[Key, ...]:
+        """The keys in the query."""
+        return self.keys if self.row is None else self.keys[1:]
+
+    def text(self, value: object, spelling: Spelling) -> str:
+        """Return the query and the path in it as the beginning of a sentence."""
+        number = [f"query {self.row + 1}"] if self.row is not None else []
+        place = [*number, *([path_of(self.inner)] if self.inner else [])]
+        return f"{', '.join(place)}: " if place else ""
+
+
+@dataclass(frozen=True)
+class SettingPlace:
+    """A setting: an argument in Python, an option of a command, a parameter of an address.
+
+    Args:
+        name: of the argument in Python.
+    """
+
+    name: str
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The name."""
+        return (self.name,)
+
+    def text(self, value: object, spelling: Spelling) -> str:
+        """Return the setting with its value as the subject of a sentence."""
+        return f"{spelling(self.name, value)} "
+
+
+def path_of(keys: Sequence[Key]) -> str:
+    """Return keys as a path that people read.
+
+    Example:
+        >>> path_of(["where", 0, "at_most"])
+        'where[0].at_most'
+    """
+    path = ""
+    for key in keys:
+        path += f"[{key}]" if isinstance(key, int) else f".{key:.80}" if path else f"{key:.80}"
+    return path
+
 
 class ContextualBertError(Exception):
-    """Base of every error this package raises on purpose; the command line prints its text and exits with 2."""
+    """Base of every error this package raises on purpose; the command line prints its text and exits with 2.
+
+    Args:
+        problem: what is wrong, without a full stop. After a place it is a phrase. After a setting it is the rest of the
+            sentence. ``Message`` names further settings.
+        place: where.
+        value: what stands there. NAME where there is none, or where it is withheld.
+        allowed: what is allowed, as a sentence.
+        fix: what to do, as a sentence.
+
+    Example:
+        >>> error = ConfigurationError("is not allowed", setting="min_count", value=0, fix="Give 1 or more.")
+        >>> error.location, str(error)
+        (('min_count',), 'min_count=0 is not allowed. Give 1 or more.')
+    """
+
+    def __init__(
+        self, problem: str, *, place: Place | None = None, value: object = NAME, allowed: str = "", fix: str = ""
+    ) -> None:
+        self.problem, self.place, self.value, self.allowed, self.fix = problem, place, value, allowed, fix
+        super().__init__(rendered(self))
+
+    def __str__(self) -> str:
+        return rendered(self)
+
+    @property
+    def location(self) -> tuple[Key, ...]:
+        """The keys that lead to the fault, the outermost first: of a table file, row and column."""
+        return self.place.keys if self.place is not None else ()
+
+    @property
+    def advice(self) -> str:
+        """What is allowed and what to do."""
+        return " ".join(part for part in (self.allowed, self.fix) if part)
+
+    def at(self, place: Place | None) -> Self:
+        """Return the same error at another place."""
+        return self._with(place=place)
+
+    def within(self, *keys: Key) -> Self:
+        """Return the same error in a query that stands at these keys.
+
+        Example:
+            >>> UnknownNameError("unknown key 'itms'", place=QueryPlace(("itms",))).within(2).location
+            (2, 'itms')
+        """
+        own = self.place.keys if isinstance(self.place, QueryPlace) else ()
+        return self.at(QueryPlace((*keys, *own)))
+
+    def about(self, subject: str) -> Self:
+        """Return the same error whose problem begins with what it is about."""
+        return self._with(problem=f"{subject} {self.problem}")
+
+    def _with(self, **parts: object) -> Self:
+        changed = copy.copy(self)
+        vars(changed).update(parts)
+        changed.args = (rendered(changed),)
+        return changed
+
+    def advised(self, fix: str) -> Self:
+        """Return the same error with a fix, where it has none."""
+        return self if self.fix else self._with(fix=fix)
+
+    def withheld(self) -> Self:
+        """Return the same error without the value."""
+        return self._with(problem=f"the value {WITHHELD} is not allowed", value=NAME)
+
+    def in_file(self, file: str | None) -> Self:
+        """Return the same error with the file, where it is of a table and does not name one yet."""
+        place = self.place if self.place is not None else TablePlace()
+        if file is None or not isinstance(place, TablePlace) or place.file is not None:
+            return self
+        return self.at(replace(place, file=file))
+
+
+def rendered(error: ContextualBertError, spelling: Spelling = in_python, *, place: str | None = None) -> str:
+    """Return an error as text: what is wrong and where, what is allowed, what to do.
+
+    Args:
+        error: to say.
+        spelling: of settings.
+        place: other words for the place, as the beginning of the sentence.
+
+    Example:
+        >>> error = ConfigurationError(Message("needs {time}", time=...), setting="split_by", value="time")
+        >>> rendered(error, lambda name, value: f"--{name}")
+        '--split_by needs --time'
+    """
+    if place is None:
+        place = error.place.text(error.value, spelling) if error.place is not None else ""
+    parts = [spelled(part, spelling) for part in (error.allowed, error.fix) if part]
+    remark = error.place.remark if isinstance(error.place, TablePlace) else ""
+    text = f"{place}{spelled(error.problem, spelling)}"
+    if parts and not text.endswith((".", "!", "?")):
+        text += "."
+    text = " ".join([text, *parts])
+    return f"{text.removesuffix('.')}. {remark}" if remark else text
 
 
 class ConfigurationError(ContextualBertError, ValueError):
-    """A setting that cannot work: raised when the object is made, not when it is used."""
+    """A setting that cannot work: raised when the object is made, not when it is used.
+
+    Args:
+        problem: what is wrong. With ``setting`` it is the rest of the sentence that begins with the setting.
+        setting: name of the argument in Python.
+        value: that was given for it.
+        allowed: what is allowed, as a sentence.
+        fix: what to do, as a sentence.
+        place: where, if it is no setting.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        setting: str | None = None,
+        value: object = NAME,
+        allowed: str = "",
+        fix: str = "",
+        place: Place | None = None,
+    ) -> None:
+        place = SettingPlace(setting) if setting is not None else place
+        super().__init__(problem, place=place, value=value, allowed=allowed, fix=fix)
 
 
 class SchemaError(ContextualBertError, ValueError):
@@ -50,7 +356,9 @@ class DataError(ContextualBertError, ValueError):
         row: zero-based row of the table. The text names the line of an editor where the reader knows it, else the row
             counted from 1, without the header.
         column: name of the column (or of the context feature).
-        fix: what is allowed and what to do next, as a sentence.
+        value: the faulty value; NAME where it is not named.
+        allowed: what is allowed, as a sentence.
+        fix: what to do, as a sentence.
 
     Example:
         >>> str(DataError("'abc' is not a number", file="days.csv", row=3, column="age", fix="Give a number."))
@@ -58,23 +366,67 @@ class DataError(ContextualBertError, ValueError):
     """
 
     def __init__(
-        self, problem: str, *, file: str | None = None, row: int | None = None, column: str | None = None, fix: str = ""
+        self,
+        problem: str,
+        *,
+        file: str | None = None,
+        row: int | None = None,
+        column: str | None = None,
+        value: object = NAME,
+        allowed: str = "",
+        fix: str = "",
     ) -> None:
-        self.problem, self.file, self.row, self.column, self.fix = problem, file, row, column, fix
-        super().__init__(str(self))
+        place = TablePlace(file, row, column)
+        super().__init__(problem, place=place if place.keys else None, value=value, allowed=allowed, fix=fix)
 
-    def __str__(self) -> str:
-        place = [self.file] if self.file else []
-        if self.row is not None:
-            place.append(place_of_row(self.row, self.file))
-        if self.column is not None:
-            place.append(f"column {self.column!r}")
-        text = f"{', '.join(place)}: {self.problem}" if place else self.problem
-        text = f"{text}. {self.fix}" if self.fix else text
-        if self.row is None or place_of_row(self.row, self.file).startswith("line"):
-            return text
-        has_header = self.file is not None and any(ending in self.file.lower() for ending in (".csv", ".tsv"))
-        return f"{text.removesuffix('.')}. Rows count from 1{', without the header' if has_header else ''}."
+    @property
+    def file(self) -> str | None:
+        """Path of the table, if it came from one."""
+        return self.place.file if isinstance(self.place, TablePlace) else None
+
+    @property
+    def row(self) -> int | None:
+        """Zero-based row of the table, or number of the query."""
+        return self.place.row if isinstance(self.place, TablePlace | QueryPlace) else None
+
+    @property
+    def column(self) -> str | None:
+        """Name of the column."""
+        return self.place.column if isinstance(self.place, TablePlace) else None
+
+    def moved(self, **place: str | int | None) -> Self:
+        """Return the same error with another ``file``, ``row`` or ``column``.
+
+        Example:
+            >>> str(DataError("'x' is no number", row=3).moved(row=None, column="age"))
+            "column 'age': 'x' is no number"
+        """
+        own = self.place if isinstance(self.place, TablePlace) else TablePlace()
+        return self.at(replace(own, **place))  # pyright: ignore[reportArgumentType]
+
+
+class QueryError(DataError):
+    """A faulty query: names its number, the keys that lead to the value, and the value.
+
+    Args:
+        problem: what is wrong with the value, as a phrase.
+        location: the number of the query, counted from 0, and the keys in it. The number may be added later, by
+            ``within``.
+        value: the faulty value; NAME where it is not named.
+        allowed: what is allowed, as a sentence.
+        fix: what to do, as a sentence.
+
+    Example:
+        >>> str(QueryError("'old' is no number", location=(0, "context", "age"), fix="Give a number."))
+        "query 1, context.age: 'old' is no number. Give a number."
+    """
+
+    def __init__(
+        self, problem: str, *, location: Sequence[Key] = (), value: object = NAME, allowed: str = "", fix: str = ""
+    ) -> None:
+        super().__init__(problem, value=value, allowed=allowed, fix=fix)
+        self.place = QueryPlace(tuple(location))
+        self.args = (rendered(self),)
 
 
 def rows_are_lines(file: str, lines: Sequence[int] | None) -> None:

@@ -15,7 +15,7 @@ from contextual_bert_cli.conditions import condition_of
 from contextual_bert_cli.output import calm_transformers, remark, show_json, working
 from contextual_bert_cli.pipelines import load_pipeline
 from contextual_bert_cli.recipes import listed, separator_of
-from contextual_bert_cli.records import at_lines, at_options, check_context, read_context, read_queries
+from contextual_bert_cli.records import at_lines, at_options, read_context, read_queries
 
 EXAMPLE = """\b
 Example:
@@ -259,8 +259,6 @@ def command(
     with working(f"loading {directory}"):
         pipeline = load_pipeline(directory, device=device, catalogue=catalogue)
     remark(*(pipeline.catalogue.findings() if pipeline.catalogue is not None else ()))
-    if queries is None:
-        check_context(asked[0]["context"], pipeline.processor)
     placed = at_lines(queries, lines) if queries is not None else at_options(QUERY_OPTIONS)
     with working(f"completing {len(asked):,} sets"), placed:
         answers: Any

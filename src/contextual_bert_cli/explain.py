@@ -8,7 +8,7 @@ from contextual_bert_cli import options
 from contextual_bert_cli.choices import checked_format
 from contextual_bert_cli.complete import QUERY_OPTIONS, items_of
 from contextual_bert_cli.output import calm_transformers, next_commands, show, show_json_text, show_text, working
-from contextual_bert_cli.records import at_options, check_context, read_context
+from contextual_bert_cli.records import at_options, read_context
 
 EXAMPLE = """\b
 Example:
@@ -59,7 +59,6 @@ def command(
     load_recipe(directory)
     with working(f"loading {directory}"):
         pipeline = CompletionPipeline.from_pretrained(directory, device=chosen_device(device))
-    check_context(query["context"], pipeline.processor)
     with working("asking with fewer fields"), at_options(QUERY_OPTIONS):
         found = explain(pipeline, query, item=item, slot=slot - 1, num_pairs=pairs, seed=seed, batch_size=batch_size)
     if output_format == "json":

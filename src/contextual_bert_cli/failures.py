@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from contextual_bert_cli import interruption
 from contextual_bert_cli.printable import printable
-from contextual_bert_cli.wording import in_options
+from contextual_bert_cli.wording import in_options, option_of
 
 MISTAKE, INTERRUPTED = 2, 130
 DEBUG_VARIABLE = "CONTEXTUAL_BERT_DEBUG"
@@ -137,7 +137,9 @@ def describe(error: Exception) -> str | None:
     """What a person can do about an error; None for a bug of ours."""
     names, text = _names_of(error), str(error)
     if "ContextualBertError" in names and not is_full(error):
-        return in_options(text)
+        from contextual_bert.errors import ContextualBertError, rendered
+
+        return in_options(rendered(error, option_of) if isinstance(error, ContextualBertError) else text)
     if is_full(error):
         place = getattr(error, "filename", None)
         return f"No space is left on the disk{f' ({place})' if place else ''}: {text.rstrip('.')}. {_FULL_ADVICE}"

@@ -13,7 +13,7 @@ from contextual_bert_cli.choices import checked, checked_format
 from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show, show_json, working
 from contextual_bert_cli.questions import QUERY_OPTIONS, answer_query, check_question
 from contextual_bert_cli.recipes import reading_of_run, text_task_of_run
-from contextual_bert_cli.records import at_options, check_context, read_context
+from contextual_bert_cli.records import at_options, read_context
 
 if TYPE_CHECKING:
     from pyarrow import Schema
@@ -135,7 +135,6 @@ def command(
             reading=reading,
         )
         return
-    check_context(own, pipeline.processor)
     with working("predicting"), at_options(QUERY_OPTIONS):
         answer = cast("TextAnswer", pipeline(query))
     if output_format == "json":
@@ -210,7 +209,7 @@ def check_output(output: Path, schema: "Schema") -> None:
     try:
         check_writable(output, schema)
     except DataError as error:
-        raise DataError(error.problem, file=f"--output {output}", column=error.column, fix=error.fix) from error
+        raise error.moved(file=f"--output {output}") from error
 
 
 def show_answer(answer: "TextAnswer", text: str) -> None:

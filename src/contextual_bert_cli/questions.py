@@ -4,7 +4,7 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any, cast
 
 from contextual_bert_cli.output import remark, remark_unknown, show, show_json, working
-from contextual_bert_cli.records import at_options, check_context
+from contextual_bert_cli.records import at_options
 
 if TYPE_CHECKING:
     from contextual_bert import QuestionAnsweringPipeline
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from contextual_bert.training import TextTask
 
 # Key of a query about a text -> the option that gives it.
-QUERY_OPTIONS = {"text": "--text", "pair": "--pair", "question": "--question", "context": "--context"}
+QUERY_OPTIONS = {"text": "--text", "pair": "--pair", "question": "--question"}
 SHOWN_BESIDE = 60  # characters of the text on both sides of an answer
 
 
@@ -45,7 +45,6 @@ def check_question(task: "TextTask | None", given: dict[str, Any]) -> bool:
 
 def answer_query(pipeline: "QuestionAnsweringPipeline", query: dict[str, Any], *, output_format: str) -> None:
     """Answer one question and print it."""
-    check_context(query["context"], pipeline.processor)
     with working("answering"), at_options(QUERY_OPTIONS):
         span = cast("TextSpan", pipeline(query))
     if output_format == "json":

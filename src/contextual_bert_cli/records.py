@@ -1,15 +1,17 @@
 """JSON objects that a person types: the context of a query, or many queries, one a line of a file."""
 
 import json
-import re
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from contextual_bert import ContextualBertProcessor
+    from contextual_bert.errors import Key, Spelling
+
+CONTEXT = "--context"
 
 
 def read_context(text: str | None) -> dict[str, Any]:
@@ -95,65 +97,96 @@ def read_queries(path: Path) -> tuple[list[int], list[dict[str, Any]]]:
     return numbers, [record_of(lines[number - 1], place=f"{path}, line {number}") for number in numbers]
 
 
-def check_context(record: Mapping[str, Any], processor: "ContextualBertProcessor") -> None:
-    """Raise where a record of --context does not fit the features of a model; no row is named, for there is none.
+@dataclass(frozen=True)
+class OptionPlace:
+    """A value in the query that the options of a command make up.
 
-    Raises:
-        ConfigurationError, UnknownNameError: a value, or a feature, by its name.
+    Args:
+        keys: of the value in the query.
+        option: that gave it.
     """
-    from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
-    from contextual_bert.inference.queries import placed_row
 
-    try:
-        processor.encode_context([record], num_rows=1)
-    except DataError as error:
-        raise ConfigurationError(f"--context, feature {error.column!r}: {error.problem}. {error.fix}") from error
-    except UnknownNameError as error:
-        raise UnknownNameError(f"--context: {placed_row(error)[1]}") from error
+    keys: "tuple[Key, ...]"
+    option: str
+
+    def text(self, value: object, spelling: "Spelling") -> str:
+        """Return the option, and the path in its value, as the beginning of a sentence."""
+        from contextual_bert.errors import path_of
+
+        rest = self.keys[1:]
+        if self.option == CONTEXT:
+            path = f", feature {path_of(rest)!r}" if rest else ""
+        else:
+            path = f", {path_of(rest)!r}" if any(isinstance(key, str) for key in rest) else ""
+        return f"{self.option}{path}: "
+
+
+@dataclass(frozen=True)
+class LinePlace:
+    """A value in a file of queries, one a line.
+
+    Args:
+        file: path of the file.
+        line: counted from 1.
+        inner: keys of the value in the query.
+    """
+
+    file: str
+    line: int
+    inner: "tuple[Key, ...]"
+
+    @property
+    def keys(self) -> "tuple[Key, ...]":
+        """File, line and the keys in the query."""
+        return (self.file, self.line, *self.inner)
+
+    def text(self, value: object, spelling: "Spelling") -> str:
+        """Return file, line and path as the beginning of a sentence."""
+        from contextual_bert.errors import path_of
+
+        path = f", {path_of(self.inner)}" if self.inner else ""
+        return f"{self.file}, line {self.line}{path}: "
 
 
 @contextmanager
 def at_options(options: Mapping[str, str]) -> Generator[None]:
-    """Where the one query of the options is at fault, the option is named and no row.
+    """Name the option, and no query, where the one query of the options is at fault.
 
     Args:
-        options: key of a query -> the option that gave it.
+        options: key of a query -> the option that gave it. That of the context is ``CONTEXT``.
 
     Raises:
-        ConfigurationError, UnknownNameError, SchemaError: what came, with its option.
+        ContextualBertError: what came, with its option.
     """
-    from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
-    from contextual_bert.inference.queries import placed_row
+    from contextual_bert.errors import ContextualBertError, QueryPlace
 
     try:
         yield
-    except DataError as error:
-        option = options.get(re.split(r"[.\[]", error.column or "")[0])
-        if option is None:
+    except ContextualBertError as error:
+        if not isinstance(error.place, QueryPlace):
             raise
-        path = f", {error.column!r}" if error.column not in options else ""
-        raise ConfigurationError(f"{option}{path}: {error.problem}. {error.fix}") from error
-    except (UnknownNameError, SchemaError) as error:
-        raise type(error)(placed_row(error)[1]) from error
+        keys = error.place.inner
+        option = {"context": CONTEXT, **options}.get(str(keys[0])) if keys else None
+        raise error.at(OptionPlace(keys, option) if option is not None else QueryPlace(keys)) from error.__cause__
 
 
 @contextmanager
 def at_lines(path: Path, numbers: Sequence[int]) -> Generator[None]:
-    """Where a query is at fault, its line of the file is named.
+    """Name the line of the file where a query is at fault.
+
+    Args:
+        path: of the file.
+        numbers: the line of each query.
 
     Raises:
-        DataError, UnknownNameError, SchemaError: what came, with its place.
+        ContextualBertError: what came, with its line.
     """
-    from contextual_bert.errors import DataError, SchemaError, UnknownNameError
-    from contextual_bert.inference.queries import placed_row
+    from contextual_bert.errors import ContextualBertError, QueryPlace
 
     try:
         yield
-    except (DataError, UnknownNameError, SchemaError) as error:
-        row, text = placed_row(error)
-        if row is None:
+    except ContextualBertError as error:
+        if not isinstance(error.place, QueryPlace) or error.place.row is None:
             raise
-        place = f"{path}, line {numbers[row]}"
-        if isinstance(error, DataError):
-            raise DataError(error.problem, file=place, column=error.column, fix=error.fix) from error
-        raise type(error)(f"{place}: {text}") from error
+        place = LinePlace(str(path), numbers[error.place.row], error.place.inner)
+        raise error.at(place) from error.__cause__

@@ -7,7 +7,7 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.choices import checked_format
 from contextual_bert_cli.output import calm_transformers, remark, remark_unknown, show_json, show_text, working
-from contextual_bert_cli.records import check_context, read_context
+from contextual_bert_cli.records import at_options, read_context
 
 EXAMPLE = """\b
 Example:
@@ -56,7 +56,7 @@ def command(
     from contextual_bert import ContextualBertForMaskedLM, TextSampling, sample_texts
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.inference import load_text_model
-    from contextual_bert.inference.queries import UNUSED_CONTEXT
+    from contextual_bert.inference.queries import UNUSED_CONTEXT, in_queries
     from contextual_bert.training import chosen_device
 
     calm_transformers()
@@ -68,12 +68,12 @@ def command(
     with working(f"loading {directory}"):
         model, processor = load_text_model(directory, ContextualBertForMaskedLM)
     cast(Any, model).to(chosen_device(device))
-    for record in records:
-        check_context(record, processor)
-    strangers = [processor.unknown_values(record) for record in records]
+    with at_options({}), in_queries("context"):
+        strangers = [processor.unknown_values(record) for record in records]
     found: list[list[str]] = []
     for record in records:
-        with working(f"drawing {num_samples:,} texts under {shown(record)}"):
+        drawing = working(f"drawing {num_samples:,} texts under {shown(record)}")
+        with drawing, at_options({}), in_queries("context"):
             texts = sample_texts(
                 model,
                 processor,

@@ -46,6 +46,27 @@ def in_options(text: str) -> str:
     return _NAMED.sub(_bare, _ASSIGNED.sub(_assignment, text))
 
 
+def option_of(name: str, value: object) -> str:
+    """Return a setting as an option of a command, with its value as it is typed.
+
+    Example:
+        >>> option_of("split_by", "time"), option_of("time", ...), option_of("is_ordinal", True)
+        ('--split-by time', '--time', '--ordinal')
+    """
+    from contextual_bert.errors import NAME, in_python, shown
+
+    option = _OPTIONS.get(name)
+    if option is None:
+        taken = _of_settings().get(name)
+        return in_python(name, value) if taken is None else f"{taken} {in_python(name, value)}"
+    if any(value is each for each in (NAME, ..., True, None)) or value == "" or isinstance(value, Mapping):
+        return option
+    if isinstance(value, list | tuple):
+        return f"{option} {','.join(map(str, value))}"
+    is_bare = isinstance(value, str) and re.fullmatch(r"[\w./@:+-]+", value) is not None
+    return f"{option} {value if is_bare else shown(value)}"
+
+
 def _assignment(found: re.Match[str]) -> str:
     name, value = found["name"], _plain(found["value"])
     if name in _OPTIONS:

@@ -186,7 +186,7 @@ def test_an_export_is_served(command: Any, run_directory: Path, shop: Path, tmp_
         too_many = client.post("/v1/complete?top_k=5", json=query)
         assert too_many.status_code == 422
         [fault] = too_many.json()["errors"]
-        assert (fault["field"], "more than 4" in fault["problem"]) == ("top_k", True)
+        assert (fault["parameter"], "more than 4" in fault["problem"]) == ("top_k", True)
         allowed = {**query, "allow": [f"{kind}-0" for kind in ("coat", "hat", "bag", "dress", "shirt", "skirt")]}
         assert client.post("/v1/complete?top_k=5", json=allowed).status_code == 422  # the graph holds no more than 4
         assert client.post("/v1/complete-jointly", json=query).status_code == 409

@@ -205,7 +205,7 @@ def check_days(array: pa.Array, known: Sequence[str] = (), *, column: str) -> No
                 to_dates(array, date_format=None if is_iso else date_format, column=column)
             except DataError as error:
                 fix = "Correct the cell, or leave it empty if the date is missing; or exclude the column."
-                raise DataError(error.problem, row=error.row, column=column, fix=fix) from None
+                raise DataError(error.problem, row=error.row, column=column, value=error.value, fix=fix) from None
 
 
 def are_iso_dates(strings: pa.Array) -> bool:
@@ -241,7 +241,7 @@ def date_part_of(value: object, part: DatePart, *, date_format: str | None = Non
         try:
             value = to_dates(pa.array([value]), date_format=date_format)[0].as_py()
         except DataError as error:
-            raise DataError(error.problem, fix=error.fix) from None
+            raise error.at(None) from None
         except UnicodeEncodeError:  # half of a character
             raise DataError(f"{value!a} is not a date", fix=_FIX) from None
     if not isinstance(value, datetime.date):

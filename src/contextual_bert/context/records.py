@@ -16,7 +16,7 @@ from contextual_bert.context.marks import ANY_WORD, is_word
 from contextual_bert.context.raw_values import MISSING_FIX, plain
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.withheld import withholding
-from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
+from contextual_bert.errors import DataError, TablePlace, UnknownNameError, did_you_mean
 
 
 def record_columns(schema: ContextSchema, records: Sequence[Mapping[str, object]]) -> dict[str, pa.Array]:
@@ -38,7 +38,9 @@ def record_columns(schema: ContextSchema, records: Sequence[Mapping[str, object]
         for key in record:
             if key not in known:
                 raise UnknownNameError(
-                    f"row {row + 1}: the context has no feature {key!r:.80}. {did_you_mean(str(key), known)}"
+                    f"the context has no feature {key!r:.80}",
+                    place=TablePlace(row=row, column=str(key)),
+                    allowed=did_you_mean(str(key), known),
                 )
     return {feature.name: _column(feature, rows) for feature in schema.features}
 
@@ -55,7 +57,7 @@ def _column(feature: Feature, records: Sequence[Mapping[str, object]]) -> pa.Arr
             with withholding() if feature.sensitive else nullcontext():
                 values.append(_read(feature, value, key=key))
         except DataError as error:
-            raise DataError(error.problem, row=row, column=key, fix=error.fix or MISSING_FIX) from None
+            raise error.moved(row=row, column=key).advised(MISSING_FIX) from None
     return pa.array(values, feature.record_type)
 
 

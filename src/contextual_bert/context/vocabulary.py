@@ -407,7 +407,7 @@ def _require_exact(array: pa.Array, rounded: pa.Array, *, file: str | None, colu
     if pc.any(rounded).as_py():
         row = int(pc.index(rounded, True).as_py())
         error = _rounded(array[row].as_py(), array.type.bit_width)
-        raise DataError(error.problem, file=file, row=row, column=column, fix=error.fix)
+        raise error.moved(file=file, row=row, column=column)
 
 
 def _as_one_array(array: pa.Array | pa.ChunkedArray) -> pa.Array:

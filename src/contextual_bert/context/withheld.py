@@ -3,9 +3,9 @@
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
-from contextual_bert.errors import DataError
+from contextual_bert.errors import WITHHELD, DataError
 
-WITHHELD = "(withheld)"  # stands where a value of a sensitive feature would
+__all__ = ["WITHHELD", "withheld_counts", "withholding"]
 
 
 @contextmanager
@@ -14,8 +14,7 @@ def withholding() -> Generator[None]:
     try:
         yield
     except DataError as error:
-        problem = f"the value {WITHHELD} is not allowed"
-        raise DataError(problem, file=error.file, row=error.row, column=error.column, fix=error.fix) from None
+        raise error.withheld() from None
 
 
 def withheld_counts(counts: Mapping[str, int]) -> dict[str, int]:

@@ -151,9 +151,8 @@ def flatten_items(
         codes, names = _encode(values)
     except DataError as error:  # a number that cannot name an item
         place = _place_of(values, error)
-        raise DataError(
-            error.problem, file=file, row=int(rows[place]) if place is not None else None, column=items, fix=error.fix
-        ) from error
+        row = int(rows[place]) if place is not None else None
+        raise error.moved(file=file, row=row, column=items) from error
     between = f" between two separators {separator!r}" if has_text and separator is not None else ""
     empty = pc.index(pc.equal(pc.utf8_trim_whitespace(names), ""), True).as_py()
     if empty >= 0:

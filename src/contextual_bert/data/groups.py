@@ -83,9 +83,8 @@ class Groups:
         except DataError as error:
             if error.row is None or not 0 <= error.row < len(self.first_rows):
                 raise
-            problem = f"{self.name(error.row)}: {error.problem}"
-            row = int(self.first_rows[error.row])
-            raise DataError(problem, file=error.file, row=row, column=error.column, fix=error.fix) from error
+            group, row = f"{self.name(error.row)}:", int(self.first_rows[error.row])
+            raise error.about(group).moved(row=row) from error
         except (SchemaError, UnknownNameError) as error:
             reasons = [
                 f" The column {name!r} was left out: {reason}."

@@ -326,7 +326,7 @@ def split_by_time(
                 )
             except DataError as error:
                 row = int(rows[error.row]) if error.row is not None else None
-                raise DataError(error.problem, file=error.file, row=row, column=error.column, fix=error.fix) from error
+                raise error.moved(row=row) from error
             assignment = np.full(table.num_rows, len(PARTS), np.uint8)
             assignment[rows] = found.assignment
             return replace(found, assignment=assignment, data_digest=table_digest(table))

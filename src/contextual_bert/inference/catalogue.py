@@ -140,7 +140,7 @@ class Catalogue:
         """
         if name not in self.table.column_names:
             known = did_you_mean(name, self.table.column_names)
-            raise UnknownNameError(f"The catalogue has no attribute {name!r}. {known}")
+            raise UnknownNameError(f"the catalogue has no attribute {name!r}", value=name, allowed=known)
         if name == STOCK:  # which changes
             return attribute_of(pa.chunked_array([pa.array(self._in_stock, mask=~self.is_known)]), name)
         if name not in self._attributes:
@@ -156,7 +156,9 @@ class Catalogue:
         """
         attribute = self.attribute(name)
         if attribute.is_list:
-            raise SchemaError(f"The attribute {name!r} holds lists: an item is in one group only. Name another column.")
+            raise SchemaError(
+                f"the attribute {name!r} holds lists, and an item is in one group only", fix="Name another column."
+            )
         return attribute.groups
 
     def group_of_stranger(self, item: str, name: str) -> int:

@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from contextual_bert.context import Vocabulary
-from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.errors import (
+    ConfigurationError,
+    DataError,
+    Message,
+    QueryError,
+    QueryPlace,
+    SchemaError,
+    UnknownNameError,
+)
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.query_schema import Names, Weight, fault, told
 
@@ -81,13 +89,13 @@ class Asked:
         """The catalogue.
 
         Raises:
-            DataError: there is none.
+            QueryError: there is none.
         """
         if self.catalogue is None:
-            raise DataError(
+            raise QueryError(
                 "it needs a catalogue, and none was given",
-                column=constraint,
-                fix="Give catalogue= to the pipeline, --catalogue to the command.",
+                location=(constraint,),
+                fix=Message("Give {catalogue}.", catalogue=...),
             )
         return self.catalogue
 
@@ -246,12 +254,12 @@ def read_settings(query: Mapping[str, Any], *, row: int) -> dict[str, dict[str, 
         given = {key: value for key, value in values.items() if value is not None and not each.lacks(key, value)}
         if name not in given and not each.is_default:
             if given:
-                raise DataError(f"it belongs to {name}, which is not there", row=row, column=next(iter(given)))
+                raise QueryError(f"it belongs to {name}, which is not there", location=(row, next(iter(given))))
             continue
         try:
             checked = each.model.model_validate(given)
         except ValidationError as error:
-            raise fault(error, given, row=row) from None
+            raise fault(error, given).within(row) from None
         settings[name] = {key: getattr(checked, key) for key in each.keys}
     return settings
 
@@ -264,7 +272,8 @@ def permitted_items(asked: Asked, settings: Settings) -> Permitted:
         settings: of ``read_settings``.
 
     Raises:
-        DataError, UnknownNameError, SchemaError: what a constraint needs is not in the catalogue.
+        QueryError, UnknownNameError, SchemaError: what a constraint needs is not in the catalogue, by the key of the
+            query that needs it.
 
     Example:
         >>> asked = Asked(Vocabulary(["coat", "hat", "bag"], reserved=["[PAD]", "[MASK]"]), ("hat", "[MASK]"))
@@ -278,16 +287,25 @@ def permitted_items(asked: Asked, settings: Settings) -> Permitted:
     # Of whole rows: numpy counts these twenty times as fast as it sums along an axis.
     counts = [int(np.count_nonzero(row)) for row in permitted]
     for name, values in settings.items():
-        each = CONSTRAINTS[name]
-        if each.across_blanks:
-            blanks = [replace(asked, others=np.delete(permitted, blank, axis=0)) for blank in range(asked.num_blanks)]
-            found = np.concatenate([each.permitted(blank, values) for blank in blanks])
-        else:
-            found = each.permitted(asked, values)
+        found = _permitted_by(CONSTRAINTS[name], asked, values, permitted)
         permitted = permitted & found
         before, counts = counts, [int(np.count_nonzero(row)) for row in permitted]
         removed[name] = [had - left for had, left in zip(before, counts, strict=True)]
     return Permitted(permitted, removed)
+
+
+def _permitted_by(
+    constraint: Constraint, asked: Asked, values: Mapping[str, Any], permitted: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    try:
+        if not constraint.across_blanks:
+            return constraint.permitted(asked, values)
+        blanks = [replace(asked, others=np.delete(permitted, blank, axis=0)) for blank in range(asked.num_blanks)]
+        return np.concatenate([constraint.permitted(blank, values) for blank in blanks])
+    except (DataError, UnknownNameError, SchemaError) as error:
+        if isinstance(error.place, QueryPlace):
+            raise
+        raise error.at(QueryPlace((constraint.name,))) from None
 
 
 def permitted_beside(asked: Asked, settings: Settings) -> NDArray[np.bool_]:

@@ -5,10 +5,12 @@ what is forbidden has probability 0, the rest sums to 1. A function that is regi
 by the annotation of its ``value``, and its order here is the order in which it is applied. No model is known here.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from contextual_bert.errors import DataError, UnknownNameError
+from contextual_bert.errors import DataError, QueryError, QueryPlace, SchemaError, UnknownNameError
 from contextual_bert.inference.catalogue import NO_GROUP
 from contextual_bert.inference.constraint_evaluation import CONSTRAINTS, Asked, constraint
 from contextual_bert.inference.query_schema import Attributes, Condition, Conditions, Flag, Names, Price
@@ -48,13 +50,14 @@ def where(asked: Asked, value: Conditions) -> NDArray[np.bool_]:
     permitted = np.tile(asked.everything, (asked.num_blanks, 1))
     for number, condition in enumerate(value):
         if condition.blank is not None and condition.blank >= asked.num_blanks:
-            raise DataError(
+            raise QueryError(
                 f"there is no blank {condition.blank}",
-                column=f"where[{number}].blank",
+                location=("where", number, "blank"),
+                value=condition.blank,
                 fix=f"The set has {asked.num_blanks}, counted from 0; leave blank out for all of them.",
             )
         blanks = slice(None) if condition.blank is None else condition.blank
-        permitted[blanks] &= holds(asked, condition, path=f"where[{number}]")
+        permitted[blanks] &= holds(asked, condition, keys=("where", number))
     return permitted
 
 
@@ -86,7 +89,10 @@ def at_most_one_per(asked: Asked, value: Attributes) -> NDArray[np.bool_]:
     permitted = np.tile(asked.everything, (len(asked.chosen), 1))
     for attribute in dict.fromkeys(value):
         catalogue = asked.needed_catalogue("at_most_one_per")
-        groups = catalogue.groups(attribute)
+        try:
+            groups = catalogue.groups(attribute)
+        except (UnknownNameError, SchemaError) as error:
+            raise error.at(QueryPlace(("at_most_one_per", value.index(attribute)))) from None
         # One more column for items without a group, which is taken from the start.
         is_taken = np.zeros((len(asked.chosen), groups.max() + 2), dtype=np.bool_)
         is_taken[:, groups[asked.visible]] = True
@@ -122,25 +128,30 @@ def _price_of_visible(asked: Asked, prices: NDArray[np.float64]) -> float:
     }
     unpriced = [name for name in price if np.isnan(price[name])]
     if unpriced:
-        raise DataError(
+        raise QueryError(
             f"the budget includes the set, and the price of {', '.join(unpriced[:5])} is unknown",
-            column="budget_includes_visible",
+            location=("budget_includes_visible",),
             fix="Give their prices in the catalogue, or subtract them from the budget yourself.",
         )
     return sum(price.get(name, 0.0) for name in asked.items)
 
 
-def holds(asked: Asked, condition: Condition, *, path: str) -> NDArray[np.bool_]:
-    """Which items fulfil a condition: (vocabulary,).
+def holds(asked: Asked, condition: Condition, *, keys: Sequence[str | int]) -> NDArray[np.bool_]:
+    """Return which items fulfil a condition: (vocabulary,).
+
+    Args:
+        asked: the query, with the catalogue.
+        condition: on one attribute.
+        keys: of the query that lead to the condition.
 
     Raises:
-        UnknownNameError, DataError: there is no such attribute, or its values cannot be compared with a limit; ``path``
-            says where the condition stands.
+        UnknownNameError: there is no such attribute.
+        QueryError: its values cannot be compared with a limit.
     """
     try:
         attribute = asked.needed_catalogue("where").attribute(condition.attribute)
     except UnknownNameError as error:
-        raise UnknownNameError(f"{path}.attribute: {error}") from None
+        raise error.at(QueryPlace((*keys, "attribute"))) from None
     found = attribute.is_known.copy()
     if condition.equals is not None:
         found &= attribute.has_one_of([condition.equals])
@@ -154,6 +165,6 @@ def holds(asked: Asked, condition: Condition, *, path: str) -> NDArray[np.bool_]
         try:
             found &= attribute.within(test, limit)
         except DataError as error:
-            place = f"{path}.{error.column}" if error.column is not None else path
-            raise DataError(f"{condition.attribute!r} {error.problem}", column=place, fix=error.fix) from None
+            problem, place = f"{condition.attribute!r} {error.problem}", (*keys, *error.location)
+            raise QueryError(problem, location=place, value=limit, fix=error.fix) from None
     return found

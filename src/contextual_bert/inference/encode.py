@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from contextual_bert.context import find_outside, outside_lines
 from contextual_bert.data import SequenceDataset, SetTable
-from contextual_bert.errors import DataError, SchemaError, UnknownNameError, place_of_row
-from contextual_bert.inference.queries import placed_row
+from contextual_bert.errors import DataError, SchemaError, UnknownNameError
 from contextual_bert.models import RESERVED_ITEMS, ContextualBertProcessor
 
 UNKNOWN_ID = RESERVED_ITEMS.index("[UNK]")
@@ -56,7 +55,7 @@ def outside_lines_of(
 def placed(error: DataError, rows: NDArray[np.int64], *, file: str | None) -> DataError:
     """The same error with the row of the file, where it names one of these rows by its place among them."""
     row = int(rows[error.row]) if error.row is not None else None
-    return DataError(error.problem, file=file, row=row, column=error.column, fix=error.fix)
+    return error.moved(file=file, row=row)
 
 
 @contextmanager
@@ -74,15 +73,8 @@ def naming(file: str | None) -> Generator[None]:
     """
     try:
         yield
-    except DataError as error:
-        if file is None or error.file is not None:
-            raise
-        raise DataError(error.problem, file=file, row=error.row, column=error.column, fix=error.fix) from error
-    except (UnknownNameError, SchemaError) as error:
-        row, text = placed_row(error)
-        if file is None or file in text:
-            raise
-        raise type(error)(f"{file}{f', {place_of_row(row, file)}' if row is not None else ''}: {text}") from error
+    except (DataError, UnknownNameError, SchemaError) as error:
+        raise error.in_file(file) from error.__cause__
 
 
 def set_index(dataset: SequenceDataset, example_ids: NDArray[np.int64]) -> NDArray[np.int64]:

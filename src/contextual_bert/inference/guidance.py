@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from contextual_bert.context import missing_like
-from contextual_bert.errors import ConfigurationError, DataError, shown
+from contextual_bert.errors import ConfigurationError, QueryError, shown
 from contextual_bert.inference.constraint_evaluation import GUIDANCE
 from contextual_bert.inference.nonfinite import check_finite
 from contextual_bert.inference.query_schema import MAX_WEIGHT, told
@@ -34,10 +34,10 @@ def read_guidance(query: Mapping[str, Any], *, row: int) -> float:
         return 1.0
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 <= value <= MAX_WEIGHT:
-        raise DataError(
+        raise QueryError(
             f"{shown(value)} is no number between 0 and {MAX_WEIGHT:g}",
-            row=row,
-            column=GUIDANCE,
+            location=(row, GUIDANCE),
+            value=value,
             fix="Give 0 for what anybody would get, 1 for the model as it is, more for a more personal answer.",
         )
     return float(value)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from contextual_bert.errors import ConfigurationError, did_you_mean
+from contextual_bert.errors import NAME, ConfigurationError, Message, did_you_mean
 from contextual_bert.inference.catalogue_columns import PRICE
 from contextual_bert.inference.constraint_evaluation import CONSTRAINTS, Asked, Permitted
 from contextual_bert.inference.joint_search import (
@@ -123,7 +123,7 @@ class JointSearch:
         check_seed(self.seed)
         if self.method not in get_args(Method):
             raise ConfigurationError(
-                f"method={self.method!r} is unknown. {did_you_mean(self.method, get_args(Method))}"
+                "is unknown", setting="method", value=self.method, allowed=did_you_mean(self.method, get_args(Method))
             )
 
     def chosen_method(self, num_permitted: list[int]) -> str:
@@ -143,9 +143,15 @@ class JointSearch:
             method = "exact" if needed["exact"] <= self.max_forward_passes else "beam"
         if needed[method] > self.max_forward_passes:
             raise ConfigurationError(
-                f"method={method!r} over {num_blanks} blanks takes up to {needed[method]:,} forward passes, and "
-                f"max_forward_passes={self.max_forward_passes:,}. Choose method='auto', narrow the blanks with "
-                "constraints, or have more passes allowed."
+                f"over {num_blanks} blanks takes up to {needed[method]:,} forward passes, and "
+                f"{self.max_forward_passes:,} are allowed",
+                setting="method",
+                value=method,
+                fix=Message(
+                    "Choose {method}, narrow the blanks with constraints, or raise {max_forward_passes}.",
+                    method="auto",
+                    max_forward_passes=NAME,
+                ),
             )
         return method
 

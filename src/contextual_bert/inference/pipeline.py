@@ -16,7 +16,8 @@ from torch import Tensor
 from contextual_bert.candidates import SoftmaxOver, exclude, excluded_ids
 from contextual_bert.errors import (
     ConfigurationError,
-    DataError,
+    QueryError,
+    QueryPlace,
     RunDirectoryError,
     SchemaError,
     UnknownNameError,
@@ -36,8 +37,10 @@ from contextual_bert.inference.queries import (
     check_length,
     check_queries,
     check_separated,
+    encode_contexts,
     read_request,
 )
+from contextual_bert.inference.query_schema import existing_keys
 from contextual_bert.inference.saved import check_holds_model, check_run, load_item_model, trained_sets
 from contextual_bert.inference.text_baseline import holds_baseline
 from contextual_bert.inference.verdicts import FieldVerdicts
@@ -165,7 +168,7 @@ class CompletionPipeline:
     def complete(self, queries: Sequence[Mapping[str, Any]], *, top_k: int, batch_size: int) -> Iterator[Answer]:
         """The answers, in order; everything but what the catalogue knows is checked before the first one."""
         requests = [read_request(query, row=row) for row, query in enumerate(queries)]
-        context = self.processor.encode_context([each.context for each in requests], num_rows=len(requests))
+        context = encode_contexts(requests, self.processor)
         schema = self.processor.schema
         has_unknown = (
             context.has_unknown(schema) if context is not None and schema is not None else [True] * len(requests)
@@ -207,7 +210,7 @@ class CompletionPipeline:
         how = JointSearch(num_completions, diversity, method, max_forward_passes, batch_size, seed)
         given = [queries] if isinstance(queries, Mapping) else check_queries(queries)
         requests = [read_request(query, row=row) for row, query in enumerate(given)]
-        context = self.processor.encode_context([each.context for each in requests], num_rows=len(requests))
+        context = encode_contexts(requests, self.processor)
         answers: list[JointAnswer] = []
         about = ContextNotes(context, self.processor.schema, self.model)
         for row, request in enumerate(requests):
@@ -233,10 +236,8 @@ class CompletionPipeline:
         check_separated(request.items, self.processor.items, self.sets, row=row)
         try:
             return permitted_items(self.asked(request), request.settings)
-        except DataError as error:
-            raise DataError(error.problem, row=row, column=error.column, fix=error.fix) from None
-        except (UnknownNameError, SchemaError) as error:
-            raise type(error)(f"Query {row + 1}: {error}") from None
+        except (QueryError, UnknownNameError, SchemaError) as error:
+            raise error.at(QueryPlace((row, *existing_keys(request.given, error.location)))) from None
 
     def asked(self, request: Request) -> Asked:
         """What constraints may look at."""

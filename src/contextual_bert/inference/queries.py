@@ -1,26 +1,34 @@
 """What the queries of all pipelines have in common: a mapping with known keys, and a context that is a record."""
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, cast
 
-from contextual_bert.context import Vocabulary
+from contextual_bert.context import EncodedContext, Vocabulary
 from contextual_bert.context.raw_values import plain
 from contextual_bert.context.records import as_record
-from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean, shown
+from contextual_bert.errors import (
+    ConfigurationError,
+    DataError,
+    QueryError,
+    QueryPlace,
+    TablePlace,
+    UnknownNameError,
+    did_you_mean,
+    shown,
+)
 from contextual_bert.inference.constraint_evaluation import known_keys, read_settings
 from contextual_bert.inference.guidance import read_guidance
 from contextual_bert.inference.query_schema import listed, names_of
-from contextual_bert.models import ContextualBertConfig
+from contextual_bert.models import ContextualBertConfig, ContextualBertProcessor
 
 MASK = "[MASK]"
 SEPARATORS = (";", ",", "|", "\t")
 LARGEST_SEED = 2**63 - 1  # that a generator of torch takes
 _LINE_BREAKS = ("\n", "\r")
 _BRACKETS = "[]<>{}()\"' "
-_PLACE = re.compile(r"^(?:[Qq]uery|row) (?P<row>\d+): ")
 QUERY = 'Give {"items": [...], "context": {...}}, or a list of such queries.'
 
 
@@ -30,7 +38,7 @@ class Request:
 
     ``items``: the set, with at least one [MASK]; ``context``: the record of who asks; ``settings``: constraint -> the
     checked values of its keys; ``replaced``: items that a [MASK] stands for because the query locked others;
-    ``guidance``: how personal the answer is to be.
+    ``guidance``: how personal the answer is to be; ``given``: the query as it came.
     """
 
     items: list[str]
@@ -38,6 +46,7 @@ class Request:
     settings: Mapping[str, Mapping[str, Any]]
     replaced: Sequence[str] = ()
     guidance: float = 1.0
+    given: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True)
@@ -64,19 +73,6 @@ class TrainedSets:
 UNUSED_CONTEXT = "The context was not used: this model was trained with conditioning='none'."
 
 
-def placed_row(error: Exception) -> tuple[int | None, str]:
-    """Which query an error of a pipeline is about, counted from 0, None where it says none, and its message without.
-
-    Example:
-        >>> placed_row(UnknownNameError("Query 3: unknown key 'itms'."))
-        (2, "unknown key 'itms'.")
-    """
-    text = str(error)
-    if found := _PLACE.match(text):
-        return int(found["row"]) - 1, text[found.end() :]
-    return getattr(error, "row", None), text
-
-
 def check_query(query: Mapping[str, Any], *, row: int, known: Sequence[str], fix: str) -> None:
     """Raise unless the query is a mapping of known keys, its context a record.
 
@@ -91,10 +87,15 @@ def check_query(query: Mapping[str, Any], *, row: int, known: Sequence[str], fix
     """
     given = cast(object, query)
     if not isinstance(given, Mapping):
-        raise DataError(f"{given!r:.80} is not a query", row=row, fix=fix)
+        raise QueryError(f"{shown(given)} is not a query", location=(row,), value=given, fix=fix)
     for key in query:
         if key not in known:
-            raise UnknownNameError(f"Query {row + 1}: unknown key {key!r:.80}. {did_you_mean(str(key), known)}")
+            raise UnknownNameError(
+                f"unknown key {key!r:.80}",
+                place=QueryPlace((row, str(key))),
+                value=query[key],
+                allowed=did_you_mean(str(key), known),
+            )
     context_of(query, row=row)
 
 
@@ -113,10 +114,10 @@ def context_of(query: Mapping[str, Any], *, row: int) -> Mapping[str, Any]:
         return {}
     record = as_record(value)
     if record is None:
-        raise DataError(
+        raise QueryError(
             f"{' '.join(repr(value).split()):.80} is not a record",
-            row=row,
-            column="context",
+            location=(row, "context"),
+            value=value,
             fix='Give {"feature": value, ...}.',
         )
     return record
@@ -129,7 +130,7 @@ def check_count(name: str, value: object) -> None:
         >>> check_count("batch_size", 64)
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ConfigurationError(f"{name}={shown(value)}: give a whole number, 1 or more.")
+        raise ConfigurationError("is not allowed", setting=name, value=value, fix="Give a whole number, 1 or more.")
 
 
 def check_seed(value: object) -> None:
@@ -139,7 +140,8 @@ def check_seed(value: object) -> None:
         >>> check_seed(0)
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= int(value) <= LARGEST_SEED:
-        raise ConfigurationError(f"seed={shown(value)}: give a whole number between 0 and {LARGEST_SEED}.")
+        fix = f"Give a whole number between 0 and {LARGEST_SEED}."
+        raise ConfigurationError("is not allowed", setting="seed", value=value, fix=fix)
 
 
 def check_queries(queries: object, *, fix: str = QUERY) -> Sequence[Mapping[str, Any]]:
@@ -154,7 +156,7 @@ def check_queries(queries: object, *, fix: str = QUERY) -> Sequence[Mapping[str,
     """
     given = listed(queries)
     if given is None:
-        raise DataError(f"{' '.join(repr(queries).split()):.80} is neither a query nor a list of them", fix=fix)
+        raise QueryError(f"{' '.join(repr(queries).split()):.80} is neither a query nor a list of them", fix=fix)
     return given
 
 
@@ -165,11 +167,10 @@ def check_length(request: Request, config: ContextualBertConfig, *, row: int) ->
         DataError: it is too long.
     """
     if config.has_position_embeddings and len(request.items) > config.max_position_embeddings:
-        raise DataError(
+        raise QueryError(
             f"the set has {len(request.items)} items, blanks included, and the model reads at most "
             f"{config.max_position_embeddings}",
-            row=row,
-            column="items",
+            location=(row, "items"),
             fix="Give a shorter set.",
         )
 
@@ -183,28 +184,28 @@ def check_separated(items: Sequence[str], vocabulary: Vocabulary, sets: TrainedS
     Example:
         >>> check_separated(["coat;hat"], Vocabulary(["coat", "hat"]), TrainedSets(), row=0)
         Traceback (most recent call last):
-        contextual_bert.errors.DataError: row 1, column 'items': 'coat;hat' is one item here, and its parts 'coat', ...
+        contextual_bert.errors.QueryError: query 1, items[0]: 'coat;hat' is one item here, and its parts 'coat', ...
     """
-    for item in items:
+    for number, item in enumerate(items):
         if item == MASK or item in vocabulary:
             continue
         for separator in dict.fromkeys((sets.separator, *_LINE_BREAKS, *SEPARATORS, " ")):
             parts = [part.strip() for part in item.split(separator)]
             is_set = all(part in vocabulary for part in parts) or MASK in parts
             if len(parts) > 1 and is_set:
-                raise DataError(
+                raise QueryError(
                     f"{item!r:.80} is one item here, and its parts {', '.join(map(repr, parts[:5]))} are items",
-                    row=row,
-                    column="items",
+                    location=(row, "items", number),
+                    value=item,
                     fix="Give them one by one; on the command line "
                     f"--separator {separator!r} says what stands between them.",
                 )
         small = item.lower()
         if MASK.lower() in small or small.strip(_BRACKETS) == "mask":
-            raise DataError(
+            raise QueryError(
                 f"{item!r:.80} is no item that the model knows, and no {MASK}",
-                row=row,
-                column="items",
+                location=(row, "items", number),
+                value=item,
                 fix=f"Write {MASK} by itself, in capitals and brackets, where an item is missing.",
             )
 
@@ -221,15 +222,55 @@ def read_request(query: Mapping[str, Any], *, row: int) -> Request:
     try:
         items = names_of(query.get("items", []), key="items")
         locked = names_of(query["locked"], key="locked") if plain(query.get("locked")) is not None else items
-    except DataError as error:
-        raise DataError(error.problem, row=row, column=error.column, fix=error.fix) from None
+    except QueryError as error:
+        raise error.within(row) from None
     there, kept = {*items}, {*locked}
     absent = [item for item in locked if item not in there]
     if absent:
         fix = "Lock items of the set; what is to be added to it belongs into items."
-        raise DataError(f"{absent[0]!r:.80} is not in the set", row=row, column="locked", fix=fix)
+        place = (row, "locked", locked.index(absent[0]))
+        raise QueryError(f"{absent[0]!r:.80} is not in the set", location=place, value=absent[0], fix=fix)
     replaced = [item for item in items if item not in kept and item != MASK]
     items = [item if item in kept else MASK for item in items]
     settings = read_settings(query, row=row)
     asked = items if MASK in items else [*items, MASK]
-    return Request(asked, context_of(query, row=row), settings, replaced, read_guidance(query, row=row))
+    return Request(asked, context_of(query, row=row), settings, replaced, read_guidance(query, row=row), query)
+
+
+def encode_contexts(requests: Sequence[Request], processor: ContextualBertProcessor) -> EncodedContext | None:
+    """Return the contexts of requests, encoded; None where the processor has no schema.
+
+    Raises:
+        QueryError, UnknownNameError: a value that its feature does not take, or no such feature, by its place.
+    """
+    with in_queries("context"):
+        return processor.encode_context([each.context for each in requests], num_rows=len(requests))
+
+
+@contextmanager
+def in_queries(*keys: str) -> Generator[None]:
+    """Turn the row and the column of a table that was made of queries into a place in these queries.
+
+    Args:
+        keys: that lead from a query to the record of which the table has a row.
+
+    Raises:
+        QueryError, UnknownNameError: what came, by its place in the queries.
+
+    Example:
+        >>> with in_queries("context"):
+        ...     raise DataError("'old' is no number", row=0, column="age")
+        Traceback (most recent call last):
+        contextual_bert.errors.QueryError: query 1, context.age: 'old' is no number
+    """
+    try:
+        yield
+    except (DataError, UnknownNameError) as error:
+        if not isinstance(error.place, TablePlace):
+            raise
+        row, name = error.place.row, error.place.column
+        place = (*([row] if row is not None else []), *keys, *([name] if name is not None else []))
+        if isinstance(error, UnknownNameError):
+            raise error.at(QueryPlace(place)) from None
+        parts: Any = {"value": error.value, "allowed": error.allowed, "fix": error.fix}
+        raise QueryError(error.problem, location=place, **parts) from None

@@ -8,6 +8,7 @@ It knows no item and no catalogue: only what a name, a price or a condition look
 import datetime
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from itertools import islice
 from typing import Annotated, Any, Self, cast
 
 import numpy as np
@@ -16,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from contextual_bert.context import canonical
 from contextual_bert.context.raw_values import number_of, plain
-from contextual_bert.errors import DataError, UnknownNameError, did_you_mean, shown
+from contextual_bert.errors import DataError, QueryError, QueryPlace, UnknownNameError, did_you_mean, shown
 
 TESTS = ("equals", "in", "not_in", "at_most", "at_least", "below", "above")
 LIMITS = TESTS[3:]
@@ -24,6 +25,7 @@ TRUTH_WORDS = {  # how tables and people write truth values, in lower case
     **dict.fromkeys(("true", "t", "yes", "y", "1"), True),
     **dict.fromkeys(("false", "f", "no", "n", "0"), False),
 }
+_KEYS_OF_A_TEST = 3  # where, the number of the condition, the test
 CONDITION = 'Give {"attribute": "category", "in": ["coat", "jacket"]}, or short {"category": "coat"}.'
 
 
@@ -35,13 +37,19 @@ def names_of(value: Any, *, key: str) -> list[str]:
     """
     names = listed(value)
     if names is None:
-        raise DataError(
-            f"{value!r:.80} is not a list of items", column=key, fix=f'Give a list: "{key}": ["coat-17", ...].'
+        raise QueryError(
+            f"{value!r:.80} is not a list of items",
+            location=(key,),
+            value=value,
+            fix=f'Give a list: "{key}": ["coat-17", ...].',
         )
-    try:
-        return [canonical(name) for name in names]
-    except DataError as error:
-        raise DataError(error.problem, column=key, fix=error.fix) from None
+    found: list[str] = []
+    for number, name in enumerate(names):
+        try:
+            found.append(canonical(name))
+        except DataError as error:
+            raise QueryError(error.problem, location=(key, number), value=name, fix=error.fix) from None
+    return found
 
 
 def listed(value: object) -> list[Any] | None:
@@ -200,47 +208,63 @@ Conditions = Annotated[
 ]
 
 
-def fault(error: ValidationError, given: Mapping[str, Any], *, row: int) -> DataError | UnknownNameError:
-    """The first thing that pydantic found, as an error of this package that names the query and the field's path.
+def fault(error: ValidationError, given: Mapping[str, Any]) -> QueryError | UnknownNameError:
+    """Return the first thing that pydantic found, as an error of this package that names the value's place.
 
     Args:
         error: what pydantic raised.
         given: what it was given.
-        row: the number of the query.
 
     Example:
         >>> try:
         ...     Condition.model_validate({"attribute": "price", "blank": "first"})
         ... except ValidationError as error:
-        ...     print(fault(error, {}, row=3))
-        row 4, column 'blank': 'first' is not allowed: input should be a valid integer. Rows count from 1.
+        ...     print(fault(error, {"attribute": "price", "blank": "first"}))
+        blank: 'first' is not allowed: input should be a valid integer
     """
     finding = error.errors()[0]
-    path, cause = _path(finding["loc"], given), finding.get("ctx", {}).get("error")
+    steps, cause = finding["loc"], finding.get("ctx", {}).get("error")
+    keys = existing_keys(given, steps)
+    fix = CONDITION if keys[:1] == ("where",) and len(keys) < _KEYS_OF_A_TEST else ""
     if finding["type"] == "extra_forbidden":
         known = ("attribute", *TESTS, "blank")
-        return UnknownNameError(
-            f"Query {row + 1}: unknown key {path!r:.80}. {did_you_mean(str(finding['loc'][-1]), known)}"
-        )
+        name = str(steps[-1])
+        place, allowed = QueryPlace(keys), did_you_mean(name, known)
+        return UnknownNameError(f"unknown key {name!r:.80}", place=place, value=finding["input"], allowed=allowed)
     if isinstance(cause, DataError):
-        return DataError(cause.problem, row=row, column=path, fix=cause.fix)
+        inner = cause.location if cause.location[: len(keys)] == keys else keys
+        return QueryError(cause.problem, location=inner, value=cause.value, allowed=cause.allowed, fix=cause.fix)
     if finding["type"] == "missing":
-        fix = CONDITION if path.startswith("where") else ""
-        return DataError("the key is missing", row=row, column=path, fix=fix)
-    fix = CONDITION if path.partition("[")[0] == "where" and "." not in path else ""
+        return QueryError(f"the key {steps[-1]!r} is missing", location=keys, fix=fix)
     problem = f"{shown(finding['input'])} is not allowed: {finding['msg'][0].lower()}{finding['msg'][1:]}"
-    return DataError(problem, row=row, column=path, fix=fix)
+    return QueryError(problem, location=keys, value=finding["input"], fix=fix)
 
 
-def _path(steps: Sequence[int | str], given: Any) -> str:
-    """``where[0].at_most``; of the short form of conditions ``where.price.at_most``."""
-    path = ""
-    for step in steps:
-        if isinstance(step, int) and isinstance(given, Mapping):
-            step = step if "attribute" in given else str(list(given)[step])
-        try:
-            given = given[step]
-        except (LookupError, TypeError):
-            given = None
-        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
-    return path
+def existing_keys(query: object, keys: Sequence[int | str]) -> tuple[int | str, ...]:
+    """Return the keys that lead to a value of a query as it was given, as far as they lead to one.
+
+    Conditions have a short form, and a single one or a single attribute may stand without a list.
+
+    Example:
+        >>> existing_keys({"where": {"price": {"at_most": 80}}}, ["where", 0, "at_most"])
+        ('where', 'price', 'at_most')
+        >>> existing_keys({"where": {"attribute": "price"}}, ["where", 0, "at_most"])
+        ('where',)
+    """
+    found: list[int | str] = []
+    value: Any = query
+    for key in keys:
+        if isinstance(value, Mapping):
+            if isinstance(key, int):
+                if "attribute" in value:
+                    continue
+                key = next(islice(cast("Mapping[str, Any]", value), key, None), "")
+            if key not in value:
+                break
+            value = cast("Mapping[str, Any]", value)[key]
+        elif isinstance(key, int) and (parts := listed(value)) is not None and key < len(parts):
+            value = parts[key]
+        else:
+            break
+        found.append(key)
+    return tuple(found)

@@ -121,7 +121,7 @@ def in_its_file(files: Sequence[str], sizes: Sequence[int]) -> Generator[None]:
         starts: NDArray[np.int64] = np.cumsum([0, *sizes])
         number = int(np.searchsorted(starts, error.row, side="right")) - 1
         row = error.row - int(starts[number])
-        raise DataError(error.problem, file=files[number], row=row, column=error.column, fix=error.fix) from error
+        raise error.moved(file=files[number], row=row) from error
 
 
 def _needed(recipe: Recipe, first: pa.Table) -> set[str]:

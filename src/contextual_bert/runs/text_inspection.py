@@ -196,7 +196,7 @@ def _tokens(table: pa.Table, recipe: Recipe, task: TextTask) -> _Look:
     try:
         dataset = encode_texts(table, processor, text=task.text, pair=task.pair).dataset
     except DataError as error:
-        raise DataError(error.problem, file=recipe.data, column=error.column, fix=error.fix) from error
+        raise error.moved(file=recipe.data, row=None) from error
     sizes = dataset.sizes
     lines = [_sizes_line(sizes, "tokens a text, [CLS] and [SEP] included")]
     cut = int((sizes > limit).sum())
@@ -212,7 +212,7 @@ def _windows(table: pa.Table, recipe: Recipe, task: TextTask, processor: Context
     try:
         found = encode_questions(table, processor, **columns, max_length=task.max_length)
     except DataError as error:
-        return _Look([], [f"error: {DataError(error.problem, file=recipe.data, column=error.column, fix=error.fix)}"])
+        return _Look([], [f"error: {error.moved(file=recipe.data, row=None)}"])
     sizes = found.dataset.sizes
     return _Look([*found.report.lines(), _sizes_line(sizes, "tokens a window, question, [CLS] and [SEP] included")], [])
 
@@ -223,7 +223,7 @@ def _answers(table: pa.Table, recipe: Recipe, task: TextTask) -> _Look:
     try:
         _, bounds = find_answers(table, texts, name, task.answer_start)
     except DataError as error:
-        raise DataError(error.problem, file=recipe.data, column=error.column, fix=error.fix) from error
+        raise error.moved(file=recipe.data, row=None) from error
     starts, ends = bounds.T
     has_none = (starts == 0) & (ends == 0)
     lines = [f"{int((~has_none).sum()):,} of {len(has_none):,} questions have an answer in {name!r}"]

@@ -34,15 +34,6 @@ _SECONDS_TO_END_A_RELOAD = 60
 _HTTP_KINDS = {404: "not-found", 405: "method-not-allowed"}
 
 
-class FaultAnswer(BaseModel):
-    """One thing that is wrong in a request."""
-
-    field: str
-    value: str | None
-    problem: str
-    allowed: str
-
-
 class ProblemAnswer(BaseModel):
     """A problem document after RFC 9457."""
 
@@ -51,7 +42,7 @@ class ProblemAnswer(BaseModel):
     status: int
     detail: str
     request_id: str
-    errors: list[FaultAnswer] | None = None
+    errors: list[Fault] | None = None
 
 
 def create_app(
@@ -189,12 +180,12 @@ async def _validation_problem(request: Request, error: Exception) -> Response:
     found = cast(RequestValidationError, error).errors()
     faults = [
         Fault(
-            field=".".join(str(step) for step in each["loc"][1:] or each["loc"]),  # the first says: in the address
+            parameter=".".join(str(step) for step in each["loc"][1:] or each["loc"]),  # the first says: in the address
             value=shown(each.get("input")),
             problem=each["msg"][:1].lower() + each["msg"][1:],
             allowed="See /openapi.json.",
         )
         for each in found
     ]
-    detail = "; ".join(f"{each['field']}: {each['problem']}" for each in faults)
+    detail = "; ".join(f"{each.get('parameter')}: {each['problem']}" for each in faults)
     return ProblemError("invalid-query", f"{detail}.", faults=faults).response(request.scope[RECORD].request_id)

@@ -14,9 +14,10 @@ from typing import Any, NoReturn, TypeVar, cast
 import numpy as np
 from fastapi import Request
 
+from contextual_bert.errors import ConfigurationError, Key, QueryError
 from contextual_bert.inference.queries import MASK, QUERY
 from contextual_bert.inference.queries import Request as ReadQuery
-from contextual_bert.server.problems import ProblemError, invalid
+from contextual_bert.server.problems import ProblemError
 from contextual_bert.server.settings import ServerSettings
 
 SEE = "What it may be is in /openapi.json."
@@ -129,7 +130,7 @@ def queries_of(content: Any, settings: ServerSettings) -> tuple[list[dict[str, A
     """The queries of a body, and whether it was a list of them.
 
     Raises:
-        ProblemError: something else, or more than the limits allow.
+        ProblemError, QueryError: something else, or more than the limits allow.
     """
     is_list = isinstance(content, list)
     queries = cast("list[Any]", content if is_list else [content])
@@ -137,10 +138,9 @@ def queries_of(content: Any, settings: ServerSettings) -> tuple[list[dict[str, A
         limit = f"Send at most {settings.max_queries} queries at once."
         raise ProblemError("invalid-query", f"The list has {len(queries)} queries. {limit}")
     for row, query in enumerate(queries):
-        place = f"[{row}]" if is_list else ""
         if not isinstance(query, dict):
-            raise invalid(place or "body", query, "it is not a query", allowed=QUERY)
-        check_lengths(cast("dict[str, Any]", query), settings, place=place)
+            raise QueryError("it is not a query", location=(row,), value=query, fix=QUERY)
+        check_lengths(cast("dict[str, Any]", query), settings, row=row)
     num_conditions = sum(_num_conditions(query.get("where")) for query in queries)
     if num_conditions > settings.max_all_conditions:
         limit = f"Send fewer queries at once: all together have at most {settings.max_all_conditions:,}."
@@ -157,13 +157,13 @@ def _num_conditions(where: Any) -> int:
     return len(cast("dict[str, Any]", where)) if isinstance(where, dict) and "attribute" not in where else 1
 
 
-def check_lengths(query: Mapping[str, Any], settings: ServerSettings, *, place: str = "") -> None:
-    """Raise ProblemError unless a query has few items, conditions and attributes; other faults are not looked for.
+def check_lengths(query: Mapping[str, Any], settings: ServerSettings, *, row: int) -> None:
+    """Raise QueryError unless a query has few items, conditions and attributes; other faults are not looked for.
 
     Args:
         query: as it came.
         settings: how many of each it may have.
-        place: of the query in the body.
+        row: the number of the query.
     """
     limits = (
         ("items", settings.max_set_length, "the set has {num} items"),
@@ -174,62 +174,61 @@ def check_lengths(query: Mapping[str, Any], settings: ServerSettings, *, place: 
         value: Any = query.get(key)
         has_short_form = key == "where" and isinstance(value, dict) and "attribute" not in value  # {attribute: test}
         if (isinstance(value, list) or has_short_form) and (num := len(cast("list[Any]", value))) > most:
-            field = f"{place}.{key}" if place else key
-            raise invalid(field, value, problem.format(num=num), allowed=f"Give at most {most}.")
+            raise QueryError(problem.format(num=num), location=(row, key), fix=f"Give at most {most}.")
     for key, most in (("where", settings.max_values), ("context", settings.max_context_values)):
-        longest = max(_lengths(query.get(key)), default=0)
-        if longest > most:
-            field = f"{place}.{key}" if place else key
-            raise invalid(field, query[key], f"a list in it has {longest} values", allowed=f"Give at most {most}.")
+        for keys, num in _lengths(query.get(key), ()):
+            if num > most:
+                raise QueryError(f"the list has {num} values", location=(row, key, *keys), fix=f"Give at most {most}.")
 
 
-def _lengths(value: Any) -> Iterator[int]:
-    """How many values each list in a value has that are no lists and records themselves."""
+def _lengths(value: Any, keys: tuple[Key, ...]) -> Iterator[tuple[tuple[Key, ...], int]]:
+    """Yield the keys of each list in a value, and how many of its values are no lists and records themselves."""
     if isinstance(value, dict):
-        for each in cast("dict[str, Any]", value).values():
-            yield from _lengths(each)
+        for key, each in cast("dict[str, Any]", value).items():
+            yield from _lengths(each, (*keys, key))
     elif isinstance(value, list):
         values = cast("list[Any]", value)
-        inner = [each for each in values if isinstance(each, dict | list)]
-        for each in inner:
-            yield from _lengths(each)
-        yield len(values) - len(inner)
+        num_inner = 0
+        for number, each in enumerate(values):
+            if isinstance(each, dict | list):
+                num_inner += 1
+                yield from _lengths(each, (*keys, number))
+        yield keys, len(values) - num_inner
 
 
 def query_of(content: Any) -> Any:
     """The body itself if it may be a query.
 
     Raises:
-        ProblemError: it is a list of them, or something else.
+        QueryError: it is a list of them, or something else.
     """
     if not isinstance(content, dict):
         problem = "it is a list of queries" if isinstance(content, list) else "it is not a query"
-        raise invalid("body", content, problem, allowed=ONE_QUERY)
+        raise QueryError(problem, value=content, fix=ONE_QUERY)
     return content
 
 
 def check_top_k(top_k: int, queries: Sequence[Mapping[str, Any]], settings: ServerSettings) -> None:
-    """Raise ProblemError where more proposals are asked for than the limit, of a query that does not list them.
+    """Raise ConfigurationError where more proposals are asked for than the limit, of a query that does not list them.
 
     All items of an ``allow`` list may be ranked: a shop that asks about 500 items wants an answer about each.
     """
     allowed = [len(allow) if isinstance(allow := query.get("allow"), list) else 0 for query in queries]
     if top_k > settings.max_top_k and min(allowed, default=0) < top_k:
         fix = f"Give at most {settings.max_top_k}, or in allow as many items as are to be ranked."
-        raise invalid("top_k", top_k, f"it is more than {settings.max_top_k}", allowed=fix)
+        raise ConfigurationError(f"is more than {settings.max_top_k}", setting="top_k", value=top_k, fix=fix)
 
 
-def check_blanks(query: ReadQuery, settings: ServerSettings, *, place: str = "") -> None:
-    """Raise ProblemError unless a query has few [MASK]; an item that is not locked counts as one.
+def check_blanks(query: ReadQuery, settings: ServerSettings, *, row: int) -> None:
+    """Raise QueryError unless a query has few [MASK]; an item that is not locked counts as one.
 
     Args:
         query: as it was read.
         settings: how many it may have.
-        place: of the query in the body.
+        row: the number of the query.
     """
     if (num_blanks := query.items.count(MASK)) <= settings.max_blanks:
         return
     key = "locked" if query.replaced else "items"
-    field = f"{place}.{key}" if place else key
     problem = f"the set has {num_blanks} {MASK}" + (" with the items that are not locked" if query.replaced else "")
-    raise invalid(field, query.items, problem, allowed=f"Give at most {settings.max_blanks}.")
+    raise QueryError(problem, location=(row, key), fix=f"Give at most {settings.max_blanks}.")

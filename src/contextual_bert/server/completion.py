@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
+from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference import Answer
 from contextual_bert.server.batching import Batcher, Computed
 from contextual_bert.server.bodies import check_top_k
@@ -35,7 +36,10 @@ def completion_routes(serving: Serving, batcher: Batcher, settings: ServerSettin
         The header X-Model-Version says which version of the model answered: all queries of a request get the same.
         """
         inquiry = await read_inquiry(request, serving, settings)
-        check_top_k(top_k, inquiry.queries, settings)
+        try:
+            check_top_k(top_k, inquiry.queries, settings)
+        except ConfigurationError as error:
+            raise inquiry.problem(error, {"top_k": top_k}) from None
         computed = Computed([], 0, 0.0, 0.0)
         if inquiry.queries:
             seconds = inquiry.seconds_left(deadline_milliseconds)

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from contextual_bert.context import Feature
 from contextual_bert.inference import CONSTRAINTS, query_model
 from contextual_bert.server.items import find_items, named_items
-from contextual_bert.server.problems import invalid
+from contextual_bert.server.problems import invalid_parameter
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Serving
 
@@ -138,7 +138,9 @@ def description_routes(serving: Serving, settings: ServerSettings) -> APIRouter:
     ) -> ItemsAnswer:
         """Items with what the catalogue says of them: by text in the order of the model's vocabulary, or by id."""
         if item and text:
-            raise invalid("item", item, "text searches, item names what is known", allowed="Give one of them.")
+            raise invalid_parameter(
+                "item", item, "text searches, item names what is known", allowed="Give one of them."
+            )
         if item:
             page = named_items(serving.current, item, offset=offset, limit=limit or settings.max_page)
         else:

@@ -9,13 +9,13 @@ from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
-from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
+from contextual_bert.errors import ConfigurationError, QueryError, QueryPlace, UnknownNameError, did_you_mean
 from contextual_bert.inference.query_schema import names_of
 from contextual_bert.server.bodies import beside_the_loop, parse_json, read_body
 from contextual_bert.server.description import VersionAnswer
 from contextual_bert.server.keys import key_check
 from contextual_bert.server.metrics import Metrics
-from contextual_bert.server.problems import ProblemError, invalid, problem_of
+from contextual_bert.server.problems import ProblemError, problem_of
 from contextual_bert.server.queueing import WorkQueue
 from contextual_bert.server.reloading import Reloader
 from contextual_bert.server.settings import ServerSettings
@@ -95,7 +95,15 @@ def admin_routes(serving: Serving, reloader: Reloader, settings: ServerSettings)
     async def stock(request: Request) -> StockAnswer:
         """Set single items to be in stock or not; all others stay as they are."""
         body = await read_body(request, timeout_seconds=settings.deadline_seconds)
-        changes = await beside_the_loop(body, lambda: _changes(parse_json(body, settings)))
+
+        def read() -> dict[str, bool]:
+            content = parse_json(body, settings)
+            try:
+                return _changes(content)
+            except (QueryError, UnknownNameError) as error:
+                raise problem_of(error, content) from None
+
+        changes = await beside_the_loop(body, read)
         try:
             unknown = serving.set_stock(changes)
         except ConfigurationError as error:
@@ -106,20 +114,22 @@ def admin_routes(serving: Serving, reloader: Reloader, settings: ServerSettings)
 
 
 def _changes(content: Any) -> dict[str, bool]:
-    """Item -> whether it is in stock from now on."""
+    """Return item -> whether it is in stock from now on.
+
+    Raises:
+        QueryError, UnknownNameError: what is wrong in the body, and where.
+    """
     if not isinstance(content, dict):
-        raise invalid("body", content, "it is no record", allowed=f"Give lists of items: {', '.join(STOCK_KEYS)}.")
+        raise QueryError("it is no record", value=content, fix=f"Give lists of items: {', '.join(STOCK_KEYS)}.")
     given = cast("dict[str, Any]", content)
     changes: dict[str, bool] = {}
     for key, value in given.items():
         if key not in STOCK_KEYS:
-            raise invalid(key, value, "the key is unknown", allowed=did_you_mean(key, STOCK_KEYS))
-        try:
-            names = names_of(value, key=key)
-        except DataError as error:
-            raise problem_of(error, [given], is_list=False) from None
-        twice = [name for name in names if changes.get(name, key == "in_stock") != (key == "in_stock")]
-        if twice:
-            raise invalid(key, twice[0], "the item is in both lists", allowed="Name every item once.")
+            place, allowed = QueryPlace((key,)), did_you_mean(key, STOCK_KEYS)
+            raise UnknownNameError("the key is unknown", place=place, value=value, allowed=allowed)
+        names = names_of(value, key=key)
+        for number, name in enumerate(names):
+            if changes.get(name, key == "in_stock") != (key == "in_stock"):
+                raise QueryError("the item is in both lists", location=(key, number), fix="Name every item once.")
         changes |= dict.fromkeys(names, key == "in_stock")
     return changes

@@ -3,7 +3,7 @@
 from fastapi import Request
 
 from contextual_bert.errors import did_you_mean
-from contextual_bert.server.problems import invalid
+from contextual_bert.server.problems import invalid_parameter
 
 
 async def check_parameters(request: Request) -> None:
@@ -15,4 +15,4 @@ async def check_parameters(request: Request) -> None:
     known = {each.alias for each in request.scope["route"].dependant.query_params}
     for name, value in request.query_params.items():
         if name not in known:
-            raise invalid(name, value, "the parameter is unknown", allowed=did_you_mean(name, known))
+            raise invalid_parameter(name, value, "the parameter is unknown", allowed=did_you_mean(name, known))

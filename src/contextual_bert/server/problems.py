@@ -1,18 +1,29 @@
-"""What a client is told when something is wrong: problem documents after RFC 9457.
+"""Problem documents (RFC 9457): what a client is told when something is wrong.
 
-They name the field, its value and what is allowed, and nothing of the server's inside: no path, no traceback.
+They name the place (RFC 6901), the value and what is allowed. They name nothing of the server's inside: no path, no
+traceback.
 """
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, NotRequired
 
 from fastapi.responses import Response
+from typing_extensions import TypedDict
 
-from contextual_bert.context.withheld import WITHHELD
-from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError, UnknownNameError
-from contextual_bert.inference.catalogue_columns import PRICE
-from contextual_bert.inference.queries import placed_row
+from contextual_bert.errors import (
+    NAME,
+    WITHHELD,
+    ContextualBertError,
+    DataError,
+    Key,
+    QueryPlace,
+    SchemaError,
+    SettingPlace,
+    UnknownNameError,
+    in_python,
+    rendered,
+)
+from contextual_bert.inference.query_schema import existing_keys
 from contextual_bert.json_text import echoed, json_text
 
 MEDIA_TYPE = "application/problem+json"
@@ -40,14 +51,21 @@ KINDS: dict[str, tuple[int, str]] = {
     "not-ready": (503, "The server does not take queries now"),
     "too-slow": (504, "The answer came too late"),
 }
-_FIELD = re.compile(r"^(?P<field>[\w.\[\]]+): (?=The )")
-_PARAMETER = re.compile(r"^(?P<name>\w+)(?:: (?=The )|=)")
 
 
 class Fault(TypedDict):
-    """One thing that is wrong: ``field``: its path in the request; ``value``: as it was given, cut short."""
+    """One thing that is wrong in a request, at a ``pointer`` or in a ``parameter``.
 
-    field: str
+    Args:
+        pointer: JSON pointer (RFC 6901) to the value in the body.
+        parameter: of the address.
+        value: as it was given, cut short; null where there is none.
+        problem: what is wrong with it.
+        allowed: what is allowed, and what to do.
+    """
+
+    pointer: NotRequired[str]
+    parameter: NotRequired[str]
     value: str | None
     problem: str
     allowed: str
@@ -59,7 +77,7 @@ class ProblemError(Exception):
     Args:
         kind: one of KINDS.
         detail: what is wrong with this request, in a sentence.
-        faults: which fields, where it is about fields.
+        faults: of single values of the request.
         headers: of the answer, such as Retry-After.
     """
 
@@ -106,127 +124,88 @@ def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
-def invalid(field: str, value: object, problem: str, *, allowed: str) -> ProblemError:
-    """The problem of a single field."""
-    fault = Fault(field=field, value=shown(value), problem=problem, allowed=allowed)
-    return ProblemError("invalid-query", f"{field}: {problem}. {allowed}".rstrip(), faults=[fault])
+def invalid_parameter(name: str, value: object, problem: str, *, allowed: str) -> ProblemError:
+    """Return the problem of a parameter of the address."""
+    fault = Fault(parameter=name, value=shown(value), problem=problem, allowed=allowed)
+    return ProblemError("invalid-query", f"{name}: {problem}. {allowed}".rstrip(), faults=[fault])
 
 
 def is_clients_fault(error: BaseException) -> bool:
-    """Whether a query is to blame for an error of the pipeline."""
+    """Return whether a query is to blame for an error of the pipeline."""
     return isinstance(error, DataError | UnknownNameError | SchemaError)
 
 
 def parameter_problem(error: Exception, parameters: Mapping[str, Any]) -> ProblemError | None:
-    """What the pipeline found wrong with a parameter of the address; None where it found something else.
+    """Return the problem of a parameter of the address; None where something else is wrong.
 
     Args:
         error: of the pipeline.
         parameters: by the names that the pipeline has for them, with their values.
 
     Example:
-        >>> error = ConfigurationError("slot=2 asks for [MASK] number 3, and the set has 1. Ask for that.")
-        >>> parameter_problem(error, {"slot": 2}).faults[0]["field"]
+        >>> error = ConfigurationError("is too large", setting="slot", value=2, fix="Give less.")
+        >>> parameter_problem(error, {"slot": 2}).faults[0]["parameter"]
         'slot'
     """
-    if isinstance(error, DataError):
-        name, problem, allowed = error.column if error.row is None else None, error.problem, error.fix
-    elif isinstance(error, ConfigurationError | UnknownNameError):
-        problem, _, allowed = str(error).partition(". ")
-        found = _PARAMETER.match(problem)
-        name = found["name"] if found else None
-    else:
+    if not isinstance(error, ContextualBertError) or not isinstance(error.place, SettingPlace):
         return None
-    if name is None or name not in parameters:
+    name = error.place.name
+    if name not in parameters:
         return None
-    return invalid(name, parameters[name], problem.removeprefix(f"{name}: "), allowed=allowed)
+    problem = f"{error.place.text(error.value, in_python)}{error.problem}"
+    fault = Fault(parameter=name, value=shown(parameters[name]), problem=problem, allowed=error.advice)
+    return ProblemError("invalid-query", str(error), faults=[fault])
 
 
-def problem_of(
-    error: ContextualBertError,
-    queries: Sequence[Any],
-    *,
-    is_list: bool,
-    known: frozenset[str] = frozenset(),
-    sensitive: frozenset[str] = frozenset(),
-) -> ProblemError:
-    """What the pipeline found wrong in a query, by the path of its field.
+def problem_of(error: ContextualBertError, body: Any, *, sensitive: frozenset[str] = frozenset()) -> ProblemError:
+    """Return the problem of a value in the body of a request.
 
     Args:
-        error: of the pipeline, for which ``is_clients_fault``.
-        queries: what it was about.
-        is_list: whether the request was a list, and not a single query.
-        known: the names that a context may have.
-        sensitive: those whose values are withheld.
+        error: of the pipeline, for which ``is_clients_fault``. Its location leads into the body.
+        body: of the request: a query, or a list of queries.
+        sensitive: names in a context whose values are withheld.
 
     Example:
-        >>> error = DataError("'old' is a str, not a number", row=0, column="age", fix="Give a number.")
-        >>> problem_of(error, [{"context": {"age": "old"}}], is_list=False).faults[0]["field"]
-        'context.age'
+        >>> error = QueryError("'old' is no number", location=("context", "age"), fix="Give a number.")
+        >>> problem_of(error, {"context": {"age": "old"}}).faults[0]["pointer"]
+        '/context/age'
     """
-    (row, text), path, allowed = placed_row(error), None, ""
-    query = queries[row] if row is not None and row < len(queries) else None
-    if isinstance(error, DataError):
-        text, allowed = error.problem, error.fix
-        path = _full_path(error.column, query) if error.column is not None else None
-    else:
-        text, _, allowed = text.partition(". ")
-        if named := _FIELD.match(text):
-            path, text = named["field"], text[named.end() :]
-        else:
-            path = _stranger(error, query, known)
-    steps = ([f"[{row}]"] if is_list and row is not None else []) + ([path] if path else [])
-    field = ".".join(steps).replace("].[", "][")
-    value = _value_at(path, query)
-    if value is not None and sensitive and path is not None:
-        head, _, name = path.partition("context.")
-        if path == "context":  # as a whole it may hold a sensitive value, and so may the text
-            value, text = WITHHELD, f"the value {WITHHELD} is not allowed"
-        elif not head and name in sensitive:
-            value = WITHHELD
-    fault = Fault(field=field, value=value, problem=text, allowed=allowed)
-    detail = f"{text.rstrip('.')}. {allowed}".rstrip()
-    return ProblemError("invalid-query", f"{field}: {detail}" if field else detail, faults=[fault])
+    place = error.place if isinstance(error.place, QueryPlace) else QueryPlace()
+    keys = existing_keys(body, place.keys if isinstance(body, list) else place.inner)
+    inner, is_told = QueryPlace(keys).inner, error.value is not NAME
+    value = shown(_value_at(body, keys)) if inner or is_told else None
+    if value is not None and sensitive and _may_tell(inner, error, sensitive):
+        value = WITHHELD
+        error = error.withheld() if is_told and not isinstance(error, UnknownNameError) else error
+    fault = Fault(pointer=pointer_to(keys), value=value, problem=error.problem, allowed=error.advice)
+    detail = rendered(error, place=QueryPlace(keys).text(None, in_python))
+    return ProblemError("invalid-query", detail, faults=[fault])
 
 
-def _full_path(column: str, query: Any) -> str:
-    """The path of a column of an error: that of a context's feature is under ``context``."""
-    top = re.split(r"[.\[]", column)[0]
-    context: Any = query.get("context") if isinstance(query, Mapping) else None
-    is_feature = isinstance(context, Mapping) and column in context and top not in (query or {})
-    return f"context.{column}" if is_feature else column
+def _may_tell(inner: Sequence[Key], error: ContextualBertError, sensitive: frozenset[str]) -> bool:
+    """Return whether a value of a query may hold that of a sensitive feature, misspelt or in the wrong place."""
+    if not inner or isinstance(error, UnknownNameError):
+        return True
+    return inner[0] == "context" and (len(inner) == 1 or inner[1] in sensitive)
 
 
-def _stranger(error: Exception, query: Any, known: frozenset[str]) -> str | None:
-    """The key that an error without a path is about."""
-    if isinstance(query, Mapping) and (attribute := re.search(r"attribute '(.*?)'", str(error))):
-        return _naming(attribute[1], query)
-    context: Any = query.get("context") if isinstance(query, Mapping) else None
-    if "no feature" in str(error) and isinstance(context, Mapping):
-        return next((f"context.{key}" for key in context if key not in known), None)
-    # The quotation mark at its end is missing where a long key was cut.
-    named = re.search(r"unknown key '(?P<key>.*?)'?\.? (?:Did you mean|Known: )", str(error), flags=re.DOTALL)
-    return named["key"] if named is not None and isinstance(query, Mapping) else None
+def _value_at(body: Any, keys: Sequence[Key]) -> Any:
+    for key in keys:
+        body = body[key]
+    return body
 
 
-def _naming(attribute: str, query: Mapping[str, Any]) -> str | None:
-    """The key of a query that needs this attribute of the catalogue."""
-    implied = [key for key in ("max_price", "budget") if attribute == PRICE and query.get(key) is not None]
-    named = [
-        key for key, value in query.items() if attribute == value or (isinstance(value, list) and attribute in value)
-    ]
-    return next(iter([*named, *implied]), None)
+def pointer_to(keys: Sequence[Key]) -> str:
+    """Return the JSON pointer (RFC 6901) of these keys, or of as many of them as a problem has room for.
 
-
-def _value_at(path: str | None, query: Any) -> str | None:
-    if path is None:
-        return None
-    head, _, rest = path.partition(".")
-    value: Any = query
-    steps = ["context", rest] if head == "context" and rest else re.findall(r"[^.\[\]]+", path)
-    try:
-        for step in steps:
-            value = value[int(step)] if isinstance(value, list) else value[step]
-    except (LookupError, TypeError, ValueError):
-        return None
-    return shown(value)
+    Example:
+        >>> pointer_to((1, "context", "days/week"))
+        '/1/context/days~1week'
+    """
+    pointer = ""
+    for key in keys:
+        longer = f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
+        if len(longer) > LONGEST_TEXT:
+            break
+        pointer = longer
+    return pointer

@@ -5,13 +5,12 @@ Which question is asked, and who computes it, is for the routes to say.
 
 import ipaddress
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from fastapi import Request
 from fastapi.responses import Response
 
-from contextual_bert.context.withheld import WITHHELD
-from contextual_bert.errors import ConfigurationError, NonFiniteError
+from contextual_bert.errors import WITHHELD, ConfigurationError, ContextualBertError, NonFiniteError, QueryError
 from contextual_bert.inference.queries import read_request
 from contextual_bert.json_text import json_text
 from contextual_bert.server.bodies import beside_the_loop, check_blanks, parse_json, queries_of, query_of, read_body
@@ -33,6 +32,11 @@ class Inquiry(NamedTuple):
     is_list: bool
     record: RequestRecord
 
+    @property
+    def body(self) -> Any:
+        """The queries as they stood in the body."""
+        return self.queries if self.is_list else self.queries[0]
+
     def seconds_left(self, deadline_milliseconds: int) -> float:
         """Until the deadline, which runs from the arrival of the request."""
         return deadline_milliseconds / 1000 - self.record.seconds
@@ -47,9 +51,7 @@ class Inquiry(NamedTuple):
         if (problem := _of_the_queue(error) or parameter_problem(error, parameters)) is not None:
             return problem
         if is_clients_fault(error):
-            version = self.version
-            names: Any = {"known": version.feature_names, "sensitive": version.sensitive_names}
-            return problem_of(error, self.queries, is_list=self.is_list, **names)  # pyright: ignore[reportArgumentType]
+            return problem_of(cast(ContextualBertError, error), self.body, sensitive=self.version.sensitive_names)
         if isinstance(error, NonFiniteError):
             EVENTS.error(str(error), extra={"details": {"request_id": self.record.request_id}})
             return ProblemError("no-numbers", "The model gives NaN for this query. The server's log says why.")
@@ -94,17 +96,18 @@ async def read_inquiry(
 
     def read() -> Inquiry:
         content = parse_json(body, settings)
-        queries, is_list = queries_of(query_of(content) if is_single else content, settings)
+        try:
+            queries, is_list = queries_of(query_of(content) if is_single else content, settings)
+        except QueryError as error:
+            raise problem_of(error, content, sensitive=version.sensitive_names) from None
         record.details |= {"queries": len(queries), "version": version.number}
         if settings.has_contexts_in_logs:
-            record.details["contexts"] = [withheld(query.get("context"), version.sensitive_names) for query in queries]
+            record.details["contexts"] = [withheld(query.get("context"), version) for query in queries]
         inquiry = Inquiry(version, queries, is_list, record)
         try:
             for row, query in enumerate(queries):
                 # What is clearly wrong shall disturb nobody else.
-                check_blanks(read_request(query, row=row), settings, place=f"[{row}]" if is_list else "")
-        except ProblemError:
-            raise
+                check_blanks(read_request(query, row=row), settings, row=row)
         except Exception as error:
             raise inquiry.problem(error, {}) from error
         return inquiry
@@ -112,16 +115,15 @@ async def read_inquiry(
     return await beside_the_loop(body, read)
 
 
-def withheld(context: Any, sensitive: frozenset[str]) -> Any:
-    """A context without the values of its sensitive features.
-
-    Example:
-        >>> withheld({"age": 33, "faith": "none"}, frozenset(["faith"]))
-        {'age': 33, 'faith': '(withheld)'}
-    """
-    if isinstance(context, Mapping):
-        return {name: WITHHELD if name in sensitive else value for name, value in context.items()}
-    return WITHHELD if sensitive and context is not None else context
+def withheld(context: Any, version: Version) -> Any:
+    """Return a context without the values of sensitive features, and of names that may be misspelt ones of them."""
+    sensitive, known = version.sensitive_names, version.feature_names
+    if not sensitive or context is None:
+        return context
+    if not isinstance(context, Mapping):
+        return WITHHELD
+    record = cast("Mapping[str, Any]", context)
+    return {name: WITHHELD if name in sensitive or name not in known else value for name, value in record.items()}
 
 
 def _of_the_queue(error: Exception) -> ProblemError | None:

@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference import Answer, Catalogue, CompletionPipeline
 from contextual_bert.inference.capabilities import inabilities
-from contextual_bert.inference.queries import read_request
+from contextual_bert.inference.queries import encode_contexts, read_request
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.server.attributes import attributes_of
 from contextual_bert.server.metrics import Metrics
@@ -100,7 +100,7 @@ class Version:
     def check(self, queries: Queries) -> None:
         """Raise what ``answers`` would raise about these queries, without computing them."""
         requests = [read_request(query, row=row) for row, query in enumerate(queries)]
-        self.pipeline.processor.encode_context([each.context for each in requests], num_rows=len(requests))
+        encode_contexts(requests, self.pipeline.processor)
         for row, request in enumerate(requests):
             self.pipeline.permitted(request, row=row)
 

@@ -112,7 +112,7 @@ def test_a_faulty_query_spoils_no_batch(tools: Any, held: Any) -> None:
 
     answers = asyncio.run(run())
     assert [each.status_code for each in answers] == [200, 422, 200, 422]
-    assert [answers[row].json()["errors"][0]["field"] for row in (1, 3)] == ["context.age", "where[0].attribute"]
+    assert [answers[row].json()["errors"][0]["pointer"] for row in (1, 3)] == ["/context/age", "/where/colour"]
     assert tools.same(answers[2].json(), held.inner(bodies[2]))
     assert held.computed[-1] == [["coat"], ["bag"]]
 
@@ -192,5 +192,5 @@ def test_all_of_an_allowed_list_are_ranked(tools: Any, pipeline: CompletionPipel
     assert {each["item"] for each in ranked.json()["slots"][0]["candidates"]} == set(allowed)
     for response in refused:
         assert response.status_code == 422
-        assert response.json()["errors"][0]["field"] == "top_k"
+        assert response.json()["errors"][0]["parameter"] == "top_k"
         assert response.json()["errors"][0]["allowed"].startswith("Give at most 2, or in allow as many items")

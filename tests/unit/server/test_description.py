@@ -166,4 +166,4 @@ def test_items_by_id(tools: Any, pipeline: CompletionPipeline) -> None:
     )
     assert found(page)[0] == 8 and len(found(page)[1]) == 8
     assert [each.status_code for each in (both, too_many)] == [422, 422]
-    assert [each.json()["errors"][0]["field"] for each in (both, too_many)] == ["item", "item"]
+    assert [each.json()["errors"][0]["parameter"] for each in (both, too_many)] == ["item", "item"]

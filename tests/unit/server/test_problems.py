@@ -15,27 +15,27 @@ from contextual_bert.server.problems import KINDS
 
 SMALL = ServerSettings(max_body_bytes=2000, max_queries=3, max_set_length=4, max_blanks=2, max_top_k=7)
 FAULTS: list[tuple[Any, int, str | None]] = [
-    ({"items": "hat"}, 422, "items"),
-    ({"items": [["hat"]]}, 422, "items"),
-    ({"itmes": []}, 422, "itmes"),
-    ([{"items": []}, {"items": [], "max_price": -1}], 422, "[1].max_price"),
-    ([{"items": []}, {"items": [], "context": {"age": "old"}}], 422, "[1].context.age"),
-    ({"context": {"agee": 3}}, 422, "context.agee"),
-    ({"context": {"date": "yesterday"}}, 422, "context.date"),
-    ({"context": {"brands": 3}}, 422, "context.brands"),
+    ({"items": "hat"}, 422, "/items"),
+    ({"items": [["hat"]]}, 422, "/items/0"),
+    ({"itmes": []}, 422, "/itmes"),
+    ([{"items": []}, {"items": [], "max_price": -1}], 422, "/1/max_price"),
+    ([{"items": []}, {"items": [], "context": {"age": "old"}}], 422, "/1/context/age"),
+    ({"context": {"agee": 3}}, 422, "/context/agee"),
+    ({"context": {"date": "yesterday"}}, 422, "/context/date"),
+    ({"context": {"brands": 3}}, 422, "/context/brands"),
     ({"context": []}, 200, None),
-    ({"context": [1]}, 422, "context"),
-    ({"where": [{"attribute": "price", "at_most": "cheap"}]}, 422, "where[0].at_most"),
-    ({"where": [{"attribute": "colour", "equals": "red"}]}, 422, "where[0].attribute"),
-    ({"where": [{"attribute": "category", "equals": "hat", "blank": 3}]}, 422, "where[0].blank"),
-    ({"at_most_one_per": ["category", "colour"]}, 422, "at_most_one_per"),
-    ({"budget_includes_visible": True}, 422, "budget_includes_visible"),
-    (7, 422, "body"),
-    ("hat", 422, "body"),
-    ([[]], 422, "[0]"),
+    ({"context": [1]}, 422, "/context"),
+    ({"where": [{"attribute": "price", "at_most": "cheap"}]}, 422, "/where/0/at_most"),
+    ({"where": [{"attribute": "colour", "equals": "red"}]}, 422, "/where/0/attribute"),
+    ({"where": [{"attribute": "category", "equals": "hat", "blank": 3}]}, 422, "/where/0/blank"),
+    ({"at_most_one_per": ["category", "colour"]}, 422, "/at_most_one_per/1"),
+    ({"budget_includes_visible": True}, 422, "/budget_includes_visible"),
+    (7, 422, ""),
+    ("hat", 422, ""),
+    ([[]], 422, "/0"),
     ([{}] * 4, 422, None),
-    ({"items": ["hat"] * 5}, 422, "items"),
-    ([{"items": ["[MASK]"] * 3}], 422, "[0].items"),
+    ({"items": ["hat"] * 5}, 422, "/items"),
+    ([{"items": ["[MASK]"] * 3}], 422, "/0/items"),
 ]
 
 
@@ -58,14 +58,40 @@ async def post(tools: Any, pipeline: Any, requests: list[dict[str, Any]], **sett
 
 def test_every_fault_of_a_query_is_named(tools: Any, pipeline: CompletionPipeline) -> None:
     responses = asyncio.run(post(tools, pipeline, [{"json": body} for body, _, _ in FAULTS], settings=SMALL))
-    for (body, status, field), response in zip(FAULTS, responses, strict=True):
+    for (body, status, pointer), response in zip(FAULTS, responses, strict=True):
         assert response.status_code == status, body
         if status == 200:
             continue
         document = check_document(response)
-        if field is not None:
-            assert [each["field"] for each in document["errors"]] == [field], body
-            assert field in document["detail"]
+        if pointer is not None:
+            assert [each["pointer"] for each in document["errors"]] == [pointer], body
+
+
+MISLEADING: list[tuple[dict[str, Any], str]] = [
+    ({"items": ["coat", "[MASK]"], "customer's age": 3}, "/customer's age"),
+    ({"items": ["coat", "[MASK]"], "max_price": 5, "attribute 'price'": 1}, "/attribute 'price'"),
+    ({"items": ["coat", "[MASK]"], "no feature": 1, "context": {"agx": 1}}, "/no feature"),
+    ({"items": ["coat", "[MASK]"], "unknown key 'a'. Did you mean ": 1}, "/unknown key 'a'. Did you mean "),
+    ({"items": ["coat", "[MASK]"], "context": {"row 3: ": 1}}, "/context/row 3: "),
+    ({"items": ["coat", "[MASK]"], "a/b~c": 1}, "/a~1b~0c"),
+    ({"items": ["coat", "hat", ["[MASK]"]]}, "/items/2"),
+    ({"items": [], "allow": ["coat", {}]}, "/allow/1"),
+    ({"where": {"category": "hat", "price": {"at_most": "cheap"}}}, "/where/price/at_most"),
+    ({"where": {"category": "hat", "colour": "red"}}, "/where/colour"),
+    ({"where": {"attribute": "price", "at_most": "cheap"}}, "/where/at_most"),
+    ({"at_most_one_per": "colour"}, "/at_most_one_per"),
+    ({"at_most_one_per": ["category", "colour"]}, "/at_most_one_per/1"),
+]
+
+
+@pytest.mark.parametrize("is_list", [False, True])
+def test_the_pointer_leads_to_the_faulty_value(tools: Any, pipeline: CompletionPipeline, is_list: bool) -> None:
+    bodies: list[Any] = [[{"items": []}, query] if is_list else query for query, _ in MISLEADING]
+    responses = asyncio.run(post(tools, pipeline, [{"json": body} for body in bodies]))
+    for (query, pointer), response in zip(MISLEADING, responses, strict=True):
+        (fault,) = check_document(response)["errors"]
+        assert fault["pointer"] == f"/1{pointer}" * is_list + pointer * (not is_list), query
+        assert "parameter" not in fault
 
 
 def test_the_value_and_what_is_allowed_are_said(tools: Any, pipeline: CompletionPipeline) -> None:
@@ -98,21 +124,21 @@ def test_a_query_has_few_conditions_and_attributes(tools: Any, pipeline: Complet
     assert [each.status_code for each in responses] == [200] * len(within) + [422] * len(beyond)
     for (query, problem, allowed), response in zip(beyond, responses[len(within) :], strict=True):
         (fault,) = check_document(response)["errors"]
-        assert (fault["field"], fault["problem"], fault["allowed"]) == (*query, problem, allowed)
+        assert (fault["pointer"], fault["problem"], fault["allowed"]) == (f"/{next(iter(query))}", problem, allowed)
 
 
 @pytest.mark.parametrize(
-    ("query", "field"),
+    ("query", "pointer"),
     [
-        ({"where": {"category": {"in": ["hat"] * 4}}}, "[0].where"),
-        ({"where": [PRICE, {"attribute": "category", "not_in": ["hat"] * 4}]}, "[0].where"),
-        ({"where": {"category": ["hat"] * 4}}, "[0].where"),
-        ({"where": {"category": [["hat"], *["hat"] * 4]}}, "[0].where"),
-        ({"context": {"brands": ["acme"] * 3}}, "[0].context"),
+        ({"where": {"category": {"in": ["hat"] * 4}}}, "/0/where/category/in"),
+        ({"where": [PRICE, {"attribute": "category", "not_in": ["hat"] * 4}]}, "/0/where/1/not_in"),
+        ({"where": {"category": ["hat"] * 4}}, "/0/where/category"),
+        ({"where": {"category": [["hat"], *["hat"] * 4]}}, "/0/where/category"),
+        ({"context": {"brands": ["acme"] * 3}}, "/0/context/brands"),
     ],
 )
 def test_a_query_has_short_lists_of_values(
-    tools: Any, pipeline: CompletionPipeline, query: dict[str, Any], field: str
+    tools: Any, pipeline: CompletionPipeline, query: dict[str, Any], pointer: str
 ) -> None:
     within = [{"where": {"category": {"in": ["hat"] * 3}}}, {"where": [PRICE] * 5}]
     limits = ServerSettings(max_values=3, max_context_values=2)
@@ -120,8 +146,8 @@ def test_a_query_has_short_lists_of_values(
     responses = asyncio.run(post(tools, pipeline, requests, settings=limits))
     assert [each.status_code for each in responses] == [200, 422]
     (fault,) = check_document(responses[1])["errors"]
-    assert fault["field"] == field
-    assert "a list in it has" in fault["problem"]
+    assert fault["pointer"] == pointer
+    assert "the list has" in fault["problem"]
 
 
 def test_by_default_a_query_has_64_conditions_and_16_attributes(tools: Any, pipeline: CompletionPipeline) -> None:
@@ -129,7 +155,7 @@ def test_by_default_a_query_has_64_conditions_and_16_attributes(tools: Any, pipe
     few: list[dict[str, Any]] = [{"where": [PRICE] * 64}, {"at_most_one_per": ["category"] * 16}]
     responses = asyncio.run(post(tools, pipeline, [{"json": [{}, query]} for query in [*long, *few]]))
     assert [each.status_code for each in responses] == [422, 422, 200, 200]
-    assert [each.json()["errors"][0]["field"] for each in responses[:2]] == ["[1].where", "[1].at_most_one_per"]
+    assert [each.json()["errors"][0]["pointer"] for each in responses[:2]] == ["/1/where", "/1/at_most_one_per"]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +189,7 @@ def test_requests_that_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("method", "url", "field", "meant"),
+    ("method", "url", "parameter", "meant"),
     [
         ("POST", "/v1/complete?top_k=3&topk=3", "topk", "Did you mean 'top_k'? Known: deadline_milliseconds, top_k."),
         ("POST", "/v1/complete-jointly?num_completion=3", "num_completion", "Did you mean 'num_completions'?"),
@@ -175,12 +201,12 @@ def test_requests_that_are_refused(
     ],
 )
 def test_a_parameter_that_would_be_ignored_is_refused(
-    tools: Any, pipeline: CompletionPipeline, method: str, url: str, field: str, meant: str
+    tools: Any, pipeline: CompletionPipeline, method: str, url: str, parameter: str, meant: str
 ) -> None:
     asked = {"method": method, "url": url, "json": {}, "headers": {"X-API-Key": tools.key}}
     (response,) = asyncio.run(post(tools, pipeline, [asked], settings=ServerSettings(api_key=tools.key)))
     (fault,) = check_document(response)["errors"]
-    assert (response.status_code, fault["field"], fault["problem"]) == (422, field, "the parameter is unknown")
+    assert (response.status_code, fault["parameter"], fault["problem"]) == (422, parameter, "the parameter is unknown")
     assert meant in fault["allowed"]
 
 
@@ -188,30 +214,30 @@ LONG = "x" * 100_000
 
 
 @pytest.mark.parametrize(
-    ("query", "field"),
+    ("query", "pointer"),
     [
-        ({"context": {LONG: 1}}, "context.xxx"),
-        ({"context": LONG}, "context"),
-        ({LONG: 1}, "xxx"),
-        ({"items": LONG}, "items"),
-        ({"items": ["hat"], "locked": [LONG]}, "locked"),
-        ({"in_stock": LONG}, "in_stock"),
-        ({"guidance": LONG}, "guidance"),
-        ({"at_most_one_per": LONG}, "at_most_one_per"),
-        ({"where": {LONG: "red"}}, "where[0].attribute"),
-        ({"where": {LONG: {"attribute": LONG}}}, "where"),
-        ({"where": [{"attribute": "price", LONG: 1}]}, "where[0].xxx"),
-        ({"where": [{"attribute": "price", "equals": [LONG]}]}, "where[0].equals"),
+        ({"context": {LONG: 1}}, "/context"),
+        ({"context": LONG}, "/context"),
+        ({LONG: 1}, ""),
+        ({"items": LONG}, "/items"),
+        ({"items": ["hat"], "locked": [LONG]}, "/locked/0"),
+        ({"in_stock": LONG}, "/in_stock"),
+        ({"guidance": LONG}, "/guidance"),
+        ({"at_most_one_per": LONG}, "/at_most_one_per"),
+        ({"where": {LONG: "red"}}, "/where"),
+        ({"where": {LONG: {"attribute": LONG}}}, "/where"),
+        ({"where": [{"attribute": "price", LONG: 1}]}, "/where/0"),
+        ({"where": [{"attribute": "price", "equals": [LONG]}]}, "/where/0/equals"),
     ],
 )
 def test_a_problem_is_short_however_long_the_request(
-    tools: Any, pipeline: CompletionPipeline, query: dict[str, Any], field: str
+    tools: Any, pipeline: CompletionPipeline, query: dict[str, Any], pointer: str
 ) -> None:
     (response,) = asyncio.run(post(tools, pipeline, [{"json": query}]))
     document = check_document(response)
     (fault,) = document["errors"]
     assert response.status_code == 422
-    assert fault["field"].startswith(field)
+    assert fault["pointer"] == pointer
     assert max(map(len, [document["detail"], *filter(None, fault.values())])) <= 1000
     assert len(response.content) < 4000
 

@@ -41,17 +41,20 @@ def test_openapi_and_schema_show_types_and_no_values(tools: Any, private: Comple
 
 
 @pytest.mark.parametrize(
-    ("context", "field"),
+    ("context", "pointer"),
     [
-        ({"age": "secret-1"}, "context.age"),
-        ({"brands": {"secret-1": 1}}, "context.brands"),
-        ({"gender": ["secret-1"]}, "context.gender"),
-        ({"date": "secret-1"}, "context.date"),
-        (["secret-1"], "context"),
+        ({"age": "secret-1"}, "/context/age"),
+        ({"brands": {"secret-1": 1}}, "/context/brands"),
+        ({"gender": ["secret-1"]}, "/context/gender"),
+        ({"date": "secret-1"}, "/context/date"),
+        (["secret-1"], "/context"),
+        ({"brands": ["secret-1"] * 5000}, "/context/brands"),
+        ({"agee": "secret-1"}, "/context/agee"),
+        ("secret-1", "/context"),
     ],
 )
 def test_problems_and_the_log_do_not_repeat_a_value(
-    tools: Any, private: CompletionPipeline, caplog: pytest.LogCaptureFixture, context: Any, field: str
+    tools: Any, private: CompletionPipeline, caplog: pytest.LogCaptureFixture, context: Any, pointer: str
 ) -> None:
     async def run() -> Any:
         app = tools.app(private, settings=ServerSettings(has_contexts_in_logs=True))
@@ -61,10 +64,35 @@ def test_problems_and_the_log_do_not_repeat_a_value(
     with caplog.at_level(logging.INFO, logger="contextual_bert.server"):
         answer = asyncio.run(run())
     assert answer.status_code == 422
-    assert [each["field"] for each in answer.json()["errors"]] == [field]
+    assert [each["pointer"] for each in answer.json()["errors"]] == [pointer]
     lines = [JsonLines().format(record) for record in caplog.records]
-    assert any("(withheld)" in line for line in lines)
+    assert any("(withheld)" in text for text in (answer.text, *lines))
     for text in (answer.text, *lines):
+        assert "secret-1" not in text, text
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"items": ["hat"], "age": "secret-1"}, "/age"),  # beside the context
+        ({"items": ["hat"], "agee": "secret-1"}, "/agee"),
+        ([{"items": ["hat"]}, "secret-1"], "/1"),
+        ([{"items": ["hat"]}, [{"context": {"age": "secret-1"}}]], "/1"),
+        ("secret-1", ""),
+    ],
+)
+def test_a_value_in_the_wrong_place_is_not_repeated(
+    tools: Any, private: CompletionPipeline, caplog: pytest.LogCaptureFixture, body: Any, pointer: str
+) -> None:
+    async def run() -> Any:
+        app = tools.app(private, settings=ServerSettings(has_contexts_in_logs=True))
+        async with tools.served(app) as client:
+            return await client.post("/v1/complete", json=body)
+
+    with caplog.at_level(logging.INFO, logger="contextual_bert.server"):
+        answer = asyncio.run(run())
+    assert [(each["pointer"], each["value"]) for each in answer.json()["errors"]] == [(pointer, "(withheld)")]
+    for text in (answer.text, *(JsonLines().format(record) for record in caplog.records)):
         assert "secret-1" not in text, text
 
 

@@ -47,11 +47,11 @@ QUERIES = st.fixed_dictionaries(
 
 
 def fault_of(response: httpx.Response) -> tuple[str, str, str]:
-    """Field, problem and what is allowed."""
+    """Parameter or pointer, problem and what is allowed."""
     assert response.status_code == 422, response.text
     (fault,) = response.json()["errors"]
-    assert fault["field"] in response.json()["detail"] and fault["problem"] in response.json()["detail"]
-    return fault["field"], fault["problem"], fault["allowed"]
+    assert fault["problem"] in response.json()["detail"]
+    return fault.get("parameter", fault.get("pointer")), fault["problem"], fault["allowed"]
 
 
 def one_answer(tools: Any, pipeline: Any, address: str, query: Any, **limits: Any) -> httpx.Response:
@@ -116,25 +116,30 @@ def test_beyond_the_exact_fields_an_explanation_is_sampled_with_its_error(tools:
 def test_what_is_wrong_with_a_query_or_the_address_is_named(tools: Any, pipeline: CompletionPipeline) -> None:
     single = {"items": ["hat", "[MASK]"]}
     asked: list[tuple[str, Any, str, str]] = [
-        (f"{JOINTLY}?", [QUERY], "body", "a list of queries"),
-        (f"{EXPLAIN}?", [], "body", "a list of queries"),
-        (f"{EXPLAIN}?", "hat", "body", "not a query"),
-        (f"{JOINTLY}?", {"itmes": []}, "itmes", "unknown key"),
-        (f"{JOINTLY}?", {"items": [], "context": {"age": "old"}}, "context.age", "'old' is a str"),
-        (f"{EXPLAIN}?", {"items": [], "context": {"agee": 3}}, "context.agee", "agee"),
-        (f"{EXPLAIN}?", {"items": [], "where": {"colour": "red"}}, "where[0].attribute", "no attribute 'colour'"),
+        (f"{JOINTLY}?", [QUERY], "", "a list of queries"),
+        (f"{EXPLAIN}?", [], "", "a list of queries"),
+        (f"{EXPLAIN}?", "hat", "", "not a query"),
+        (f"{JOINTLY}?", {"itmes": []}, "/itmes", "unknown key"),
+        (f"{JOINTLY}?", {"items": [], "context": {"age": "old"}}, "/context/age", "'old' is a str"),
+        (f"{EXPLAIN}?", {"items": [], "context": {"agee": 3}}, "/context/agee", "agee"),
+        (
+            f"{EXPLAIN}?",
+            {"items": [], "where": {"colour": "red"}},
+            "/where/colour",
+            "the catalogue has no attribute 'colour'",
+        ),
         (f"{EXPLAIN}?", {"items": [], "allow": ["hat"]}, "", "permits 1 items"),
         (f"{JOINTLY}?num_completions=21&", QUERY, "num_completions", "less than or equal to 20"),
         (f"{JOINTLY}?diversity=9&", QUERY, "diversity", "less than or equal to 8"),
         (f"{JOINTLY}?method=best&", QUERY, "method", "'auto', 'exact', 'beam' or 'gibbs'"),
         (f"{JOINTLY}?deadline_milliseconds=30001&", QUERY, "deadline_milliseconds", "30000"),
-        (f"{EXPLAIN}?item=coatt&", single, "item", "does not know the item 'coatt'"),
-        (f"{EXPLAIN}?item=%5BMASK%5D&", single, "item", "does not know the item '[MASK]'"),
-        (f"{EXPLAIN}?item=hat&", single, "item", "'hat' is not permitted"),
+        (f"{EXPLAIN}?item=coatt&", single, "item", "item='coatt' is no item that the model knows"),
+        (f"{EXPLAIN}?item=%5BMASK%5D&", single, "item", "item='[MASK]' is no item that the model knows"),
+        (f"{EXPLAIN}?item=hat&", single, "item", "item='hat' is not permitted"),
         (f"{EXPLAIN}?slot=1&", single, "slot", "slot=1 asks for [MASK] number 2, and the set has 1"),
         (f"{EXPLAIN}?slot=1&", {"items": []}, "slot", "the set has 1"),
         (f"{EXPLAIN}?slot=8&", single, "slot", "less than 8"),
-        (f"{EXPLAIN}?item={'x' * 2000}&", single, "item", "does not know the item"),
+        (f"{EXPLAIN}?item={'x' * 2000}&", single, "item", "is no item that the model knows"),
         (f"{EXPLAIN}?item={'x' * 2001}&", single, "item", "at most 2000"),
     ]
 
@@ -142,9 +147,9 @@ def test_what_is_wrong_with_a_query_or_the_address_is_named(tools: Any, pipeline
         async with tools.served(tools.app(pipeline)) as client:
             return [await client.post(address, json=body) for address, body, _, _ in asked]
 
-    for (address, body, field, problem), response in zip(asked, asyncio.run(run()), strict=True):
+    for (address, body, place, problem), response in zip(asked, asyncio.run(run()), strict=True):
         found = fault_of(response)
-        assert (found[0], problem in found[1]) == (field, True), (address, body, found)
+        assert (found[0], problem in found[1]) == (place, True), (address, body, found)
 
 
 def test_passes_that_do_not_suffice_are_the_clients_wish(tools: Any, pipeline: CompletionPipeline) -> None:
@@ -152,7 +157,7 @@ def test_passes_that_do_not_suffice_are_the_clients_wish(tools: Any, pipeline: C
     field, problem, allowed = fault_of(response)
     # 7 items may stand in the first blank, and each asks once for the second.
     assert (field, problem) == (
-        "method", "method='exact' over 2 blanks takes up to 8 forward passes, and max_forward_passes=7"
+        "method", "method='exact' over 2 blanks takes up to 8 forward passes, and 7 are allowed"
     )  # fmt: skip
     assert "method='auto'" in allowed and "constraints" in allowed
     assert response.json()["errors"][0]["value"] == '"exact"'
@@ -163,8 +168,8 @@ def test_passes_that_do_not_suffice_are_the_clients_wish(tools: Any, pipeline: C
 @pytest.mark.parametrize("address", [COMPLETE, JOINTLY, EXPLAIN])
 def test_items_that_are_not_locked_are_blanks(tools: Any, pipeline: CompletionPipeline, address: str) -> None:
     query = {"items": ["hat", "bag", "coat"], "locked": []}
-    field, problem, allowed = fault_of(one_answer(tools, pipeline, address, query, max_blanks=2))
-    assert (field, allowed) == ("locked", "Give at most 2.")
+    place, problem, allowed = fault_of(one_answer(tools, pipeline, address, query, max_blanks=2))
+    assert (place, allowed) == ("/locked", "Give at most 2.")
     assert "3 [MASK]" in problem
     assert one_answer(tools, pipeline, address, query, max_blanks=3).status_code == 200
 

@@ -121,9 +121,7 @@ class MultiCategorical(ListedFeature, frozen=True):
         try:
             strings = canonical_array(elements, column=self.column)
         except DataError as error:  # its row counts elements
-            raise DataError(
-                error.problem, file=file, row=int(rows[error.row or 0]), column=self.column, fix=error.fix
-            ) from None
+            raise error.moved(file=file, row=int(rows[error.row or 0])) from None
         ids, unknown, shared = self.find_ids(strings, array, missing=MULTI_MISSING, unknown=MULTI_UNKNOWN)
         is_given = ids != MULTI_MISSING
         if not is_given.all():

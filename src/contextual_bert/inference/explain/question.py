@@ -12,13 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contextual_bert.context import Feature, missing_like
-from contextual_bert.context.withheld import WITHHELD
-from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
+from contextual_bert.context import Feature, canonical, missing_like
+from contextual_bert.errors import WITHHELD, ConfigurationError, DataError, QueryError, SettingPlace, UnknownNameError
 from contextual_bert.inference.context_notes import ContextNotes
 from contextual_bert.inference.pipeline import CompletionPipeline
-from contextual_bert.inference.queries import MASK, read_request
-from contextual_bert.inference.query_schema import names_of
+from contextual_bert.inference.queries import MASK, encode_contexts, read_request
 
 
 class Question:
@@ -38,18 +36,21 @@ class Question:
         self.positions = [position for position, item in enumerate(self.items) if item == MASK]
         if not 0 <= slot < len(self.positions):
             raise ConfigurationError(
-                f"slot={slot} asks for [MASK] number {slot + 1}, and the set has {len(self.positions)}. Ask for an "
-                "earlier one, or add a [MASK]."
+                f"asks for [MASK] number {slot + 1}, and the set has {len(self.positions)}",
+                setting="slot",
+                value=slot,
+                fix="Ask for an earlier one, or add a [MASK].",
             )
         vocabulary = pipeline.processor.items
         self.permitted = torch.from_numpy(np.flatnonzero(pipeline.permitted(self.request, row=0).items[slot]))
         self.names = [vocabulary.value_of(index) for index in self.permitted.tolist()]
         if len(self.names) < 2:
-            raise DataError(
+            raise QueryError(
                 f"the query permits {len(self.names)} items, so there is no choice to explain",
+                location=(0,),
                 fix="Loosen the constraints.",
             )
-        encoded = pipeline.processor.encode_context([self.request.context], num_rows=1)
+        encoded = encode_contexts([self.request], pipeline.processor)
         self.context: dict[str, Tensor] = encoded.tensors if encoded is not None else {}
         self.context_notes = ContextNotes(encoded, pipeline.processor.schema, pipeline.model).of(0)
 
@@ -59,19 +60,19 @@ class Question:
         Raises:
             UnknownNameError, DataError: it is unknown to the model, or not permitted.
         """
-        [name] = names_of([item], key="item")
+        name = canonical(item)
         if name in self.names:
             return self.names.index(name)
         values = self.pipeline.processor.items.values
         if name not in values:
             close = difflib.get_close_matches(name, values, n=1)
             hint = f"Did you mean {close[0]!r}?" if close else "Name one of its vocabulary."
-            raise UnknownNameError(f"item: The model does not know the item {name!r:.80}. {hint}")
-        raise DataError(
-            f"{name!r} is not permitted by the query: it is in the set already, or a constraint forbids it",
-            column="item",
-            fix="Loosen the constraints, or give repeats.",
-        )
+            raise UnknownNameError(
+                "is no item that the model knows", place=SettingPlace("item"), value=name, allowed=hint
+            )
+        problem = "is not permitted by the query: it is in the set already, or a constraint forbids it"
+        error = DataError(problem, value=name, fix="Loosen the constraints, or give repeats.")
+        raise error.at(SettingPlace("item"))
 
     def given_features(self) -> list[Feature]:
         """The features of which the query says something."""

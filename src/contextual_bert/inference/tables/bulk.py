@@ -3,7 +3,8 @@
 It writes nothing: ``shards`` makes a folder of what it returns. It knows no training.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,15 @@ from contextual_bert.context import canonical
 from contextual_bert.context.vocabulary import to_doubles
 from contextual_bert.data import ReadSettings
 from contextual_bert.data.columns import checked_column, flatten_items
-from contextual_bert.errors import SchemaError, UnknownNameError, did_you_mean
+from contextual_bert.errors import (
+    QueryError,
+    QueryPlace,
+    SchemaError,
+    SettingPlace,
+    TablePlace,
+    UnknownNameError,
+    did_you_mean,
+)
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.inference.constraint_evaluation import GUIDANCE, constraint_keys
 from contextual_bert.inference.pipeline import CompletionPipeline
@@ -80,11 +89,17 @@ class BulkSettings:
         known = (*constraint_keys(), GUIDANCE)
         for name in self.constraints:
             if name not in known:
-                raise UnknownNameError(f"constraints: unknown key {name!r}. {did_you_mean(name, known)}")
+                place, allowed = QueryPlace((name,)), did_you_mean(name, known)
+                raise UnknownNameError(f"unknown key {name!r} in the constraints", place=place, allowed=allowed)
         read_request({"items": [], **self.constraints}, row=0)
         clashing = [name for name in (*self.group_by, *self.keep) if name in COLUMNS.names]
         if clashing:
-            raise SchemaError(f"keep={clashing[0]!r} is a column of the output, too. Rename the table's.")
+            raise SchemaError(
+                "is a column of the output, too",
+                place=SettingPlace("keep"),
+                value=clashing[0],
+                fix="Rename the table's column.",
+            )
         object.__setattr__(self, "keep", tuple(dict.fromkeys((*self.group_by, *self.keep))))
 
 
@@ -136,21 +151,23 @@ class TableCompleter:
         ]
         for name in settings.keep:
             checked_column(table, name)
-        rows = enumerate(zip(sets, own, strict=True))
-        requests = [
-            read_request({"items": items, **combined(settings.constraints, constraints)}, row=numbers[index])
-            for index, (items, constraints) in rows
-        ]
+        rows = zip(sets, own, strict=True)
+        with self._in_cells(given):
+            requests = [
+                read_request({"items": items, **combined(settings.constraints, constraints)}, row=number)
+                for number, (items, constraints) in zip(numbers, rows, strict=True)
+            ]
         context = processor.encode_columns(table)
         found: dict[str, list[Any]] = {name: [] for name in COLUMNS.names}
         places: list[int] = []  # of each proposal's row in the table
         for start in range(0, len(requests), settings.batch_size):
             batch = slice(start, start + settings.batch_size)
             encoded = context.rows(batch) if context is not None else None
-            permitted = [
-                self.pipeline.permitted(request, row=number)
-                for request, number in zip(requests[batch], numbers[batch], strict=True)
-            ]
+            with self._in_cells(given):
+                permitted = [
+                    self.pipeline.permitted(request, row=number)
+                    for request, number in zip(requests[batch], numbers[batch], strict=True)
+                ]
             asked = [request.items for request in requests[batch]]
             guidance = [request.guidance for request in requests[batch]]
             filled = self.pipeline.fill(asked, encoded, permitted, top_k=settings.top_k, guidance=guidance)
@@ -167,6 +184,20 @@ class TableCompleter:
         for name in reversed(settings.keep):
             completed = completed.add_column(0, table.schema.field(name), kept.column(name))
         return completed
+
+    @contextmanager
+    def _in_cells(self, columns: Sequence[str]) -> Generator[None]:
+        """Name the cell of the table where a query is at fault, and the constraint where the settings are."""
+        try:
+            yield
+        except (QueryError, UnknownNameError, SchemaError) as error:
+            if not isinstance(error.place, QueryPlace):
+                raise
+            key = str(error.place.inner[0]) if error.place.inner else None
+            if key in columns or key in ("items", None):
+                column = self.settings.items if key == "items" else key
+                raise error.at(TablePlace(row=error.place.row, column=column)) from None
+            raise error.at(QueryPlace(error.place.inner)) from None
 
 
 def settled(settings: BulkSettings, pipeline: CompletionPipeline) -> BulkSettings:

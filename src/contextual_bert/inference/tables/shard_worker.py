@@ -8,6 +8,7 @@ import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import torch
@@ -17,8 +18,13 @@ from contextual_bert.errors import (
     ConfigurationError,
     ContextualBertError,
     DataError,
+    NonFiniteError,
+    QueryError,
+    QueryPlace,
     RunDirectoryError,
     SchemaError,
+    SettingPlace,
+    TablePlace,
     UnknownNameError,
 )
 from contextual_bert.inference.pipeline import CompletionPipeline
@@ -38,9 +44,11 @@ EXPECTED = (ContextualBertError, OSError, MemoryError, torch.OutOfMemoryError)
 TOLD = {
     kind.__name__: kind
     for kind in (
-        CheckpointError, ConfigurationError, RunDirectoryError, SchemaError, UnknownNameError, ContextualBertError,
+        CheckpointError, ConfigurationError, DataError, NonFiniteError, QueryError, RunDirectoryError, SchemaError,
+        UnknownNameError, ContextualBertError,
     )
 }  # fmt: skip
+PLACES = {place.__name__: place for place in (QueryPlace, SettingPlace, TablePlace)}
 SHARE = "Give a folder on a file system that all machines of the cluster share, under the same path."
 
 
@@ -142,17 +150,17 @@ def unpacked(rows: bytes) -> pa.Table:
 
 
 def in_words(error: BaseException) -> str:
-    """An error as JSON, which ``error_of`` makes one of again."""
-    place = f" (on {socket.gethostname()})"
-    if isinstance(error, DataError):
-        return json_text({"kind": "DataError", "fields": vars(error)})
+    """Return an error as JSON, which ``error_of`` makes one of again."""
+    where = f" (on {socket.gethostname()})"
     if isinstance(error, ContextualBertError):
         kind = next(each.__name__ for each in type(error).__mro__ if each.__name__ in TOLD)
-        return json_text({"kind": kind, "arguments": [str(error)]})
+        place = {"kind": type(error.place).__name__, **vars(error.place)} if error.place is not None else None
+        parts = {"problem": error.problem, "allowed": error.allowed, "fix": error.fix}
+        return json_text({"kind": kind, "parts": parts, "place": place})
     if isinstance(error, OSError):
         file = str(error.filename) if error.filename is not None else None
-        return json_text({"kind": "OSError", "arguments": [error.errno, f"{error.strerror or error}{place}", file]})
-    return json_text({"kind": "MemoryError", "arguments": [f"{error}{place}"]})
+        return json_text({"kind": "OSError", "arguments": [error.errno, f"{error.strerror or error}{where}", file]})
+    return json_text({"kind": "MemoryError", "arguments": [f"{error}{where}"]})
 
 
 def error_of(words: str) -> Exception:
@@ -163,6 +171,10 @@ def error_of(words: str) -> Exception:
         "row 4, column 'age': 'x' is no number. Give a number. Rows count from 1."
     """
     told = json.loads(words)
-    if told["kind"] == "DataError":
-        return DataError(**told["fields"])
-    return {**TOLD, "OSError": OSError, "MemoryError": MemoryError}[told["kind"]](*told["arguments"])
+    if (kind := TOLD.get(told["kind"])) is None:
+        return {"OSError": OSError, "MemoryError": MemoryError}[told["kind"]](*told["arguments"])
+    error = kind(told["parts"].pop("problem"), **told["parts"])
+    if (fields := told["place"]) is None:
+        return error
+    place: Any = PLACES[fields.pop("kind")]
+    return error.at(place(**{name: tuple(each) if isinstance(each, list) else each for name, each in fields.items()}))

@@ -15,10 +15,17 @@ from contextual_bert.arrow_types import checked_text
 from contextual_bert.context import EncodedContext
 from contextual_bert.data import read_table
 from contextual_bert.data.columns import check_free
-from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.errors import ConfigurationError, QueryError
 from contextual_bert.frames import Frame
 from contextual_bert.inference.context_notes import ContextNotes, about_context
-from contextual_bert.inference.queries import UNUSED_CONTEXT, check_count, check_queries, check_query, context_of
+from contextual_bert.inference.queries import (
+    UNUSED_CONTEXT,
+    check_count,
+    check_queries,
+    check_query,
+    context_of,
+    in_queries,
+)
 from contextual_bert.inference.saved import bare_model, load_text_model
 from contextual_bert.inference.texts.answer_spans import (
     MAX_ANSWER_TOKENS,
@@ -208,12 +215,14 @@ class QuestionAnsweringPipeline:
             table = table.append_column(field, pa.array(values, field.type))
         return AnsweredTable(table, encoded.report)
 
+    @in_queries()
     def _answers(self, queries: Sequence[Mapping[str, Any]], *, batch_size: int) -> list[TextSpan]:
         for row, query in enumerate(queries):
             _check(query, row)
         columns = {name: [query[name] for query in queries] for name in ("question", "text")}
         records = [context_of(query, row=row) for row, query in enumerate(queries)]
-        context = self.processor.encode_context(records, num_rows=len(queries))
+        with in_queries("context"):
+            context = self.processor.encode_context(records, num_rows=len(queries))
         encoded = self._encoded(pa.table(columns), context, question="question", text="text")
         answers = self._found(encoded, batch_size=batch_size)
         pieces = answers.pieces(encoded.texts)
@@ -260,5 +269,5 @@ def _check(query: Mapping[str, Any], row: int) -> None:
     for name in ("question", "text"):
         value = query.get(name)
         if not isinstance(value, str) or not value.strip():
-            raise DataError(f"{value!r:.80} is no text", row=row, column=name, fix=QUERY)
+            raise QueryError(f"{value!r:.80} is no text", location=(row, name), value=value, fix=QUERY)
         checked_text(value, row=row, column=name)

@@ -17,11 +17,18 @@ from contextual_bert.arrow_types import checked_text, is_list, is_text
 from contextual_bert.context import EncodedContext
 from contextual_bert.data import read_table
 from contextual_bert.data.columns import check_free, checked_column
-from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.errors import ConfigurationError, DataError, QueryError
 from contextual_bert.frames import Frame
 from contextual_bert.inference.context_notes import ContextNotes, about_context
 from contextual_bert.inference.guidance import GUIDANCE, guidance_notes, read_guidance
-from contextual_bert.inference.queries import UNUSED_CONTEXT, check_count, check_queries, check_query, context_of
+from contextual_bert.inference.queries import (
+    UNUSED_CONTEXT,
+    check_count,
+    check_queries,
+    check_query,
+    context_of,
+    in_queries,
+)
 from contextual_bert.inference.saved import bare_model, load_text_model
 from contextual_bert.inference.text_baseline import TextBaseline
 from contextual_bert.inference.texts.encode_texts import EncodedTexts, TextReport, encode_texts
@@ -195,6 +202,7 @@ class TextPipeline:
             table = table.append_column(field, found.column(field.name))
         return LabelledTexts(table, encoded.report)
 
+    @in_queries()
     def _answers(self, queries: Sequence[Mapping[str, Any]], *, batch_size: int) -> list[TextAnswer]:
         table, pairs = pa.table({"text": [self._text(query, row) for row, query in enumerate(queries)]}), None
         guidance = [read_guidance(query, row=row) for row, query in enumerate(queries)]
@@ -202,10 +210,12 @@ class TextPipeline:
         if any(pair is not None for pair in given):
             row = next((row for row, pair in enumerate(given) if not isinstance(pair, str)), None)
             if row is not None:
-                raise DataError(f"{given[row]!r} is no second text", row=row, column="pair", fix="All queries or none.")
+                place = (row, "pair")
+                raise QueryError(f"{given[row]!r} is no second text", location=place, fix="All queries or none.")
             table, pairs = table.append_column("pair", pa.array(given)), "pair"
         records = [context_of(query, row=row) for row, query in enumerate(queries)]
-        context = self.processor.encode_context(records, num_rows=len(queries))
+        with in_queries("context"):
+            context = self.processor.encode_context(records, num_rows=len(queries))
         notes = ContextNotes(context, self.processor.schema, self.model)
         encoded = self._encoded(table, context, text="text", pair=pairs)
         column = table.column("text")
@@ -222,7 +232,7 @@ class TextPipeline:
             text = text.split()
         is_right = all(isinstance(word, str) for word in text) if isinstance(text, list) else isinstance(text, str)
         if not is_right or isinstance(text, list) != self.has_tags or not text:
-            raise DataError(f"{text!r:.80} is no text", row=row, column="text", fix=QUERY)
+            raise QueryError(f"{text!r:.80} is no text", location=(row, "text"), value=text, fix=QUERY)
         pair = query.get("pair")
         named = {"text": text if isinstance(text, list) else [text], "pair": [pair] if isinstance(pair, str) else []}
         for column, words in named.items():
