@@ -243,9 +243,9 @@ def test_a_faulty_line_of_queries_is_named(command: Any, finished: Path, tmp_pat
     path.write_text('{"items": ["coat-1", "a\u2028b"]}', encoding="utf-8")
     assert command("complete", finished, "--input", path).exit_code == 0
     for faulty, expected in (
-        ('{"itms": ["coat-0"]}', (": unknown key 'itms'", "Did you mean 'items'")),
-        ('{"items": ["coat-0"], "context": {"age": "old"}}', (", column 'age': 'old'", "number")),
-        ('{"items": ["coat-0"], "where": {"price": 3}}', (", column 'where': it needs a catalogue", "--catalogue")),
+        ('{"itms": ["coat-0"]}', (", itms: unknown key 'itms'", "Did you mean 'items'")),
+        ('{"items": ["coat-0"], "context": {"age": "old"}}', (", context.age: 'old'", "number")),
+        ('{"items": ["coat-0"], "where": {"price": 3}}', (", where: it needs a catalogue", "--catalogue")),
     ):
         path.write_text(f'{{"items": ["coat-0"]}}\n\n{faulty}\n', encoding="utf-8")  # empty lines count as lines
         refused(command("complete", finished, "--input", path), f"queries.jsonl, line 3{expected[0]}", *expected)

@@ -315,7 +315,7 @@ def test_a_row_that_says_nothing_keeps_the_conditions_for_all(
 
 @pytest.mark.parametrize("name", ["items", "context", "colour"])
 def test_what_is_no_constraint_is_refused(name: str) -> None:
-    with pytest.raises(UnknownNameError, match=f"constraints: unknown key '{name}'"):
+    with pytest.raises(UnknownNameError, match=f"unknown key '{name}' in the constraints"):
         BulkSettings(constraints={name: []})
 
 

@@ -11,7 +11,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
+from contextual_bert.errors import (
+    ConfigurationError,
+    ContextualBertError,
+    DataError,
+    QueryError,
+    SchemaError,
+    UnknownNameError,
+)
 from contextual_bert.inference import (
     CONSTRAINTS,
     Asked,
@@ -151,7 +158,7 @@ def test_a_budget_that_includes_the_set() -> None:
     query = {"items": ["tote", "trench"], "budget": 170.7}
     assert "parka" in proposed(query)
     assert proposed({**query, "budget_includes_visible": True}) == {"beret", "stetson"}
-    with pytest.raises(DataError, match=r"row 1, column 'budget_includes_visible': .*price of clutch, kilt is unknown"):
+    with pytest.raises(DataError, match=r"query 1, budget_includes_visible: .*price of clutch, kilt is unknown"):
         answered({"items": ["clutch", "kilt"], "budget": 9, "budget_includes_visible": True})
 
 
@@ -193,55 +200,54 @@ def test_the_reason_names_the_constraint_that_took_the_last_item() -> None:
     assert answer["notes"] == [f"Item 2: {slot['reason']}"]
 
 
-FAULTS: list[tuple[Any, type[Exception], str]] = [
-    ({"max_price": -1}, DataError, "row 2, column 'max_price': -1 is not allowed: .*greater than or equal to 0"),
-    (
-        {"max_price": "ten"},
-        DataError,
-        "row 2, column 'max_price': 'ten' is not allowed: input should be a valid number",
-    ),
-    ({"max_price": True}, DataError, "column 'max_price': True is not allowed"),
-    ({"budget": float("nan")}, DataError, "column 'budget': nan is not allowed: input should be a finite number"),
-    ({"in_stock": 1}, DataError, "row 2, column 'in_stock': 1 is neither true nor false"),
-    ({"owned": "parka"}, DataError, r"row 2, column 'owned': 'parka' is not a list of items. Give a list: \"owned\""),
-    ({"budget_includes_visible": True}, DataError, "column 'budget_includes_visible': it belongs to budget"),
-    ({"where": {"categry": "coat"}}, UnknownNameError, r"Query 2: where\[0\].attribute: .*Did you mean 'category'"),
-    ({"where": {"category": {"at_most": 3}}}, DataError, r"row 2, column 'where\[0\]': 'category' holds no numbers"),
-    ({"where": {"price": {"at_most": "x"}}}, DataError, r"row 2, column 'where\[0\].at_most': 'price' holds numbers"),
-    ({"where": {"price": {"above": [3]}}}, DataError, r"row 2, column 'where.price.above': \[3\] is no limit"),
-    (
-        {"where": {"price": {"atmost": 3}}},
-        UnknownNameError,
-        r"unknown key 'where.price.atmost'. Did you mean 'at_most'",
-    ),
-    ({"where": [{"equals": 3}]}, DataError, r"row 2, column 'where\[0\].attribute': the key is missing. Give"),
-    ({"where": [{"attribute": "price"}]}, DataError, r"row 2, column 'where\[0\]': the condition .* tests nothing"),
-    ({"where": [{"attribute": "price", "in": [[1]]}]}, DataError, r"column 'where\[0\].in\[0\]': \[1\] is a list"),
+FAULTS: list[tuple[Any, type[ContextualBertError], tuple[int | str, ...], str]] = [
+    ({"max_price": -1}, QueryError, ("max_price",), "-1 is not allowed: .*greater than or equal to 0"),
+    ({"max_price": "ten"}, QueryError, ("max_price",), "'ten' is not allowed: input should be a valid number"),
+    ({"max_price": True}, QueryError, ("max_price",), "True is not allowed"),
+    ({"budget": float("nan")}, QueryError, ("budget",), "nan is not allowed: input should be a finite number"),
+    ({"in_stock": 1}, QueryError, ("in_stock",), "1 is neither true nor false"),
+    ({"owned": "parka"}, QueryError, ("owned",), "'parka' is not a list of items. Give a list: \"owned\""),
+    ({"owned": ["parka", {}]}, QueryError, ("owned", 1), ""),
+    ({"budget_includes_visible": True}, QueryError, ("budget_includes_visible",), "it belongs to budget"),
+    ({"where": {"categry": "coat"}}, UnknownNameError, ("where", "categry"), "Did you mean 'category'"),
+    ({"where": {"category": {"at_most": 3}}}, QueryError, ("where", "category"), "'category' holds no numbers"),
+    ({"where": {"price": {"at_most": "x"}}}, QueryError, ("where", "price", "at_most"), "'price' holds numbers"),
+    ({"where": {"price": {"above": [3]}}}, QueryError, ("where", "price", "above"), r"\[3\] is no limit"),
+    ({"where": {"price": {"atmost": 3}}}, UnknownNameError, ("where", "price", "atmost"), "Did you mean 'at_most'"),
+    ({"where": [{"equals": 3}]}, QueryError, ("where", 0), "the key 'attribute' is missing. Give"),
+    ({"where": [{"attribute": "price"}]}, QueryError, ("where", 0), "the condition .* tests nothing"),
+    ({"where": [{"attribute": "price", "in": [[1]]}]}, QueryError, ("where", 0, "in", 0), r"\[1\] is a list"),
     (
         {"where": [{"attribute": "price", "equals": 1, "blank": 1}]},
-        DataError,
-        r"'where\[0\].blank': there is no blank 1",
+        QueryError,
+        ("where", 0, "blank"),
+        "there is no blank 1",
     ),
     (
-        {"where": {"price": {"attribute": "category", "equals": "hat"}}},
-        DataError,
+        {"where": {"price": {"attribute": "category", "at_most": 3}}},
+        QueryError,
+        ("where",),
         "the condition on 'price' names the attribute 'category', too",
     ),
-    ({"where": "coat"}, DataError, r"column 'where': 'coat' is not allowed.*short {\"category\": \"coat\"}"),
-    ({"at_most_one_per": "colour"}, UnknownNameError, "Query 2: .*no attribute 'colour'"),
-    ({"at_most_one_per": "materials"}, SchemaError, "Query 2: .*'materials' holds lists"),
+    ({"where": "coat"}, QueryError, ("where",), '\'coat\' is not allowed.*short {"category": "coat"}'),
+    ({"at_most_one_per": "colour"}, UnknownNameError, ("at_most_one_per",), "no attribute 'colour'"),
+    ({"at_most_one_per": ["category", "colour"]}, UnknownNameError, ("at_most_one_per", 1), "no attribute 'colour'"),
+    ({"at_most_one_per": "materials"}, SchemaError, ("at_most_one_per",), "'materials' holds lists"),
 ]
 
 
-@pytest.mark.parametrize(("query", "kind", "message"), FAULTS)
-def test_a_faulty_constraint_is_named_by_row_and_path(query: Any, kind: type[Exception], message: str) -> None:
-    with pytest.raises(kind, match=message):
+@pytest.mark.parametrize(("query", "kind", "keys", "message"), FAULTS)
+def test_a_faulty_constraint_is_named_by_row_and_path(
+    query: Any, kind: type[ContextualBertError], keys: tuple[int | str, ...], message: str
+) -> None:
+    with pytest.raises(kind, match=message) as caught:
         PIPELINE([{"items": ["tote"]}, query])
+    assert caught.value.location == (1, *keys)
 
 
 @pytest.mark.parametrize("query", [{"in_stock": True}, {"max_price": 3}, {"where": {"category": "coat"}}])
 def test_without_a_catalogue(query: Any) -> None:
-    with pytest.raises(DataError, match=f"row 1, column '{next(iter(query))}': it needs a catalogue"):
+    with pytest.raises(DataError, match=f"query 1, {next(iter(query))}: it needs a catalogue"):
         answered(query, made(catalogue=False))
 
 

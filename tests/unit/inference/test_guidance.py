@@ -111,7 +111,7 @@ def test_an_answer_says_what_was_never_learned(pipeline: CompletionPipeline) -> 
 
 @pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "much", True])
 def test_what_is_no_guidance(pipeline: CompletionPipeline, value: Any) -> None:
-    with pytest.raises(DataError, match=r"row 2, column 'guidance': .* is no number between 0 and 100\. Give 0"):
+    with pytest.raises(DataError, match=r"query 2, guidance: .* is no number between 0 and 100\. Give 0"):
         pipeline([{"items": ["item-1"]}, {"items": ["item-1"], "guidance": value}])
 
 

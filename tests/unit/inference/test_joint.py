@@ -281,7 +281,7 @@ def test_locked_items_stay_and_the_others_are_open() -> None:
     assert answer["completions"] == same["completions"]
     assert all(each["items"][1] == "boots" for each in answer["completions"])
     assert answer["notes"] == ["Not locked, and so open to be replaced, by themselves too: tote, beret."]
-    with pytest.raises(DataError, match="row 1, column 'locked': 'parka' is not in the set"):
+    with pytest.raises(DataError, match=r"query 1, locked\[0\]: 'parka' is not in the set"):
         PIPELINE.complete_jointly({"items": ["tote"], "locked": ["parka"]})
 
 
@@ -328,7 +328,7 @@ def test_settings_that_cannot_work(field: str) -> None:
 def test_an_unknown_method_and_faulty_queries() -> None:
     with pytest.raises(ConfigurationError, match=r"'beem' is unknown. Did you mean 'beam'"):
         PIPELINE.complete_jointly({}, method="beem")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(UnknownNameError, match="Query 2: unknown key 'itms'"):
+    with pytest.raises(UnknownNameError, match="query 2, itms: unknown key 'itms'"):
         PIPELINE.complete_jointly([{}, {"itms": []}])
     with pytest.raises(DataError, match="neither a query nor a list"):
         PIPELINE.complete_jointly("tote")  # pyright: ignore[reportArgumentType]

@@ -13,7 +13,14 @@ import pytest
 import torch
 
 from contextual_bert.context import Categorical, ContextSchema, MultiCategorical, Numerical
-from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError
+from contextual_bert.errors import (
+    ConfigurationError,
+    ContextualBertError,
+    DataError,
+    QueryError,
+    RunDirectoryError,
+    UnknownNameError,
+)
 from contextual_bert.inference import CONSTRAINTS, Asked, CompletionPipeline, constraint
 from contextual_bert.inference.queries import TrainedSets
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
@@ -241,33 +248,39 @@ def test_a_model_without_conditioning_says_that_the_context_was_not_used(schema:
     assert answer["slots"] == plain["slots"]
 
 
-FAULTS: list[tuple[Any, type[Exception], str]] = [
-    ({"itms": ["hat"]}, UnknownNameError, r"Query 301: unknown key 'itms'. Did you mean 'items'"),
-    ({"context": {"gendr": "male"}}, UnknownNameError, r"row 301: .*'gendr'. Did you mean 'gender'"),
-    ({"context": ["male"]}, DataError, r"row 301, column 'context': \['male'\] is not a record"),
-    ({"context": {"age": "old"}}, DataError, r"row 301, column 'age': 'old'"),
-    ({"context": {"age": float("inf")}}, DataError, r"row 301, column 'age'.*finite"),
-    ({"context": {"brands": 3}}, DataError, r"row 301, column 'brands'"),
-    ({"items": "hat"}, DataError, r"row 301, column 'items': 'hat' is not a list"),
-    ({"items": ["hat", None]}, DataError, r"row 301, column 'items': None"),
-    ({"items": [["hat"]]}, DataError, r"row 301, column 'items': \['hat'\] is a list"),
-    ({"deny": "hat"}, DataError, r"row 301, column 'deny': 'hat' is not a list"),
-    ({"repeats": "yes"}, DataError, r"row 301, column 'repeats': 'yes' is neither true nor false"),
-    ("hat", DataError, r"row 301: 'hat' is not a query"),
+FAULTS: list[tuple[Any, type[ContextualBertError], tuple[int | str, ...], str]] = [
+    ({"itms": ["hat"]}, UnknownNameError, ("itms",), "unknown key 'itms'. Did you mean 'items'"),
+    ({"context": {"gendr": "male"}}, UnknownNameError, ("context", "gendr"), "'gendr'. Did you mean 'gender'"),
+    ({"context": ["male"]}, QueryError, ("context",), r"\['male'\] is not a record"),
+    ({"context": {"age": "old"}}, QueryError, ("context", "age"), "'old'"),
+    ({"context": {"age": float("inf")}}, QueryError, ("context", "age"), "finite"),
+    ({"context": {"brands": 3}}, QueryError, ("context", "brands"), ""),
+    ({"items": "hat"}, QueryError, ("items",), "'hat' is not a list"),
+    ({"items": ["hat", None]}, QueryError, ("items", 1), "None"),
+    ({"items": [["hat"]]}, QueryError, ("items", 0), r"\['hat'\] is a list"),
+    ({"items": ["hat"], "locked": ["bag"]}, QueryError, ("locked", 0), "'bag' is not in the set"),
+    ({"deny": "hat"}, QueryError, ("deny",), "'hat' is not a list"),
+    ({"repeats": "yes"}, QueryError, ("repeats",), "'yes' is neither true nor false"),
+    ("hat", QueryError, (), "'hat' is not a query"),
 ]
 
 
-@pytest.mark.parametrize(("query", "kind", "message"), FAULTS)
+@pytest.mark.parametrize(("query", "kind", "keys", "message"), FAULTS)
 def test_a_faulty_query_is_named_by_its_row(
-    pipeline: CompletionPipeline, query: Any, kind: type[Exception], message: str
+    pipeline: CompletionPipeline,
+    query: Any,
+    kind: type[ContextualBertError],
+    keys: tuple[int | str, ...],
+    message: str,
 ) -> None:
-    with pytest.raises(kind, match=message):
+    with pytest.raises(kind, match=message) as caught:
         pipeline([*[{"items": ["hat"]}] * 300, query])
+    assert caught.value.location == (300, *keys)
 
 
 @pytest.mark.parametrize("settings", [{"top_k": 0}, {"batch_size": 0}, {"top_k": 0.0}, {"batch_size": True}])
 def test_settings_that_cannot_work(pipeline: CompletionPipeline, settings: dict[str, int]) -> None:
-    with pytest.raises(ConfigurationError, match="give a whole number, 1 or more"):
+    with pytest.raises(ConfigurationError, match="Give a whole number, 1 or more"):
         pipeline([{}], **settings)
 
 
@@ -295,9 +308,7 @@ def test_a_constraint_is_one_function(pipeline: CompletionPipeline, short_names:
 def test_the_value_of_a_constraint_is_checked_by_its_annotation(
     pipeline: CompletionPipeline, short_names: None
 ) -> None:
-    with pytest.raises(
-        DataError, match=r"row 1, column 'shorter_than': 'x' is not allowed: input should be a valid int"
-    ):
+    with pytest.raises(QueryError, match="query 1, shorter_than: 'x' is not allowed: input should be a valid int"):
         pipeline({"items": ["hat"], "shorter_than": "x"})
 
 
@@ -403,7 +414,7 @@ def test_a_run_that_does_not_say_how_it_read_sets(pipeline: CompletionPipeline, 
     ],
 )
 def test_several_items_in_one_text_are_refused(pipeline: CompletionPipeline, items: list[str], separator: str) -> None:
-    with pytest.raises(DataError, match=rf"row 2, column 'items': .* is one item here.*{re.escape(repr(separator))}"):
+    with pytest.raises(DataError, match=rf"query 2, items\[\d\]: .* is one item here.*{re.escape(repr(separator))}"):
         pipeline([{"items": ["coat"]}, {"items": items}])
     with pytest.raises(DataError, match="is one item here"):
         pipeline.complete_jointly({"items": [*items, "[MASK]"]})
@@ -417,7 +428,7 @@ def test_an_unknown_item_may_hold_a_separator(pipeline: CompletionPipeline) -> N
 
 @pytest.mark.parametrize("items", [None, float("nan"), 3, "coat", {"coat": 1}, ["coat", None]])
 def test_a_set_that_is_missing_is_refused_by_its_row(pipeline: CompletionPipeline, items: Any) -> None:
-    with pytest.raises(DataError, match="row 2, column 'items'"):
+    with pytest.raises(DataError, match="query 2, items:"):
         pipeline([{"items": ["coat"]}, {"items": items}])
 
 

@@ -193,11 +193,15 @@ def test_a_table_without_answers_or_rows() -> None:
 @pytest.mark.parametrize(
     ("query", "error", "message"),
     [
-        ({"question": "word1"}, DataError, "row 2, column 'text': None is no text"),
-        ({"question": " ", "text": "word1"}, DataError, "row 2, column 'question': ' ' is no text"),
-        ({"question": "a\ud800", "text": "word1"}, DataError, "row 2, column 'question': .*half of a character"),
-        ({"question": "word1", "txt": "word1"}, UnknownNameError, "Query 2: unknown key 'txt'. Did you mean 'text'"),
-        ({"question": "word1", "text": "word2", "context": 3}, DataError, "row 2, column 'context': 3 is not a record"),
+        ({"question": "word1"}, DataError, "query 2, text: None is no text"),
+        ({"question": " ", "text": "word1"}, DataError, "query 2, question: ' ' is no text"),
+        ({"question": "a\ud800", "text": "word1"}, DataError, "query 2, question: .*half of a character"),
+        (
+            {"question": "word1", "txt": "word1"},
+            UnknownNameError,
+            "query 2, txt: unknown key.*Did you mean 'text'",
+        ),
+        ({"question": "word1", "text": "word2", "context": 3}, DataError, "query 2, context: 3 is not a record"),
         ({"question": "word1", "text": "word2", "context": {"sexx": 3}}, UnknownNameError, "Did you mean 'sex'"),
     ],
 )
