@@ -6,12 +6,14 @@ Groups stand in the order of their first rows. It decides neither which items ar
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from contextual_bert.arrow_types import decoded, without_value
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.column_codes import codes_of
 from contextual_bert.data.columns import checked_column, flatten_items, missed_separators
@@ -21,6 +23,7 @@ from contextual_bert.errors import ConfigurationError, DataError, SchemaError, U
 
 __all__ = ["Groups", "group_rows", "placing", "separator_of_cells"]
 
+_SLIPS = 0.01  # of the groups of several rows: a column that varies in fewer has slips
 _DEFAULT_SEPARATOR = ","  # of a recipe that names none: where rows are grouped, a cell is one item
 
 
@@ -113,8 +116,10 @@ def group_rows(
 ) -> Groups:
     """Put the rows of each group together: their items become one set.
 
-    Other columns must have one value in each group, an empty cell being a value of its own. A column that varies
-    describes the item and not the group: it is left out with its reason, or is an error where it is needed.
+    Other columns must have one value in each group. An empty cell says nothing: the group has the value of its other
+    rows. A column that varies describes the item and not the group: it is left out with its reason, or is an error
+    where it is needed. Where it varies in at most one in a hundred of the groups of several rows, these are slips: the
+    value is missing there, and a remark says so.
 
     Args:
         table: one item a row.
@@ -152,42 +157,84 @@ def group_rows(
     offsets = offsets_of(np.bincount(own, minlength=num_groups))
     lists = pa.LargeListArray.from_arrays(pa.array(offsets), flat.names.take(pa.array(flat.codes[order])))
 
-    kept, left_out = dict[str, pa.ChunkedArray](), dict[str, str]()
+    kept, left_out, slips = dict[str, pa.ChunkedArray](), dict[str, str](), list[str]()
+    num_several = int((np.bincount(group_of) > 1).sum())
     for name in table.column_names:
         if name == items:
             kept[name] = pa.chunked_array([lists])
             continue
         cells = checked_column(table, name, file=file)
-        if name not in by:
-            codes = codes_of(cells)
-            varying = np.flatnonzero(codes != codes[first_rows[group_of]])
-            if len(varying):
-                row = int(varying[0])
-                values = [cells[index].as_py() for index in (int(first_rows[group_of[row]]), row)]
-                num_varying = int((np.bincount(group_of[varying]) > 0).sum())
-                group = ", ".join(f"{each} {str(table[each][row].as_py())!r}" for each in by)
+        if name in by:
+            kept[name] = cells.take(pa.array(first_rows))
+            continue
+        own_values = _value_rows(cells, group_of, first_rows)
+        varying = own_values.varying
+        if len(varying):
+            row = int(varying[0])
+            num_varying = int((np.bincount(group_of[varying]) > 0).sum())
+            group = ", ".join(f"{each} {str(table[each][row].as_py())!r}" for each in by)
+            if name in needed:
+                values = [cells[index].as_py() for index in (int(own_values.rows[group_of[row]]), row)]
                 shown = " and ".join(f"{value!r:.40}" for value in values)
-                if name in needed:
-                    raise DataError(
-                        f"{group} has several values, such as {shown} ({num_varying:,} of {num_groups:,} groups do)",
-                        file=file,
-                        row=row,
-                        column=name,
-                        fix="A column that is read for a whole group needs one value in all of its rows. Correct "
-                        "the cells, or leave the column out.",
-                    )
-                # Without a value: what was left out stands in the model's card.
+                raise DataError(
+                    f"{group} has several values, such as {shown} ({num_varying:,} of {num_groups:,} groups do)",
+                    file=file,
+                    row=row,
+                    column=name,
+                    fix="A column that is read for a whole group needs one value in all of its rows. Correct "
+                    "the cells, or leave the column out.",
+                )
+            # Without a value: what was left out stands in the model's card.
+            if num_varying > _SLIPS * num_several:
                 left_out[name] = f"it varies within {num_varying:,} of {num_groups:,} groups, and describes the item"
                 continue
-        kept[name] = cells.take(pa.array(first_rows))
+            slips.append(
+                f"warning: column {name!r} has several values in {num_varying:,} of {num_groups:,} groups, and is "
+                f"missing there: {group} is the first. Correct these cells"
+            )
+        if own_values.num_filled:
+            slips.append(
+                f"column {name!r}: {own_values.num_filled:,} groups have empty cells beside a value, and have the value"
+            )
+        kept[name] = cells.take(pa.array(own_values.rows, mask=own_values.is_missing))
     num_broken = len(flat.bad_rows)
     num_without_item = int((np.bincount(flat.rows, minlength=table.num_rows) == 0).sum()) - num_broken
     remarks = missed_separators(column) if separator is None else []
     fields = [table.schema.field(name) if name != items else pa.field(name, lists.type) for name in kept]
     grouped = pa.table(kept, schema=pa.schema(fields, metadata=table.schema.metadata))
     return Groups(
-        grouped, tuple(by), first_rows, left_out, table.num_rows, num_without_item, num_broken, tuple(remarks)
+        grouped, tuple(by), first_rows, left_out, table.num_rows, num_without_item, num_broken, (*slips, *remarks)
     )
+
+
+class _ValueRows(NamedTuple):
+    """The row that has the value of each group, in one column.
+
+    ``rows``: that row; ``is_missing``: the groups without one value; ``varying``: rows with another value than the
+    first filled cell of their group; ``num_filled``: groups in which some cells are empty and others are not.
+    """
+
+    rows: NDArray[np.int64]
+    is_missing: NDArray[np.bool_]
+    varying: NDArray[np.int64]
+    num_filled: int
+
+
+def _value_rows(cells: pa.ChunkedArray, group_of: NDArray[np.int64], first_rows: NDArray[np.int64]) -> _ValueRows:
+    """Find the value of each group, which is that of its first cell that is not empty."""
+    codes, rows = codes_of(cells), first_rows.copy()
+    is_filled = ~np.asarray(without_value(decoded(cells)), np.bool_)
+    filled = np.flatnonzero(is_filled)
+    owners, places = np.unique(group_of[filled], return_index=True)
+    rows[owners] = filled[places]
+    has_value = np.zeros(len(rows), np.bool_)
+    has_value[owners] = True
+    varying = filled[codes[filled] != codes[rows[group_of[filled]]]]
+    is_missing = ~has_value & ~is_filled[rows]
+    is_missing[group_of[varying]] = True
+    with_gap = np.unique(group_of[~is_filled])
+    num_filled = int((has_value[with_gap] & ~is_missing[with_gap]).sum())
+    return _ValueRows(rows, is_missing, varying, num_filled)
 
 
 def separator_of_cells(separator: str) -> str | None:

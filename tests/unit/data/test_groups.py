@@ -41,7 +41,7 @@ def test_the_rows_of_a_group_become_one_set_wherever_they_stand() -> None:
 def test_a_column_that_varies_within_a_group_is_left_out_with_its_reason() -> None:
     found = grouped()
     assert "price" not in found.table.column_names
-    assert found.left_out["price"] == "it varies within 2 of 3 groups, and describes the item"
+    assert found.left_out["price"] == "it varies within 1 of 3 groups, and describes the item"
     with pytest.raises(DataError, match=r"shop.csv, row 3, column 'price': order '7' has several values, such as 90.0"):
         grouped(needed=["price"])
 
@@ -148,3 +148,42 @@ def test_a_row_with_a_broken_item_is_left_out_where_that_was_asked_for() -> None
     found = grouped(table, separator=";", on_bad_row="drop")
     assert found.table["item"].to_pylist() == [["c"], ["d", "e"]]
     assert "rows left out as broken: 1 with a missing or empty item" in found.lines()
+
+
+def test_an_empty_cell_of_a_group_says_nothing() -> None:
+    long = pa.table(
+        {
+            "order": [1, 1, 2, 2, 3],
+            "item": list("abcde"),
+            "age": ["34", None, " ", "51", ""],
+            "customer": ["ann", None, "bob", "bob", "cyd"],
+            "seen": [[1.0, 2.0], None, None, [3.0, 4.0], None],
+        }
+    )
+    found = group_rows(long, ["order"], items="item", needed=["customer"])
+    assert found.table["age"].to_pylist() == ["34", "51", None]
+    assert found.table["customer"].to_pylist() == ["ann", "bob", "cyd"]
+    assert found.table["seen"].to_pylist() == [[1.0, 2.0], [3.0, 4.0], None]
+    assert "column 'age': 2 groups have empty cells beside a value, and have the value" in found.lines()
+    assert found.left_out == {}
+
+
+@pytest.mark.parametrize(("num_slips", "is_kept"), [(1, True), (3, True), (4, False)])
+def test_few_slips_cost_no_column_and_are_told_of(num_slips: int, is_kept: bool) -> None:
+    orders = np.repeat(np.arange(300), 2)
+    city = np.where(orders % 2 == 0, "rome", "oslo").astype(object)
+    city[1 : 2 * num_slips : 2] = "rmoe"
+    long = pa.table({"order": orders, "item": [f"i{row}" for row in range(600)], "city": pa.array(city)})
+    found = group_rows(long, ["order"], items="item", file="shop.csv")
+    assert ("city" not in found.left_out) == is_kept
+    if not is_kept:
+        assert found.left_out["city"] == "it varies within 4 of 300 groups, and describes the item"
+        return
+    whole = [["rome", "oslo"][order % 2] for order in range(num_slips, 300)]
+    assert found.table["city"].to_pylist() == [None] * num_slips + whole
+    assert found.remarks == (
+        f"warning: column 'city' has several values in {num_slips} of 300 groups, and is missing there: order '0' is "
+        "the first. Correct these cells",
+    )
+    with pytest.raises(DataError, match=r"row 2, column 'city': order '0' has several values, such as 'rome'"):
+        group_rows(long, ["order"], items="item", needed=["city"], file="shop.csv")
