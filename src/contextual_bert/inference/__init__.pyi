@@ -5,13 +5,12 @@ from .constraint_evaluation import (
     Asked,
     Constraint,
     Permitted,
-    constraint,
     permitted_beside,
     permitted_items,
     query_model,
     read_settings,
 )
-from .constraints import CONSTRAINTS
+from .constraints import CONSTRAINTS, constraint
 from .encode import (
     encode_sets,
     outside_lines_of,

@@ -1,4 +1,4 @@
-"""What a completion may be: each constraint is one function from a query to the items it permits.
+"""Constraints on completions: each is one function from a query to the permitted items.
 
 A query names a constraint by its key, beside ``items`` and ``context``. Constraints are applied before the softmax:
 what is forbidden has probability 0, the rest sums to 1. A function that is registered here is a key of queries, checked
@@ -15,7 +15,7 @@ from contextual_bert.inference.catalogue import NO_GROUP
 from contextual_bert.inference.constraint_evaluation import CONSTRAINTS, Asked, constraint
 from contextual_bert.inference.query_schema import Attributes, Condition, Conditions, Flag, Names, Price
 
-__all__ = ["CONSTRAINTS"]  # filled here: whoever wants the registry gets it from where it is full
+__all__ = ["CONSTRAINTS", "constraint"]  # filled here: whoever wants the registry gets it from where it is full
 
 ROUNDING = 1e-9  # relative: 0.1 + 0.2 keeps a budget of 0.3
 
@@ -69,7 +69,7 @@ def max_price(asked: Asked, value: Price) -> NDArray[np.bool_]:
 
 @constraint(across_blanks=True)
 def repeats(asked: Asked, value: Flag = False) -> NDArray[np.bool_]:
-    """Whether an item that is in the set already may be proposed again; not unless the query says true.
+    """Permit items that are in the set already, if the query says true.
 
     Never where the model has no probability for it, as no set of its training holds an item twice.
     """

@@ -1,4 +1,4 @@
-"""What the queries of all pipelines have in common: a mapping with known keys, and a context that is a record."""
+"""Reading of queries, for all pipelines: a mapping with known keys, and a context that is a record."""
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +20,7 @@ from contextual_bert.errors import (
     shown,
 )
 from contextual_bert.inference.constraint_evaluation import known_keys, read_settings
+from contextual_bert.inference.constraints import CONSTRAINTS  # noqa: F401  a query's keys are those of the full registry
 from contextual_bert.inference.guidance import read_guidance
 from contextual_bert.inference.query_schema import listed, names_of
 from contextual_bert.models import ContextualBertConfig, ContextualBertProcessor
@@ -51,7 +52,7 @@ class Request:
 
 @dataclass(frozen=True)
 class TrainedSets:
-    """How a run read the sets that it was trained on.
+    """Reading rules of the training sets: separator, and the size of the largest set.
 
     Args:
         separator: what stood between the items of one text.

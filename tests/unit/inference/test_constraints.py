@@ -1,5 +1,7 @@
 """Constraints: what each permits, what is said about it, and that no proposal ever breaks one."""
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -452,3 +454,12 @@ def test_constraints_from_a_row_of_pandas() -> None:
     assert [proposed(record) for record in frame.to_dict("records")] == [set(ITEMS) - {"parka"}, {"parka", "tote"}]
     assert proposed({"deny": pd.Series(["parka"]), "in_stock": np.bool_(False)}) == set(ITEMS) - {"parka"}
     assert proposed({"allow": pa.array(["parka", "tote"])}) == {"parka", "tote"}
+
+
+@pytest.mark.parametrize(
+    "first", ["from contextual_bert import CompletionPipeline", "from contextual_bert.inference import constraint"]
+)
+def test_the_registry_is_full_whatever_is_imported_first(first: str) -> None:
+    code = f"{first}\nfrom contextual_bert.inference.queries import known_keys\nprint(*known_keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"where", "deny", "budget", "in_stock", "items"} <= set(done.stdout.split())
