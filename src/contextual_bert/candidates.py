@@ -5,14 +5,12 @@ over the whole vocabulary, which is ``softmax_over="vocabulary"``.
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-# "vocabulary": all ids, reserved ones included, as in the paper. "items": all but the reserved ids. "candidates": all
-# but the reserved ids and the items that the set shows, for sets that hold no item twice.
-SoftmaxOver = Literal["vocabulary", "items", "candidates"]
+from contextual_bert.softmax_over import SoftmaxOver
 
 
 class MaskedScores(NamedTuple):

@@ -77,7 +77,7 @@ def command(
     """Label a text or answer a question about it, or all rows of a table, for the person whose it is."""
     from contextual_bert import QuestionAnsweringPipeline, TextPipeline
     from contextual_bert.errors import ConfigurationError
-    from contextual_bert.models.processing_contextual_bert import Truncation
+    from contextual_bert.models.truncation import Truncation
     from contextual_bert.training import chosen_device
 
     calm_transformers()

@@ -5,7 +5,7 @@ special and which begin a word. Devlin et al. (2019), section 3.1; Joshi et al. 
 """
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import torch
@@ -15,25 +15,13 @@ from torch import Tensor
 from contextual_bert.data.collators import MaskingCollator
 from contextual_bert.data.dataset import SequenceBatch
 from contextual_bert.data.hashing import Draw, hash_counters, unit_interval
+from contextual_bert.data.mask_rates import Unit, check_rates
 from contextual_bert.errors import ConfigurationError
 
-__all__ = ["TextMaskingCollator", "Unit", "check_rates"]
+__all__ = ["TextMaskingCollator"]
 
-Unit = Literal["token", "word", "span"]
 REPLACED, KEPT = 0.1, 0.1  # of the hidden tokens: another token at random, or as it was; the rest is [MASK]
 SPAN_END = 1 / 3.8  # a span ends behind a word with this chance: 3.8 words on average
-
-
-def check_rates(rate: float, max_rate: float | None, *, name: str = "rate") -> None:
-    """Refuse shares of tokens that cannot be hidden; ``name`` is what the caller's argument is called.
-
-    Raises:
-        ConfigurationError: a rate that is no share, a largest one below it or above 1.
-    """
-    if not 0 < rate < 1:
-        raise ConfigurationError(f"{name}={rate}: the share of tokens to hide is between 0 and 1.")
-    if max_rate is not None and not rate <= max_rate <= 1:
-        raise ConfigurationError(f"max_{name}={max_rate}: give a share between {name}={rate} and 1.")
 
 
 class TextMaskingCollator(MaskingCollator):

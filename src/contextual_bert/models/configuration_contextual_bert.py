@@ -10,10 +10,10 @@ from typing import Any, Self, get_args
 from huggingface_hub.dataclasses import strict
 from transformers import BertConfig
 
-from contextual_bert.candidates import SoftmaxOver
 from contextual_bert.conditioning import Sizes, get_method
 from contextual_bert.context import ContextSchema, FeatureLayout
 from contextual_bert.errors import CheckpointError, ConfigurationError, did_you_mean
+from contextual_bert.softmax_over import SoftmaxOver
 
 PAPER_CONTEXT_SIZE = 736
 ATTRIBUTE_STARTS = ("ones", "paper", "released")

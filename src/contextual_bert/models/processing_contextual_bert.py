@@ -6,7 +6,7 @@ files, the context schema in ``processor_config.json``. It knows no table and no
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self, cast, get_args
+from typing import Any, Literal, Self, cast
 
 import pyarrow as pa
 import torch
@@ -33,10 +33,10 @@ from contextual_bert.frames import Frame, as_table
 from contextual_bert.models.checkpoint_files import load_tokenizer
 from contextual_bert.models.feature_extraction_contextual_bert import ContextFeatureExtractor, ContextualBatch
 from contextual_bert.models.tokenized_context import word_ids
+from contextual_bert.models.truncation import Truncation, check_truncation
 
 PAD, MASK, UNKNOWN = "[PAD]", "[MASK]", "[UNK]"
 RESERVED_ITEMS = (PAD, MASK, UNKNOWN)
-Truncation = Literal["head", "head_tail"]
 
 
 class ContextualBertProcessor(ProcessorMixin):
@@ -322,13 +322,3 @@ class ContextualBertProcessor(ProcessorMixin):
 
     def _in_words(self, encoded: EncodedContext, sentences: Mapping[str, pa.Array]) -> EncodedContext:
         return EncodedContext(word_ids(sentences, self.tokenizer), encoded.num_rows)
-
-
-def check_truncation(truncation: str) -> None:
-    """Raise ConfigurationError unless it is one.
-
-    Example:
-        >>> check_truncation("head")
-    """
-    if truncation not in get_args(Truncation):
-        raise ConfigurationError(f"truncation={truncation!r}: give 'head' or 'head_tail'.")

@@ -1,10 +1,10 @@
 from .adaptation import add_lora, freeze_bert, unfreeze_bert
 from .arguments import (
     ContextualTrainingArguments,
-    check_settings,
+    check_settings_of_trainer,
     training_arguments,
 )
-from .devices import chosen_device, chosen_dtype, emulation_lines
+from .devices import chosen_device, chosen_dtype, emulation_lines, fast_dtype
 from .progress import (
     Bars,
     ProgressLines,
@@ -14,6 +14,7 @@ from .progress import (
     progress_bars,
 )
 from .recipe import Recipe
+from .settings import check_settings
 from .text_task import TextTask
 from .text_trainer import TextTrainer
 from .trainer import ContextualBertTrainer, MaskEpoch
@@ -31,10 +32,12 @@ __all__ = [
     "TrainingProgress",
     "add_lora",
     "check_settings",
+    "check_settings_of_trainer",
     "chosen_device",
     "chosen_dtype",
     "counting",
     "emulation_lines",
+    "fast_dtype",
     "freeze_bert",
     "progress_bars",
     "training_arguments",

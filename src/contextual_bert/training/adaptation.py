@@ -4,16 +4,12 @@ The weights that no BERT has (the method's, the context encoder's, the head's) a
 here. Paper: MA-BERT's controls freeze BERT; Hu et al. (2021), "LoRA".
 """
 
-import math
-from collections.abc import Mapping
 from typing import Any
 
-from contextual_bert.errors import ConfigurationError, did_you_mean
+from contextual_bert.errors import ConfigurationError
 from contextual_bert.models import ContextualBertConfig, ContextualBertPreTrainedModel
 from contextual_bert.models.pretrained import new_weights
-from contextual_bert.training.arguments import check_share
-
-LORA_SETTINGS = ("rank", "alpha", "dropout")
+from contextual_bert.training.settings import check_lora
 
 
 def freeze_bert(model: ContextualBertPreTrainedModel) -> None:
@@ -83,24 +79,6 @@ def add_lora(model: ContextualBertPreTrainedModel, *, rank: int = 8, alpha: floa
         if isinstance(vars(module).get("config"), ContextualBertConfig):
             module.config = model.config
     return adapted
-
-
-def check_lora(settings: Mapping[str, Any]) -> None:
-    """Raise ConfigurationError for a name that is no setting of ``add_lora``, or a value that cannot work.
-
-    Example:
-        >>> check_lora({"rank": 4, "alpha": 8})
-    """
-    for name, value in settings.items():
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if name not in LORA_SETTINGS:
-            raise ConfigurationError(f"No setting {name!r} of LoRA. {did_you_mean(name, LORA_SETTINGS)}")
-        if name == "rank" and not (is_number and isinstance(value, int) and value >= 1):
-            raise ConfigurationError(f"rank={value!r}: give 1 or more, a whole number.")
-        if name == "alpha" and not (is_number and 0 < value < math.inf):
-            raise ConfigurationError(f"alpha={value!r}: give a number above 0.")
-        if name == "dropout":
-            check_share(name, value)
 
 
 def required_peft() -> Any:

@@ -19,64 +19,8 @@ from contextual_bert.errors import ConfigurationError, ContextualBertError, Unkn
 from contextual_bert.evaluation.metrics import metric_key, metric_of
 from contextual_bert.memory import is_out_of_memory
 from contextual_bert.training.devices import chosen_device, chosen_dtype
+from contextual_bert.training.settings import SHARES, check_settings, check_share
 
-SHARES = ("adam_beta1", "adam_beta2", "context_dropout", "field_dropout", "label_smoothing_factor")
-OWN_SETTINGS = {
-    "output_dir": "output",
-    "seed": "seed",
-    "data_seed": "seed",
-    "use_cpu": "device",
-    "bf16": "dtype",
-    "fp16": "dtype",
-    "resume_from_checkpoint": "resume",
-}
-# What transformers' examples read and its Trainer does not, and what contradicts whole batches, their exact scores and
-# a resume that ends as the run would have.
-FIXED = frozenset(
-    {
-        "batch_eval_metrics",
-        "bf16_full_eval",
-        "dataloader_persistent_workers",
-        "do_eval",
-        "do_predict",
-        "do_train",
-        "eval_do_concat_batches",
-        "eval_use_gather_object",
-        "fp16_full_eval",
-        "ignore_data_skip",
-        "include_for_metrics",
-        "label_names",
-        "length_column_name",
-        "liger_kernel_config",
-        "local_rank",
-        "remove_unused_columns",
-        "save_only_model",
-        "use_liger_kernel",
-    }
-)
-POSITIVE = (
-    "context_learning_rate",
-    "eval_accumulation_steps",
-    "gradient_accumulation_steps",
-    "learning_rate",
-    "masks_per_set",
-    "new_weights_learning_rate",
-    "num_train_epochs",
-    "per_device_train_batch_size",
-    "per_device_eval_batch_size",
-)
-NOT_NEGATIVE = (
-    "adam_epsilon",
-    "dataloader_num_workers",
-    "eval_delay",
-    "eval_steps",
-    "logging_steps",
-    "max_grad_norm",
-    "neftune_noise_alpha",
-    "save_steps",
-    "warmup_steps",
-    "weight_decay",
-)
 # A value must have its field's type: pydantic turns no text into a number.
 _AS_GIVEN = ConfigDict(strict=True, arbitrary_types_allowed=True)
 
@@ -237,22 +181,19 @@ def refusals_in_words(settings: Mapping[str, Any]) -> Generator[None]:
         raise ConfigurationError(f"The training settings {dict(settings)} do not work: {error}") from error
 
 
-def check_settings(settings: Mapping[str, Any]) -> None:
-    """Raise ConfigurationError for a name that is no training setting, or a value that cannot work.
+def check_settings_of_trainer(settings: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError for a name that is no training setting, or a value of another type.
+
+    ``training.settings.check_settings`` calls it for settings that it does not know itself.
 
     Example:
-        >>> check_settings({"num_train_epochs": 3})
+        >>> check_settings_of_trainer({"num_train_epochs": 3})
     """
     known = get_type_hints(ContextualTrainingArguments)
     choices = {each.name: list(each.metadata.get("choices") or ()) for each in fields(ContextualTrainingArguments)}
     for name, value in settings.items():
-        if name in OWN_SETTINGS:
-            raise ConfigurationError(f"{name!r} is not a setting of its own here: give {OWN_SETTINGS[name]} instead.")
-        if name in FIXED:
-            raise ConfigurationError(f"{name!r} changes nothing here, or what must not be changed. Leave it out.")
         if name not in known:
             raise ConfigurationError(f"No training setting {name!r}. {did_you_mean(name, known)}")
-        check_value(name, value)
         try:
             TypeAdapter(known[name], config=_AS_GIVEN).validate_python(value)
         except ValidationError as error:
@@ -260,30 +201,3 @@ def check_settings(settings: Mapping[str, Any]) -> None:
             raise ConfigurationError(f"{name}={value!r}: give {' or '.join(reasons)}.") from error
         if choices[name] and value is not None and value not in choices[name]:
             raise ConfigurationError(f"{name}={value!r}. {did_you_mean(value, choices[name])}")
-
-
-def check_value(name: str, value: object) -> None:
-    """Raise ConfigurationError for a number out of its range.
-
-    Example:
-        >>> check_value("weight_decay", 0.5)
-    """
-    number = value if isinstance(value, int | float) and not isinstance(value, bool) else None
-    if name in POSITIVE and value is not None and (number is None or not 0 < number < math.inf):
-        raise ConfigurationError(f"{name}={value!r}: give a number above 0.")
-    if name in NOT_NEGATIVE and number is not None and not 0 <= number < math.inf:
-        raise ConfigurationError(f"{name}={value!r}: give 0 or more.")
-    if name == "max_steps" and number is not None and number < 1 and number != -1:  # -1 is transformers' for none
-        raise ConfigurationError(f"{name}={value!r}: give 1 or more, or leave it out.")
-    if name in SHARES:
-        check_share(name, value)
-
-
-def check_share(name: str, value: object) -> None:
-    """Raise ConfigurationError unless the value is a number from 0 to below 1.
-
-    Example:
-        >>> check_share("context_dropout", 0.1)
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-        raise ConfigurationError(f"{name}={value!r}: give a share, a number from 0 to below 1.")

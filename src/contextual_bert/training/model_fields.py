@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from contextual_bert.candidates import SoftmaxOver
+from contextual_bert import models
 from contextual_bert.errors import ConfigurationError, did_you_mean
-from contextual_bert.models import ContextualBertConfig
-from contextual_bert.training.arguments import SHARES
+from contextual_bert.softmax_over import SoftmaxOver
+from contextual_bert.training.settings import SHARES
 from contextual_bert.training.text_task import TextTask
 
 # Of a new model of sets, what differs from the config's own defaults.
@@ -49,7 +49,7 @@ def check_fields(model: Mapping[str, Any], *, texts: TextTask | None) -> None:
     for name in model:
         if name in SHARES:
             raise ConfigurationError(f"{name!r} is a setting of the training: give it there (--set), not to the model.")
-        if name not in free and name in ContextualBertConfig.__dataclass_fields__:
+        if name not in free and name in models.ContextualBertConfig.__dataclass_fields__:
             raise ConfigurationError(
                 f"{name!r} follows from the recipe, its data or its checkpoint: leave it out of the model's fields. "
                 f"Those that can be set: {', '.join(sorted(free))}."

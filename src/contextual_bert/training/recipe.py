@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, cast, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
+from contextual_bert import training
 from contextual_bert.context import ContextSchema
 from contextual_bert.context.buckets import MAX_BUCKETS
 from contextual_bert.context.infer import MAX_CATEGORIES, MIN_CUSTOMERS
@@ -20,10 +21,8 @@ from contextual_bert.data.splits import check_fractions
 from contextual_bert.errors import ConfigurationError, RunDirectoryError, UnknownNameError, did_you_mean
 from contextual_bert.evaluation.metrics import LABEL_METRICS, RANK_METRICS, metric_key
 from contextual_bert.json_files import read_json_object
-from contextual_bert.training.adaptation import check_lora
-from contextual_bert.training.arguments import check_settings
-from contextual_bert.training.devices import fast_dtype
 from contextual_bert.training.model_fields import check_fields
+from contextual_bert.training.settings import check_lora, check_settings
 from contextual_bert.training.text_task import TextTask
 
 FORMAT = "contextual-bert recipe 1"
@@ -142,7 +141,7 @@ class Recipe:
             )
         object.__setattr__(self, "data", str(self.data))
         if self.dtype == "auto":
-            object.__setattr__(self, "dtype", fast_dtype(self.device))
+            object.__setattr__(self, "dtype", training.fast_dtype(self.device))
         check_settings(self.training)
         check_fields(self.model, texts=self.texts)
         if (self.items is None) == (self.texts is None):

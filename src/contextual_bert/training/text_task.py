@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from contextual_bert.context import canonical
-from contextual_bert.data.text_masking import Unit, check_rates
+from contextual_bert.data.mask_rates import Unit, check_rates
 from contextual_bert.errors import ConfigurationError, did_you_mean
-from contextual_bert.models.processing_contextual_bert import Truncation
+from contextual_bert.models.truncation import Truncation
 
 # Each hidden token is a forward pass of its text: of all of them, scoring takes as long as a short training.
 SCORED_TOKENS = 2_000

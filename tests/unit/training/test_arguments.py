@@ -4,7 +4,7 @@ metric is better.
 
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 import torch
@@ -13,13 +13,12 @@ from transformers import IntervalStrategy, SchedulerType, TrainingArguments
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.training import devices
 from contextual_bert.training.arguments import (
-    FIXED,
     ContextualTrainingArguments,
-    check_settings,
     refusals_in_words,
     training_arguments,
 )
 from contextual_bert.training.devices import bfloat16_speed, emulation_lines, fast_dtype
+from contextual_bert.training.settings import FIXED, PLAIN, check_settings
 
 
 @pytest.mark.parametrize(
@@ -154,3 +153,18 @@ def test_which_way_a_metric_is_better(settings: dict[str, Any], is_greater_bette
 def test_workers_that_stay_are_refused_where_there_are_none(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="are for workers, and there are none"):
         ContextualTrainingArguments(output_dir=str(tmp_path), use_cpu=True, dataloader_persistent_workers=True)
+
+
+def test_plain_settings_have_the_types_of_the_arguments() -> None:
+    known = get_type_hints(ContextualTrainingArguments)
+    for name, types in PLAIN.items():
+        expected = {float, int} if known[name] is float else {known[name]}  # strict floats take whole numbers
+        assert set(types) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("masks_per_set", True), ("num_train_epochs", "3"), ("masks_per_set", 1.5)]
+)
+def test_plain_settings_of_another_type_are_refused(name: str, value: object) -> None:
+    with pytest.raises(ConfigurationError, match=name):
+        check_settings({name: value})

@@ -31,7 +31,7 @@ from contextual_bert.inference.texts.text_layout import (
     tokenized_words,
 )
 from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor
-from contextual_bert.models.processing_contextual_bert import Truncation, check_truncation
+from contextual_bert.models.truncation import Truncation, check_truncation
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.inference.text_baseline import TextBaselineConfig
 from contextual_bert.models import ContextualBertConfig
 from contextual_bert.models.context_as_text import FIRST_WORD
-from contextual_bert.models.processing_contextual_bert import Truncation
+from contextual_bert.models.truncation import Truncation
 
 HEAD_SHARE = 0.25  # of the kept tokens, with head_tail: 128 of 510 in MA-BERT's code
 NO_START = -1

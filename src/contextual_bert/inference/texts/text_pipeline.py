@@ -41,7 +41,7 @@ from contextual_bert.models import (
     ContextualBertProcessor,
     check_processor,
 )
-from contextual_bert.models.processing_contextual_bert import Truncation, check_truncation
+from contextual_bert.models.truncation import Truncation, check_truncation
 
 TextModel = ContextualBertForSequenceClassification | ContextualBertForTokenClassification | TextBaseline
 QUERY = 'Give {"text": "...", "context": {...}}, for tags a list of words as text, or a list of such queries.'

@@ -1,0 +1,139 @@
+"""Check names and values of training settings without importing torch or transformers.
+
+Settings that have an option of their own are checked here. Others are fields of transformers' TrainingArguments, and
+`arguments` checks their names and types.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from contextual_bert import training
+from contextual_bert.errors import ConfigurationError, did_you_mean
+
+SHARES = ("adam_beta1", "adam_beta2", "context_dropout", "field_dropout", "label_smoothing_factor")
+OWN_SETTINGS = {
+    "output_dir": "output",
+    "seed": "seed",
+    "data_seed": "seed",
+    "use_cpu": "device",
+    "bf16": "dtype",
+    "fp16": "dtype",
+    "resume_from_checkpoint": "resume",
+}
+# What transformers' examples read and its Trainer does not, and what contradicts whole batches, their exact scores and
+# a resume that ends as the run would have.
+FIXED = frozenset(
+    {
+        "batch_eval_metrics",
+        "bf16_full_eval",
+        "dataloader_persistent_workers",
+        "do_eval",
+        "do_predict",
+        "do_train",
+        "eval_do_concat_batches",
+        "eval_use_gather_object",
+        "fp16_full_eval",
+        "ignore_data_skip",
+        "include_for_metrics",
+        "label_names",
+        "length_column_name",
+        "liger_kernel_config",
+        "local_rank",
+        "remove_unused_columns",
+        "save_only_model",
+        "use_liger_kernel",
+    }
+)
+POSITIVE = (
+    "context_learning_rate",
+    "eval_accumulation_steps",
+    "gradient_accumulation_steps",
+    "learning_rate",
+    "masks_per_set",
+    "new_weights_learning_rate",
+    "num_train_epochs",
+    "per_device_train_batch_size",
+    "per_device_eval_batch_size",
+)
+NOT_NEGATIVE = (
+    "adam_epsilon",
+    "dataloader_num_workers",
+    "eval_delay",
+    "eval_steps",
+    "logging_steps",
+    "max_grad_norm",
+    "neftune_noise_alpha",
+    "save_steps",
+    "warmup_steps",
+    "weight_decay",
+)
+LORA_SETTINGS = ("rank", "alpha", "dropout")
+# Setting with an option of its own -> types of its values; test_arguments compares them with those of the arguments.
+PLAIN: Mapping[str, tuple[type, ...]] = {
+    "num_train_epochs": (float, int),
+    "per_device_train_batch_size": (int,),
+    "learning_rate": (float, int),
+    "masks_per_set": (int,),
+}
+
+
+def check_settings(settings: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError for a name that is no training setting, or a value that cannot work.
+
+    Example:
+        >>> check_settings({"num_train_epochs": 3})
+    """
+    for name, value in settings.items():
+        if name in OWN_SETTINGS:
+            raise ConfigurationError(f"{name!r} is not a setting of its own here: give {OWN_SETTINGS[name]} instead.")
+        if name in FIXED:
+            raise ConfigurationError(f"{name!r} changes nothing here, or what must not be changed. Leave it out.")
+        check_value(name, value)
+        if type(value) not in PLAIN.get(name, ()):
+            training.check_settings_of_trainer({name: value})
+
+
+def check_value(name: str, value: object) -> None:
+    """Raise ConfigurationError for a number out of its range.
+
+    Example:
+        >>> check_value("weight_decay", 0.5)
+    """
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if name in POSITIVE and value is not None and (number is None or not 0 < number < math.inf):
+        raise ConfigurationError(f"{name}={value!r}: give a number above 0.")
+    if name in NOT_NEGATIVE and number is not None and not 0 <= number < math.inf:
+        raise ConfigurationError(f"{name}={value!r}: give 0 or more.")
+    if name == "max_steps" and number is not None and number < 1 and number != -1:  # -1 is transformers' for none
+        raise ConfigurationError(f"{name}={value!r}: give 1 or more, or leave it out.")
+    if name in SHARES:
+        check_share(name, value)
+
+
+def check_share(name: str, value: object) -> None:
+    """Raise ConfigurationError unless the value is a number from 0 to below 1.
+
+    Example:
+        >>> check_share("context_dropout", 0.1)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise ConfigurationError(f"{name}={value!r}: give a share, a number from 0 to below 1.")
+
+
+def check_lora(settings: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError for a name that is no setting of ``add_lora``, or a value that cannot work.
+
+    Example:
+        >>> check_lora({"rank": 4, "alpha": 8})
+    """
+    for name, value in settings.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if name not in LORA_SETTINGS:
+            raise ConfigurationError(f"No setting {name!r} of LoRA. {did_you_mean(name, LORA_SETTINGS)}")
+        if name == "rank" and not (is_number and isinstance(value, int) and value >= 1):
+            raise ConfigurationError(f"rank={value!r}: give 1 or more, a whole number.")
+        if name == "alpha" and not (is_number and 0 < value < math.inf):
+            raise ConfigurationError(f"alpha={value!r}: give a number above 0.")
+        if name == "dropout":
+            check_share(name, value)
