@@ -119,8 +119,8 @@ def command(
     from contextual_bert.runs.registry import PAPER_METHODS, check_read, check_recipe, check_study, keeps_weights
     from contextual_bert.runs.run_directories import clear_run
     from contextual_bert.runs.sweep import run_directory
+    from contextual_bert.runs.tasks import task_of
     from contextual_bert.runs.text_starts import method_of
-    from contextual_bert.runs.work import work_of
 
     calm_transformers()
     method = method_of(checkpoint) if checkpoint is not None else None
@@ -141,7 +141,7 @@ def command(
         remark(*map(in_options, ready.lines()), *ready.remarks())
         if overwrite:
             for recipe in recipes:
-                work_of(ready).check(ready.resolve(recipe))
+                task_of(ready).check(ready.resolve(recipe))
             for recipe in recipes:
                 clear_run(run_directory(output, recipe))
         found = study(

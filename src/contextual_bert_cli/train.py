@@ -119,9 +119,9 @@ def command(
         load_metrics,
         passed_over,
     )
+    from contextual_bert.runs.tasks import task_of
     from contextual_bert.runs.termination import Terminated, ending_at_sigterm
     from contextual_bert.runs.text_starts import method_of
-    from contextual_bert.runs.work import work_of
     from contextual_bert.training import emulation_lines
 
     calm_transformers()
@@ -166,7 +166,7 @@ def command(
                 ready = prepare_for(recipe)
             remark(*map(in_options, ready.lines()), *ready.remarks(), *emulation_lines(device, recipe.dtype))
             own = ready.resolve(recipe)
-            lines = training_lines(own, ready, defaults=work_of(ready).default_training(own))
+            lines = training_lines(own, ready, defaults=task_of(ready).default_training(own))
             remark(*map(in_options, lines))
             report = run(
                 recipe,

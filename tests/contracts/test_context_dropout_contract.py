@@ -17,7 +17,7 @@ from contextual_bert.evaluation import Interval, paired_bootstrap
 from contextual_bert.inference import score
 from contextual_bert.runs import Preparation, prepare
 from contextual_bert.runs.model_factory import arguments_of, build_model
-from contextual_bert.runs.set_work import SetWork
+from contextual_bert.runs.tasks import task_of
 from contextual_bert.training import Recipe
 
 FIELDS = ("gender", "age", "occasion", "clothing_size")
@@ -57,7 +57,7 @@ def scored(data: Preparation, folder: Path, subsets: list[frozenset[str]], **cha
     recipe = replace(data.recipe, training=training, **changes)
     model: Any = build_model(recipe, data)
     arguments = arguments_of(recipe, folder, has_validation=False)
-    SetWork(data).make_trainer(recipe, model, arguments, callbacks=[]).train()
+    task_of(data).make_trainer(recipe, model, arguments, callbacks=[]).train()
     test = data.datasets["test"]
     found: Scored = {}
     for known in subsets:

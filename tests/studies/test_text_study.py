@@ -24,7 +24,7 @@ from contextual_bert.manifest import write_manifest
 from contextual_bert.runs import evaluate_run
 from contextual_bert.runs.logistic_baseline import LogisticBaseline, SentenceVectors
 from contextual_bert.runs.registry import LOGISTIC, check_kind
-from contextual_bert.runs.text_work import TextWork
+from contextual_bert.runs.tasks import task_of
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Recipe, TextTask
@@ -153,7 +153,7 @@ def test_new_blocks_are_one_in_small_and_as_in_the_paper_in_full(
     named = ("multi_attribute", "attention_bias", "bert_concat_word", "global_state_update")
     for size, num_blocks in (("small", 1), ("full", 6)):
         rows = replace(data, size=TEXT_TASKS[task].sizes[size]).rows(named)  # by reader not all are rows of small
-        work = TextWork(data.preparation)
+        work = task_of(data.preparation)
         for name in ("multi_attribute", "attention_bias"):
             model: Any = work.build_model(rows[name])
             assert model.config.num_extra_layers == num_blocks
@@ -175,7 +175,7 @@ def test_what_new_blocks_alone_give_and_what_a_context_of_others(
     assert others == replace(told, is_context_shuffled=True)
     assert alone.model["num_extra_layers"] == (1 if size == "small" else 6)
     assert replace(alone, name=None, model={}, is_control=False) == plain
-    work = TextWork(data.preparation)
+    work = task_of(data.preparation)
     sizes = [work.count(work.build_model(row)) for row in (told, others, alone, plain)]
     assert sizes[0] == sizes[1] and min(sizes[:3]) > sizes[3]
 
@@ -393,7 +393,7 @@ def test_rows_may_start_from_one_run_without_a_context(source: Path, tmp_path: P
         recipe = Recipe.load(runs / run / f"seed-{seed}")
         assert recipe.texts == replace(start.texts, checkpoint=str(runs / "start" / "seed-0"))
     rows = data.starting_from(runs / "start" / "seed-0")
-    ours = TextWork(rows.preparation).build_model(rows.rows()["none"]).state_dict()
+    ours = task_of(rows.preparation).build_model(rows.rows()["none"]).state_dict()
     theirs = load_file(runs / "start" / "seed-0" / "model.safetensors")
     assert len(theirs) > 20
     assert all(torch.equal(ours[name], weight) for name, weight in theirs.items())

@@ -10,9 +10,9 @@ from .report_files import write_attribution, write_report
 from .run_files import is_complete, load_run
 from .runner import run
 from .study_report import Peers, study
+from .tasks import prepare_for
 from .text_inspection import inspect_texts
 from .text_preparation import TextPreparation, prepare_texts
-from .work import prepare_for
 
 __all__ = [
     "BASELINES",

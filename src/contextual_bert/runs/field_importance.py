@@ -47,7 +47,7 @@ def field_importances(
         model: as it was scored.
         ready: the data of the run.
         num_epochs: of the training, for the budget.
-        batch_size, is_shared, progress: as for ``Work.score``.
+        batch_size, is_shared, progress: as for ``Task.score``.
 
     Returns:
         The part that it was measured on and the importances. None for texts and for baselines without a model, which

@@ -14,11 +14,8 @@ from contextual_bert.evaluation import Report
 from contextual_bert.evaluation.membership import compare_losses
 from contextual_bert.inference import ScoredSet, set_index
 from contextual_bert.runs.prepared import Prepared
-from contextual_bert.runs.work import work_of
+from contextual_bert.runs.tasks import task_of
 from contextual_bert.training.recipe import Recipe
-
-MOST_ROWS = 1000
-MOST_HIDDEN_TEXTS = 100  # of which each token is hidden once
 
 
 def with_membership(
@@ -40,10 +37,10 @@ def with_membership(
         ready: the data of the run.
         recipe: of the run.
         model: as it was scored.
-        batch_size, is_shared, progress: as for ``Work.score``.
+        batch_size, is_shared, progress: as for ``Task.score``.
     """
     part, sample = str(ready.evaluated_part), training_sample(ready)  # there is one: the report is on it
-    training = work_of(sample).score(
+    training = task_of(sample).score(
         recipe, model, "train", batch_size=batch_size, is_shared=is_shared, progress=progress
     )
     own, others = sample.customers("train"), ready.customers(part)
@@ -69,8 +66,9 @@ def with_membership(
 def training_sample(ready: Prepared) -> Prepared:
     """Return the data of a few rows of the training part, the same in every run, and of no other part."""
     rows = np.unique(ready.datasets["train"].example_ids.numpy())
-    limit = MOST_HIDDEN_TEXTS if getattr(ready, "head", None) == "masked_lm" else MOST_ROWS
-    limit = min(limit, len(np.unique(ready.datasets[str(ready.evaluated_part)].example_ids.numpy())))
+    limit = min(
+        task_of(ready).num_sampled, len(np.unique(ready.datasets[str(ready.evaluated_part)].example_ids.numpy()))
+    )
     chosen = rows[np.argsort(hash_counters(0, rows), kind="stable")[:limit]]
     keep = np.zeros(len(ready.split.assignment), dtype=np.bool_)
     keep[chosen] = True

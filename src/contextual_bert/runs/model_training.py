@@ -11,8 +11,8 @@ from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCall
 from transformers.integrations.integration_utils import TensorBoardCallback
 
 from contextual_bert.runs.run_files import TENSORBOARD, WEIGHTS_FILE, best_weights, is_trained, trainer_state
+from contextual_bert.runs.tasks import Task
 from contextual_bert.runs.termination import StopAfterStep, stopping_after_step
-from contextual_bert.runs.work import Work
 from contextual_bert.training import Bars, ContextualTrainingArguments, TrainingProgress
 from contextual_bert.training.arguments import refusals_in_words
 from contextual_bert.training.recipe import Recipe
@@ -48,7 +48,7 @@ def train(trainer: Trainer, checkpoint: Path | None, *, bars: Bars | None) -> Se
 
 
 def make_trainer(
-    work: Work,
+    task: Task[Any],
     recipe: Recipe,
     model: nn.Module,
     arguments: ContextualTrainingArguments,
@@ -62,7 +62,7 @@ def make_trainer(
         callbacks.append(TrainingProgress(f"{recipe.label}, seed {recipe.seed}", bars))
     callbacks.extend(own)
     with refusals_in_words(recipe.training):
-        trainer = work.make_trainer(recipe, model, arguments, callbacks=callbacks)
+        trainer = task.make_trainer(recipe, model, arguments, callbacks=callbacks)
     if arguments.should_log:  # a folder that is there before a setting is refused would stay
         log = Path(str(arguments.output_dir)).parent / TENSORBOARD
         trainer.add_callback(TensorBoardCallback(SummaryWriter(str(log))))

@@ -58,6 +58,11 @@ class Preparation(Prepared):
     sets: SetTable
     audit: Audit
 
+    @property
+    def head(self) -> str:
+        """Items of sets are learned."""
+        return "sets"
+
     def encoded(self, part: str) -> SequenceDataset | None:
         """The encoded sets of a part, None where it has none."""
         chosen = self.split.select(self.sets, part)

@@ -117,6 +117,11 @@ class Prepared:
             "are dropped.",
         )
 
+    @property
+    def head(self) -> str:
+        """What is learned, a key of ``TASKS``: "sets", "classification", "tags", "answers" or "masked_lm"."""
+        raise NotImplementedError
+
     def encoded(self, part: str) -> Any:
         """The data set of a part, None where it has no row."""
         raise NotImplementedError

@@ -56,8 +56,8 @@ from contextual_bert.runs.run_files import (
     write_metrics,
     write_recipe,
 )
+from contextual_bert.runs.tasks import prepare_for, task_of
 from contextual_bert.runs.text_baselines import processor_of
-from contextual_bert.runs.work import prepare_for, work_of
 from contextual_bert.training import (
     Bars,
     counting,
@@ -131,20 +131,20 @@ def _run(
     is_overwritten = is_overwritten and is_run(output)
     checkpoint = checkpoint_to_resume(output, is_resumed=is_resumed) if not is_overwritten else None
     ready = preparation or prepare_for(recipe, source=table)
-    recipe, work, evaluated_part = ready.resolve(recipe), work_of(ready), ready.evaluated_part
+    recipe, task, evaluated_part = ready.resolve(recipe), task_of(ready), ready.evaluated_part
     digest = recipe_digest(recipe, digests=ready.digests)
     if checkpoint is not None:
         check_same_recipe(recipe, output, digests=ready.digests)
         check_resumable(checkpoint, recipe, digest=digest)
     has_validation = "validation" in ready.datasets
-    defaults = work.default_training(recipe)
+    defaults = task.default_training(recipe)
     arguments = arguments_of(recipe, output / CHECKPOINTS, has_validation=has_validation, defaults=defaults)
     num_devices = arguments.world_size * max(1, arguments.n_gpu)
     if checkpoint is not None and not is_trained(checkpoint):
         check_same_devices(output, num_devices=num_devices)
         arguments.eval_on_start = False  # it is no start: the checkpoint's epoch was evaluated
     set_seed(recipe.seed)
-    model = work.build_model(recipe)
+    model = task.build_model(recipe)
     if is_overwritten:
         (clear_run if arguments.process_index == 0 else await_clearing)(output)
     clock, memory = TrainingClock(trainer_state(checkpoint) if checkpoint is not None else None), PeakMemory()
@@ -152,15 +152,15 @@ def _run(
         is_quiet, bars = True, None
     elif bars is None and not is_quiet:
         bars = progress_bars()
-    fitted, history, trainer = work.fit(recipe, model), [], None
+    fitted, history, trainer = task.fit(recipe, model), [], None
     if fitted is None:
-        trainer = make_trainer(work, recipe, model, arguments, [clock, CheckpointFiles(digest)], bars=bars)
+        trainer = make_trainer(task, recipe, model, arguments, [clock, CheckpointFiles(digest)], bars=bars)
     if arguments.process_index == 0:
         remember_recipe(output, recipe, digests=ready.digests, num_devices=num_devices)
     if trainer is not None:
         history = train(trainer, checkpoint, bars=bars)
-    model = work.finished(recipe, model)
-    cost = Cost(work.count(model), clock.seconds, memory.bytes())
+    model = task.finished(recipe, model)
+    cost = Cost(task.count(model), clock.seconds, memory.bytes())
     model.eval()
     if isinstance(model, PreTrainedModel):
         model.set_attn_implementation("sdpa")  # as it will be loaded, so that others get these digits
@@ -169,7 +169,7 @@ def _run(
     labels: dict[str, LabelReport] = {}
     for part in (part for part in ("validation", "test") if part in ready.datasets):
         with counting(f"scoring the {part} part", is_quiet=is_quiet) as progress:
-            scored[part] = work.score(
+            scored[part] = task.score(
                 recipe,
                 model,
                 part,
@@ -177,7 +177,7 @@ def _run(
                 is_shared=arguments.world_size > 1,
                 progress=progress,
             )
-        segments = work.segments(part, scored[part])
+        segments = task.segments(part, scored[part])
         reports[part] = report_on(
             part,
             scored[part],
@@ -193,7 +193,7 @@ def _run(
     if evaluated_part is not None:
         chosen_by = "validation" if "validation" in scored else evaluated_part
         reports[evaluated_part] = with_shares(
-            reports[evaluated_part], scored[chosen_by], ready, recipe, model, part=chosen_by, arguments=arguments
+            reports[evaluated_part], scored[chosen_by], task, recipe, model, part=chosen_by, arguments=arguments
         )
         with counting("scoring a sample of the training part", is_quiet=is_quiet) as progress:
             reports[evaluated_part] = with_membership(
@@ -261,7 +261,7 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
         }
         write_recipe(folder, recipe, resolved)
         write_history(folder, recipe, results["history"])
-        write_card(folder, recipe, reports, lines, has_tags=getattr(ready, "head", None) == "tags")
+        write_card(folder, recipe, reports, lines, has_tags=ready.head == "tags")
         unknown = {name: result.num_unknown_targets for name, result in results["scored"].items()}
         extra: dict[str, Any] = {"unknown_targets": unknown, "evaluated_part": part}
         if results["labels"]:

@@ -34,8 +34,8 @@ from contextual_bert.runs.evaluated import (
 from contextual_bert.runs.preparation import customers_of
 from contextual_bert.runs.reporting import cold_rows, segments_of
 from contextual_bert.runs.run_table import read_data
-from contextual_bert.runs.set_work import FREQUENCY_FEATURE, item_frequencies
 from contextual_bert.runs.shifts import LEARNED, field_lines, name_drift, part_rows, rows_of
+from contextual_bert.runs.tasks.set_completion import FREQUENCY_FEATURE, item_frequencies
 from contextual_bert.runs.unscored import unscored_items
 from contextual_bert.training import ContextualTrainingArguments, chosen_device, chosen_dtype
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe

@@ -29,8 +29,8 @@ from contextual_bert.runs.registry import BASELINES, check_jobs
 from contextual_bert.runs.run_directories import check_same_recipe
 from contextual_bert.runs.run_files import is_complete, load_run
 from contextual_bert.runs.runner import run
+from contextual_bert.runs.tasks import task_of
 from contextual_bert.runs.termination import EXIT_CODE
-from contextual_bert.runs.work import work_of
 from contextual_bert.training import Bars, emulation_lines, progress_bars
 from contextual_bert.training.recipe import Recipe
 
@@ -60,7 +60,7 @@ def train_missing(planned: Sequence[Planned], output: Path, *, num_jobs: int = 1
 
 
 def _train_missing(planned: Sequence[Planned], output: Path, *, num_jobs: int, say: Say) -> list[Run]:
-    works = {ready: work_of(ready) for _, ready in planned}
+    tasks = {ready: task_of(ready) for _, ready in planned}
     missing: list[Planned] = []
     for recipe, ready in planned:
         folder = run_directory(output, recipe)
@@ -69,12 +69,12 @@ def _train_missing(planned: Sequence[Planned], output: Path, *, num_jobs: int, s
             say(f"{folder}: complete, not run again")
         else:
             # A mistake in the last row is found before hours are spent on the first.
-            works[ready].check(ready.resolve(recipe))
+            tasks[ready].check(ready.resolve(recipe))
             missing.append((recipe, ready))
     told = [line for each, _ in missing for line in emulation_lines(each.device, each.dtype)]
     for each, ready in missing:
         own = ready.resolve(each)
-        lines = training_lines(own, ready, defaults=works[ready].default_training(own))
+        lines = training_lines(own, ready, defaults=tasks[ready].default_training(own))
         told += [f"{each.label}: {line}" for line in lines]
     for line in dict.fromkeys(told):
         say(line)

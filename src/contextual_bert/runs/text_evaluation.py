@@ -44,8 +44,9 @@ from contextual_bert.runs.label_names import label_values
 from contextual_bert.runs.reporting import label_report_on, report_on
 from contextual_bert.runs.run_table import read_data
 from contextual_bert.runs.shifts import LEARNED, field_lines, name_drift, part_rows, rows_of
+from contextual_bert.runs.tasks import task_of
+from contextual_bert.runs.tasks.text import TRAINING, TextModelTask
 from contextual_bert.runs.text_preparation import TextPreparation
-from contextual_bert.runs.text_work import MODELS, TRAINING, TextWork
 from contextual_bert.training import TextTask, chosen_device, chosen_dtype
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
@@ -89,14 +90,14 @@ class EvaluatedTexts:
         return self.ready.recipe
 
     @cached_property
-    def work(self) -> TextWork:
-        """What is done with such texts."""
-        return TextWork(self.ready)
+    def task(self) -> TextModelTask:
+        """Return the task on the texts."""
+        return cast(TextModelTask, task_of(self.ready))
 
     @property
     def dataset(self) -> SequenceDataset:
         """The encoded texts; where hidden tokens are learned they are sets of tokens."""
-        return cast(Any, self.work.dataset(self.recipe, self.part))
+        return cast(Any, self.task.dataset(self.recipe, self.part))
 
     @property
     def schema(self) -> ContextSchema | None:
@@ -115,7 +116,7 @@ class EvaluatedTexts:
 
     def score(self, dataset: SequenceDataset, *, progress: Progress | None = None) -> ScoredSet:
         """The scores of the run's model on the texts, or on the same texts with other contexts."""
-        return self.work.score_texts(
+        return self.task.score_dataset(
             self.model, dataset, self.part, batch_size=self.batch_size, dtype=self.dtype, progress=progress
         )
 
@@ -127,7 +128,7 @@ class EvaluatedTexts:
     def evaluate(self, *, progress: Progress | None = None) -> Evaluation:
         """Score every label, or every token, once."""
         scored = self.score(self.dataset, progress=progress)
-        segments = self.work.segments(self.part, scored)
+        segments = self.task.segments(self.part, scored)
         report = report_on(
             self.part,
             scored,
@@ -217,7 +218,7 @@ def load_texts(
         unlabelled = TextPreparation(
             recipe=recipe, split=split, processor=processor, table=table, labels=(), origin=rows.without_rows()
         )
-        asked = MODELS[unlabelled.head]
+        asked = cast(TextModelTask, task_of(unlabelled)).model_class
         loaded = load_text_baseline(directory) if holds_baseline(directory) else _loaded(asked, directory)
     except RunDirectoryError:
         raise
@@ -248,7 +249,7 @@ def load_texts(
         part_name=EVALUATED if is_whole else chosen,
     )
     if model.config.has_context_as_text:
-        evaluated.work.check_words(num_positions=model.config.max_position_embeddings)
+        evaluated.task.check_words(num_positions=model.config.max_position_embeddings)
     return evaluated
 
 

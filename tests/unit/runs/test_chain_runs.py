@@ -18,7 +18,7 @@ from contextual_bert import TextPipeline
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.runs import TextPreparation, prepare_texts, run
 from contextual_bert.runs.run_files import load_labels
-from contextual_bert.runs.text_work import TextWork
+from contextual_bert.runs.tasks import task_of
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.training import Recipe, TextTask, training_arguments
 from studies import crossner, popquorn
@@ -83,7 +83,7 @@ def rows_by_hand(tagger: Any, dataset: Any) -> Iterator[tuple[int, int, float, f
 
 @torch.no_grad()
 def test_scores_are_those_of_all_sequences_one_by_one(ready: TextPreparation, tmp_path: Path) -> None:
-    work, recipe = TextWork(ready), replace(ready.recipe, conditioning="bilstm_crf")
+    work, recipe = task_of(ready), replace(ready.recipe, conditioning="bilstm_crf")
     torch.manual_seed(0)
     tagger: Any = work.build_model(recipe).eval()
     for weight in tagger.crf.parameters():
@@ -131,7 +131,7 @@ def test_a_chain_is_for_tags_alone(ready: TextPreparation) -> None:
         with pytest.raises(
             ConfigurationError, match=r"'bilstm_crf' cannot learn (these labels|hidden words)"
         ) as failure:
-            TextWork(other).build_model(other.recipe)
+            task_of(other).build_model(other.recipe)
         assert str(failure.value).count("bilstm_crf") == 1
 
 

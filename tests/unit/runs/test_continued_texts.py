@@ -18,8 +18,8 @@ from contextual_bert.context import Categorical, ContextSchema
 from contextual_bert.errors import CheckpointError, ConfigurationError, RunDirectoryError
 from contextual_bert.manifest import write_manifest
 from contextual_bert.runs import prepare_texts, run
+from contextual_bert.runs.tasks import task_of
 from contextual_bert.runs.text_starts import method_of
-from contextual_bert.runs.text_work import TextWork
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Recipe, TextTask
@@ -85,7 +85,7 @@ def test_a_run_goes_on_from_one_with_a_context(
     assert ready.processor.schema == of_run(corpora[name])
     assert of_run(corpora[name]).names == ("sex",)  # of all the columns that are no context here
     assert ready.processor.tokenizer.model_max_length == 40  # not the 12 that the corpus was cut to
-    model: Any = TextWork(ready).build_model(recipe)
+    model: Any = task_of(ready).build_model(recipe)
     ours, theirs = model.state_dict(), load_file(corpora[name] / "model.safetensors")
     shared = [key for key in theirs if not key.startswith("cls.")] if texts else [*theirs]
     assert len(shared) > 10
@@ -103,14 +103,14 @@ def test_a_run_without_a_context_is_gone_on_from_by_any_method(recipe: Recipe, c
     )
     ready = prepare_texts(told)
     for name in METHODS:
-        model: Any = TextWork(ready).build_model(replace(ready.recipe, conditioning=name))
+        model: Any = task_of(ready).build_model(replace(ready.recipe, conditioning=name))
         key = "bert.embeddings.position_embeddings.weight"
         assert torch.equal(model.state_dict()[key], load_file(corpora["none"] / "model.safetensors")[key])
 
 
 def test_method_and_features_are_those_of_the_run(recipe: Recipe, corpora: dict[str, Path]) -> None:
     recipe = going_on(recipe, corpora["multi_attribute"], label="verdict")
-    work = TextWork(prepare_texts(recipe))
+    work = task_of(prepare_texts(recipe))
     for name in ("none", "film", "bert_context_as_text", "bert_concat_word"):
         with pytest.raises(ConfigurationError, match=rf"conditioning='multi_attribute', and this asks for '{name}'"):
             work.check(replace(recipe, conditioning=name))
@@ -138,7 +138,7 @@ def test_weights_that_are_lost_are_named(recipe: Recipe, corpora: dict[str, Path
     write_manifest(tmp_path)
     recipe = replace(going_on(recipe, tmp_path, label="verdict"), conditioning="global_state_update")
     with pytest.raises(CheckpointError, match=f"1 weights are missing or of another shape, '{lost}'"):
-        TextWork(prepare_texts(recipe)).build_model(recipe)
+        task_of(prepare_texts(recipe)).build_model(recipe)
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +164,7 @@ def test_what_gives_the_labels_is_kept_for_the_same_labels_alone(
 ) -> None:
     recipe = replace(going_on(recipe, labelled, **texts), conditioning="global_state_update")
     ready = prepare_texts(recipe)
-    model: Any = TextWork(ready).build_model(recipe)
+    model: Any = task_of(ready).build_model(recipe)
     theirs = load_file(labelled / "model.safetensors")
     ours = model.state_dict()
     head = [key for key in ours if key.startswith("classifier.")]
@@ -175,7 +175,7 @@ def test_what_gives_the_labels_is_kept_for_the_same_labels_alone(
     assert all(torch.equal(ours[key], theirs[key]) for key in body)
     run(recipe, tmp_path / "again", preparation=ready, is_quiet=True)
     plain = replace(going_on(recipe, tmp_path / "again", label="verdict"), conditioning="global_state_update")
-    again: Any = TextWork(prepare_texts(plain)).build_model(plain)
+    again: Any = task_of(prepare_texts(plain)).build_model(plain)
     assert (again.config.is_ordinal, again.config.num_labels) == (False, 2)
 
 
@@ -185,7 +185,7 @@ def test_weights_are_trained_in_full_precision(recipe: Recipe, labelled: Path, t
     save_file(weights, tmp_path / "half" / "model.safetensors", metadata={"format": "pt"})
     write_manifest(tmp_path / "half")
     recipe = replace(going_on(recipe, tmp_path / "half", label="verdict"), conditioning="global_state_update")
-    model = TextWork(prepare_texts(recipe)).build_model(recipe)
+    model = task_of(prepare_texts(recipe)).build_model(recipe)
     assert {weight.dtype for weight in model.parameters()} == {torch.float32}
 
 
@@ -238,4 +238,4 @@ def test_what_cannot_be_gone_on_from_is_named(
     corpus = folder / "config.json" if name == "file" else folder
     with pytest.raises((CheckpointError, RunDirectoryError), match=message):
         own = replace(going_on(recipe, corpus, label="verdict"), conditioning="global_state_update")
-        TextWork(prepare_texts(own)).build_model(own)
+        task_of(prepare_texts(own)).build_model(own)

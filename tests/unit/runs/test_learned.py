@@ -10,11 +10,11 @@ import pytest
 
 from contextual_bert.evaluation import Report
 from contextual_bert.inference import ScoredSet
-from contextual_bert.runs.learned import share_losses
 from contextual_bert.runs.preparation import prepare
 from contextual_bert.runs.run_files import load_run
 from contextual_bert.runs.runner import run
 from contextual_bert.runs.study_report import study
+from contextual_bert.runs.tasks import task_of
 from contextual_bert.training import Recipe
 
 SMALL = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16, "num_hidden_layers": 1}
@@ -69,7 +69,7 @@ def test_the_shares_are_those_of_the_baseline(table: pa.Table, recipe: Recipe, t
         assert report is not None and report.learned is None, "it is the baseline itself"
         scores = load_run(folder, name="popularity").scores
         ready = prepare(popular, source=table)
-        losses = share_losses(ready, ScoredSet(scores), "test", softmax_over=softmax_over)
+        losses: Any = task_of(ready).share_losses("test", ScoredSet(scores), softmax_over=softmax_over)
         np.testing.assert_allclose(losses, -scores.log_probability, atol=1e-5)
 
 

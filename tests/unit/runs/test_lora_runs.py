@@ -20,7 +20,7 @@ from contextual_bert.errors import ConfigurationError
 from contextual_bert.runs import Prepared, evaluate_run, prepare_texts, run, runner
 from contextual_bert.runs.registry import check_study
 from contextual_bert.runs.run_files import best_weights, is_trained, last_checkpoint, load_run
-from contextual_bert.runs.text_work import TextWork
+from contextual_bert.runs.tasks import task_of
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Recipe, TextTask, TextTrainer, training_arguments
@@ -115,7 +115,7 @@ def test_of_bert_queries_and_values_alone_have_changed(
 ) -> None:
     recipe, folder = finished
     trained, bert = load_file(folder / "model.safetensors"), load_file(checkpoint / "model.safetensors")
-    start: Any = TextWork(ready).build_model(replace(recipe, trained_weights="all", lora={}))
+    start: Any = task_of(ready).build_model(replace(recipe, trained_weights="all", lora={}))
     begun = start.state_dict()
     shared = [name for name in bert if name in trained]
     # Method 'global_state_update' moves a LayerNorm's scale to its own when it starts: what it starts with counts.
@@ -135,7 +135,7 @@ def test_of_bert_queries_and_values_alone_have_changed(
 
 
 def test_what_is_merged_computes_what_was_trained(ready: Any, base: Recipe, tmp_path: Path) -> None:
-    work, recipe = TextWork(ready), replace(base, conditioning="multi_attribute")
+    work, recipe = task_of(ready), replace(base, conditioning="multi_attribute")
     model: Any = work.build_model(recipe)
     arguments = training_arguments(tmp_path, device="cpu", **{**TRAINING, "num_train_epochs": 1})
     work.make_trainer(recipe, model, arguments, callbacks=[]).train()
@@ -198,7 +198,7 @@ def interrupted(*_: Any, **__: Any) -> None:
 
 
 def test_new_weights_can_have_a_rate_of_their_own(ready: Any, base: Recipe, tmp_path: Path) -> None:
-    work, recipe = TextWork(ready), replace(base, conditioning="global_state_update")
+    work, recipe = task_of(ready), replace(base, conditioning="global_state_update")
     arguments = training_arguments(tmp_path, device="cpu", new_weights_learning_rate=0.5, learning_rate=0.25)
     trainer: Any = work.make_trainer(recipe, work.build_model(recipe), arguments, callbacks=[])
     optimizer = trainer.create_optimizer()

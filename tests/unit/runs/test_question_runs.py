@@ -23,8 +23,8 @@ from contextual_bert.runs.inspection import Inspection
 from contextual_bert.runs.permutation_importance import attribute_run, donor_of
 from contextual_bert.runs.registry import CONTEXT_AS_TEXT
 from contextual_bert.runs.run_files import load_labels
+from contextual_bert.runs.tasks import task_of
 from contextual_bert.runs.text_inspection import inspect_texts
-from contextual_bert.runs.text_work import TextWork
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Recipe, TextTask
@@ -251,13 +251,13 @@ def test_columns_that_do_not_go_together(recipe: Recipe, changes: dict[str, Any]
 
 def test_what_cannot_answer_says_so(recipe: Recipe, ready: TextPreparation, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"'cnn' cannot learn answers. Allowed: bert_context_as_text"):
-        TextWork(ready).build_model(replace(recipe, conditioning="cnn"))
+        task_of(ready).build_model(replace(recipe, conditioning="cnn"))
     with pytest.raises(ConfigurationError, match=r"these texts have answers\. Leave it out"):
-        TextWork(ready).build_model(replace(recipe, model={"classifier_pooling": "mean"}))
+        task_of(ready).build_model(replace(recipe, model={"classifier_pooling": "mean"}))
     single = checkpoint_of(tmp_path / "single", type_vocab_size=1)
     other = replace(recipe, texts=replace(cast(TextTask, recipe.texts), checkpoint=str(single)))
     with pytest.raises(CheckpointError, match=r"type_vocab_size=1, and .* Give a BERT with two segments"):
-        TextWork(prepare_texts(other)).build_model(other)
+        task_of(prepare_texts(other)).build_model(other)
 
 
 def test_processes_share_the_windows_and_each_gets_all(ready: TextPreparation, finished: Path, tmp_path: Path) -> None:

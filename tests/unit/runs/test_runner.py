@@ -31,13 +31,13 @@ from contextual_bert.runs import (
     prepare,
     run,
     runner,
-    set_work,
     study,
     sweep,
 )
 from contextual_bert.runs.evaluation import evaluate_run
 from contextual_bert.runs.run_files import load_history
-from contextual_bert.runs.set_work import FREQUENCY_FEATURE
+from contextual_bert.runs.tasks import set_completion
+from contextual_bert.runs.tasks.set_completion import FREQUENCY_FEATURE
 from contextual_bert.training import Bars, ContextualBertTrainer, Recipe, TrainingProgress
 
 FILES = {
@@ -234,14 +234,14 @@ def test_a_run_goes_on_from_another_with_new_items(
         model={},
     )
     started: list[dict[str, torch.Tensor]] = []
-    build = set_work.build_model
+    build = set_completion.build_model
 
     def recorded(*arguments: Any) -> Any:
         model = build(*arguments)
         started.append({name: weight.clone() for name, weight in model.state_dict().items()})
         return model
 
-    monkeypatch.setattr(set_work, "build_model", recorded)
+    monkeypatch.setattr(set_completion, "build_model", recorded)
     run(recipe, tmp_path / "run", is_quiet=True)
     old, begun = load_file(finished / "model.safetensors"), started[0]
     num_old = old[EMBEDDINGS].shape[0]

@@ -23,7 +23,8 @@ from contextual_bert.runs import TextPreparation, as_row, evaluate_run, load_run
 from contextual_bert.runs.card import about, write_card
 from contextual_bert.runs.registry import BERTLESS_BASELINES, CONTEXT_AS_TEXT, LOGISTIC, TAG_BASELINES
 from contextual_bert.runs.run_files import last_checkpoint, load_labels, trainer_state
-from contextual_bert.runs.text_work import TextWork
+from contextual_bert.runs.tasks import task_of
+from contextual_bert.runs.tasks.text import TextModelTask
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Recipe, TextTask, training_arguments
@@ -158,9 +159,9 @@ def test_a_model_is_built_with_the_attention_chosen(
 ) -> None:
     ready = prepared[head]
     recipe = replace(ready.recipe, device="cpu", texts=replace(ready.task, is_from_scratch=is_from_scratch))
-    work = TextWork(replace(ready, recipe=recipe))
+    work = task_of(replace(ready, recipe=recipe))
     for attention in ("eager", "sdpa"):
-        monkeypatch.setattr("contextual_bert.runs.text_work.attention_for", lambda *_, chosen=attention: chosen)
+        monkeypatch.setattr("contextual_bert.runs.tasks.text.attention_for", lambda *_, chosen=attention: chosen)
         model: Any = work.build_model(recipe)
         assert model.config._attn_implementation == attention
 
@@ -201,14 +202,14 @@ def test_what_was_trained_in_bfloat16_is_scored_as_it_is_loaded(
             scored.append(linear(*args).dtype == torch.float32)
         return linear(*args)
 
-    score = TextWork.score
+    score = TextModelTask.score
 
-    def watching(self: TextWork, *args: Any, **kwargs: Any) -> Any:
+    def watching(self: TextModelTask, *args: Any, **kwargs: Any) -> Any:
         with monkeypatch.context() as patch:
             patch.setattr(torch.nn.functional, "linear", watched)
             return score(self, *args, **kwargs)
 
-    monkeypatch.setattr(TextWork, "score", watching)
+    monkeypatch.setattr(TextModelTask, "score", watching)
     run(recipe, tmp_path / "run", preparation=ready, is_quiet=True)
     assert scored and all(scored)
     if own.get("conditioning") != "bert_concat_text":  # of which no weights are kept
@@ -430,7 +431,7 @@ def in_words(ready: TextPreparation, first: str, second: str) -> TextPreparation
 
 def test_a_context_as_text_is_that_of_its_row_or_of_another(prepared: dict[str, TextPreparation]) -> None:
     ready = in_words(prepared["classification"], "word1", "word2")
-    work, tokenizer = TextWork(ready), ready.processor.tokenizer
+    work, tokenizer = task_of(ready), ready.processor.tokenizer
     own, dealt = (
         cast(Any, work.dataset(replace(ready.recipe, is_context_shuffled=is_shuffled), "test"))
         for is_shuffled in (False, True)
@@ -447,7 +448,7 @@ def test_a_context_as_text_that_does_not_fit_is_refused(prepared: dict[str, Text
     """16 positions, and texts of up to 10 tokens: four words too many."""
     ready = in_words(prepared["classification"], "word1 word2 word3 word4 word5", "word1")
     with pytest.raises(ConfigurationError, match=r"as text the context of the train part has up to 9 tokens.*max_len"):
-        TextWork(ready).build_model(ready.recipe)
+        task_of(ready).build_model(ready.recipe)
 
 
 def test_texts_longer_than_the_positions_of_a_new_model_are_refused(prepared: dict[str, TextPreparation]) -> None:
@@ -456,14 +457,14 @@ def test_texts_longer_than_the_positions_of_a_new_model_are_refused(prepared: di
     scratch = replace(recipe, texts=replace(recipe.texts, is_from_scratch=True), model={"max_position_embeddings": 6})
     ready = prepare_texts(replace(scratch, schema=None))
     with pytest.raises(ConfigurationError, match=r"max_position_embeddings=6, and a text has 10 tokens.*max_length"):
-        TextWork(ready).build_model(ready.recipe)
+        task_of(ready).build_model(ready.recipe)
 
 
 @pytest.mark.parametrize(("head", "name"), [("tags", "cnn"), ("masked_lm", "ngrams"), ("classification", "bag")])
 def test_a_baseline_that_cannot_do_it_says_so(prepared: dict[str, TextPreparation], head: str, name: str) -> None:
     ready = prepared[head]
     with pytest.raises(ConfigurationError, match="Allowed: "):
-        TextWork(ready).build_model(replace(ready.recipe, conditioning=name))
+        task_of(ready).build_model(replace(ready.recipe, conditioning=name))
 
 
 @pytest.fixture
@@ -517,7 +518,7 @@ def test_what_a_label_is_read_from_can_be_said(
         (sentence_checkpoint, first, "cls"),
     ):
         ready = started_from(prepared["classification"], folder, model)
-        built: Any = TextWork(ready).build_model(ready.recipe)
+        built: Any = task_of(ready).build_model(ready.recipe)
         assert built.config.classifier_pooling == ready.pooling == expected
         assert any("classifier_pooling" in line for line in ready.lines()) == (expected == "mean")
     (sentence_checkpoint / "1_Pooling" / "config.json").write_text("{", encoding="utf-8")
@@ -525,7 +526,7 @@ def test_what_a_label_is_read_from_can_be_said(
     for head in ("tags", "masked_lm"):
         ready = started_from(prepared[head], checkpoint, mean)
         with pytest.raises(ConfigurationError, match=r"classifier_pooling.*Leave it out"):
-            TextWork(ready).build_model(ready.recipe)
+            task_of(ready).build_model(ready.recipe)
 
 
 def test_new_weights_alone_are_trained(prepared: dict[str, TextPreparation], checkpoint: Path, tmp_path: Path) -> None:
@@ -543,7 +544,7 @@ def test_a_shuffled_context_is_that_of_others(prepared: dict[str, TextPreparatio
         ready = prepared[head]
         recipe = replace(ready.recipe, is_context_shuffled=True)
         own: Any = ready.datasets["train"]
-        dealt: Any = TextWork(ready).dataset(recipe, "train")
+        dealt: Any = task_of(ready).dataset(recipe, "train")
         rows = torch.arange(len(own))
         true = own.context["sex"]
         first = context_of(dealt.__getitems__(rows).inputs())
@@ -595,7 +596,7 @@ def test_a_baseline_orders_grades_as_the_models_do(
     texts = TextTask(checkpoint=str(checkpoint), label="stars", is_ordinal=True)
     recipe = replace(prepared["classification"].recipe, texts=texts, exclude=("words", "tags", "verdict", "price"))
     ready = prepare_texts(replace(recipe, schema=None, conditioning=name))
-    model: Any = TextWork(ready).build_model(ready.recipe)
+    model: Any = task_of(ready).build_model(ready.recipe)
     assert [each for each, _ in model.named_parameters() if "thresholds" in each] == ["head.output.thresholds"]
     inputs: Any = ready.datasets["test"].__getitems__(torch.arange(3)).inputs()
     outputs = model(**inputs)
@@ -622,7 +623,7 @@ def test_a_new_head_starts_at_the_shares_of_training(
     exclude = ("words", "tags", "verdict", "stars", "price")
     recipe = replace(prepared["classification"].recipe, texts=texts, schema=None, conditioning=name)
     ready = prepare_texts(replace(recipe, exclude=tuple(each for each in exclude if each != texts.label)))
-    model: Any = TextWork(ready).build_model(ready.recipe)
+    model: Any = task_of(ready).build_model(ready.recipe)
     column = ready.table.column(str(texts.label)).take(pa.array(ready.split.rows("train"))).to_pylist()
     counts = torch.tensor([float(sum(str(each) == label for each in column)) for label in ready.labels])
     inputs: Any = ready.datasets["test"].__getitems__(torch.arange(3)).inputs()
@@ -638,7 +639,7 @@ def test_a_label_on_a_frozen_bert_is_read_where_the_methods_read_it(
 ) -> None:
     recipe = replace(prepared["classification"].recipe, conditioning=name, model={"classifier_pooling": pooling})
     ready = prepare_texts(recipe)
-    model: Any = TextWork(ready).build_model(ready.recipe).eval()
+    model: Any = task_of(ready).build_model(ready.recipe).eval()
     inputs: Any = ready.datasets["test"].__getitems__(torch.arange(3)).inputs()
     ids, mask = inputs["input_ids"], inputs["attention_mask"]
     last = model.features.module.model if name == "bert_concat_text" else model.encoder
@@ -741,8 +742,8 @@ def test_a_text_longer_than_the_checkpoint_reads_is_cut_and_counted(
     run(ready.recipe, tmp_path / "run", preparation=ready, is_quiet=True)
     asked = prepare_texts(replace(recipe, texts=replace(task, max_length=17)), source=long)
     with pytest.raises(ConfigurationError, match=r"max_length=17: .* reads at most 16 tokens of a text"):
-        TextWork(asked).build_model(asked.recipe)
-    TextWork(asked).build_model(replace(asked.recipe, conditioning="ngrams"))
+        task_of(asked).build_model(asked.recipe)
+    task_of(asked).build_model(replace(asked.recipe, conditioning="ngrams"))
 
 
 def test_truth_values_are_labels(checkpoint: Path, table: Path) -> None:
@@ -847,7 +848,7 @@ def test_a_saved_run_cuts_texts_as_it_was_trained(prepared: dict[str, TextPrepar
 
 def test_new_weights_can_have_a_rate_of_their_own(prepared: dict[str, TextPreparation], tmp_path: Path) -> None:
     ready = prepared["classification"]
-    work, recipe = TextWork(ready), replace(ready.recipe, conditioning="global_state_update")
+    work, recipe = task_of(ready), replace(ready.recipe, conditioning="global_state_update")
     model: Any = work.build_model(recipe)
     settings = {"new_weights_learning_rate": 0.5, "learning_rate": 0.25}
     arguments = training_arguments(tmp_path, device="cpu", **settings)
@@ -873,7 +874,7 @@ def test_what_reads_the_context_can_have_a_rate_of_its_own(
     prepared: dict[str, TextPreparation], tmp_path: Path, rate_of_new: float | None
 ) -> None:
     ready = prepared["classification"]
-    work = TextWork(ready)
+    work = task_of(ready)
     settings = {"new_weights_learning_rate": rate_of_new} if rate_of_new else {}
     arguments = training_arguments(tmp_path, device="cpu", learning_rate=0.25, context_learning_rate=0.125, **settings)
     for method in ("global_state_update", "new_position", "multi_attribute"):

@@ -10,8 +10,8 @@ import pytest
 from contextual_bert.runs.model_factory import arguments_of, training_lines
 from contextual_bert.runs.preparation import Preparation, prepare
 from contextual_bert.runs.runner import run
-from contextual_bert.runs.set_work import SetWork
 from contextual_bert.runs.sweep import train_missing
+from contextual_bert.runs.tasks import task_of
 from contextual_bert.training import Recipe
 from contextual_bert.training.defaults import default_epochs, steps_of_epoch
 
@@ -39,7 +39,7 @@ def test_a_handful_of_rows_is_not_read_for_ever() -> None:
 
 
 def epochs_of(recipe: Recipe, ready: Preparation) -> float:
-    defaults = SetWork(ready).default_training(recipe)
+    defaults = task_of(ready).default_training(recipe)
     return arguments_of(recipe, Path(), has_validation=True, defaults=defaults).num_train_epochs
 
 
@@ -52,7 +52,7 @@ def test_what_is_given_is_obeyed(ready: Preparation) -> None:
 def test_the_log_says_what_was_chosen_and_few_steps(ready: Preparation) -> None:
     def said(**training: float) -> str:
         recipe = replace(ready.recipe, training=training)
-        (line,) = training_lines(recipe, ready, defaults=SetWork(ready).default_training(recipe))
+        (line,) = training_lines(recipe, ready, defaults=task_of(ready).default_training(recipe))
         return line
 
     settings = "8 rows a step, learning rate 0.001, weight decay 2"

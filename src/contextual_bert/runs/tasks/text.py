@@ -1,33 +1,26 @@
-"""What a run on texts does: the model for its head, from a checkpoint, its trainer, its scores and their segments."""
+"""What tasks on texts share: a model from a checkpoint, training settings, baselines, contexts in words."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback
 
-from contextual_bert.baselines import LabelShares
 from contextual_bert.baselines.shares import Observations
 from contextual_bert.baselines.text import LabelModel
 from contextual_bert.data import (
-    EveryPosition,
     SequenceDataset,
     ShuffledContext,
-    TextMaskingCollator,
 )
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.inference import EncodedQuestions, ScoredSet, score, score_answers, score_labels, set_index
+from contextual_bert.inference import ScoredSet, score_labels
 from contextual_bert.inference.text_baseline import TextBaseline
 from contextual_bert.models import (
     IGNORED_LABEL,
-    ContextualBertForMaskedLM,
-    ContextualBertForQuestionAnswering,
-    ContextualBertForSequenceClassification,
-    ContextualBertForTokenClassification,
     ContextualBertPreTrainedModel,
 )
 from contextual_bert.models.pretrained import bert_config
@@ -42,7 +35,7 @@ from contextual_bert.runs.registry import (
     check_kind,
     keeps_weights,
 )
-from contextual_bert.runs.reporting import TRUE_ANSWER, segments_of
+from contextual_bert.runs.tasks.base import CountedTask, Progress, Task
 from contextual_bert.runs.text_baselines import (
     baseline_on_texts,
     check_baseline,
@@ -53,7 +46,6 @@ from contextual_bert.runs.text_baselines import (
 )
 from contextual_bert.runs.text_preparation import TextPreparation
 from contextual_bert.training import (
-    ContextualBertTrainer,
     ContextualTrainingArguments,
     TextTrainer,
     add_lora,
@@ -63,12 +55,6 @@ from contextual_bert.training.adaptation import train_new_weights
 from contextual_bert.training.defaults import text_epochs
 from contextual_bert.training.recipe import Recipe
 
-MODELS: Mapping[str, type[ContextualBertPreTrainedModel]] = {
-    "classification": ContextualBertForSequenceClassification,
-    "tags": ContextualBertForTokenClassification,
-    "answers": ContextualBertForQuestionAnswering,
-    "masked_lm": ContextualBertForMaskedLM,
-}
 # What stands in fine-tuning scripts fits a pretrained BERT; a context that starts at nothing learns too slowly at 2e-5.
 TRAINING: Mapping[str, Any] = {
     "learning_rate": 1e-4,
@@ -86,28 +72,27 @@ OWN_TRAINING: Mapping[str, Mapping[str, Any]] = {
     "multi_attribute": {"context_learning_rate": 0.01},
     "bert_concat_text": {"learning_rate": 3e-3},
 }
-# Of tags: their cross-entropy is best long before the entities are found (docs/log.md).
-BEST_TAGS: Mapping[str, Any] = {"metric_for_best_model": "recall_at_1_percent"}
 
 
-class TextWork:
-    """The work on these texts.
+class TextModelTask(Task[TextPreparation]):
+    """A task on prepared texts, for which a model is made from a BERT checkpoint.
 
-    Args:
-        ready: the data.
+    Attributes:
+        model_class: the model with the head of the task.
+        learned: what the texts have, where ``classifier_pooling`` means nothing.
     """
 
-    def __init__(self, ready: TextPreparation) -> None:
-        self.ready = ready
+    model_class: ClassVar[type[ContextualBertPreTrainedModel]]
+    learned: ClassVar[str | None] = None
 
     def default_training(self, recipe: Recipe) -> Mapping[str, Any]:
-        """See ``Work``: what fits a pretrained BERT, or what starts from nothing."""
+        """Return the settings that fit a pretrained BERT, or what starts from nothing."""
         usual = {**TRAINING, **OWN_TRAINING.get(recipe.conditioning, {})}
         epochs = text_epochs(len(self.ready.datasets["train"]), usual=usual, given=recipe.training)
-        return {**usual, **epochs, **(BEST_TAGS if self.ready.head == "tags" else {})}
+        return {**usual, **epochs}
 
     def check(self, recipe: Recipe) -> None:
-        """See ``Work``."""
+        """Raise ConfigurationError where a method or baseline cannot be had on these texts."""
         check_kind(recipe)
         check_context(recipe, self.ready.processor.schema)
         method = self.ready.method
@@ -122,7 +107,7 @@ class TextWork:
             self._words  # noqa: B018  (a feature that cannot be said in words is found)
 
     def build_model(self, recipe: Recipe) -> nn.Module:
-        """The model of a recipe, from its checkpoint, or a baseline.
+        """Build the model of a recipe, from its checkpoint, or a baseline.
 
         Raises:
             UnknownNameError: neither a method nor a baseline has that name.
@@ -130,17 +115,16 @@ class TextWork:
                 model's settings that cannot work.
         """
         self.check(recipe)
-        task, schema, head = self.ready.task, self.ready.processor.schema, self.ready.head
+        task, schema = self.ready.task, self.ready.processor.schema
         reads_words = recipe.conditioning == CONTEXT_AS_TEXT
         if recipe.conditioning in TEXT_BASELINES and not reads_words:
             return baseline_on_texts(recipe, self.ready)
-        if head != "classification" and "classifier_pooling" in recipe.model:
-            has = {"tags": "a label for each word", "answers": "answers", "masked_lm": "none"}[head]
+        if self.learned is not None and "classifier_pooling" in recipe.model:
             raise ConfigurationError(
-                f"classifier_pooling says what one label for a whole text is read from, and these texts have {has}. "
-                "Leave it out."
+                "classifier_pooling says what one label for a whole text is read from, and these texts have "
+                f"{self.learned}. Leave it out."
             )
-        fields = {**self._label_fields(), **self.ready.model_fields, **recipe.model}
+        fields = {**self.label_fields(), **self.ready.model_fields, **recipe.model}
         arguments: dict[str, Any] = {
             "conditioning": "none" if reads_words else recipe.conditioning,
             "has_context_as_text": reads_words,
@@ -149,12 +133,12 @@ class TextWork:
         }
         with model_settings_in_words(recipe):
             if self.ready.method is not None:
-                model: Any = load_continued(MODELS[head], task.checkpoint, **arguments)
+                model: Any = load_continued(self.model_class, task.checkpoint, **arguments)
             elif task.is_from_scratch:
-                model = MODELS[head](bert_config(task.checkpoint, schema=schema, **arguments))
+                model = self.model_class(bert_config(task.checkpoint, schema=schema, **arguments))
             else:
                 # A head that the checkpoint has is for its own labels.
-                model = MODELS[head].from_bert(
+                model = self.model_class.from_bert(
                     task.checkpoint, schema=schema, ignore_mismatched_sizes=bool(self.ready.labels), **arguments
                 )
         if task.second is not None and model.config.type_vocab_size < 2:
@@ -176,8 +160,7 @@ class TextWork:
             )
         if reads_words:
             self.check_words(num_positions=num_positions)
-        if head == "classification" and model.has_new_head:
-            model.start_at_shares(self.ready.label_counts)
+        self.start_head(model)
         if recipe.trained_weights == "new":
             freeze_bert(model)
         if recipe.trained_weights == "lora":
@@ -189,20 +172,19 @@ class TextWork:
         """Raise ConfigurationError unless each text and its context in words are read whole."""
         check_room(self._words, self.ready, num_positions=num_positions)
 
+    def start_head(self, model: Any) -> None:
+        """Give a new head the start that the training labels ask for; nothing where there are no classes of texts."""
+
     def count(self, model: nn.Module) -> int:
-        """All of them, frozen ones and what was counted too."""
-        if isinstance(model, LogisticBaseline):
-            return model.num_weights
-        return sum(weight.numel() for weight in (*model.parameters(), *model.buffers()))
+        """Return the number of parameters, frozen ones and what was counted or solved too."""
+        return model.num_weights if isinstance(model, LogisticBaseline) else super().count(model)
 
     def dataset(self, recipe: Recipe, part: str) -> SequenceDataset | None:
-        """The texts of a part, with the contexts of others where the recipe says so."""
+        """Return the texts of a part, in words or with the contexts of others where the recipe says so."""
         own: SequenceDataset | None = self.ready.datasets.get(part)
         if own is not None and recipe.conditioning == CONTEXT_AS_TEXT:
             own = own.with_context(self._words[part])
-        if own is None or not recipe.is_context_shuffled:
-            return own
-        return ShuffledContext(own, seed=recipe.seed)
+        return ShuffledContext(own, seed=recipe.seed) if recipe.is_context_shuffled and own is not None else own
 
     def make_trainer(
         self,
@@ -212,7 +194,7 @@ class TextWork:
         *,
         callbacks: Sequence[TrainerCallback],
     ) -> Trainer:
-        """See ``Work``. With LoRA the model inside is trained, whose checkpoints are whole, as those of other runs."""
+        """Return the trainer of a recipe. With LoRA it trains the model inside, whose checkpoints are whole."""
         if recipe.trained_weights == "lora":
             model = cast(Any, model).get_base_model()
         settings: dict[str, Any] = {
@@ -222,34 +204,20 @@ class TextWork:
             "patience": recipe.patience,
             "callbacks": [*callbacks],
         }
-        if self.ready.head != "masked_lm":
-            return TextTrainer(model, arguments, names=self.ready.labels, **settings)
-        validation = settings["eval_dataset"]
-        if validation is not None:
-            special_ids = self.ready.processor.tokenizer.all_special_ids
-            settings["eval_dataset"] = EveryPosition(
-                validation, leave_out=special_ids, most=self.ready.task.most_scored
-            )
-        return ContextualBertTrainer(model, arguments, collator=self._collator(recipe), **settings)
+        return self.trainer_of(recipe, model, arguments, settings)
+
+    def trainer_of(
+        self, recipe: Recipe, model: nn.Module, arguments: ContextualTrainingArguments, settings: dict[str, Any]
+    ) -> Trainer:
+        """Return the trainer for what is learned; ``settings`` are data, processor, patience and callbacks."""
+        return TextTrainer(model, arguments, names=self.ready.labels, **settings)
 
     def fit(self, recipe: Recipe, model: nn.Module) -> Mapping[str, Any] | None:
-        """See ``Work``: label shares are counted, logistic regressions solved."""
-        if isinstance(model, LogisticBaseline):
-            return model.fit(self.ready)
-        if not isinstance(model, LabelShares):
-            return None
-        validation: Any = self.dataset(recipe, "validation")
-        training = self._observations(self.dataset(recipe, "train"))
-        return model.fit(training, self._observations(validation) if validation is not None else None)
-
-    def _observations(self, dataset: Any) -> Observations:
-        """Return the labels of texts as the classes that were seen with their context."""
-        is_labelled = dataset.labels != IGNORED_LABEL
-        rows = torch.arange(len(dataset))
-        return Observations(dataset.labels[is_labelled], rows[is_labelled], dataset.context)
+        """Solve a logistic regression, count shares; None for a model that is to be trained."""
+        return model.fit(self.ready) if isinstance(model, LogisticBaseline) else super().fit(recipe, model)
 
     def finished(self, recipe: Recipe, model: nn.Module) -> nn.Module:
-        """The model as it is saved: of LoRA an ordinary model, with the changes in its weights."""
+        """Merge LoRA adapters into the base weights and return the model; a baseline as it is deployed."""
         if isinstance(model, LabelModel) and keeps_weights(recipe):
             return TextBaseline(config_of(recipe, self.ready), model)
         return cast(Any, model).merge_and_unload() if recipe.trained_weights == "lora" else model
@@ -262,67 +230,51 @@ class TextWork:
         *,
         batch_size: int,
         is_shared: bool,
-        progress: Callable[[int, int], None] | None,
+        progress: Progress | None,
     ) -> ScoredSet:
-        """See ``Work``."""
+        """Score a part as the recipe says."""
         if isinstance(model, LogisticBaseline):
             return model.score(self.ready, part)
-        dataset: Any = self.dataset(recipe, part)
-        return self.score_texts(model, dataset, part, batch_size=batch_size, is_shared=is_shared, progress=progress)
-
-    def score_texts(self, model: nn.Module, dataset: SequenceDataset, part: str, **settings: Any) -> ScoredSet:
-        """The scores of a part's texts, as they are or with other contexts; ``settings`` are those of ``score_labels``,
-        of ``score_answers`` for questions, or of ``score`` for hidden tokens.
-        """
-        if self.ready.head == "masked_lm":
-            sampled = {"tokenizer": self.ready.processor.tokenizer, "most": self.ready.task.most_scored}
-            return score(cast(Any, model), dataset, **sampled, **settings)
-        encoded = self.ready.texts[part]
-        if isinstance(encoded, EncodedQuestions):
-            return score_answers(model, replace(encoded, dataset=dataset), **settings)
-        learned = {"names": self.ready.labels, "is_ordinal": self.ready.task.is_ordinal}
-        return score_labels(model, dataset, **learned, **settings)
-
-    def segments(self, part: str, scored: ScoredSet) -> dict[str, Any]:
-        """The context's features; also the true label, or whether a question has an answer where some have none."""
-        dataset: Any = self.ready.datasets[part]
-        index = set_index(dataset, scored.scores.example_id)
-        found = segments_of(dataset, self.ready.processor, index)
-        if scored.labelled is None:
-            return found
-        names = np.array(scored.labelled.names)[scored.labelled.true]
-        if self.ready.head != "answers":
-            found["true label"] = names.tolist()
-        elif len(np.unique(names)) > 1:  # one row a question, which has two scores for each of its windows
-            found[TRUE_ANSWER] = names[np.searchsorted(scored.labelled.example_id, scored.scores.example_id)]
-        return found
+        return super().score(recipe, model, part, batch_size=batch_size, is_shared=is_shared, progress=progress)
 
     @cached_property
     def _words(self) -> dict[str, dict[str, Tensor]]:
         return words_of(self.ready)
 
-    def _label_fields(self) -> dict[str, Any]:
-        """The fields of the config that name the labels."""
+    def label_fields(self) -> dict[str, Any]:
+        """Return the fields of the config that name the labels; none without labels."""
         names = dict(enumerate(self.ready.labels))
-        if not names:
-            return {}
-        fields = {"id2label": names, "label2id": {name: number for number, name in names.items()}}
-        if self.ready.head == "tags":
-            return fields
-        is_ordinal = self.ready.task.is_ordinal
-        kind = None if is_ordinal else "single_label_classification"
-        return {**fields, "is_ordinal": is_ordinal, "problem_type": kind}
+        return {"id2label": names, "label2id": {name: number for number, name in names.items()}} if names else {}
 
-    def _collator(self, recipe: Recipe) -> TextMaskingCollator:
-        tokenizer: Any = self.ready.processor.tokenizer
-        tokens = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
-        return TextMaskingCollator(
-            mask_id=tokenizer.mask_token_id,
-            pad_id=tokenizer.pad_token_id,
-            special_ids=tokenizer.all_special_ids,
-            is_word_start=torch.tensor([not token.startswith("##") for token in tokens]),
-            unit=cast(Any, self.ready.task.masking),
-            rate=self.ready.task.mask_rate,
-            max_rate=self.ready.task.max_mask_rate,
-            seed=recipe.seed,
-        )
+
+class LabelTask(CountedTask[TextPreparation], TextModelTask):
+    """A task with a label for each text or word: what is scored, and the shares that are counted."""
+
+    name_of_shares = "label shares"
+
+    def score_dataset(self, model: nn.Module, dataset: SequenceDataset, part: str, **settings: Any) -> ScoredSet:
+        """Rank the label of each text, or word."""
+        learned = {"names": self.ready.labels, "is_ordinal": self.ready.task.is_ordinal}
+        return score_labels(model, dataset, **learned, **settings)
+
+    def own_segments(self, part: str, scored: ScoredSet, index: NDArray[np.int64]) -> dict[str, Any]:
+        """Return the true label."""
+        labelled: Any = scored.labelled
+        return {"true label": np.array(labelled.names)[labelled.true].tolist()}
+
+    def observations(self, dataset: SequenceDataset) -> Observations:
+        """Return the labels as classes."""
+        labels = cast(Tensor, dataset.labels)
+        lengths = dataset.offsets.diff() if dataset.has_label_per_token else torch.ones(len(dataset)).long()
+        rows = torch.repeat_interleave(torch.arange(len(dataset)), lengths)
+        is_labelled = labels != IGNORED_LABEL
+        return Observations(labels[is_labelled], rows[is_labelled], dataset.context)
+
+    @property
+    def num_classes(self) -> tuple[int, int]:
+        """How many labels there are, none of them reserved."""
+        return len(self.ready.labels), 0
+
+    def targets(self, part: str, scored: ScoredSet) -> NDArray[np.int64]:
+        """Return the true labels."""
+        return cast(Any, scored.labelled).true

@@ -1,0 +1,76 @@
+"""Masked text: hidden tokens of a text are predicted from the others."""
+
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from contextual_bert.baselines.shares import Observations
+from contextual_bert.data import EveryPosition, SequenceDataset, TextMaskingCollator
+from contextual_bert.inference import ScoredSet, score
+from contextual_bert.models import ContextualBertForMaskedLM
+from contextual_bert.runs.tasks.base import CountedTask, targets_in
+from contextual_bert.runs.tasks.text import TextModelTask
+from contextual_bert.runs.text_preparation import TextPreparation
+from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
+from contextual_bert.training.recipe import Recipe
+
+
+class MaskedText(CountedTask[TextPreparation], TextModelTask):
+    """Masked language modelling on prepared texts."""
+
+    model_class = ContextualBertForMaskedLM
+    learned = "none"
+    name_of_shares = "token shares"
+    num_sampled = 100  # texts, of which each token is hidden once
+
+    def trainer_of(
+        self, recipe: Recipe, model: nn.Module, arguments: ContextualTrainingArguments, settings: dict[str, Any]
+    ) -> ContextualBertTrainer:
+        """Return a trainer that hides tokens; the epoch is chosen by the tokens that are scored."""
+        validation = settings["eval_dataset"]
+        if validation is not None:
+            special_ids = self._tokenizer.all_special_ids
+            most = self.ready.task.most_scored
+            settings = {**settings, "eval_dataset": EveryPosition(validation, leave_out=special_ids, most=most)}
+        return ContextualBertTrainer(model, arguments, collator=self._collator(recipe), **settings)
+
+    def score_dataset(self, model: nn.Module, dataset: SequenceDataset, part: str, **settings: Any) -> ScoredSet:
+        """Hide each token once, or a sample of them, and rank the true one."""
+        sampled = {"tokenizer": self._tokenizer, "most": self.ready.task.most_scored}
+        return score(cast(Any, model), dataset, **sampled, **settings)
+
+    def observations(self, dataset: SequenceDataset) -> Observations:
+        """Return the tokens that are not special as classes."""
+        rows = torch.repeat_interleave(torch.arange(len(dataset)), dataset.offsets.diff())
+        is_asked = ~torch.isin(dataset.input_ids, torch.tensor(self._tokenizer.all_special_ids))
+        return Observations(dataset.input_ids[is_asked], rows[is_asked], dataset.context)
+
+    @property
+    def num_classes(self) -> tuple[int, int]:
+        """How many tokens there are, none of them reserved."""
+        return len(self._tokenizer), 0
+
+    def targets(self, part: str, scored: ScoredSet) -> NDArray[np.int64]:
+        """Return the hidden tokens."""
+        return targets_in(self.ready.datasets[part], scored)
+
+    @property
+    def _tokenizer(self) -> Any:
+        return self.ready.processor.tokenizer
+
+    def _collator(self, recipe: Recipe) -> TextMaskingCollator:
+        tokenizer, task = self._tokenizer, self.ready.task
+        tokens = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+        return TextMaskingCollator(
+            mask_id=tokenizer.mask_token_id,
+            pad_id=tokenizer.pad_token_id,
+            special_ids=tokenizer.all_special_ids,
+            is_word_start=torch.tensor([not token.startswith("##") for token in tokens]),
+            unit=cast(Any, task.masking),
+            rate=task.mask_rate,
+            max_rate=task.max_mask_rate,
+            seed=recipe.seed,
+        )

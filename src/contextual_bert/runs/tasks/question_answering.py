@@ -1,0 +1,35 @@
+"""Question answering: the piece of a text that answers a question, read in windows."""
+
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from contextual_bert.data import SequenceDataset
+from contextual_bert.inference import EncodedQuestions, ScoredSet, score_answers
+from contextual_bert.models import ContextualBertForQuestionAnswering
+from contextual_bert.runs.reporting import TRUE_ANSWER
+from contextual_bert.runs.tasks.text import TextModelTask
+
+
+class QuestionAnswering(TextModelTask):
+    """Question answering on prepared questions and texts."""
+
+    model_class = ContextualBertForQuestionAnswering
+    learned = "answers"
+
+    def score_dataset(self, model: nn.Module, dataset: SequenceDataset, part: str, **settings: Any) -> ScoredSet:
+        """Rank the ends of the true answer of each window."""
+        encoded = cast(EncodedQuestions, self.ready.texts[part])
+        return score_answers(model, replace(encoded, dataset=dataset), **settings)
+
+    def own_segments(self, part: str, scored: ScoredSet, index: NDArray[np.int64]) -> dict[str, Any]:
+        """Return whether a question has an answer, where some have none."""
+        answered: Any = scored.labelled
+        names = np.array(answered.names)[answered.true]
+        if len(np.unique(names)) < 2:
+            return {}
+        # One row a question, which has two scores for each of its windows.
+        return {TRUE_ANSWER: names[np.searchsorted(answered.example_id, scored.scores.example_id)]}
