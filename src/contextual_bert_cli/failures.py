@@ -1,4 +1,4 @@
-"""What goes wrong, in words: a user's mistake is one paragraph on standard error and exit code 2, never a traceback.
+"""Rendering of errors: a user's mistake is one paragraph on standard error and exit code 2.
 
 Knows the classes of errors by name, so that ``--help`` need not import the library.
 """
@@ -102,12 +102,12 @@ def resumable(output: Path) -> Generator[None]:
 
 
 def is_debugging() -> bool:
-    """Whether tracebacks are wanted."""
+    """Return True if tracebacks are wanted."""
     return os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
 
 
 def is_main_process() -> bool:
-    """Whether this process is the one that speaks, where ``torchrun`` started several."""
+    """Return True in the process that prints, of those that ``torchrun`` started."""
     return rank() == "0"
 
 
@@ -134,7 +134,7 @@ def _names_of(error: Exception) -> set[str]:
 
 
 def describe(error: Exception) -> str | None:
-    """What a person can do about an error; None for a bug of ours."""
+    """Return the advice for an error, or None for a bug."""
     names, text = _names_of(error), str(error)
     if "ContextualBertError" in names and not is_full(error):
         from contextual_bert.errors import ContextualBertError, rendered
@@ -165,7 +165,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether the disk, or the quota, is full; libraries say so in their own words."""
+    """Return True if the disk or the quota is full. Libraries raise errors of their own for it."""
     causes = [error, *([error.__cause__] if error.__cause__ is not None else [])]
     return any(
         (isinstance(each, OSError) and each.errno in _FULL) or any(words in str(each) for words in _FULL_WORDS)

@@ -1,4 +1,4 @@
-"""Where text goes: results to standard output, everything else to standard error, and only from the first process.
+"""Output streams: results go to standard output, all else to standard error, from the first process alone.
 
 Text is printed as it is, "[MASK]" is an item and no markup; only what would steer a terminal is spelt out.
 """
@@ -75,7 +75,7 @@ def remark_unknown(context: Mapping[str, Sequence[str]]) -> None:
 
 
 def next_commands(*commands: Sequence[str | None]) -> None:
-    """What to type next, ready to be copied; parts that are None are left out."""
+    """Print the commands to run next, ready to be copied. Parts that are None are left out."""
     remark("", "next:")
     for command in commands:
         parts = [printable_argument(part) for part in command if part is not None]

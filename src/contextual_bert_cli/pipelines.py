@@ -10,7 +10,7 @@ EXPORT_FILE = "export.json"  # as in contextual_bert.inference.exported.export
 
 
 def load_pipeline(directory: Path, *, device: str, catalogue: Path | None) -> "CompletionPipeline":
-    """What answers for the folder.
+    """Return the pipeline for a run directory or an export.
 
     Raises:
         RunDirectoryError: it is neither a finished run nor an export.

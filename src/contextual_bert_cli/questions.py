@@ -17,7 +17,7 @@ SHOWN_BESIDE = 60  # characters of the text on both sides of an answer
 
 
 def check_question(task: "TextTask | None", given: dict[str, Any]) -> bool:
-    """Whether a question is asked.
+    """Return True if the options ask a question.
 
     Args:
         task: what the run learned; None for a folder without a recipe, which does not say it.

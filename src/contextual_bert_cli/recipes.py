@@ -119,7 +119,7 @@ def policy_of(options: Mapping[str, Any]) -> "SetPolicy":
 
 
 def separator_of(options: Mapping[str, Any]) -> str:
-    """What stands between the items of a cell, among the options of a command.
+    """Return the separator of items in a cell, from the options of a command.
 
     Raises:
         ConfigurationError: a comma is given for rows that are grouped, where a cell without a mark is one item.
@@ -137,7 +137,7 @@ def separator_of(options: Mapping[str, Any]) -> str:
 
 
 def reading_of(options: Mapping[str, Any]) -> "ReadSettings":
-    """How the file is read, among the options of a command."""
+    """Return the reading settings of a file, from the options of a command."""
     from contextual_bert.data import ReadSettings
 
     return ReadSettings(
@@ -149,7 +149,7 @@ def reading_of(options: Mapping[str, Any]) -> "ReadSettings":
 
 
 def text_task_of(options: Mapping[str, Any]) -> "TextTask | None":
-    """What is learned from texts, None where the options name a column of items.
+    """Return the text task of the options, or None if they name a column of items.
 
     Raises:
         ConfigurationError: an option for texts without --text, one for sets with it; --text without --checkpoint.
@@ -260,14 +260,14 @@ def known_item(directory: Path, separator: str) -> str:
 
 
 def text_task_of_run(directory: Path) -> "TextTask | None":
-    """What a run was trained on, None where a folder holds a model without a recipe, or one of sets."""
+    """Return the text task of a run, or None for a run on sets and for a model without a recipe."""
     from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
     return Recipe.load(directory).texts if (directory / RECIPE_FILE).is_file() else None
 
 
 def reading_of_run(directory: Path) -> "ReadSettings":
-    """How the table of a run was read, and others like it are; the default where a folder has no recipe."""
+    """Return the reading settings of a run's table. A folder without a recipe has the defaults."""
     from contextual_bert.data import ReadSettings
     from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 

@@ -174,7 +174,7 @@ def read_key(path: Path | None) -> str | None:
 
 
 def _missing(error: ModuleNotFoundError) -> Exception:
-    """What to do about a package of the extra that is not installed; the error itself if it is another one."""
+    """Return an error with advice for a missing package of the extra. Other errors are returned as they are."""
     from contextual_bert.errors import ConfigurationError
 
     if (error.name or "").partition(".")[0] not in _EXTRA:

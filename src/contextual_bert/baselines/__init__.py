@@ -1,4 +1,4 @@
-"""What users deploy without BERT, and what papers compare with: one file each."""
+"""Baselines: what users deploy without BERT, and what papers compare with. One file each."""
 
 import lazy_loader
 

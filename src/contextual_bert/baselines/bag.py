@@ -79,7 +79,7 @@ class BagOfItems(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Return the device of the weights."""
         return self.output.weight.device
 
     def forward(

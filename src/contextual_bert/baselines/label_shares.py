@@ -1,4 +1,4 @@
-"""How often each label occurs, for whom: the label from the context alone, or from nothing. It is not trained.
+"""Counted label shares: the label from the context alone, or from nothing. Nothing is trained.
 
 The text is not read. It knows no tokens.
 """

@@ -1,4 +1,4 @@
-"""How often each item is in a set, for whom: the item from the context alone, or from nothing. It is not trained."""
+"""Counted item shares: the item from the context alone, or from nothing. Nothing is trained."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -54,7 +54,7 @@ class ItemPopularity(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the shares are."""
+        """Return the device of the shares."""
         return self.shares.log_shares.device
 
     def fit(self, training: Observations, validation: Observations | None = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the baselines for text share: which tokens are read, the context beside a text's vector, logits and loss.
+"""Base of the text baselines: tokens that are read, the context beside a text's vector, logits and loss.
 
 It takes the batches of the BERT heads and gives what they give. It knows no tokenizer and no words, only ids, and not
 how a text becomes a vector. The context enters by concatenation alone, as in the models that it is compared with.
@@ -82,7 +82,7 @@ class TextHead(nn.Module):
 
 
 class LabelModel(nn.Module):
-    """What gives labels for texts or for their tokens; how the logits come about is its subclass's affair: ``logits``.
+    """Base class of models that label texts or tokens. Subclasses compute ``logits``.
 
     Shapes:
         input_ids, attention_mask (batch, length); labels (batch,) or (batch, length), -100 where nothing is asked;

@@ -1,4 +1,4 @@
-"""How the context enters: one method a file, torch only."""
+"""Conditioning methods: one a file, torch only."""
 
 import lazy_loader
 

@@ -139,7 +139,7 @@ class BlockSlot(nn.Module):
 
 
 class ConditioningMethod:
-    """How the context enters the model: up to three slots, each None unless a method fills it.
+    """Base class of conditioning methods. A method fills at most three slots; the others are None.
 
     Attributes:
         name: the word used in configs, arguments and flags.

@@ -1,4 +1,4 @@
-"""What a completion answers, as plain records that become JSON, and the sentences beside the proposals."""
+"""Answers of a completion as plain records that become JSON, and the sentences beside the proposals."""
 
 from collections.abc import Sequence
 from typing import TypedDict
@@ -38,7 +38,7 @@ class Slot(TypedDict):
 
 
 class Remarks(TypedDict):
-    """What is said about a query beside its proposals.
+    """Remarks on a query, beside its proposals.
 
     ``unknown_items`` and ``unknown_context``: values that the model never saw, treated as unknown; ``notes``: what the
     reader should know.
@@ -50,7 +50,7 @@ class Remarks(TypedDict):
 
 
 class Answer(Remarks):
-    """What a query gets: ``items``, the set as it was completed; ``slots``, one a [MASK]; and remarks."""
+    """Answer to a query: ``items``, the set as completed; ``slots``, one a [MASK]; and remarks."""
 
     items: list[str]
     slots: list[Slot]
@@ -80,7 +80,7 @@ def notes_on(
     catalogue: Catalogue | None = None,
     sets: TrainedSets | None = None,
 ) -> list[str]:
-    """What the reader of an answer should know about the query.
+    """Return notes on a query for the reader of its answer.
 
     Args:
         request: the query as it was read.
@@ -116,7 +116,7 @@ def notes_on(
 
 
 def _notes_on_items(items: Sequence[str], vocabulary: Vocabulary, sets: TrainedSets) -> list[str]:
-    """What is unlike the sets of training: none of the items known, a separator within an item, more items."""
+    """Return notes on items unlike the training sets: none known, a separator within an item, more items."""
     notes: list[str] = []
     visible = [item for item in items if item != MASK]
     strangers = [item for item in visible if item not in vocabulary]
@@ -131,7 +131,7 @@ def _notes_on_items(items: Sequence[str], vocabulary: Vocabulary, sets: TrainedS
 
 
 def _absent_values(request: Request, catalogue: Catalogue) -> list[str]:
-    """What ``where`` asks for that nothing has: a slip of the pen, by which ``not_in`` would forbid nothing."""
+    """Return notes on values of ``where`` that no item has. With ``not_in`` a misspelt value would forbid nothing."""
     notes: list[str] = []
     conditions: list[Condition] = request.settings.get("where", {}).get("where", [])
     for condition in conditions:

@@ -207,7 +207,7 @@ def _of_lists(cells: pa.Array, name: str) -> Attribute:
 
 
 def _kind(kind: pa.DataType, distinct: pa.Array) -> Kind:
-    """How values of a column are compared; text that spells numbers or dates throughout is compared as these."""
+    """Return the kind of comparison for a column. Text that spells numbers or dates throughout is compared as these."""
     kind = value_type(kind)
     if any(check(kind) for check in _NUMBERS):
         return "number"
@@ -240,7 +240,7 @@ def _are_moments(distinct: pa.Array) -> bool:
 
 
 def _separator(distinct: pa.Array) -> str | None:
-    """What stands between several values of one cell, None where nothing does.
+    """Return the separator of several values in one cell, or None.
 
     A comma is one only where the values between commas occur again and again, as they do not in prose.
     """

@@ -1,4 +1,4 @@
-"""What a pipeline can be asked for beside one completion a blank, and why not, for whoever offers it to people.
+"""Capabilities of a pipeline beside single completions, with the reason for each that is missing.
 
 The reasons are those with which the others refuse, or with which they say that nothing changed. Paper: not there.
 """

@@ -36,7 +36,7 @@ from contextual_bert.inference.catalogue_columns import (
 
 
 class Catalogue:
-    """What a shop knows of its items.
+    """Items of a shop with attributes, prices and stock.
 
     Shapes:
         every column (vocabulary,), in the order of the ids; empty for reserved ids and for items that the table lacks.
@@ -185,7 +185,7 @@ class Catalogue:
         return self.table.slice(index, 1).to_pylist()[0]
 
     def findings(self) -> list[str]:
-        """What does not fit between the catalogue and the model, in sentences."""
+        """Return sentences on mismatches between the catalogue and the model."""
         found: list[str] = []
         if self.id_column not in ID_COLUMNS:
             found.append(f"The column {self.id_column!r} names the items of the catalogue.")

@@ -1,4 +1,4 @@
-"""What a query permits: the registry of constraints, what they may look at, and their application one after the other.
+"""Constraint evaluation: the registry of constraints, their inputs, and their application in order.
 
 A constraint is one function ``(asked, value, *, further_key=...)``. Its name is the key of queries, its annotations say
 what a value looks like, a default makes it apply unasked. This module knows ids and masks, no single constraint.
@@ -33,7 +33,7 @@ Settings = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Asked:
-    """What a constraint may look at.
+    """Input of a constraint: the query, the vocabulary and the catalogue.
 
     Shapes:
         chosen (rows, filled): ids that were put into blanks already, a row for each partial set; (1, 0) at first.
@@ -61,7 +61,7 @@ class Asked:
 
     @cached_property
     def num_blanks(self) -> int:
-        """How many [MASK] the set has."""
+        """Return the number of [MASK] in the set."""
         return list(self.items).count("[MASK]")
 
     @cached_property
@@ -121,18 +121,18 @@ class Constraint:
     is_default: bool
 
     def lacks(self, key: str, value: object) -> bool:
-        """Whether a value is the NaN that pandas has for a missing list; where a number is wanted, NaN is a fault."""
+        """Return True for the NaN that pandas has in place of a missing list. NaN as a number is an error."""
         annotation: Any = self.model.model_fields[key].annotation
         return value != value and annotation not in (int, float)
 
     def permitted(self, asked: Asked, values: Mapping[str, Any]) -> NDArray[np.bool_]:
-        """What the function says about these values."""
+        """Return the mask that the constraint function gives for these values."""
         further = {key: value for key, value in values.items() if key != self.name}
         return self.function(asked, values[self.name], **further)
 
 
 class Permitted(NamedTuple):
-    """What is left: ``items`` (blanks, vocabulary), and how many items each constraint took from each blank.
+    """Permitted items, (blanks, vocabulary), and the number of items that each constraint removed from each blank.
 
     ``removed`` has the constraints in the order in which they were applied.
     """
@@ -141,7 +141,7 @@ class Permitted(NamedTuple):
     removed: dict[str, list[int]]
 
     def num_items(self, blank: int) -> int:
-        """How many items are left for a blank."""
+        """Return the number of permitted items of a blank."""
         return int(np.count_nonzero(self.items[blank]))
 
     def reason(self, blank: int) -> str | None:
@@ -265,7 +265,7 @@ def read_settings(query: Mapping[str, Any], *, row: int) -> dict[str, dict[str, 
 
 
 def permitted_items(asked: Asked, settings: Settings) -> Permitted:
-    """What a query permits in each blank, taken by itself; reserved ids never.
+    """Return the permitted items of each blank by itself. Reserved ids are never permitted.
 
     Args:
         asked: the set, with what belongs to it.
@@ -309,7 +309,7 @@ def _permitted_by(
 
 
 def permitted_beside(asked: Asked, settings: Settings) -> NDArray[np.bool_]:
-    """What the constraints across blanks permit in one blank beside ``asked.chosen``: (rows, vocabulary)."""
+    """Return the items of one blank that the constraints across blanks permit beside ``asked.chosen``."""
     permitted = np.ones((len(asked.chosen), len(asked.vocabulary)), dtype=np.bool_)
     for name, values in settings.items():
         if CONSTRAINTS[name].across_blanks:

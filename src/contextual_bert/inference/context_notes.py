@@ -1,4 +1,4 @@
-"""What the reader of an answer should know about its context: clipped numbers, shared vectors, fields not given.
+"""Notes on the context of an answer: clipped numbers, shared vectors, fields that were not given.
 
 It knows encoded contexts and what a model learned of missing ones. It knows no item and no label. Not in the
 paper; docs/decisions/027.

@@ -60,7 +60,7 @@ def placed(error: DataError, rows: NDArray[np.int64], *, file: str | None) -> Da
 
 @contextmanager
 def naming(file: str | None) -> Generator[None]:
-    """What the block finds wrong with a table says in which file, where it does not say so yet.
+    """Add the name of the file to errors of the block that lack it.
 
     Raises:
         DataError, UnknownNameError, SchemaError: what came, with the file.

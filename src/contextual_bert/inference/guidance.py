@@ -1,4 +1,4 @@
-"""How personal an answer is to be: away from what the model would say to anybody, and beyond what it says to this one.
+"""Classifier-free guidance: logits moved away from those without a context.
 
 It knows logits with and without the context, no items and no labels. Paper: not there. Reference: Ho and Salimans
 (2021), "Classifier-free diffusion guidance", equation 6, with w = 1 + their w.
@@ -86,7 +86,7 @@ def guided_logits(
 
 
 def guidance_notes(model: ContextualBertPreTrainedModel, guidance: float) -> list[str]:
-    """What the reader of a guided answer should know."""
+    """Return notes on a guided answer for its reader."""
     reason = why_no_guidance(model, asked=f"{GUIDANCE}={guidance:g}") if guidance != 1 else None
     return [reason] if reason is not None else []
 

@@ -51,7 +51,7 @@ class Completion(TypedDict):
 
 
 class JointAnswer(TypedDict):
-    """What a query gets.
+    """Answer to a joint completion.
 
     ``items``: the set as it was completed; ``completions``: best first; ``method``: exact, beam or gibbs;
     ``num_forward_passes``: partial sets that the search put through the model; ``excluded_probability``: what the model
@@ -72,7 +72,7 @@ class JointAnswer(TypedDict):
 
 @dataclass(frozen=True)
 class JointSearch:
-    """How several blanks are filled at once.
+    """Settings of a joint completion: the search, the number of answers and their diversity.
 
     Formula:
         Pr(x_1, ..., x_n | v, c) = product over i of Pr(x_i | x_1, ..., x_(i-1), v, c), each factor the model's with the

@@ -32,7 +32,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Blanks:
-    """What the blanks of one set may hold, alone (``permitted``, (blanks, vocabulary)) and beside each other."""
+    """Permitted items of the blanks of one set: alone (``permitted``, (blanks, vocabulary)) and beside each other."""
 
     asked: Asked
     settings: Settings
@@ -40,7 +40,7 @@ class Blanks:
 
     @property
     def mask_id(self) -> int:
-        """What stands for a blank that is still open."""
+        """Return the id of a blank that is still open."""
         return self.asked.vocabulary.reserved.index("[MASK]")
 
     @property
@@ -49,7 +49,7 @@ class Blanks:
         return np.full((1, len(self.permitted)), self.mask_id, dtype=np.int64)
 
     def permitted_at(self, blank: int, filled: Ids) -> NDArray[np.bool_]:
-        """What one blank may hold beside what the others do: (rows, vocabulary).
+        """Return the permitted items of one blank beside the others: (rows, vocabulary).
 
         Args:
             blank: which one; what ``filled`` has there is not looked at.

@@ -231,7 +231,7 @@ class CompletionPipeline:
         return answers[0] if isinstance(queries, Mapping) else answers
 
     def permitted(self, request: Request, *, row: int) -> Permitted:
-        """What this query permits in each of its blanks."""
+        """Return the permitted items of each blank of the query."""
         check_length(request, self.model.config, row=row)
         check_separated(request.items, self.processor.items, self.sets, row=row)
         try:
@@ -240,7 +240,7 @@ class CompletionPipeline:
             raise error.at(QueryPlace((row, *existing_keys(request.given, error.location)))) from None
 
     def asked(self, request: Request) -> Asked:
-        """What constraints may look at."""
+        """Return the input of the constraints for a query."""
         return Asked(self.processor.items, request.items, self.catalogue, can_repeat=self._over == "items")
 
     def logits(self, inputs: Mapping[str, Any], *, guidance: Sequence[float] | float = 1.0) -> Tensor:
@@ -322,7 +322,7 @@ class CompletionPipeline:
         return Answer(items=request.items, slots=slots, **remarks)
 
     def remarks(self, request: Request, notes: Sequence[str], *, has_unknown: bool = True) -> Remarks:
-        """What the model does not know of a query, and notes on it after these."""
+        """Return unknown items and values of a query, with notes after those given."""
         vocabulary = self.processor.items
         return Remarks(
             unknown_items=[item for item in request.items if item != MASK and vocabulary.id_of_value(item) is None],

@@ -159,7 +159,7 @@ Attributes = Annotated[list[str], BeforeValidator(_as_list, json_schema_input_ty
 
 
 class Condition(BaseModel):
-    """What the value of an attribute has to be; all tests that are given have to hold.
+    """Condition on the value of an attribute. All given tests have to hold.
 
     Args:
         attribute: a column of the catalogue.

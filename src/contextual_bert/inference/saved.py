@@ -74,7 +74,7 @@ def check_holds_model(directory: str | Path) -> None:
 
 
 def trained_sets(directory: str | Path) -> TrainedSets:
-    """How the run in a folder, or the run of an export, read its sets; what it does not say is as by default."""
+    """Return the reading rules of a run or export. Defaults stand in for what the folder does not say."""
     for name, path in RECORDS.items():
         try:
             content: Any = json.loads((Path(directory) / name).read_text(encoding="utf-8"))

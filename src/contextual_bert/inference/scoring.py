@@ -23,7 +23,7 @@ from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS
 
 
 class Scorer(Protocol):
-    """What can be scored: a module that ranks the true item of each masked position."""
+    """Protocol for modules that rank the true item of each masked position."""
 
     @property
     def device(self) -> torch.device: ...

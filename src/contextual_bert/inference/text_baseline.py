@@ -35,7 +35,7 @@ FORMAT = "contextual-bert text baseline 1"
 
 @dataclass(frozen=True, kw_only=True)
 class TextBaselineConfig:
-    """What a baseline for texts is built from beside its tokenizer, and what a pipeline asks of a model's config.
+    """Configuration of a text baseline: its sizes, and what a pipeline reads of a model's config.
 
     Args:
         name: as ``--conditioning`` has it: popularity, ngrams, cnn, bilstm or bilstm_crf, with ``_context`` or without.
@@ -70,7 +70,7 @@ class TextBaselineConfig:
 
     @property
     def reads_context(self) -> bool:
-        """Whether a context changes what it says."""
+        """Return True if the context changes the answers."""
         return bool(self.layout)
 
     @property
@@ -81,7 +81,7 @@ class TextBaselineConfig:
 
     @property
     def conditioning(self) -> str:
-        """How the context is read: "concat", or "none"."""
+        """Return "concat" if the context is read, else "none"."""
         return "concat" if self.layout else "none"
 
 
@@ -152,7 +152,7 @@ class TextBaseline(LearnedAbsence, nn.Module):
 
     @property
     def device(self) -> device:
-        """Where its weights are."""
+        """Return the device of the weights."""
         return next(chain(self.parameters(), self.buffers())).device  # plain label shares have no parameter
 
     @property
@@ -176,7 +176,7 @@ class TextBaseline(LearnedAbsence, nn.Module):
 
 
 def holds_baseline(directory: str | Path) -> bool:
-    """Whether a folder holds a baseline for texts."""
+    """Return True if a folder holds a baseline for texts."""
     return (Path(directory) / BASELINE_FILE).is_file()
 
 

@@ -17,7 +17,7 @@ LEVEL = 0.05  # of the corrected p-value
 
 @dataclass(frozen=True)
 class FieldVerdicts:
-    """What a run's report says of each field.
+    """Verdict of a run's report on each field.
 
     Args:
         part: that it was measured on.

@@ -1,4 +1,4 @@
-"""What lies in a BERT checkpoint beside its weights: config, tokenizer, how it makes one vector of a text.
+"""Files of a BERT checkpoint beside its weights: config, tokenizer, pooling.
 
 It reads and refuses, and makes no model. It knows no method.
 """
@@ -67,7 +67,7 @@ def found_config(checkpoint: str | Path, hub: Mapping[str, Any]) -> Any:
 
 
 def is_plain_bert(config: PreTrainedConfig) -> bool:
-    """Whether a model of this package is a BERT, under BERT's names: it started from one and reads no context."""
+    """Return True for a model of this package that is a BERT under BERT's names and reads no context."""
     if not isinstance(config, ContextualBertConfig) or config.conditioning != "none":
         return False
     return config.has_bert_start and not config.has_context_as_text and not config.num_extra_layers
@@ -89,7 +89,7 @@ def own_config(checkpoint: str | Path) -> ContextualBertConfig | None:
 
 
 def reason_of(error: Exception) -> str:
-    """What transformers says is amiss with a folder; it advises to trust the folder's code, which is never run here.
+    """Return the reason that transformers gives for a folder. Its advice to trust code of the folder is left out.
 
     Example:
         >>> reason_of(ValueError("Please pass the argument `trust_remote_code=True`."))
@@ -194,8 +194,8 @@ def _file_of(checkpoint: str | Path, name: str) -> Path | None:
 
 
 def pooling_of(checkpoint: str | Path) -> str:
-    """How a checkpoint has learned to make one vector of a text: "mean" where sentence-transformers wrote so beside it,
-    "cls", as BERT does, where nothing is written; a model of this package as its config says.
+    """Return the pooling that a checkpoint was trained with: "mean" if sentence-transformers wrote so, else "cls". A
+    model of this package says so in its config.
 
     Args:
         checkpoint: folder or name on the Hub.
@@ -264,7 +264,7 @@ def load_tokenizer(checkpoint: str | Path, **hub: Any) -> PreTrainedTokenizerBas
 
 
 def tokens_of(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    """What the config keeps of a tokenizer: the ids of [PAD], [MASK] and [SEP], and those that are never an answer."""
+    """Return the config fields of a tokenizer: ids of [PAD], [MASK] and [SEP], and ids that are never an answer."""
     ids = [getattr(tokenizer, name, None) for name in SPECIAL_TOKENS]
     return {
         "pad_token_id": tokenizer.pad_token_id,

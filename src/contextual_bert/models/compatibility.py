@@ -1,4 +1,4 @@
-"""Whether a model and a processor belong together."""
+"""Compatibility checks of a model and a processor."""
 
 from collections.abc import Mapping
 from typing import Protocol

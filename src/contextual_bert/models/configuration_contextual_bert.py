@@ -226,12 +226,12 @@ class ContextualBertConfig(BertConfig):
 
     @property
     def layout(self) -> tuple[FeatureLayout, ...]:
-        """What the context encoder is built from."""
+        """Return the layout of each feature, from which the context encoder is built."""
         return tuple(FeatureLayout(**feature) for feature in self.context_features or ())
 
     @property
     def reads_context(self) -> bool:
-        """Whether a context changes what the model says."""
+        """Return True if the context changes the output."""
         return bool(self.context_features) or self.has_context_as_text
 
     @property
@@ -241,7 +241,7 @@ class ContextualBertConfig(BertConfig):
 
     @property
     def num_weights(self) -> int:
-        """How many weights a model has at least: embeddings, blocks, features of the context.
+        """Return a lower bound of the number of weights: embeddings, blocks, context features.
 
         Example:
             >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
@@ -255,7 +255,7 @@ class ContextualBertConfig(BertConfig):
 
     @property
     def sizes(self) -> Sizes:
-        """What a conditioning method may know of this model."""
+        """Return the sizes that a conditioning method may know."""
         return Sizes(
             hidden_size=self.hidden_size,
             context_size=self.context_size,

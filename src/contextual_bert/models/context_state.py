@@ -1,4 +1,4 @@
-"""What a model has made of a context, kept for many sets of one customer: no item enters here.
+"""Cached context encodings, reusable for many sets of one customer. No item enters here.
 
 It knows no method: how much of the way from context to blocks is free of items, the method's own state slot says.
 """

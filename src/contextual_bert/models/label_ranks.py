@@ -1,4 +1,4 @@
-"""Where the true label stands among all: for texts and words what the masked-item head says of items.
+"""Rank of the true label among all, for texts and words as the masked-item head has it for items.
 
 It knows logits and labels only, of a chain of labels what it says of each place, and of an answer where it may stand.
 """

@@ -27,7 +27,7 @@ MAX_SCORE_ELEMENTS = 2**24  # logits held at once while ranking: 64 MiB in float
 
 @dataclass
 class ContextualMaskedLMOutput(ModelOutput):
-    """What the masked-item head gives.
+    """Output of the masked-item head.
 
     Args:
         loss: cross-entropy in nats over the masked positions, when labels were given.
@@ -47,7 +47,7 @@ class ContextualMaskedLMOutput(ModelOutput):
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """Whether something is called before or after the module's own computation, or its gradient's."""
+    """Return True if a hook runs before or after the module's forward or backward pass."""
     names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     return any(getattr(module, name) for name in names)
 
@@ -191,7 +191,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         return exclude(flat, self.excluded(input_ids, every), of_rows).view_as(logits)
 
     def has_fused_loss(self, hidden: Tensor) -> bool:
-        """Whether the loss is computed without logits: while training on a CPU, where that halves the head's time."""
+        """Return True if the loss is computed without logits: in training on a CPU, which halves the head's time."""
         is_eager_cpu = hidden.device.type == "cpu" and not torch.compiler.is_compiling()
         # An adapter around the output layer, a hook, or a loss function of the user's own must not be passed over.
         is_usual = (

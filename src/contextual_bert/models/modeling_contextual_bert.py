@@ -184,25 +184,26 @@ class ContextualBertEncoder(nn.Module):
 
 @dataclass
 class ContextualBertModelOutput(BaseModelOutputWithPooling):
-    """What the model gives: what BERT gives, and the state that the last block read (None without a state slot). The
-    pooler's output is None without a pooler, or where only some positions were wanted."""
+    """Output of BERT, and the state that the last block read (None without a state slot). The pooler's output is None
+    without a pooler, and if only some positions were wanted.
+    """
 
     state: Tensor | None = None
 
 
 class LearnedAbsence:
-    """What a model has learned of contexts that are missing, wholly or in part: its config says how it was trained."""
+    """Properties of training on missing contexts, read from the config."""
 
     config: Any
 
     @property
     def has_learned_anonymous(self) -> bool:
-        """Whether training showed examples of whose context nothing is known, so that this state was learned."""
+        """Return True if training showed examples without any context, so that this state was learned."""
         return self.config.context_dropout > 0
 
     @property
     def has_learned_absent_fields(self) -> bool:
-        """Whether training left out single fields, so that the model is valid for any subset of them."""
+        """Return True if training left out single fields. The model is then valid for any subset of them."""
         return self.config.field_dropout > 0
 
     @property
@@ -242,7 +243,7 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
             initialise(self.config.initializer_range)
 
     def encode_context(self, context: Context) -> ContextState:
-        """What the model makes of a context before it sees any item, to be given as ``context`` for many sets.
+        """Return the encoding of a context, to be given as ``context`` for many sets.
 
         Context encoder and state are then computed once a customer. Where the state reads the sequence
         (``state_flow``), only the state of the first block is; the method's input slot is computed with each set.

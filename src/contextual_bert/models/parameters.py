@@ -1,4 +1,4 @@
-"""How many parameters a model has, by the paper's counting rule: Table 1's last column.
+"""Number of parameters by the paper's counting rule: Table 1's last column.
 
 Knows names of weights only. The rule "without the feature and item embeddings and the last dense layer" is applied
 here; which layers reproduce the five numbers is decided in the configuration. Paper: section 4, Table 1.

@@ -144,8 +144,8 @@ def draw_anew(part: nn.Module, model: Any) -> None:
 
 
 def is_added(key: str, model: Any) -> bool:
-    """Whether no checkpoint has a weight of this name: it is the method's, the context encoder's, the head's or that of
-    an extra block.
+    """Return True if no checkpoint has a weight of this name: it belongs to the method, the context encoder, the head
+    or an extra block.
 
     Args:
         key: the weight's name.
@@ -242,7 +242,7 @@ def bert_config(
 
 
 def label_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What of the fields of a config says the labels, whole: their names by id and their ids by name, or how many.
+    """Return the config fields that describe the labels: names by id and ids by name, or their number.
 
     Raises:
         ConfigurationError: a number or names that no config takes, or that contradict each other.
@@ -274,7 +274,7 @@ def label_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def extra_layers_of(fields: Mapping[str, Any], *, default: int) -> int:
-    """How many new blocks stand on those of a checkpoint: ``num_extra_layers``, or what is usual.
+    """Return the number of new blocks on top of a checkpoint: ``num_extra_layers``, or the default.
 
     Args:
         fields: of a config.

@@ -189,7 +189,7 @@ class ContextualBertProcessor(ProcessorMixin):
 
     @property
     def is_for_text(self) -> bool:
-        """Whether it takes ``text``, not ``items``."""
+        """Return True if the processor takes ``text``, not ``items``."""
         return self._items is None
 
     def with_items(self, items: Sequence[str]) -> Self:

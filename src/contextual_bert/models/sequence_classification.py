@@ -26,7 +26,7 @@ from contextual_bert.models.modeling_contextual_bert import (
 
 @dataclass
 class ContextualClassifierOutput(ModelOutput):
-    """What the two classifiers give.
+    """Output of the two classifiers.
 
     Args:
         loss: when labels were given.

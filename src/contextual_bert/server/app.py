@@ -166,7 +166,7 @@ def _responses(present: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:
-    """What the framework found: no such address, or not that method."""
+    """Answer errors of the framework: no such address, or not that method."""
     status = getattr(error, "status_code", 500)
     kind = _HTTP_KINDS.get(status, "malformed-request" if status < 500 else "internal-error")
     allowed = (getattr(error, "headers", None) or {}).get("Allow")
@@ -176,7 +176,7 @@ async def _http_problem(request: Request, error: Exception) -> Response:
 
 
 async def _validation_problem(request: Request, error: Exception) -> Response:
-    """What the framework found in the parameters of the address."""
+    """Answer errors of the framework in the parameters of the address."""
     found = cast(RequestValidationError, error).errors()
     faults = [
         Fault(

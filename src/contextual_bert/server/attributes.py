@@ -1,4 +1,4 @@
-"""What the columns of a catalogue hold, for a page that lets people choose by them. It knows no HTTP and no model."""
+"""Descriptions of catalogue columns, for a page that lets people choose by them."""
 
 from typing import Any
 

@@ -24,7 +24,7 @@ class Computed(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """What a request asks for."""
+    """One request for completions: queries and settings."""
 
     version: Version
     queries: Sequence[Mapping[str, Any]]

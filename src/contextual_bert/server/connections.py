@@ -243,7 +243,7 @@ class Connection(H11Protocol):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the client has taken its answers and has sent nothing that is about to be read."""
+        """Return True if the client has taken its answers and nothing that it sent is about to be read."""
         return self._inner is None or not (self._inner.get_write_buffer_size() or self._has_unread_data())
 
     def drop(self, reason: str) -> None:

@@ -55,7 +55,7 @@ class AttributeAnswer(BaseModel):
 
 
 class AbilityAnswer(BaseModel):
-    """What this run can be asked for beside completions, and the reason where it cannot."""
+    """Capability of the run beside completions, or the reason why it is missing."""
 
     name: Literal["complete_jointly", "explain", "guidance", "context"]
     is_available: bool
@@ -70,7 +70,7 @@ class VersionAnswer(BaseModel):
 
 
 class SchemaAnswer(BaseModel):
-    """What can be asked of this server."""
+    """Description of the server: features, constraints, attributes, capabilities, counts and limits."""
 
     version: VersionAnswer
     features: list[FeatureAnswer]

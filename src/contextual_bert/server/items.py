@@ -16,7 +16,7 @@ NAME = "name"  # the column of what people call an item
 
 
 class Page(NamedTuple):
-    """How many items were found, and some of them, described."""
+    """One page of found items, with the number of all."""
 
     total: int
     items: list[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""Who may ask: the API key of a request, compared in constant time. Where the key comes from is not known here."""
+"""API keys, compared in constant time."""
 
 import secrets
 from collections.abc import Awaitable, Callable

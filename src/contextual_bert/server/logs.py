@@ -15,7 +15,7 @@ EVENTS = logging.getLogger("contextual_bert.server")
 
 @dataclass
 class RequestRecord:
-    """What will be logged of a request; ``details`` are filled in by whoever answers it."""
+    """Log record of a request. Whoever answers it fills in ``details``."""
 
     request_id: str
     started_at: float = field(default_factory=time.perf_counter)

@@ -1,4 +1,4 @@
-"""What a server counts and times, for Prometheus. It knows no request: others tell it what happened."""
+"""Counters and timers of the server, for Prometheus."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 

@@ -1,4 +1,4 @@
-"""What an operator asks: is it alive, is it ready, how is it doing; load the new version, this is sold out."""
+"""Routes for operators: health, readiness, status, reload, stock."""
 
 import asyncio
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ STOCK_BODY = {
 
 
 class StatusAnswer(BaseModel):
-    """How the server is."""
+    """Status of the server."""
 
     status: str
 

@@ -1,4 +1,4 @@
-"""Who a request is meant for and which page sent it: the checks of Host and Origin.
+"""Checks of Host and Origin: the server that a request is meant for, and the page that sent it.
 
 A page of any website can let the browser of its reader ask a server of the reader's machine. After DNS rebinding the
 browser even takes the answers for the page's own. Such a request names the website in Host or in Origin.

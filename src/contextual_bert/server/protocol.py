@@ -1,4 +1,4 @@
-"""What requests and answers look like, as pydantic models made from the run that is served, for OpenAPI.
+"""Pydantic models of requests and answers, made from the served run, for OpenAPI.
 
 A context has the run's own features with their values, a query the constraints that are registered, an answer what
 ``answers.py`` says. They describe; what a query may hold is checked by the pipeline itself, so that the server and the

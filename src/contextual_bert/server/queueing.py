@@ -51,7 +51,7 @@ class Job(Generic[Work]):
     client: str = ""
 
     def is_wanted(self, now: float) -> bool:
-        """Whether somebody still waits for it; if not, its future is told so."""
+        """Return True if somebody still waits for the job. Otherwise its future is cancelled."""
         if self.future.cancelled():
             return False
         if now < self.deadline:
@@ -179,12 +179,12 @@ class WorkQueue(Generic[Work]):
 
     @property
     def is_alive(self) -> bool:
-        """Whether the thread runs."""
+        """Return True if the thread runs."""
         return self._thread is not None and self._thread.is_alive()
 
     @property
     def is_taking(self) -> bool:
-        """Whether new work is taken."""
+        """Return True if new work is taken."""
         return self.is_alive and not self._is_closing
 
     def start(self) -> None:
@@ -208,7 +208,7 @@ class WorkQueue(Generic[Work]):
             self._thread.join(timeout_seconds)
 
     async def ask(self, work: Work, *, size: int = 1, deadline_seconds: float, client: str = "") -> Any:
-        """What ``compute`` finds.
+        """Return the result of ``compute``.
 
         Raises:
             QueueFullError, DrainingError, DeadlineError: it was not computed, or too late.

@@ -1,4 +1,4 @@
-"""What the routes that ask the model have in common: queries in, an answer out, and what went wrong in between.
+"""Request helpers of the routes that ask the model: reading of queries, answers, and errors in between.
 
 Which question is asked, and who computes it, is for the routes to say.
 """
@@ -42,7 +42,7 @@ class Inquiry(NamedTuple):
         return deadline_milliseconds / 1000 - self.record.seconds
 
     def problem(self, error: Exception, parameters: Mapping[str, Any]) -> Exception:
-        """What to tell the client about an error; the error itself if it is no news for the client.
+        """Return the problem document for an error. An error that is no news for the client is returned as it is.
 
         Args:
             error: of the queue or the pipeline.

@@ -153,7 +153,7 @@ class LimitedServer(uvicorn.Server):
 
 
 def _seconds_to_finish(settings: ServerSettings) -> int:
-    """What was taken just before the signal has its whole deadline."""
+    """Return the seconds for which a stop waits. Work taken just before the signal has its whole deadline."""
     return max(_SECONDS_TO_FINISH, math.ceil(max(settings.deadline_seconds, settings.study_deadline_seconds)))
 
 

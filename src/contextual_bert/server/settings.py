@@ -1,4 +1,4 @@
-"""What an operator decides about a server: its limits, its batches, its key. It knows no request and no model."""
+"""Settings of the server: limits, batches, key."""
 
 from dataclasses import dataclass, field, fields
 

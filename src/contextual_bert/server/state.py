@@ -1,4 +1,4 @@
-"""What answers at this moment: one run and its catalogue, immutable as a whole and replaced in one step.
+"""State of the server: one run and its catalogue, immutable, replaced in one step.
 
 A request keeps the version it came in under, so that a reload drops nothing and no answer mixes two models. It knows
 no HTTP.
@@ -36,7 +36,7 @@ class ProcessState:
 
 
 class Pipeline(Protocol):
-    """What a server needs of a CompletionPipeline, so that another one can stand in its place.
+    """Protocol of a pipeline that can be served, met by CompletionPipeline.
 
     Where ``no_logits`` is None, it is also asked for whole sets and explanations: for ``complete_jointly``, and for
     what ``explain`` takes of it.
@@ -84,7 +84,7 @@ class Version:
 
     @cached_property
     def inabilities(self) -> Mapping[str, str | None]:
-        """What this run may be asked for beside completions, with the reason where it cannot."""
+        """Return the capabilities of the run beside completions, with the reason for each that is missing."""
         return inabilities(cast(CompletionPipeline, self.pipeline))
 
     @cached_property
@@ -142,7 +142,7 @@ class Serving:
 
     @property
     def can_reload(self) -> bool:
-        """Whether there is a way to load a new version."""
+        """Return True if there is a way to load a new version."""
         return self._load is not None
 
     def reload(self) -> Version:

@@ -38,7 +38,7 @@ class Study(NamedTuple):
 
 
 class Studied(NamedTuple):
-    """What was found, and how long it took."""
+    """Result of a study and its seconds."""
 
     found: Any
     queue_seconds: float
@@ -66,7 +66,7 @@ class Studies:
     async def find(
         self, kind: str, compute: Callable[[], Any], *, deadline_seconds: float, client: str = ""
     ) -> Studied:
-        """What ``compute`` finds; ``client``: who asks, for a fair share of the queue.
+        """Return the result of ``compute``. ``client`` gets a fair share of the queue.
 
         Raises:
             QueueFullError, DrainingError, DeadlineError: it was not computed, or too late.
@@ -89,7 +89,7 @@ class Studies:
 
 
 async def while_awaited(request: Request, finding: Coroutine[Any, Any, Found]) -> Found:
-    """What is found for a request whose body was read; given up as soon as its client is gone.
+    """Return the result for a request whose body was read. It is given up as soon as the client is gone.
 
     Raises:
         DisconnectedError: it is gone.
@@ -127,7 +127,7 @@ def study_routes(serving: Serving, studies: Studies, settings: ServerSettings) -
         parameters: Mapping[str, Any],
         deadline_milliseconds: int,
     ) -> Response:
-        """What ``compute`` finds about the pipeline and the query of a request; ``parameters`` are of its address."""
+        """Answer with the result of ``compute`` for the query of a request; ``parameters`` are of its address."""
         inquiry = await read_inquiry(request, serving, settings, is_single=True)
         if (reason := inquiry.version.inabilities[ability]) is not None:
             raise ProblemError("conflict", reason)

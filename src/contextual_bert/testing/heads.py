@@ -103,7 +103,7 @@ def miniature_checkpoint(bert: PreTrainedModel, folder: Path) -> None:
 
 @torch.no_grad()
 def _outputs(model: Any, batch: dict[str, Any]) -> list[Tensor]:
-    """What the head gives, a row a row of the batch: no state, which is the model's, and no pooled vector."""
+    """Return the outputs of the head, a row a row of the batch. State and pooled vector belong to the model."""
     named = {"logits_at": "all"} if "logits_at" in inspect.signature(model.forward).parameters else {}
     outputs = model(**batch, **named)
     return [outputs[key] for key in outputs if key not in ("state", "pooler_output")]

@@ -17,7 +17,7 @@ BAR_WIDTH = 10
 
 @dataclass(frozen=True)
 class FieldContribution:
-    """What one field of the context does to the item.
+    """Contribution of one context field to the log-odds of the item.
 
     Args:
         field: its name.
@@ -36,7 +36,7 @@ class FieldContribution:
 
 @dataclass(frozen=True)
 class ItemContribution:
-    """What one of the other items does: by how much the log-odds fall when it is taken out of the set."""
+    """Contribution of one other item: the fall of the log-odds when it is taken out of the set."""
 
     item: str
     position: int
@@ -114,7 +114,7 @@ class Explanation(JsonText):
         return render_rich(self._heading(), self._tables(has_bars=True), self.footer())
 
     def footer(self) -> list[str]:
-        """What the numbers are, then the notes."""
+        """Return a line on the meaning of the numbers, and the notes."""
         how = f"all {self.num_subsets:,} subsets of the fields"
         if not self.is_exact:
             how = f"{self.num_subsets:,} sampled subsets of the fields; ± is one standard error"

@@ -129,7 +129,7 @@ def why_no_explanation(pipeline: CompletionPipeline) -> str | None:
 
 
 def contributions_of_items(asked: Question, chosen: int, *, full: float) -> Iterator[ItemContribution]:
-    """What each visible item does; what is permitted stays as it is with all of them."""
+    """Yield the contribution of each visible item. The permitted items stay those of the whole set."""
     visible = [position for position, item in enumerate(asked.items) if item != MASK]
     if not visible:
         return
@@ -168,7 +168,7 @@ def other_values(asked: Question) -> Iterator[tuple[str, Sequence[str], int]]:
 
 
 def notes_of(asked: Question, features: Sequence[Feature]) -> Iterator[str]:
-    """What the reader should know beside the numbers."""
+    """Yield notes on the numbers for the reader."""
     answer = asked.pipeline.answer(asked.request, [])
     verdicts = asked.pipeline.verdicts
     yield from verdicts.notes(feature.name for feature in features) if verdicts is not None else ()

@@ -55,7 +55,7 @@ class Question:
         self.context_notes = ContextNotes(encoded, pipeline.processor.schema, pipeline.model).of(0)
 
     def place_of(self, item: str) -> int:
-        """Where the item is among the permitted ones.
+        """Return the index of the item among the permitted ones.
 
         Raises:
             UnknownNameError, DataError: it is unknown to the model, or not permitted.
@@ -84,7 +84,7 @@ class Question:
         ]
 
     def value_of(self, feature: Feature) -> str:
-        """What the query gives for it, as the model reads it; withheld of a sensitive feature."""
+        """Return the given value as the model reads it. Values of sensitive features are withheld."""
         if feature.sensitive:
             return WITHHELD
         [names] = feature.names(self.context[feature.name].numpy())

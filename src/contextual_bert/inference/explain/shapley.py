@@ -19,7 +19,7 @@ MAX_EXACT_PLAYERS = 20  # a million coalitions
 
 @dataclass(frozen=True, eq=False)
 class ShapleyValues:
-    """What each player contributes.
+    """Shapley value of each player, with standard errors.
 
     Args:
         values: (players,); they sum to ``whole - empty``.

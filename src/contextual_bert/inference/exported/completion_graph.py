@@ -1,4 +1,4 @@
-"""What is exported: one graph from a context to what the model makes of it, and one from there and a set to the items.
+"""Graphs of an export: one from a context to its encoding, one from the encoding and a set to the items.
 
 Some modules are put in another form that computes the same with fewer nodes, since at batch 1 the number of nodes is
 what a call costs beside the output product. It knows no file, no name of an item and no method.
@@ -23,7 +23,7 @@ SHORTLIST = 4  # times top_k: how many items of the int8 product are scored agai
 
 
 class ContextGraph(nn.Module):
-    """What depends on the context and on no item, for ``CompletionGraph``; see ``carried``.
+    """Module that computes all that depends on the context alone, as input of ``CompletionGraph``; see ``carried``.
 
     Args:
         model: it is copied, not changed.
@@ -38,7 +38,7 @@ class ContextGraph(nn.Module):
 
 
 def carried(model: ContextualBertForMaskedLM, state: ContextState) -> dict[str, Tensor]:
-    """What goes from one graph to the other: the context vector for an input slot, and the states of the blocks."""
+    """Return the tensors that pass from the context graph to the completion graph: context vector and block states."""
     vector = {"vector": state.embedding.vector} if model.bert.conditioning is not None and state.embedding else {}
     return vector | {f"state_{index}": each for index, each in enumerate(state.states)}
 

@@ -42,7 +42,7 @@ NUM_CHECKED = 32
 
 
 class Parity(TypedDict):
-    """How far the graph is from the model, on ``num_rows`` random sets with random contexts and permitted items.
+    """Largest differences between graph and model on ``num_rows`` random sets, contexts and permitted items.
 
     ``max_difference_nats``: of the log-probabilities of the items that both propose; ``recall``: which share of the
     model's top k the graph proposes.
@@ -54,7 +54,7 @@ class Parity(TypedDict):
 
 
 class OnnxExport(TypedDict):
-    """What was exported: the contents of export.json."""
+    """Record of an export: the contents of export.json."""
 
     conditioning: str
     top_k: int
@@ -145,7 +145,7 @@ def check_installed() -> None:
 
 
 def has_version(name: str) -> bool:
-    """Whether a distribution of that name is installed."""
+    """Return True if a distribution of that name is installed."""
     try:
         return bool(version(name))
     except PackageNotFoundError:  # the package itself, run from its source

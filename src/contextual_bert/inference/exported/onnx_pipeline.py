@@ -168,7 +168,7 @@ class OnnxCompletionPipeline(CompletionPipeline):
         return self.exported(Example(ids, mask, positions, torch.from_numpy(permitted), {}), state)
 
     def encode_context(self, context: Mapping[str, torch.Tensor]) -> ContextState | None:
-        """What the model makes of an encoded context before it sees any item, given to ``fill`` in its place.
+        """Return the encoding of a context for ``fill``, reusable for many sets.
 
         None for a model without a context.
         """

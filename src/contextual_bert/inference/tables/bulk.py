@@ -51,7 +51,7 @@ COLUMNS = pa.schema(
 
 @dataclass(frozen=True, kw_only=True)
 class BulkSettings:
-    """How the rows of a table are completed.
+    """Settings for completing the rows of a table.
 
     Args:
         items: column of sets: lists, or text with a separator; a set without [MASK] gets one more item.

@@ -26,7 +26,7 @@ ENVIRONMENT = {  # of a cluster that is started here, where the user says nothin
 
 @dataclass(frozen=True, kw_only=True)
 class RayCluster:
-    """Where the files of a bulk completion are computed.
+    """Cluster that computes the files of a bulk completion.
 
     Args:
         address: as ``ray.init`` takes it: "auto", "local", HOST:PORT. Left out: what this process is connected to, else
@@ -141,7 +141,7 @@ def connected(cluster: RayCluster) -> Generator[None]:
 
 @contextmanager
 def lost_workers(output: Path) -> Generator[None]:
-    """What becomes of Ray's own errors: of workers that died, not of what they met, which they tell in words."""
+    """Turn Ray's own errors on dead workers into errors of this library. Errors of the work pass."""
     errors = ray_data().exceptions
     try:
         yield

@@ -77,7 +77,7 @@ def complete_table_on_ray(
 
 
 def computed_by(workers: Set[tuple[str, int]], *, asked: int | None) -> str:
-    """Who computed, and how many were asked for if it was fewer.
+    """Return a sentence on the workers that computed, and on how many were asked for if fewer did.
 
     Example:
         >>> computed_by({("host-a", 17), ("host-b", 17)}, asked=4)
@@ -92,7 +92,7 @@ def computed_by(workers: Set[tuple[str, int]], *, asked: int | None) -> str:
 def computed(
     job: ShardJob, files: Iterable[pa.Table], num_workers: int, *, workers: set[tuple[str, int]], silence: ExitStack
 ) -> Generator[ShardCounts]:
-    """What each file holds, as the workers are done with it.
+    """Yield the counts of each file as workers finish it.
 
     Args:
         job: what a worker has to know.

@@ -1,4 +1,4 @@
-"""What one worker of a cluster does: it loads the run once, makes file after file, and tells what went wrong in words.
+"""Worker of a cluster: loads the run once, writes file after file, reports errors as text.
 
 It does not know who calls it. Machines have in common what they see of a shared file system, which is checked here.
 """
@@ -54,7 +54,7 @@ SHARE = "Give a folder on a file system that all machines of the cluster share, 
 
 @dataclass(frozen=True)
 class ShardJob:
-    """What a worker has to know.
+    """Description of the work for a worker.
 
     Args:
         run: run directory.

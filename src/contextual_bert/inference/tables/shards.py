@@ -54,7 +54,7 @@ FORMAT = "contextual-bert completions 1"
 
 @dataclass(frozen=True)
 class BulkReport:
-    """What was done.
+    """Report of a bulk completion: rows, blanks, files and remarks.
 
     Args:
         num_rows: sets.
@@ -82,7 +82,7 @@ class BulkReport:
 
 
 class ShardCounts(NamedTuple):
-    """What one file holds: its number, rows of the table, blanks, and blanks without a proposal."""
+    """Counts of one file: its number, rows of the table, blanks, and blanks without a proposal."""
 
     number: int
     num_rows: int
@@ -185,7 +185,7 @@ class ShardPlan:
         return BulkReport(num_rows, num_blanks, num_empty, self.num_shards, len(self.kept), self.unknown)
 
     def counted(self, number: int) -> ShardCounts:
-        """What a file holds that is there already."""
+        """Return the counts of a file that exists already."""
         completed = parquet.read_table(shard_path(self.output, number), columns=["num_permitted"])
         return counts_of(completed, number, self.rows(number).num_rows)
 
@@ -227,18 +227,18 @@ def complete_shard(complete: TableCompleter, rows: pa.Table, number: int, output
 
 
 def counts_of(completed: pa.Table, number: int, num_rows: int) -> ShardCounts:
-    """What a file with these completions holds."""
+    """Return the counts of a file with these completions."""
     num_empty = pc.sum(pc.equal(completed.column("num_permitted"), 0)).as_py() or 0
     return ShardCounts(number, num_rows, completed.num_rows, num_empty)
 
 
 def shard_path(output: Path, number: int) -> Path:
-    """Where a file stands."""
+    """Return the path of a file."""
     return output / f"part-{number:05}.parquet"
 
 
 def is_whole(path: Path) -> bool:
-    """Whether a file is there and has its end, which a machine that went down may have kept from the disk."""
+    """Return True if a file exists with its end. A machine that went down may have kept the end from the disk."""
     try:
         parquet.read_metadata(path)
     except (OSError, pa.ArrowInvalid):
@@ -268,7 +268,7 @@ def grouped(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSetting
 
 
 def unknown_lines(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSettings) -> list[str]:
-    """What of the items and contexts the model never saw, whole columns at once."""
+    """Return sentences on items and context values that the model never saw, whole columns at once."""
     column = checked_column(table, settings.items)
     separator = str(settings.separator)
     check_separator(column, items=settings.items, separator=separator, file=None)
@@ -316,7 +316,7 @@ def unlike_training(column: pa.ChunkedArray, lists: pa.LargeListArray, pipeline:
 
 
 def manifest_text(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSettings, shard_size: int) -> str:
-    """What makes two folders of completions the same, as JSON; the batch size makes none another one."""
+    """Return the JSON that identifies a folder of completions. The batch size is no part of it."""
     shop = pipeline.catalogue
     catalogue = table_digest(shop.table) if shop is not None else None
     stock = hashlib.sha256(shop.in_stock.tobytes()).hexdigest() if shop is not None else None

@@ -42,7 +42,7 @@ class Answers(NamedTuple):
 
     @property
     def is_none(self) -> NDArray[np.bool_]:
-        """Where no answer is likelier than the best one."""
+        """Return the mask of questions for which no answer is likelier than the best one."""
         return self.no_answer_probabilities > self.probabilities
 
     def pieces(self, texts: Sequence[str]) -> list[str]:

@@ -32,7 +32,7 @@ NO_ANSWER = 0  # the place of [CLS]
 
 @dataclass(frozen=True)
 class QuestionReport:
-    """What became of the questions of a table.
+    """Counts of the questions of a table: answers, windows, and what could not be used.
 
     Args:
         num_questions, num_windows: how many there are; a text that is longer than a window has several.
@@ -217,7 +217,7 @@ def find_answers(
 def _answers(
     table: pa.Table, texts: Sequence[str], name: str, start_name: str | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where each answer begins and ends in its text, (0, 0) where there is none."""
+    """Return the start and end of each answer in its text, (0, 0) for no answer."""
     given, bounds = find_answers(table, texts, name, start_name)
     astray = np.flatnonzero(bounds[:, 0] < 0)
     if len(astray):
@@ -230,7 +230,7 @@ def _answers(
 
 
 def _first(answer: str, text: str) -> int:
-    """Where the text has the answer first: as whole words if it has it so, else anywhere; -1 nowhere."""
+    """Return the first place of the answer in the text, as whole words if possible; -1 if absent."""
     edges = [r"\b" if re.match(r"\w", end) else "" for end in (answer.strip()[0], answer.strip()[-1])]
     pieces = re.search(f"{edges[0]}{re.escape(answer)}{edges[1]}", text)
     return pieces.start() if pieces is not None else text.find(answer)

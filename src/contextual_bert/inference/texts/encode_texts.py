@@ -36,7 +36,7 @@ from contextual_bert.models.truncation import Truncation, check_truncation
 
 @dataclass(frozen=True)
 class TextReport:
-    """What became of the texts of a table.
+    """Counts of the texts of a table: texts, cut texts and words behind the cut.
 
     Args:
         num_texts: texts encoded.

@@ -58,7 +58,7 @@ COLUMNS = pa.schema(
 
 
 class TextSpan(TypedDict):
-    """What a question gets.
+    """Answer to a question: a piece of the text with its place and probability.
 
     ``answer``: a piece of the text, which is ``text[start:end]``; ``probability``: that it begins and ends there, in
     the window that holds it; ``no_answer_probability``: that the text has no answer, in the window where that is least

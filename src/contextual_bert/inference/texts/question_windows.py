@@ -58,7 +58,9 @@ def windows_of(
 
 
 def _overlaps(questions: Sequence[str], tokenizer: Any, name: str, *, limits: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many tokens of its text a question's windows share: half of the room beside a long question at most."""
+    """Return the number of tokens that windows of a question share. Beside a long question it is half of the room at
+    most.
+    """
     sizes = np.zeros(len(questions), dtype=np.int64)
     for start in range(0, len(questions), SLICE):
         some = [*questions[start : start + SLICE]]

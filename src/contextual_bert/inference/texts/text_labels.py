@@ -56,7 +56,7 @@ class LabelColumns:
         return pa.schema([*first, *((f"{PROBABILITY}_{name}", number) for name in self.names)])
 
     def read(self, logits: Tensor) -> Tensor:
-        """What is kept of the logits (..., labels) of texts: numbers or probabilities."""
+        """Return the numbers or probabilities that are kept of logits (..., labels)."""
         if self.has_numbers:
             return logits
         return logits.sigmoid() if self.may_have_several else logits.softmax(dim=-1)
@@ -71,7 +71,7 @@ class LabelColumns:
         guidance: Sequence[float] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> NDArray[np.float32]:
-        """What is kept of each text, or of each token where words have tags, in the order of the data set.
+        """Return the kept numbers of each text, or of each token for tags, in the order of the data set.
 
         Args:
             model: in ``eval()`` mode.

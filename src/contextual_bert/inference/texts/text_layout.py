@@ -98,12 +98,12 @@ class Layout:
 
 
 def num_special(has_pair: bool) -> int:
-    """How many [CLS] and [SEP] stand around a text or a pair."""
+    """Return the number of [CLS] and [SEP] around a text or a pair."""
     return 3 if has_pair else 2
 
 
 def num_readable(config: ContextualBertConfig | TextBaselineConfig, tokenizer: Any) -> int:
-    """How many tokens of a text the model reads, [CLS] and [SEP] included."""
+    """Return the largest number of tokens that the model reads, with [CLS] and [SEP]."""
     num_positions = config.max_position_embeddings if config.has_position_embeddings else 10**9
     return int(min(tokenizer.model_max_length, num_positions))
 
@@ -133,7 +133,7 @@ def room_beside(
 
 
 def token_limit(tokenizer: Any, max_length: int | None) -> int:
-    """How many tokens a text may have: ``max_length``, None for as many as the tokenizer allows.
+    """Return the largest number of tokens of a text. ``max_length=None`` means the tokenizer's limit.
 
     Raises:
         ConfigurationError: more than it allows.
@@ -215,7 +215,7 @@ def tokenized_words(column: pa.ChunkedArray, tokenizer: Any, name: str) -> Token
 
 
 def _chosen(offsets: NDArray[np.int64], kept: NDArray[np.int64], head: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where the kept tokens lie: the first ``head`` of each text and the rest from its end."""
+    """Return the indices of the kept tokens: the first ``head`` of each text and the rest from its end."""
     places = places_of(kept)
     skipped = np.repeat(np.diff(offsets) - kept, kept) * (places >= np.repeat(head, kept))
     return np.repeat(offsets[:-1], kept) + places + skipped

@@ -50,7 +50,7 @@ UNREAD: Mapping[Truncation, str] = {"head": "its end was", "head_tail": "its mid
 
 
 class TextAnswer(TypedDict):
-    """What a query gets.
+    """Answer to a text query: label or tags, with probabilities.
 
     ``label``: the likeliest label, all labels above one half where a text may have several, the number of a regression,
     or for words a tag each (None behind the longest text that the model reads); ``probabilities``: of the labels, for

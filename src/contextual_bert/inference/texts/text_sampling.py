@@ -27,7 +27,7 @@ UNUSED = re.compile(r"\[unused\d+\]")  # places in BERT's vocabulary that stand 
 
 @dataclass(frozen=True, kw_only=True)
 class TextSampling:
-    """How texts are drawn.
+    """Settings for drawing texts from a masked model.
 
     Args:
         num_sweeps: how often every free token is drawn.
