@@ -1,4 +1,4 @@
-"""What kind of column an arrow type is: the same answer wherever it is asked."""
+"""Kinds of arrow types: one answer wherever a column's type is asked for."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a type is text, of any layout.
+    """Return True for text types of any layout.
 
     Example:
         >>> is_text(pa.large_string()), is_text(pa.binary())
@@ -31,7 +31,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether a type is lists, of any length or of one length.
+    """Return True for lists, of any length or of one length.
 
     Example:
         >>> is_list(pa.list_(pa.string())), is_list(pa.list_(pa.float32(), 3)), is_list(pa.string())
@@ -41,7 +41,7 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def is_single(kind: pa.DataType) -> bool:
-    """Whether a type has one value a row that can be written as text: a category, a number, a date.
+    """Return True for types with one value a row that can be written as text: a category, a number, a date.
 
     Example:
         >>> is_single(pa.decimal128(6, 2)), is_single(pa.time64("us")), is_single(pa.list_(pa.string()))

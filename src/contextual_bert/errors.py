@@ -1,4 +1,4 @@
-"""What can go wrong, as parts that programs read and one function renders.
+"""Errors of the library, as parts that programs read and one function renders.
 
 An error has a problem, a place, the faulty value, what is allowed, and a fix. ``rendered`` makes three short sentences
 of them. The command line and the server render the same parts in their own words. Nobody takes a sentence apart.
@@ -84,7 +84,7 @@ def spelled(text: str, spelling: Spelling = in_python) -> str:
 
 
 class Place(Protocol):
-    """Where something is wrong."""
+    """Base class of places: where something is wrong."""
 
     @property
     def keys(self) -> tuple[Key, ...]:
@@ -129,7 +129,7 @@ class TablePlace:
 
     @property
     def remark(self) -> str:
-        """How rows are counted, where a row is named that is no line of a file."""
+        """Return a remark on the counting of rows, for a row that is no line of a file."""
         if self.row is None or place_of_row(self.row, self.file).startswith("line"):
             return ""
         has_header = self.file is not None and any(ending in self.file.lower() for ending in (".csv", ".tsv"))
@@ -234,7 +234,7 @@ class ContextualBertError(Exception):
 
     @property
     def advice(self) -> str:
-        """What is allowed and what to do."""
+        """Return the sentences on allowed values and the fix."""
         return " ".join(part for part in (self.allowed, self.fix) if part)
 
     def at(self, place: Place | None) -> Self:
@@ -461,7 +461,7 @@ def rows_are_left(file: str, rows: Sequence[int] | None) -> None:
 
 
 def place_of_row(row: int, file: str | None = None) -> str:
-    """How a row is named to people: by its line if that is known, else counted from 1.
+    """Return the name of a row for people: its line in the file if known, else its number from 1.
 
     Args:
         row: counted from 0.

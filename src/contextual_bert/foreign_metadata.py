@@ -1,4 +1,4 @@
-"""What pandas and `datasets` say in the metadata of a table: names of classes. And time zones as pandas spells them."""
+"""Metadata of pandas and `datasets`: names of classes, and time zones as pandas spells them."""
 
 import json
 import re
@@ -81,7 +81,7 @@ def _known_zone(zone: str) -> str:
 
 
 def _has_class_names(feature: Any) -> bool:
-    """Whether a feature has names of classes, itself, in its lists or in its fields."""
+    """Return True if a feature, its lists or its fields have names of classes."""
     return _class_names(feature) is not None or any(map(_has_class_names, _parts(feature)))
 
 
@@ -94,7 +94,7 @@ def _class_names(feature: Any) -> Sequence[str] | None:
 
 
 def _parts(feature: Any) -> list[Any]:
-    """What the lists or the fields of a feature hold."""
+    """Return the features in the lists or fields of a feature."""
     if isinstance(feature, list):
         return cast("list[Any]", feature)[:1]
     return [*cast("dict[str, Any]", feature).values()] if isinstance(feature, dict) else []

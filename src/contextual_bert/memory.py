@@ -1,4 +1,4 @@
-"""How much memory there is, and what libraries say where it is not enough."""
+"""Amount of memory, and the errors that libraries raise when it is short."""
 
 import os
 

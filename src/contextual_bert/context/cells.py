@@ -1,4 +1,4 @@
-"""How the cells of a file of text spell whole numbers, numbers, truth values, dates and times.
+"""Cells of text files: the spellings of whole numbers, numbers, truth values, dates and times.
 
 `data.csv_tables` types whole columns by these patterns, and `vocabulary.normal_form` reads a single value by them, so
 that both mean the same. What is spelt otherwise is text: codes with leading zeros ("010101"), "+1" and "1,000".

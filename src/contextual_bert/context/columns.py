@@ -99,7 +99,7 @@ def separator_of_most(cells: pa.Array | pa.ChunkedArray, separators: Sequence[st
 
 
 def num_with(cells: pa.Array | pa.ChunkedArray, text: str) -> int:
-    """How many cells hold this text."""
+    """Return the number of cells that hold this text."""
     return pc.sum(pc.match_substring(cells, text)).as_py() or 0
 
 

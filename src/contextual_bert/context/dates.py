@@ -209,7 +209,7 @@ def check_days(array: pa.Array, known: Sequence[str] = (), *, column: str) -> No
 
 
 def are_iso_dates(strings: pa.Array) -> bool:
-    """Whether every value of a column of text is a date with the year first, and there is one."""
+    """Return True if a column of text has dates with the year first, and nothing else."""
     distinct = pc.drop_null(strings.unique())
     distinct = with_hyphens(distinct.filter(pc.not_equal(distinct, "")))
     if len(distinct) == 0 or not pc.all(pc.match_substring_regex(distinct, _ISO_DATE)).as_py():

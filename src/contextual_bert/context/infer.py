@@ -41,7 +41,7 @@ MIN_CUSTOMERS = 10  # with fewer a value, or a cell of a report, may be about si
 
 @dataclass(frozen=True)
 class ColumnNote:
-    """What became of one column.
+    """Note on one column: its feature, or the reason why it was left out.
 
     Args:
         column: its name.
@@ -274,7 +274,7 @@ def _pandas_indexes(table: pa.Table) -> set[str]:
 
 
 def _is_running_number(column: str, array: pa.Array | pa.ChunkedArray) -> bool:
-    """Whether a column has the name that pandas gives to one without, and whole numbers, as an index in CSV."""
+    """Return True for whole numbers under the name that pandas gives to a nameless column, as an index in CSV."""
     return bool(_UNNAMED_COLUMN.fullmatch(column)) and pa.types.is_integer(array.type)
 
 

@@ -60,7 +60,7 @@ class Marks:
     stored: tuple[str, ...] = ()
 
     def remark(self, *, shown: str, few: str) -> str:
-        """What the words are taken for, for people.
+        """Return a remark on the words and on what they are taken for.
 
         Args:
             shown: the words.
@@ -136,7 +136,7 @@ def unmarked(array: pa.Array, words: Sequence[str] | None) -> pa.Array:
 
 
 def is_word(value: object, words: Sequence[str] | None) -> bool:
-    """Whether a value is one of the words.
+    """Return the mask of values that are among the words.
 
     Example:
         >>> is_word(" Unknown", ["unknown"]), is_word(34, ["unknown"]), is_word("never", ["unknown", ANY_WORD])

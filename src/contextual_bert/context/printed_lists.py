@@ -112,7 +112,7 @@ def _json(text: str) -> list[object] | None:
 
 
 class _NoElement:
-    """What a token is that stands for no value."""
+    """Marker of a token that stands for no value."""
 
 
 def _element(token: str) -> Element | _NoElement:
@@ -253,7 +253,7 @@ def _read_cell(text: str, *, has_bare: bool, has_pieces: bool) -> list[Element] 
 
 
 def num_printed(cells: pa.Array | pa.ChunkedArray) -> int:
-    """How many cells of text look like printed lists."""
+    """Return the number of text cells that look like printed lists."""
     if isinstance(cells, pa.ChunkedArray):
         cells = cells.combine_chunks()
     is_printed = _matching(cells, LOOKS_PRINTED)
@@ -292,7 +292,7 @@ def printed_error(cells: pa.Array | pa.ChunkedArray, row: int, *, file: str | No
 
 
 def num_wrapped(cells: pa.Array | pa.ChunkedArray, separator: str | None) -> tuple[int, int]:
-    """How many cells of text are in brackets as a whole, and how many have a piece in quotes.
+    """Return the number of cells in brackets, and of cells with a piece in quotes.
 
     Example:
         >>> num_wrapped(pa.array(["[new]", 'a,"b c"', "(old) hat"]), ",")
@@ -303,7 +303,7 @@ def num_wrapped(cells: pa.Array | pa.ChunkedArray, separator: str | None) -> tup
 
 
 def holds_objects(column: pa.Array | pa.ChunkedArray) -> bool:
-    """Whether most filled cells of text are printed objects, or lists of such or of lists.
+    """Return True if most filled cells of text are printed objects, or lists of objects or lists.
 
     Example:
         >>> holds_objects(pa.array(["{'a': 1}", '[{"id": "a"}]', None])), holds_objects(pa.array(["['a']"]))
@@ -332,7 +332,7 @@ def _num_matching(cells: pa.Array | pa.ChunkedArray, pattern: str) -> int:
 
 
 def _are_intervals(cells: list[list[Element] | None]) -> bool:
-    """Whether cells such as (20, 30) are bands of a number, of which there are few, and the first is the smaller."""
+    """Return True for bands of a number such as (20, 30): few of them, the first number smaller."""
     return len(cells) <= _MOST_INTERVALS and all(
         cell is not None
         and len(cell) == 2

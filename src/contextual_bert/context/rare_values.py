@@ -62,7 +62,7 @@ class KeptValues:
 
 @dataclass(frozen=True, eq=False)
 class Rarity:
-    """How rare a value may be before it shares its vector.
+    """Threshold below which a value shares its vector with others.
 
     Args:
         min_count: the fewest customers of a value of its own.

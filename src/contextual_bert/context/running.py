@@ -194,7 +194,7 @@ def _number_reason(numbers: NDArray[np.float64], clock: Clock | None) -> str | N
 
 
 def _are_numbers_of_things(distinct: NDArray[np.float64], counts: NDArray[np.int64], *, counts_on: bool) -> bool:
-    """Whether whole numbers are those of rows, orders or people: hardly repeated, and dealt out one after the other."""
+    """Return True for whole numbers that number rows, orders or people: hardly repeated, and dealt out in turn."""
     num_rows = int(counts.sum())
     share = len(distinct) / num_rows
     cut = max(1, int(_STRAYS * len(distinct)))
@@ -209,7 +209,7 @@ def _are_numbers_of_things(distinct: NDArray[np.float64], counts: NDArray[np.int
 
 
 def _are_steps(distinct: NDArray[np.float64], counts: NDArray[np.int64]) -> bool:
-    """Whether numbers that count on are those of rows, or of orders of several rows: many, and in equal steps."""
+    """Return True if ascending numbers are those of rows or orders: many of them, in equal steps."""
     if len(distinct) < _NEARLY_ALL * counts.sum() and len(distinct) < _FEWEST_NAMED:
         return False
     cut = max(1, int(_STRAYS * len(distinct)))
@@ -217,7 +217,7 @@ def _are_steps(distinct: NDArray[np.float64], counts: NDArray[np.int64]) -> bool
 
 
 def _are_even(distinct: NDArray[np.float64], counts: NDArray[np.int64]) -> bool:
-    """Whether the rows lie evenly between the first and the last number."""
+    """Return True if the rows lie evenly between the first and the last number."""
     step = (distinct[-1] - distinct[0]) / (len(distinct) - 1)
     evenly = (distinct - distinct[0] + step) / (distinct[-1] - distinct[0] + step)
     return bool(np.abs(np.cumsum(counts) / counts.sum() - evenly).max() <= _UNEVEN)

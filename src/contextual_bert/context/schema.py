@@ -182,7 +182,7 @@ class ContextSchema(BaseModel):
         return self if features == self.features else ContextSchema(features=features)
 
     def is_like(self, other: "ContextSchema | None") -> bool:
-        """Whether the features are the same; a range that is unknown here is no difference."""
+        """Return True if the features are equal. A range that is unknown here makes no difference."""
         if other is None or self.names != other.names:
             return False
         pairs = zip(self.features, other.features, strict=True)

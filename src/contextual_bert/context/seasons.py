@@ -129,7 +129,7 @@ def share_seen_once(turns: NDArray[np.int64], values: NDArray[np.int64]) -> floa
 
 
 def _spans_two_turns(days: NDArray[np.int64], period: float) -> bool:
-    """Whether the days, a few at either end left out, reach over two turns with no gap of half a turn.
+    """Return True if the days reach over two turns without a gap of half a turn. A few days at either end are left out.
 
     A table of few rows may miss a month of one year although it goes round the year twice.
     """

@@ -183,7 +183,7 @@ class Vocabulary:
 
     @cached_property
     def _is_typed(self) -> bool:
-        """Whether the values are those of a column of truth values, of numbers or of times."""
+        """Return True if the values come from a column of truth values, numbers or times."""
         kinds = ((_BOOLEAN,), (_INTEGER, _FLOAT), (_DATE, _TIME))
         values = self.array.to_pylist()
         return any(

@@ -59,7 +59,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Audit:
-    """What was found, and what was looked at."""
+    """Findings of an audit, and what was audited."""
 
     faults: tuple[Fault, ...]
     checked: tuple[str, ...]

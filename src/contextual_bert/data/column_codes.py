@@ -1,4 +1,4 @@
-"""What is in a column, as numbers that can be counted and compared: for the audits of sets and of texts.
+"""Columns as integer codes that can be counted and compared, for the audits of sets and texts.
 
 It knows no split and no model, and judges nothing.
 """

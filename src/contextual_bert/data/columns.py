@@ -184,7 +184,7 @@ def _encode(values: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
 
 
 def _place_of(values: pa.ChunkedArray, error: DataError) -> int | None:
-    """Where the value stands that an error about the distinct ones names by its row among these."""
+    """Return the place of the value that an error names by its row among the distinct ones, or None."""
     if error.row is None:
         return None
     found = pc.index(values, pc.unique(values)[error.row]).as_py()
@@ -303,7 +303,7 @@ def _filled(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _num_of_some(cells: pa.ChunkedArray, separator: str) -> int:
-    """How many cells have this separator, 0 where only a few of them do."""
+    """Return the number of cells with this separator, or 0 if only a few have it."""
     found = num_with(cells, separator)
     return found if found >= _SOME_CELLS * len(cells) else 0
 

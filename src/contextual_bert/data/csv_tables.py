@@ -134,7 +134,7 @@ def check_names(names: Sequence[str], file: str | None) -> None:
 
 
 def _delimiter(content: bytes, file: str, chosen: str | None, usual: str) -> tuple[str, str | None]:
-    """What stands between the cells, and a remark where the file said so and nobody else.
+    """Return the delimiter of the cells, with a remark if the file alone told it.
 
     Raises:
         DataError: the header lacks what was chosen, or has several others.
@@ -182,7 +182,7 @@ def _unquoted(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _lines_of(table: pa.Table) -> np.ndarray:
-    """How many lines each row takes: one, and one more for each line break in a cell."""
+    """Return the number of lines of each row: one, and one more for each line break in a cell."""
     sizes = np.ones(table.num_rows, np.int64)
     for column in table.columns:
         breaks = pc.fill_null(pc.count_substring(column, "\n"), 0)
@@ -254,7 +254,7 @@ def _is_utf8(cell: str) -> bool:
 
 
 def _open_quote_at_end(content: bytes, delimiter: str) -> bool:
-    """Whether a quotation mark is never closed."""
+    """Return True if a quotation mark is never closed."""
     if content.count(b'"') % 2 == 0:
         return False
     with _long_cells():

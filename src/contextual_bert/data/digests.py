@@ -47,7 +47,7 @@ def table_digest(table: Frame) -> str:
 
 
 def _buffers(array: Any, path: str, column: str) -> Iterator[tuple[str, Any]]:
-    """What an array says, as bytes: lengths or validity first, then the values that are present."""
+    """Yield the contents of an array as bytes: lengths or validity first, then the values that are present."""
     kind = array.type
     if pa.types.is_dictionary(kind):
         yield from _buffers(decoded(array), path, column)

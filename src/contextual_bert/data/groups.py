@@ -64,7 +64,7 @@ class Groups:
         return ", ".join(cells)
 
     def lines(self) -> list[str]:
-        """What was grouped and what was left out, for people."""
+        """Return sentences on what was grouped and left out."""
         keys = " and ".join(map(repr, self.by))
         found = [f"{self.num_rows:,} rows grouped by {keys} into {self.table.num_rows:,} sets"]
         if self.num_without_item:
@@ -238,7 +238,7 @@ def _value_rows(cells: pa.ChunkedArray, group_of: NDArray[np.int64], first_rows:
 
 
 def separator_of_cells(separator: str) -> str | None:
-    """What stands between the items of a cell where rows are grouped; None: a cell is one item.
+    """Return the separator of items in a cell of a grouped table. None means that a cell is one item.
 
     Example:
         >>> separator_of_cells(","), separator_of_cells(";")

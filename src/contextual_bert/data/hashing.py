@@ -24,7 +24,7 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 
 @unique
 class Draw(IntEnum):
-    """What is drawn for an example of an epoch: the third counter, so that no draw says anything of another.
+    """Purpose of a random draw for an example: the third counter, so that draws are independent of each other.
 
     Example:
         >>> hash_counters(0, 1, Draw.MASK_RATE, 7) == hash_counters(0, 1, Draw.WHOLE_CONTEXT, 7)

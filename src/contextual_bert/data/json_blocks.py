@@ -94,7 +94,7 @@ def _common(one: pa.DataType, other: pa.DataType, *, name: str) -> pa.DataType:
 
 
 def _may_lose_nulls(types: Mapping[str, pa.DataType], block: pa.Buffer) -> bool:
-    """Whether lists may begin with a null, or an object in them lack a name."""
+    """Return True if lists may begin with a null, or objects in them lack a name."""
     if any(map(_has_objects_in_lists, types.values())):
         return True
     return any(map(_has_lists, types.values())) and _NULL_FIRST.search(memoryview(block)) is not None

@@ -186,7 +186,7 @@ def _elements(text: str, decoder: json.JSONDecoder, file: str) -> Iterator[str]:
 
 
 def _is_lines(content: bytes) -> bool:
-    """Whether the first line that is not blank is a whole object, and others follow."""
+    """Return True if the first non-blank line is a whole object and others follow."""
     rows = content.lstrip().split(b"\n", 1)
     if len(rows) < 2 or not rows[1].strip() or _depth(rows[0]) > MAX_DEPTH:
         return False
@@ -314,7 +314,7 @@ def _with_exact_numbers(
 
 
 def _has_large(column: pa.ChunkedArray) -> bool:
-    """Whether a column, or the lists or objects in it, has floats so large that whole numbers are not exact."""
+    """Return True if a column, or lists or objects in it, has floats beyond which whole numbers are not exact."""
     kind = column.type
     if is_list(kind):
         return _has_large(pc.list_flatten(column))
@@ -326,7 +326,7 @@ def _has_large(column: pa.ChunkedArray) -> bool:
 
 
 def _has_many_digits(column: pa.ChunkedArray) -> bool:
-    """Whether a column of floats, or of lists of such, has one that a spelling of more digits may be rounded to."""
+    """Return True if a float of the column may be a spelling of more digits, rounded."""
     if is_list(column.type):
         return _has_many_digits(pc.list_flatten(column))
     if not pa.types.is_floating(column.type):
@@ -336,7 +336,7 @@ def _has_many_digits(column: pa.ChunkedArray) -> bool:
 
 
 def _is_rounded(spelt: str) -> bool:
-    """Whether a number, as it is spelt, is another one as a float."""
+    """Return True if the spelt number differs from its float."""
     return Decimal(spelt) != Decimal(repr(float(spelt)))
 
 

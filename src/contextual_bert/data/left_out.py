@@ -16,7 +16,7 @@ __all__ = ["LeftOut"]
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """How many items of each row were left out, for the rows that lost one.
+    """Number of items left out of each row, for the rows that lost one.
 
     Shapes: every column is (rows,).
 

@@ -95,7 +95,7 @@ def _check_strings(name: str, values: object) -> None:
 
 @dataclass(frozen=True)
 class ReadReport:
-    """What became of the rows and items of a table.
+    """Counts of the rows and items of a table: read, dropped, changed.
 
     Args:
         rows_in: rows of the table.

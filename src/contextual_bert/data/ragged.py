@@ -10,7 +10,7 @@ __all__ = ["flat_index", "offsets_of", "places_of"]
 
 
 def offsets_of(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each set starts, and where the last one ends.
+    """Return the start of each set, and the end of the last one.
 
     Example:
         >>> offsets_of(np.array([2, 0, 3])).tolist()
@@ -32,7 +32,7 @@ def places_of(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def flat_index(offsets: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where the elements of the chosen sets lie in the flat array, set after set.
+    """Return the indices of the chosen sets' elements in the flat array, set after set.
 
     Example:
         >>> flat_index(np.array([0, 2, 2, 5]), np.array([2, 0])).tolist()

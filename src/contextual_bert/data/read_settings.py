@@ -1,4 +1,4 @@
-"""How a file of rows is read where its name does not say it: delimiter, broken rows, spelling of dates."""
+"""Settings for reading a file of rows: delimiter, broken rows, spelling of dates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _NAMES = {"tab": "\t", "\\t": "\t"}  # a tab is hard to type on a command line
 
 @dataclass(frozen=True)
 class ReadSettings:
-    """How the file of a table is read.
+    """Settings for reading the file of a table.
 
     Args:
         delimiter: the character between the cells of CSV; "tab" is one. None takes the comma, in .tsv the tab, and

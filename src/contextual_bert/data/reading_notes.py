@@ -1,4 +1,4 @@
-"""What is to be said of a table that was read: remarks, and rows that were left out. They travel with the table."""
+"""Notes on reading a table: remarks, and rows that were left out. They travel with the table."""
 
 import json
 from collections import Counter
@@ -17,7 +17,7 @@ KEY = _OWN + b"reading"
 
 @dataclass(frozen=True)
 class ReadingNotes:
-    """What the reader of a file did beside reading it.
+    """Notes of a file's reader.
 
     Args:
         remarks: sentences.

@@ -236,7 +236,7 @@ def _names_of(kept: Flat) -> list[str]:
 
 
 def _grouping_advice(table: pa.Table, items: str) -> str:
-    """What to do where each row has one item."""
+    """Return advice for a table whose rows have one item each."""
     guess = guessed_group(table, items=items)
     column = guess if guess is not None else "COLUMN"
     return (
@@ -259,7 +259,7 @@ def _named_items(flat: Flat, policy: SetPolicy, dropped: Counter[str]) -> NDArra
 
 
 def _unused(names: pa.Array, policy: SetPolicy) -> tuple[str, ...]:
-    """What the policy names and no set holds."""
+    """Return the names in the policy that no set holds."""
     missing = [item for item in policy.drop_items if not pc.any(pc.equal(names, spelt(item))).as_py()]
     return (
         *missing,

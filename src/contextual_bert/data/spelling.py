@@ -1,4 +1,4 @@
-"""What a column of spelt cells is, a number, a date or a truth value, and how its spelling is kept where that matters.
+"""Kinds of columns of spelt cells (number, date, truth value), and keeping of the spelling where it matters.
 
 A column that is kept as text says in its field's metadata what else it could be: its hash is that of the values, so
 that a split file fits the table whichever of its columns a command reads as text.
@@ -146,7 +146,7 @@ def as_typed(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
 
 
 def loses_digits(whole: str) -> bool:
-    """Whether a whole number, as it is spelt, is another one as a floating-point number.
+    """Return True if a spelt whole number differs from its float.
 
     Example:
         >>> loses_digits("9007199254740993"), loses_digits("9007199254740992")

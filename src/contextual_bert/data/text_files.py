@@ -82,7 +82,7 @@ def other_encoding(content: bytes, file: str, *, fix: str) -> DataError | None:
 
 
 def grown_blocks(read: Callable[[int], pa.Table], num_bytes: int) -> pa.Table:
-    """What ``read`` gives with blocks that are large enough for the longest row of the file.
+    """Return the result of ``read`` with blocks that hold the longest row of the file.
 
     Args:
         read: takes the bytes of a block; arrow raises ArrowInvalid where a row is longer than that.

@@ -1,4 +1,4 @@
-"""Who asks in the stylist world: the context columns, how customers are drawn, and the table read back as numbers.
+"""Customers of the stylist world: context columns, drawing of customers, and the table read back as numbers.
 
 Missing is part of the story: a customer who leaves a field empty HAS no such preference, so nothing is hidden from
 the oracle. Deliberately knows nothing of articles, styles of outfits or probabilities.
@@ -53,7 +53,7 @@ MEANINGLESS_COLUMNS = ("hair_colour", "newsletter", "account_age_days")
 
 @dataclass(frozen=True)
 class Customers:
-    """What the world needs to know of each row's customer, as numbers; -1 or NaN where the customer left it empty.
+    """Numbers that describe each row's customer; -1 or NaN for an empty field.
 
     Shapes: gender, country, occasion, age, clothing_size, shoe_size, price (rows,); preferred_styles (rows, styles),
     preferred_colours (rows, colours), preferred_brands (rows, brands), nogos (rows, categories).

@@ -1,4 +1,4 @@
-"""What customers of the stylist world prefer: styles, templates and articles, as probabilities and weights.
+"""Preferences in the stylist world: styles, templates and articles, as probabilities and weights.
 
 The formulas are those of docs/concepts/stylist-world.md. Deliberately knows nothing of drawing outfits or of scoring
 them: `world_sampling.py` and `oracle.py` both read these numbers, so that they cannot disagree.
@@ -147,7 +147,7 @@ class Tendencies:
 
 @dataclass(frozen=True)
 class Preferences:
-    """How each row's customer multiplies the weight of an article, one table a property of the article.
+    """Factors by which each row's customer multiplies the weight of an article, one table a property.
 
     The weight of article i for row x is the product of its entries in the tables; (rows, values) each, group 0 or 1.
 

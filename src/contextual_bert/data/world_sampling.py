@@ -49,7 +49,7 @@ class ArticleSampler:
 
     @cached_property
     def _cells(self) -> Integers:
-        """Where each (category, colour) starts in `_by_colour`, and the number of items at the end."""
+        """Return the start of each (category, colour) in `_by_colour`, and the number of items at the end."""
         key = (self.articles.category * len(COLOURS) + self.articles.colour)[self._by_colour]
         return np.searchsorted(key, np.arange(len(CATEGORIES) * len(COLOURS) + 1))
 

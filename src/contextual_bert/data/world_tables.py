@@ -102,7 +102,7 @@ class Articles:
 
     @property
     def starts(self) -> Integers:
-        """Where each category starts, and the number of items at the end: (num_categories + 1,)."""
+        """Return the start of each category, and the number of items at the end: (num_categories + 1,)."""
         return np.searchsorted(self.category, np.arange(len(CATEGORIES) + 1)).astype(np.int64)
 
     @property
@@ -141,7 +141,7 @@ class Articles:
 
 
 def num_brands(num_items: int) -> int:
-    """How many brands a world of this size has: each must have enough articles to be worth preferring."""
+    """Return the number of brands for this number of items. Each needs enough articles to be worth preferring."""
     return int(np.clip(num_items // ITEMS_PER_BRAND, 8, MAX_BRANDS))
 
 

@@ -1,4 +1,4 @@
-"""What of a pretrained BERT is trained: all of it, only what is new, or low-rank changes of its weights beside that.
+"""Trained part of a pretrained BERT: all weights, the new ones alone, or LoRA adapters beside them.
 
 The weights that no BERT has (the method's, the context encoder's, the head's) are always trained. Nothing is trained
 here. Paper: MA-BERT's controls freeze BERT; Hu et al. (2021), "LoRA".

@@ -1,4 +1,4 @@
-"""Where and in which numbers a model is trained, by the words that recipes and the command line use."""
+"""Devices and number types of training, by the words of recipes and the command line."""
 
 import timeit
 from functools import cache, partial
@@ -89,7 +89,7 @@ def _has_bfloat16() -> bool:
 
 @cache
 def bfloat16_speed() -> float:
-    """How many times as fast as in float32 this processor multiplies matrices in bfloat16.
+    """Return the speed of this processor's matrix products in bfloat16 relative to float32.
 
     The best of many short trials, in turns, because others may use the processor too.
 

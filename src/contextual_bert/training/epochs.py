@@ -7,7 +7,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 @runtime_checkable
 class ChangesByEpoch(Protocol):
-    """What is another in every epoch: the masks of a collator, contexts that are shuffled or left out."""
+    """Protocol for objects that must be reseeded at the start of each epoch."""
 
     def set_epoch(self, epoch: int) -> None: ...
 

@@ -20,7 +20,7 @@ SECONDS_BETWEEN_LINES = 30.0
 
 
 class Bars(Protocol):
-    """Where the progress of trainings is shown, or told to who shows it."""
+    """Target of progress reports: bars on a terminal, or a listener in another process."""
 
     def show(self, label: str, done: int, total: int, note: str = "", *, is_milestone: bool = False) -> None:
         """So many of so many steps are done; a label that is new gets a bar of its own.

@@ -39,7 +39,7 @@ READY_PARTS = ("split_column", "validation_data", "test_data")
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What ``contextual_bert.runs.run`` needs to train and evaluate one model.
+    """Settings of ``contextual_bert.runs.run`` for training and evaluating one model.
 
     Args:
         data: path of the table, or a name for one in memory, which ``run`` and ``prepare`` take beside the recipe.
@@ -320,7 +320,7 @@ class Recipe:
 
     @property
     def label(self) -> str:
-        """What the row is called: the name, else that of the method; a shuffled context is said."""
+        """Return the name of the row: the given name, else the method's. A shuffled context is named."""
         return self.name or (f"{self.conditioning}_shuffled" if self.is_context_shuffled else self.conditioning)
 
     @property

@@ -1,4 +1,4 @@
-"""What is learned from a table of texts: a label, a tag for each word, an answer, or the hidden words themselves.
+"""Text tasks: a label, a tag for each word, an answer, or hidden words.
 
 Names of columns and settings only. It reads no table and loads no checkpoint.
 """
@@ -103,7 +103,7 @@ class TextTask:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What is read of the table, beside the context."""
+        """Return the columns that are read, beside the context."""
         named = (self.text, self.label, self.pair, self.question, self.answer, self.answer_start)
         return tuple(column for column in named if column is not None)
 
@@ -114,7 +114,7 @@ class TextTask:
 
     @property
     def most_scored(self) -> int | None:
-        """How many tokens of a part are scored at most, where hidden ones are learned; None: all."""
+        """Return the largest number of hidden tokens that are scored in a part; None for all."""
         chosen = SCORED_TOKENS if self.scored_tokens is None else self.scored_tokens
         return chosen if isinstance(chosen, int) else None
 

@@ -330,7 +330,7 @@ class Feature(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 
     @property
     def cells(self) -> Cells | None:
-        """What the column holds: "codes" that are read as they are spelt ("10.10" is not "10.1"), or "numbers"."""
+        """Return the kind of cells: "codes", read as they are spelt ("10.10" is not "10.1"), or "numbers"."""
         return None
 
     @property

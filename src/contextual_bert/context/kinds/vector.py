@@ -78,7 +78,7 @@ class Vector(Feature, frozen=True):
 
     @property
     def clipped_to(self) -> float:
-        """What a component beyond ``bounds`` is read as, with its sign."""
+        """Return the value, without sign, that stands in for components beyond ``bounds``."""
         return self.largest if self.largest is not None else LARGEST_UNKNOWN
 
     @property
