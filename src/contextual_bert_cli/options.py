@@ -247,6 +247,14 @@ Decimal = Annotated[
         "1'234.50. Left out: a point, and nothing between thousands.",
     ),
 ]
+MissingValue = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN=VALUE",
+        help="Value of a context column that stands for a missing one, as age=999 or born=1900-01-01; without COLUMN= "
+        "of each column; repeatable.",
+    ),
+]
 Separator = Annotated[
     str | None,
     typer.Option(

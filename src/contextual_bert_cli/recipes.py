@@ -51,7 +51,13 @@ SET_OPTIONS: Mapping[str, Any] = {
     "separator": None,
 }
 # Option that says how a file is read -> what it is where nobody gave it.
-READ_OPTIONS: Mapping[str, Any] = {"delimiter": None, "on_bad_row": "error", "date_format": None, "decimal": None}
+READ_OPTIONS: Mapping[str, Any] = {
+    "delimiter": None,
+    "on_bad_row": "error",
+    "date_format": None,
+    "decimal": None,
+    "missing_value": None,
+}
 _PLAIN_OPTIONS = (
     *("items", "customer", "time", "split_column", "split_by", "validation", "test", "split_seed"),
     *(
@@ -145,6 +151,7 @@ def reading_of(options: Mapping[str, Any]) -> "ReadSettings":
         on_bad_row=options.get("on_bad_row") or "error",
         date_formats=tuple(options.get("date_format") or ()),
         decimal=options.get("decimal"),
+        missing_values=tuple(options.get("missing_value") or ()),
     )
 
 
@@ -204,7 +211,7 @@ def same_options(choices: Mapping[str, Any]) -> list[str]:
         value, flag = choices.get(name), f"--{name.replace('_', '-')}"
         if value is True:
             chosen.append(flag)
-        elif name == "date_format":  # a format may hold commas
+        elif name in ("date_format", "missing_value"):  # which may hold commas
             chosen += [part for each in value or () for part in (flag, each)]
         elif value not in (None, False) and value != {**SET_OPTIONS, **READ_OPTIONS}.get(name):
             chosen += [flag, ",".join(listed(value)) if isinstance(value, list) else str(value)]

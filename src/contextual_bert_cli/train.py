@@ -89,6 +89,7 @@ def command(
     on_bad_row: options.OnBadRow = "error",
     date_format: options.DateFormat = None,
     decimal: options.Decimal = None,
+    missing_value: options.MissingValue = None,
     max_length: options.MaxLength = None,
     truncation: options.Truncation = None,
     ordinal: options.Ordinal = False,

@@ -13,8 +13,8 @@ from contextual_bert.context.dates import are_iso_dates, check_days, date_format
 from contextual_bert.context.kinds import KINDS, Feature, Finding, InferenceSettings
 from contextual_bert.context.kinds.date_columns import infer_date_parts
 from contextual_bert.context.kinds.date_parts import holds_dates
-from contextual_bert.context.kinds.feature import count_distinct
-from contextual_bert.context.marks import Marks, date_words, number_words, without_words
+from contextual_bert.context.kinds.feature import count_distinct, count_missing
+from contextual_bert.context.marks import Marks, date_words, number_words, unmarked, without_words
 from contextual_bert.context.printed_lists import as_lists, holds_objects
 from contextual_bert.context.seasons import DATE, PARTS, asked_parts
 from contextual_bert.errors import ConfigurationError, SchemaError, did_you_mean
@@ -62,6 +62,12 @@ def find(
         return Finding(
             None, "its cells are objects or lists of such; give their values in columns of their own", distinct
         )
+    num_named = 0
+    if settings.missing_values:
+        num_named = -count_missing(array)
+        array = unmarked(array, settings.missing_values)
+        everywhere = unmarked(everywhere, settings.missing_values) if everywhere is not None else None
+        num_named += count_missing(array)
     # A category is a text, whatever it looks like.
     asked_kind = KINDS.get(wanted) if wanted is not None else None
     lists = as_lists(array, name=column) if wanted is None or (asked_kind and asked_kind.has_lists) else None
@@ -97,6 +103,8 @@ def find(
         shown, few = settings.shown(*marks.words, most=len(marks.words)), f"{settings.min_count} {settings.unit}"
         reason = f"{finding.reason}; {marks.remark(shown=shown, few=few)}"
         finding = replace(finding, features=features, reason=reason, num_marked=marks.num_rows)
+    if settings.missing_values and finding.features:
+        finding = _with_missing(column, finding, settings, num_rows=num_named)
     if warning:
         told = finding.reason.replace(f"; {finding.warning}", "") if finding.warning else finding.reason
         finding = replace(finding, reason=f"{told}; {warning}", warning=warning)
@@ -112,6 +120,27 @@ def find(
             "Remove the override, or give the feature itself with its values."
         )
     return finding
+
+
+def _with_missing(column: str, finding: Finding, settings: InferenceSettings, *, num_rows: int) -> Finding:
+    """Return a finding whose features take the values that the user named for missing.
+
+    Raises:
+        SchemaError: a feature of a kind that has no such words.
+    """
+    lacking = next((each for each in finding.features if "missing" not in type(each).model_fields), None)
+    if lacking is not None:
+        raise SchemaError(
+            f"column {column!r} is {lacking.kind}, which has no missing_values (--missing-value). Leave the cells "
+            "empty, or give null."
+        )
+    features = tuple(
+        each.model_copy(update={"missing": tuple(dict.fromkeys((*settings.missing_values, *each.missing_words)))})
+        for each in finding.features
+    )
+    shown = settings.shown(*settings.missing_values, most=len(settings.missing_values))
+    reason = f"{finding.reason}; {shown} in {num_rows:,} rows: missing, as was said"
+    return replace(finding, features=features, reason=reason, num_marked=finding.num_marked + num_rows)
 
 
 def _marks_of(array: pa.Array, settings: InferenceSettings, *, is_forced: bool) -> tuple[Marks | None, str]:

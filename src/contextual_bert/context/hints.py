@@ -3,15 +3,24 @@
 They change nothing. It knows no schema. Not in the paper.
 """
 
+import datetime
 import re
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from contextual_bert.context.cells import FLOAT
 from contextual_bert.context.columns import separator_of_most
 
 _FEWEST_IDS = 20  # distinct numbers: of fewer, an override changes little
+_FEWEST_MARKED = 3  # rows of a number that stands for a missing one
+_FEWEST_BESIDE = 10  # other numbers: of fewer, each has a bin of its own
+_MOST_PLACEHOLDERS = 4
+_FAR_STEPS = 5.0  # of the mean distance of two numbers
+_DAYS_OF_A_YEAR = 366
+_EPOCH = datetime.date(1970, 1, 1).toordinal()
 _SEPARATORS = (",", ";", "|")
 # Words at the end of a name, after an underscore, a blank, a hyphen, or a capital as in userId.
 _ID = re.compile(
@@ -41,6 +50,78 @@ the customer'
         f"its name is that of ids, and numbers in bins are near each other: override {column}=categorical, or name it "
         "as the customer"
     )
+
+
+def placeholder_hint(column: str, unique: NDArray[np.float64], counts: NDArray[np.int64]) -> str:
+    """Return a remark on numbers that may stand for a missing one, such as 999 or -1, or nothing.
+
+    Args:
+        column: its name.
+        unique: the distinct numbers, rising.
+        counts: how many rows have each.
+
+    Example:
+        >>> placeholder_hint("age", np.array([-1.0, *range(18, 90), 999.0]), np.array([9, *[5] * 72, 9]))
+        '-1, 999 may stand for a missing number: give --missing-value age=-1 --missing-value age=999'
+        >>> placeholder_hint("age", np.arange(99.0), np.full(99, 5))
+        ''
+    """
+    found: list[float] = []
+    low, high = 0, len(unique)
+    while high - low > _FEWEST_BESIDE and len(found) < _MOST_PLACEHOLDERS:
+        if _stands_for_missing(unique[low:high][::-1], counts[low:high][::-1]):
+            high -= 1
+            found.append(float(unique[high]))
+        elif _stands_for_missing(unique[low:high], counts[low:high]):
+            found.append(float(unique[low]))
+            low += 1
+        else:
+            break
+    if not found:
+        return ""
+    shown = [f"{number:.15g}" for number in sorted(found)]
+    options = " ".join(f"--missing-value {column}={number}" for number in shown)
+    return f"{', '.join(shown)} may stand for a missing number: give {options}"
+
+
+def _stands_for_missing(numbers: NDArray[np.float64], counts: NDArray[np.int64]) -> bool:
+    """Whether the first of some numbers, the least or the largest, is apart from the others as a mark is."""
+    first, rest = float(numbers[0]), numbers[1:]
+    if counts[0] < _FEWEST_MARKED or first != np.floor(first):
+        return False
+    gap, reach = abs(float(rest[0]) - first), float(rest.max() - rest.min())
+    if gap > reach:
+        return True
+    digits = f"{abs(first):.0f}"
+    is_code = len({*digits}) == 1 and digits[0] in "6789" and (len(digits) > 1 or first < 0)
+    if first < 0:
+        return (is_code or first == -1) and float(rest.min()) >= 0
+    is_steps = gap >= _FAR_STEPS * reach / len(rest) and gap >= _FAR_STEPS
+    return (is_code or (first == 0 and bool((rest == np.floor(rest)).all()))) and is_steps
+
+
+def placeholder_days(days: NDArray[np.int64]) -> list[datetime.date]:
+    """Return the days of a column that may stand for a missing date, such as 1900-01-01 and 9999-12-31.
+
+    Args:
+        days: days since 1970-01-01 of the rows that have one.
+
+    Example:
+        >>> placeholder_days(np.array([-25567] * 9 + [*range(17_000, 18_000)]))
+        [datetime.date(1900, 1, 1)]
+    """
+    unique, counts = np.unique(days, return_counts=True)
+    found: list[datetime.date] = []
+    for order in (slice(None), slice(None, None, -1)):
+        own, rows = unique[order], counts[order]
+        if len(own) <= _FEWEST_BESIDE or rows[0] < _FEWEST_MARKED:
+            continue
+        day = datetime.date.fromordinal(int(own[0]) + _EPOCH)
+        gap, reach = abs(int(own[1] - own[0])), abs(int(own[-1] - own[1]))
+        is_known = (day.month, day.day) in ((1, 1), (12, 31), (12, 30)) and gap > _DAYS_OF_A_YEAR
+        if is_known or gap > max(reach, 10 * _DAYS_OF_A_YEAR):
+            found.append(day)
+    return found
 
 
 def pieces_hint(column: str, strings: pa.Array) -> str:

@@ -22,6 +22,7 @@ from contextual_bert.context.buckets import MAX_BUCKETS
 from contextual_bert.context.column_inference import INDEX, find
 from contextual_bert.context.kinds import Feature, Finding, InferenceSettings
 from contextual_bert.context.kinds.feature import count_missing
+from contextual_bert.context.marks import unmarked
 from contextual_bert.context.running import clock_of, without_running
 from contextual_bert.context.schema import ContextSchema
 from contextual_bert.context.vocabulary import canonical_array
@@ -104,6 +105,7 @@ class SchemaSettings:
         time: column of times, where the rows to validate and to test on are later than these. Years and columns that
             run with the time, such as the number of a week, are then no features. None: the split is by no time.
         decimal: the mark before the decimals of numbers that are text; marks between thousands are then read, too.
+        missing_values: values that stand for a missing one: "age=999" of a column, "n/a" of each that has it.
     """
 
     exclude: Sequence[str] = ()
@@ -116,6 +118,7 @@ class SchemaSettings:
     sensitive: tuple[str, ...] = ()
     time: str | None = None
     decimal: DecimalMark | None = None
+    missing_values: tuple[str, ...] = ()
 
 
 def infer_schema(
@@ -236,6 +239,8 @@ def infer_features(table: pa.Table, asked: SchemaSettings, *, everywhere: pa.Tab
             # Of text alone: nothing else has words, and vectors may be gigabytes.
             is_read = everywhere is not None and wanted != "ignore" and is_text(value_type(array.type))
             others = everywhere[column].combine_chunks() if everywhere is not None and is_read else None
+            whole = everywhere[column].combine_chunks() if everywhere is not None and wanted != "ignore" else array
+            own = replace(own, missing_values=words_for(column, whole, asked.missing_values))
             finding = find(column, array, wanted, own, everywhere=others)
             if wanted is None:
                 finding = without_running(column, array, finding, clock)
@@ -261,6 +266,25 @@ def infer_features(table: pa.Table, asked: SchemaSettings, *, everywhere: pa.Tab
             )
         )
     return InferredSchema(ContextSchema(features=tuple(features)), tuple(notes))
+
+
+def words_for(column: str, array: pa.Array, missing_values: Sequence[str]) -> tuple[str, ...]:
+    """Return the values of one column that stand for a missing one.
+
+    Args:
+        column: its name.
+        array: all of its rows.
+        missing_values: "age=999" of a column, "n/a" of each that has it.
+
+    Example:
+        >>> words_for("age", pa.array([34, 999]), ["age=-1", "pay=0", "999", "n/a"])
+        ('-1', '999')
+    """
+    named = [value.rpartition("=") for value in missing_values]
+    own = [value for name, sign, value in named if sign and name == column]
+    shared = [value for _, sign, value in named if not sign]
+    num_missing = count_missing(array) if shared else 0
+    return (*own, *(each for each in shared if count_missing(unmarked(array, [each])) > num_missing))
 
 
 def _pandas_indexes(table: pa.Table) -> set[str]:

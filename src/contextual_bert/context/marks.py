@@ -6,9 +6,11 @@ A schema leaves with its model, so it holds common words, dates of zeros, and wo
 other word it holds ``ANY_WORD``: then every text without a digit is missing, at training and at asking.
 """
 
+import datetime
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Literal
 
 import numpy as np
@@ -16,17 +18,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import is_text, value_type
+from contextual_bert.arrow_types import decoded, is_list, is_text, value_type
 from contextual_bert.context.binning import customers_of_values
 from contextual_bert.context.cells import FLOAT
 from contextual_bert.context.spelling import spelt
-from contextual_bert.context.vocabulary import canonical_array
+from contextual_bert.context.vocabulary import canonical_array, to_doubles
 from contextual_bert.context.written_numbers import DECIMAL_MARKS, DecimalMark, number_pattern
 
 ANY_WORD = "[any word]"  # stands for every text without a digit
 _DIGIT = r"\p{Nd}"  # of any script, as Python's \d
 _ZERO_DATE = r"^0{1,4}[-/.]0{1,2}[-/.]0{1,4}([T ]00:00(:00(\.0+)?)?)?$"
 _LEADING_ZERO = r"^0[0-9]+$"
+_DAY = 10  # characters of a date
 _MOST_WORDS = 10
 _MOST_FORCED_WORDS = 20
 _LEAST_VALUES = 0.5  # of the filled cells: a column with fewer numbers is one of words
@@ -131,8 +134,31 @@ def without_words(array: pa.Array, words: Sequence[str]) -> pa.Array:
 
 
 def unmarked(array: pa.Array, words: Sequence[str] | None) -> pa.Array:
-    """The same column, null where its text is one of the words that a feature takes for missing."""
-    return without_words(array, words) if words and is_text(value_type(array.type)) else array
+    """The same column, null where its value is one of the words that a feature takes for missing.
+
+    Example:
+        >>> unmarked(pa.array([34, 999]), ["999", "unknown"]).to_pylist()
+        [34, None]
+    """
+    kind = value_type(array.type)
+    if not words or is_list(kind) or pa.types.is_nested(kind):
+        return array
+    if is_text(kind):
+        return without_words(array, words)
+    plain = decoded(array)
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        days = pc.local_timestamp(plain) if pa.types.is_timestamp(kind) and kind.tz else plain
+        told = days.cast(pa.date32(), safe=False).cast(pa.string())
+        is_missing = pc.is_in(told, value_set=pa.array([spelt(word)[:_DAY] for word in words], pa.string()))
+    elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        is_missing = pc.is_in(to_doubles(plain), value_set=pa.array(_numbers_among(words), pa.float64()))
+    else:
+        return array
+    return pc.if_else(pc.fill_null(is_missing, False), pa.scalar(None, plain.type), plain)
+
+
+def _numbers_among(words: Sequence[str]) -> list[float]:
+    return [float(word) for word in map(spelt, words) if re.search(FLOAT, word)]
 
 
 def is_word(value: object, words: Sequence[str] | None) -> bool:
@@ -141,8 +167,16 @@ def is_word(value: object, words: Sequence[str] | None) -> bool:
     Example:
         >>> is_word(" Unknown", ["unknown"]), is_word(34, ["unknown"]), is_word("never", ["unknown", ANY_WORD])
         (True, False, True)
+        >>> is_word(999.0, ["999"]), is_word(True, ["1"])
+        (True, False)
     """
-    if not isinstance(value, str) or not words:
+    if not words or isinstance(value, (bool, np.bool_)):
+        return False
+    if isinstance(value, datetime.date):
+        return value.isoformat()[:_DAY] in {spelt(word)[:_DAY] for word in words}
+    if isinstance(value, (int, float, Decimal, np.generic)):
+        return value in _numbers_among(words)
+    if not isinstance(value, str):
         return False
     text = spelt(value)
     if ANY_WORD in words and not re.search(r"\d", text) and not re.search(FLOAT, text):

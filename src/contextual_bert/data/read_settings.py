@@ -29,6 +29,8 @@ class ReadSettings:
             first format that fits each of its cells.
         decimal: the mark before the decimals of numbers in text, "." or ",". Marks between groups of three digits are
             then read, too: 1.234,50 or 1'234.50; and a minus behind the number. None: a point, and no other mark.
+        missing_values: values of the context that stand for a missing one: "age=999" of a column, "n/a" of each that
+            has it. The features keep them.
 
     Raises:
         ConfigurationError: a delimiter of several characters, another policy, a format that names no day, another
@@ -43,6 +45,7 @@ class ReadSettings:
     on_bad_row: OnBadRow = "error"
     date_formats: tuple[str, ...] = ()
     decimal: DecimalMark | None = None
+    missing_values: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         delimiter = cast(object, self.delimiter)
@@ -67,3 +70,7 @@ class ReadSettings:
         for each in self.date_formats:
             check_date_format(each)
         check_decimal(self.decimal)
+        values = cast(object, self.missing_values)
+        if isinstance(values, str) or not isinstance(values, Sequence) or not all(values):
+            raise ConfigurationError(f"missing_values={values!r}. Give a tuple of values, such as ('age=999', 'n/a').")
+        object.__setattr__(self, "missing_values", tuple(self.missing_values))

@@ -422,6 +422,7 @@ def schema_of(
         schema = given_schema(recipe)
         check_unlearned(schema, recipe)
         check_spelling(schema)
+        check_missing_values(schema, recipe)
         try:
             return InferredSchema(schema.with_ranges(training), ())
         except DataError as error:
@@ -464,6 +465,7 @@ def inferred(
             overrides=dict(overrides or {}),
             date_formats=recipe.reading.date_formats,
             decimal=recipe.reading.decimal,
+            missing_values=recipe.reading.missing_values,
             customers=customers_in(recipe, training, split),
             min_count=recipe.min_customers,
             max_categories=recipe.max_categories,
@@ -488,6 +490,18 @@ def time_of(
     if split.by == "time":
         return split.column
     return follows_in_time(training, everywhere, training.column_names, date_formats)
+
+
+def check_missing_values(schema: ContextSchema, recipe: Recipe) -> None:
+    """Raise ConfigurationError where a schema that is given does not take a value for missing that a recipe names."""
+    for each in recipe.reading.missing_values:
+        column, sign, value = each.rpartition("=")
+        readers = [feature for feature in schema.features if feature.column == column]
+        if sign and any(value not in feature.missing_words for feature in readers):
+            raise ConfigurationError(
+                f"missing_values: {each!r} (--missing-value) is not under 'missing' of the feature "
+                f"{readers[0].name!r} of the schema. Make the schema with it, or leave it out."
+            )
 
 
 def check_spelling(schema: ContextSchema) -> None:

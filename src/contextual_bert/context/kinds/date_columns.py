@@ -4,8 +4,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from contextual_bert.context.dates import MONTHS, WEEKDAYS, DatePart, date_part, to_dates
+from contextual_bert.context.hints import placeholder_days
 from contextual_bert.context.kinds.categorical import Categorical
 from contextual_bert.context.kinds.feature import Feature, Finding, InferenceSettings, count_distinct, feature_name
 from contextual_bert.context.kinds.numerical import Numerical, infer_edges
@@ -31,7 +33,14 @@ def infer_date_parts(column: str, array: pa.Array, settings: InferenceSettings) 
     is_told = any(not each.is_constant for each in left_out)
     reason = f"{reason}; {remark}" if remark else reason
     features = tuple(_part_feature(column, dates, part, settings) for part in parts)
-    return Finding(DATE, reason, distinct, features, remark=remark if is_told else "")
+    known = pc.drop_null(dates).cast(pa.int32()).to_numpy().astype(np.int64)
+    marks = placeholder_days(known) if not (settings.is_forced or settings.sensitive) else []
+    warning = ""
+    if marks:
+        options = " ".join(f"--missing-value {column}={day:{written or '%Y-%m-%d'}}" for day in marks)
+        warning = f"{' and '.join(map(str, marks))} may stand for a missing date: give {options}"
+    reason = f"{reason}; {warning}" if warning else reason
+    return Finding(DATE, reason, distinct, features, remark=remark if is_told else "", warning=warning)
 
 
 def _part_feature(column: str, dates: pa.Array, part: DatePart, settings: InferenceSettings) -> Feature:

@@ -159,7 +159,8 @@ class InferenceSettings:
     ``date_format``: that of a column whose dates are not all ISO 8601, told by all of its rows; ``hash_buckets``: for
     rare values, None finds how many; ``parts``: those of a date that an override asks for; ``is_split_by_time``: the
     rows that are not learned from are later; ``is_forced``: an override asks for the kind; ``decimal``: the mark
-    before the decimals of numbers that are text.
+    before the decimals of numbers that are text; ``missing_values``: texts, numbers and days that the user named as
+    standing for a missing value.
     """
 
     min_count: int
@@ -174,6 +175,7 @@ class InferenceSettings:
     is_split_by_time: bool = False
     is_forced: bool = False
     decimal: DecimalMark | None = None
+    missing_values: tuple[str, ...] = ()
 
     def shown(self, *values: object, most: int = 3) -> str:
         """Return values as a note names them, none of a sensitive column."""

@@ -11,7 +11,7 @@ from pydantic import model_validator
 from contextual_bert.arrow_types import is_text, value_type
 from contextual_bert.context.binning import edges_of_short_floats, quantile_edges
 from contextual_bert.context.columns import to_numbers
-from contextual_bert.context.hints import id_hint
+from contextual_bert.context.hints import id_hint, placeholder_hint
 from contextual_bert.context.kinds.date_parts import DatePartFeature
 from contextual_bert.context.kinds.feature import (
     LOOKS_LIKE_ID,
@@ -142,9 +142,7 @@ class Numerical(DatePartFeature, frozen=True):
         if pa.types.is_floating(stored := value_type(array.type)) and stored.bit_width < 64:
             edges = edges_of_short_floats(edges, np.float32 if stored.bit_width == 32 else np.float16)
         reach = "" if settings.sensitive else f" from {unique[0]:g} to {unique[-1]:g}"
-        remark = (
-            "" if is_forced else joined(date_of_digits(unique), id_hint(column, distinct=distinct) if is_whole else "")
-        )
+        remark = "" if is_forced else _hints(column, unique, counts, settings, is_whole=is_whole)
         reason = joined(f"{len(edges) + 1} bins{reach}{_strays(numbers[~is_missing], settings)}", remark)
         feature = cls(name=feature_name(column), source=feature_source(column), edges=edges, decimal=settings.decimal)
         return Finding("numerical", reason, distinct, (feature,), warning=remark)
@@ -183,6 +181,20 @@ class Numerical(DatePartFeature, frozen=True):
             about += "first or the last."
         examples = [*edges[:1], *edges[-1:]]
         return {"anyOf": [*kinds, {"type": "null"}], "examples": examples, "description": f"{about} null: missing."}
+
+
+def _hints(
+    column: str,
+    unique: NDArray[np.float64],
+    counts: NDArray[np.int64],
+    settings: InferenceSettings,
+    *,
+    is_whole: bool,
+) -> str:
+    """Return what distinct numbers may mean instead, for the person who trains; empty where they look like numbers."""
+    placeholders = placeholder_hint(column, unique, counts) if not settings.sensitive else ""
+    names = id_hint(column, distinct=len(unique)) if is_whole else ""
+    return joined(date_of_digits(unique), names, placeholders)
 
 
 def infer_edges(
