@@ -157,7 +157,7 @@ def test_new_blocks_are_one_in_small_and_as_in_the_paper_in_full(
         for name in ("multi_attribute", "attention_bias"):
             model: Any = work.build_model(rows[name])
             assert model.config.num_extra_layers == num_blocks
-            assert model.config.has_attribute_values == (name == "multi_attribute")
+            assert model.config.value_of("has_attribute_values") == (name == "multi_attribute")
         model = work.build_model(rows["bert_concat_word"])
         assert len(model.encoder.layers) == num_blocks
         assert "num_extra_layers" not in rows["global_state_update"].model

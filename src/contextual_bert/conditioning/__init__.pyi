@@ -4,10 +4,11 @@ from .method import (
     ConditioningMethod,
     FeedForward,
     InputSlot,
+    MethodSettings,
     Sizes,
     StateSlot,
 )
-from .registry import METHODS, get_method, register_method
+from .registry import METHODS, get_method, methods_of_setting, register_method
 
 __all__ = [
     "METHODS",
@@ -16,8 +17,10 @@ __all__ = [
     "ConditioningMethod",
     "FeedForward",
     "InputSlot",
+    "MethodSettings",
     "Sizes",
     "StateSlot",
     "get_method",
+    "methods_of_setting",
     "register_method",
 ]

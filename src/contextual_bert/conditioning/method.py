@@ -8,7 +8,7 @@ Paper: Denk and Peleteiro Ramallo (2020), "Contextual BERT", section 3.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
@@ -34,8 +34,6 @@ class Sizes:
         layer_norm_eps: added to the variance in every LayerNorm.
         has_bert_start: whether the modules are laid out so that the model can start as a pretrained BERT.
         num_extra_layers: how many of the blocks, the last ones, are new on top of a pretrained BERT.
-        attribute_start: where the vectors of [MA] begin.
-        has_attribute_values: whether they scale the values, too, and not only queries and keys.
     """
 
     hidden_size: int
@@ -48,8 +46,14 @@ class Sizes:
     layer_norm_eps: float
     has_bert_start: bool = False
     num_extra_layers: int = 0
-    attribute_start: str = "ones"
-    has_attribute_values: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodSettings:
+    """Settings of a method beside the sizes of its model; a method with settings of its own has a subclass.
+
+    A subclass is a frozen dataclass. Each field has a default and a type that pydantic can check.
+    """
 
 
 class StateSlot(nn.Module):
@@ -148,6 +152,10 @@ class ConditioningMethod:
         num_extra_layers: blocks that ``from_bert`` puts on top of those of a checkpoint, unless it is told otherwise.
         keeps_bert: whether a model that starts from a BERT checkpoint computes at first what that BERT computes.
         has_unit_context: whether the features' embeddings then start with variance 1.
+        settings_class: the dataclass of the method's own settings.
+
+    Args:
+        settings: of that class; None takes the defaults.
 
     Example:
         >>> class Silent(ConditioningMethod):
@@ -162,6 +170,15 @@ class ConditioningMethod:
     keeps_bert: ClassVar[bool] = False
     has_unit_context: ClassVar[bool] = True
     num_extra_layers: ClassVar[int] = 0
+    settings_class: ClassVar[type[MethodSettings]] = MethodSettings
+
+    def __init__(self, settings: MethodSettings | None = None) -> None:
+        self.settings: Any = self.settings_class() if settings is None else settings
+
+    @classmethod
+    def setting_names(cls) -> tuple[str, ...]:
+        """Return the names of the method's own settings."""
+        return tuple(field.name for field in fields(cls.settings_class))
 
     def state(self, sizes: Sizes) -> StateSlot | None:
         """The module that makes and carries the global state."""

@@ -3,13 +3,31 @@
 It knows the feature's embeddings one by one, not what they mean. Paper: MA-BERT (2021), sections 2.1 and 2.2.
 """
 
+from dataclasses import dataclass
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 
-from contextual_bert.conditioning.method import Attend, BlockSlot, ConditioningMethod, Sizes, StateSlot
+from contextual_bert.conditioning.method import Attend, BlockSlot, ConditioningMethod, MethodSettings, Sizes, StateSlot
 from contextual_bert.context.encoder import ContextEmbedding
 
 PAPER_RANGE = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiAttributeSettings(MethodSettings):
+    """Settings of ``multi_attribute``.
+
+    Args:
+        attribute_start: where E begins: "paper" is U(-0.25, 0.25), "released" the normal 0.02 of the authors' code,
+            "ones" is 1 + e with e from the normal 0.02, at which attention is BERT's.
+        has_attribute_values: whether E scales the values, too, and not only queries and keys. Without, V_m = T W_v,m:
+            the paper's control "BERT Attention (bias)".
+    """
+
+    attribute_start: Literal["ones", "paper", "released"] = "ones"
+    has_attribute_values: bool = True
 
 
 class MultiAttribute(ConditioningMethod):
@@ -38,12 +56,10 @@ class MultiAttribute(ConditioningMethod):
         The others add the context to the sequence or put it beside it; here it multiplies, inside the attention. On a
         pretrained BERT only ``num_extra_layers`` new blocks on top do so; from scratch all blocks do. A feature
         whose embedding has not the model's width is mapped to it and keeps its scale; the paper gives it that width.
-        With ``has_attribute_values=False`` V_m = T W_v,m: the paper's control "BERT Attention (bias)".
 
     Reference:
         Zhang et al. (2021), "MA-BERT: Learning Representation by Incorporating Multi-Attribute Knowledge in
-        Transformers", equations 2 to 6. ``attribute_start`` says where E begins: "paper" is U(-0.25, 0.25), "released"
-        the normal 0.02 of the authors' code, "ones" is 1 + e with e from the normal 0.02, at which attention is BERT's.
+        Transformers", equations 2 to 6.
 
     Example:
         >>> MultiAttribute.num_extra_layers
@@ -54,25 +70,27 @@ class MultiAttribute(ConditioningMethod):
     label = "[MA]"
     num_extra_layers = 6
     has_unit_context = False
+    settings_class = MultiAttributeSettings
+    settings: MultiAttributeSettings
 
     def state(self, sizes: Sizes) -> StateSlot:
-        return AttributeState(sizes)
+        return AttributeState(sizes, starts_at_one=self.settings.attribute_start == "ones")
 
     def block(self, sizes: Sizes, layer: int) -> BlockSlot | None:
         is_extra = layer >= sizes.num_layers - (sizes.num_extra_layers or sizes.num_layers)
-        return MultiAttributeAttention(sizes) if is_extra else None
+        return MultiAttributeAttention(sizes, self.settings) if is_extra else None
 
     def initialise_feature(self, weight: Tensor, sizes: Sizes) -> None:
-        if sizes.attribute_start == "paper":
+        if self.settings.attribute_start == "paper":
             nn.init.uniform_(weight, -PAPER_RANGE, PAPER_RANGE)
 
 
 class AttributeState(StateSlot):
     """E: the features' embeddings, as wide as the model, the same for all blocks."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: Sizes, *, starts_at_one: bool) -> None:
         super().__init__()
-        self.starts_at_one = sizes.attribute_start == "ones"
+        self.starts_at_one = starts_at_one
         self.attributes = nn.ModuleList(
             nn.Identity() if size == sizes.hidden_size else ToModelWidth(size, sizes.hidden_size, bias=False)
             for size in sizes.feature_sizes
@@ -103,11 +121,11 @@ class MultiAttributeAttention(BlockSlot):
     point = "attend"
     reads_context = False
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: Sizes, settings: MultiAttributeSettings) -> None:
         super().__init__()
         self.output_size = len(sizes.feature_sizes) * sizes.hidden_size
         self.head_size = sizes.hidden_size // sizes.num_heads
-        self.has_attribute_values = sizes.has_attribute_values
+        self.has_attribute_values = settings.has_attribute_values
         self.query = nn.Linear(sizes.hidden_size, self.output_size, bias=False)
         self.key = nn.Linear(sizes.hidden_size, self.output_size, bias=False)
         self.value = nn.Linear(sizes.hidden_size, self.output_size, bias=False)

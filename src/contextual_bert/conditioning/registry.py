@@ -4,11 +4,16 @@ A method defined elsewhere calls ``register_method`` and is from then on a valid
 module knows only names.
 """
 
+from collections.abc import Mapping
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
 from contextual_bert.conditioning.concat import Concat
 from contextual_bert.conditioning.film import FiLM
 from contextual_bert.conditioning.global_state import GlobalState
 from contextual_bert.conditioning.global_state_update import GlobalStateUpdate
-from contextual_bert.conditioning.method import ConditioningMethod
+from contextual_bert.conditioning.method import ConditioningMethod, MethodSettings
 from contextual_bert.conditioning.multi_attribute import MultiAttribute
 from contextual_bert.conditioning.new_position import NewPosition
 from contextual_bert.conditioning.none import NoContext
@@ -30,11 +35,16 @@ METHODS: dict[str, type[ConditioningMethod]] = {
 }
 
 
-def get_method(name: str) -> ConditioningMethod:
-    """The method of that name.
+def get_method(name: str, settings: Mapping[str, Any] | None = None) -> ConditioningMethod:
+    """Return the method of a name.
+
+    Args:
+        name: one of ``METHODS``.
+        settings: of the method's own; what is left out has its default.
 
     Raises:
-        UnknownNameError: no such method; the message suggests the closest name.
+        UnknownNameError: no such method, or no such setting of it; the message suggests the closest name.
+        ConfigurationError: a setting has a value that the method does not take.
 
     Example:
         >>> get_method("global_state").label
@@ -42,7 +52,18 @@ def get_method(name: str) -> ConditioningMethod:
     """
     if name not in METHODS:
         raise UnknownNameError(f"Unknown conditioning {name!r}. {did_you_mean(name, METHODS)}")
-    return METHODS[name]()
+    method = METHODS[name]
+    return method(_read_settings(method, settings)) if settings else method()
+
+
+def methods_of_setting(setting: str) -> list[str]:
+    """Return the names of the methods that have a setting of this name.
+
+    Example:
+        >>> methods_of_setting("attribute_start"), methods_of_setting("hidden_size")
+        (['multi_attribute'], [])
+    """
+    return [name for name, method in METHODS.items() if setting in method.setting_names()]
 
 
 def register_method(method: type[ConditioningMethod]) -> type[ConditioningMethod]:
@@ -55,3 +76,22 @@ def register_method(method: type[ConditioningMethod]) -> type[ConditioningMethod
     if known is not method:
         raise ConfigurationError(f"Conditioning {method.name!r} is already {known.__qualname__}. Choose another name.")
     return method
+
+
+def _read_settings(method: type[ConditioningMethod], given: Mapping[str, Any]) -> MethodSettings:
+    """Return the settings of a method, checked by the types of their dataclass."""
+    known = method.setting_names()
+    for name in given:
+        if name not in known:
+            allowed = did_you_mean(name, known) if known else "It has no settings."
+            raise UnknownNameError(f"conditioning={method.name!r} has no setting {name!r}. {allowed}")
+    types, values = get_type_hints(method.settings_class), dict[str, Any]()
+    for name, value in given.items():
+        try:
+            values[name] = TypeAdapter(types[name]).validate_python(value, strict=True)
+        except ValidationError as error:
+            if get_origin(types[name]) is Literal:
+                known = did_you_mean(str(value), get_args(types[name]))
+                raise ConfigurationError(f"{name}={value!r}. {known}") from None
+            raise ConfigurationError(f"{name}={value!r:.80}: {error.errors()[0]['msg']}.") from None
+    return method.settings_class(**values)

@@ -10,13 +10,12 @@ from typing import Any, Self, get_args
 from huggingface_hub.dataclasses import strict
 from transformers import BertConfig
 
-from contextual_bert.conditioning import Sizes, get_method
+from contextual_bert.conditioning import ConditioningMethod, Sizes, get_method, methods_of_setting
 from contextual_bert.context import ContextSchema, FeatureLayout
 from contextual_bert.errors import CheckpointError, ConfigurationError, did_you_mean
 from contextual_bert.softmax_over import SoftmaxOver
 
 PAPER_CONTEXT_SIZE = 736
-ATTRIBUTE_STARTS = ("ones", "paper", "released")
 POOLINGS = ("cls", "mean")
 PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
 SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "max_position_embeddings")
@@ -53,9 +52,8 @@ class ContextualBertConfig(BertConfig):
         has_bert_start: whether the method's modules are laid out so that the model can start as a pretrained BERT;
             ``from_bert`` sets it.
         num_extra_layers: how many of the blocks, the last ones, are new on top of a checkpoint; ``from_bert`` sets it.
-        attribute_start: for ``multi_attribute``, where the vectors of the features begin: "ones", "paper", "released".
-        has_attribute_values: for ``multi_attribute``, whether they scale the attention's values, too, or only where it
-            looks.
+        conditioning_settings: settings of the method's own, see its ``settings_class``. They may also be given by
+            their names: ``ContextualBertConfig(conditioning="multi_attribute", attribute_start="paper")``.
         is_ordinal: for sequence classification, whether the labels are grades of one scale, 0 the lowest.
         classifier_pooling: for sequence classification, what a text is to its head: "cls", what BERT's pooler makes of
             the first position; "mean", the mean of the last block over the text, as in sentence-transformers.
@@ -79,6 +77,7 @@ class ContextualBertConfig(BertConfig):
     keys_to_ignore_at_inference = ["state"]  # noqa: RUF012  (Trainer adds a list to it)
 
     conditioning: str = "none"
+    conditioning_settings: dict[str, Any] | None = None
     context_features: list[dict[str, Any]] | None = None
     has_context_as_text: bool = False
     has_position_embeddings: bool = False
@@ -89,8 +88,6 @@ class ContextualBertConfig(BertConfig):
     type_vocab_size: int = 0
     has_bert_start: bool = False
     num_extra_layers: int = 0
-    attribute_start: str = "ones"
-    has_attribute_values: bool = True
     is_ordinal: bool = False
     classifier_pooling: str = "cls"
     context_dropout: float = 0.0
@@ -99,7 +96,8 @@ class ContextualBertConfig(BertConfig):
     use_cache: bool = False  # there is nothing to cache without a decoder, and BERT's True warns when checkpointing
 
     def __post_init__(self, **kwargs: Any) -> None:
-        known = set(type(self).__dataclass_fields__)
+        self._take_settings(kwargs)
+        known = {*type(self).__dataclass_fields__, *get_method(self.conditioning).setting_names()}
         for key in kwargs:
             is_misspelt = not hasattr(type(self), key) and difflib.get_close_matches(key, known, n=1, cutoff=0.8)
             if is_misspelt:
@@ -107,6 +105,18 @@ class ContextualBertConfig(BertConfig):
         self._check_numbers()
         super().__post_init__(**kwargs)
         self._check()
+
+    def _take_settings(self, kwargs: dict[str, Any]) -> None:
+        """Move the settings of the method that are given by their names to ``conditioning_settings``."""
+        own = get_method(self.conditioning).setting_names()
+        for name in (*kwargs,):
+            methods = methods_of_setting(name)
+            if methods and name not in own:
+                are = " or ".join(f"conditioning={method!r}" for method in methods)
+                raise ConfigurationError(f"{name} is for {are}, and it is {self.conditioning!r}. Leave it out.")
+        given = {**(self.conditioning_settings or {}), **{name: kwargs.pop(name) for name in own if name in kwargs}}
+        get_method(self.conditioning, given)
+        self.conditioning_settings = given or None
 
     def _check_numbers(self) -> None:
         # Before BERT's own checks, which divide by some of these. Of another type they are refused there.
@@ -132,7 +142,6 @@ class ContextualBertConfig(BertConfig):
                 "Make the config with ContextualBertConfig.from_schema(schema, ...), or take conditioning='none'."
             )
         choices = {
-            "attribute_start": ATTRIBUTE_STARTS,
             "classifier_pooling": POOLINGS,
             "softmax_over": get_args(SoftmaxOver),
         }
@@ -253,6 +262,20 @@ class ContextualBertConfig(BertConfig):
         features = sum((each.num_embeddings + each.vector_size) * each.embedding_size for each in self.layout)
         return (self.vocab_size + positions) * hidden + self.num_hidden_layers * block + features
 
+    def value_of(self, name: str) -> Any:
+        """Return the value of a field, or of a setting of the method's own; None where there is none.
+
+        Example:
+            >>> ContextualBertConfig(vocab_size=50).value_of("conditioning")
+            'none'
+        """
+        return getattr(self, name, getattr(self.method.settings, name, None))
+
+    @property
+    def method(self) -> ConditioningMethod:
+        """The conditioning method with its settings."""
+        return get_method(self.conditioning, self.conditioning_settings)
+
     @property
     def sizes(self) -> Sizes:
         """Return the sizes that a conditioning method may know."""
@@ -266,8 +289,6 @@ class ContextualBertConfig(BertConfig):
             dropout=self.hidden_dropout_prob,
             layer_norm_eps=self.layer_norm_eps,
             num_extra_layers=self.num_extra_layers,
-            attribute_start=self.attribute_start,
-            has_attribute_values=self.has_attribute_values,
             has_bert_start=self.has_bert_start,
         )
 

@@ -33,7 +33,7 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 from transformers.utils.output_capturing import capture_outputs
 
 from contextual_bert.atomic_files import share_files
-from contextual_bert.conditioning import StateSlot, get_method
+from contextual_bert.conditioning import StateSlot
 from contextual_bert.context import ContextEmbedding, ContextEncoder, ContextSchema
 from contextual_bert.context.forms import MeanEmbedding, ValueEmbedding
 from contextual_bert.errors import ConfigurationError
@@ -97,7 +97,7 @@ class ContextualBertLayer(BertLayer):
     def __init__(self, config: ContextualBertConfig, layer_idx: int) -> None:
         super().__init__(config, layer_idx=layer_idx)
         self.config = config
-        self.conditioning = get_method(config.conditioning).block(config.sizes, layer_idx)
+        self.conditioning = config.method.block(config.sizes, layer_idx)
         self.point = self.conditioning.point if self.conditioning is not None else None
         if self.conditioning is not None and self.point == "attend":
             del self.attention.self
@@ -148,7 +148,7 @@ class ContextualBertEncoder(nn.Module):
     def __init__(self, config: ContextualBertConfig) -> None:
         super().__init__()
         self.layer = nn.ModuleList(ContextualBertLayer(config, index) for index in range(config.num_hidden_layers))
-        self.conditioning = get_method(config.conditioning).state(config.sizes)
+        self.conditioning = config.method.state(config.sizes)
 
     def forward(
         self,
@@ -236,7 +236,7 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
             return  # an untied head keeps its bias in the decoder
         super()._init_weights(module)
         if isinstance(module, ValueEmbedding | MeanEmbedding):
-            get_method(self.config.conditioning).initialise_feature(module.weight, self.config.sizes)
+            self.config.method.initialise_feature(module.weight, self.config.sizes)
         # A method's own leaf module may know better, for instance a gate that starts at zero.
         initialise = getattr(module, "initialise", None)
         if callable(initialise):
@@ -307,7 +307,7 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
     def start_as_bert(self) -> None:
         """Set the method's weights so that they leave BERT's function as it is, where the method can."""
         for module in self.modules():
-            if isinstance(module, ContextEncoder) and get_method(self.config.conditioning).has_unit_context:
+            if isinstance(module, ContextEncoder) and self.config.method.has_unit_context:
                 module.draw_at_unit_scale()
             if isinstance(module, StateSlot):
                 module.start_as_bert()
@@ -383,7 +383,7 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
             )
         check_memory(config)
         ContextualBertPreTrainedModel.__init__(self, config)
-        method = get_method(config.conditioning)
+        method = config.method
         self.embeddings = ContextualBertEmbeddings(config)
         self.context_encoder = ContextEncoder(config.layout) if method.has_context else None
         self.conditioning = method.input(config.sizes)

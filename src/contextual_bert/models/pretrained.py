@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from transformers import BertForMaskedLM
 
-from contextual_bert.conditioning import get_method
+from contextual_bert.conditioning import get_method, methods_of_setting
 from contextual_bert.conditioning.method import BlockSlot
 from contextual_bert.context import ContextSchema
 from contextual_bert.errors import CheckpointError, ConfigurationError, did_you_mean
@@ -43,7 +43,6 @@ BERT_FIELDS = (
 )
 LABEL_FIELDS = ("id2label", "label2id", "problem_type")
 HEAD_FIELDS = ("is_ordinal", "classifier_pooling")
-ATTRIBUTE_FIELDS = ("attribute_start", "has_attribute_values")
 DROPOUTS = ("context_dropout", "field_dropout")
 
 
@@ -62,7 +61,7 @@ def load_bert(
     Raises:
         CheckpointError, ConfigurationError: see ``ContextualBertPreTrainedModel.from_bert``.
     """
-    own = {name: value for name, value in settings.items() if name in _fields()}
+    own = {name: value for name, value in settings.items() if name in _fields() or methods_of_setting(name)}
     loading = {name: value for name, value in settings.items() if name not in own}
     hub = {name: value for name, value in loading.items() if name in HUB_SETTINGS}
     config = bert_config(checkpoint, schema=schema, conditioning=conditioning, hub=hub, **own)
@@ -76,11 +75,6 @@ def load_bert(
     unread = [name for name in own if name in HEAD_FIELDS and name not in model_class.head_fields]
     if unread:
         raise ConfigurationError(f"{model_class.__name__} does not read {', '.join(unread)}. Leave it out.")
-    unread = [name for name in ATTRIBUTE_FIELDS if name in own and conditioning != "multi_attribute"]
-    if unread:
-        raise ConfigurationError(
-            f"{', '.join(unread)} is for conditioning='multi_attribute', and it is {conditioning!r}. Leave it out."
-        )
     dropped = [name for name in DROPOUTS if own.get(name)]
     if dropped:
         raise ConfigurationError(

@@ -226,7 +226,7 @@ def started_from(recipe: Recipe, ready: Preparation) -> ContextualBertForMaskedL
             f"this run asks for {recipe.conditioning!r}. "
             "Give the same --conditioning, or start without --init-from."
         )
-    differing = [field for field, value in recipe.model.items() if getattr(model.config, field, None) != value]
+    differing = [field for field, value in recipe.model.items() if model.config.value_of(field) != value]
     if differing:
         raise ConfigurationError(
             f"{', '.join(differing)} cannot change in a run that starts from {recipe.init_from}. Leave it out."

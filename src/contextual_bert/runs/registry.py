@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from contextual_bert.conditioning import METHODS
+from contextual_bert.conditioning import METHODS, get_method, methods_of_setting
 from contextual_bert.data import Split
 from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
 from contextual_bert.training.adaptation import required_peft
@@ -82,7 +82,6 @@ _OF_TRANSFORMERS = _OF_CONTEXT | {
     "neftune_noise_alpha",
     "new_weights_learning_rate",
 }
-_OF_MULTI_ATTRIBUTE = frozenset({"attribute_start", "has_attribute_values"})
 
 
 def check_conditioning(name: str) -> None:
@@ -129,6 +128,8 @@ def check_kind(recipe: Recipe) -> None:
             f"{name}={recipe.model[name]}: {recipe.conditioning!r} does not read this field of a model's config. "
             "Leave it out."
         )
+    if recipe.conditioning in METHODS:
+        get_method(recipe.conditioning, {name: recipe.model[name] for name in recipe.model if methods_of_setting(name)})
     if recipe.conditioning in FITTED_BASELINES and (recipe.is_context_shuffled or recipe.patience is not None):
         name = "is_context_shuffled" if recipe.is_context_shuffled else "patience"
         raise ConfigurationError(f"{name} is for what is trained, and {recipe.conditioning!r} is not. Leave it out.")
@@ -169,8 +170,8 @@ def training_of(conditioning: str, training: Mapping[str, Any]) -> dict[str, Any
 
 
 def model_of(conditioning: str, model: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the model's fields of a whole comparison those that this row of it reads: a baseline hardly any, and only
-    ``multi_attribute`` where its vectors start.
+    """Of the model's fields of a whole comparison those that this row of it reads: a baseline hardly any, and a
+    method no setting of another one.
 
     Example:
         >>> model_of("bag", {"hidden_size": 256}), model_of("none", {"hidden_size": 256})
@@ -179,7 +180,8 @@ def model_of(conditioning: str, model: Mapping[str, Any]) -> dict[str, Any]:
     if conditioning in BASELINES and conditioning not in PLAIN_BERT:
         read = _OF_BASELINES.get(conditioning, frozenset())
     else:
-        read = model.keys() - (_OF_MULTI_ATTRIBUTE if conditioning != "multi_attribute" else frozenset())
+        own = METHODS[conditioning].setting_names() if conditioning in METHODS else ()
+        read = {name for name in model if name in own or not methods_of_setting(name)}
     return {name: value for name, value in model.items() if name in read}
 
 

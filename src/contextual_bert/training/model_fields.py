@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from contextual_bert import models
+from contextual_bert import conditioning, models
 from contextual_bert.errors import ConfigurationError, did_you_mean
 from contextual_bert.softmax_over import SoftmaxOver
 from contextual_bert.training.settings import SHARES
@@ -20,8 +20,6 @@ DEFAULT_MODEL: Mapping[str, Any] = {
 # The fields of a model's config that a recipe may set: of every model, of one with new weights alone, of one kind.
 ALL_FIELDS = (
     "attention_probs_dropout_prob",
-    "attribute_start",
-    "has_attribute_values",
     "hidden_dropout_prob",
     "initializer_range",
     "num_hidden_layers",
@@ -49,13 +47,16 @@ def check_fields(model: Mapping[str, Any], *, texts: TextTask | None) -> None:
     for name in model:
         if name in SHARES:
             raise ConfigurationError(f"{name!r} is a setting of the training: give it there (--set), not to the model.")
-        if name not in free and name in models.ContextualBertConfig.__dataclass_fields__:
+        # The methods and the config need torch, so they are asked for other names alone.
+        if name in free or conditioning.methods_of_setting(name):
+            continue
+        if name in models.ContextualBertConfig.__dataclass_fields__:
             raise ConfigurationError(
                 f"{name!r} follows from the recipe, its data or its checkpoint: leave it out of the model's fields. "
                 f"Those that can be set: {', '.join(sorted(free))}."
             )
-        if name not in free:
-            raise ConfigurationError(f"No field {name!r} in a model's config. {did_you_mean(name, free)}")
+        free += [setting for method in conditioning.METHODS.values() for setting in method.setting_names()]
+        raise ConfigurationError(f"No field {name!r} in a model's config. {did_you_mean(name, free)}")
     over = model.get("softmax_over", "vocabulary")
     if over not in get_args(SoftmaxOver):
         raise ConfigurationError(f"softmax_over={over!r}. {did_you_mean(str(over), get_args(SoftmaxOver))}")
