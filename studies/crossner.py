@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from contextual_bert.data import Split, read_table, table_digest
 from contextual_bert.data.splits import PARTS
-from contextual_bert.evaluation import LabelledRows, Run, Scores
+from contextual_bert.evaluation import Run, Scores
 from contextual_bert.evaluation.alignment import total_cost
 from contextual_bert.runs.prepared import Prepared
 from contextual_bert.runs.registry import CONTEXT_AS_TEXT, TAG_BASELINES, training_of
@@ -140,9 +140,8 @@ def single_domain_runs(data: TextStudyData, output: Path, rows: ExtraRows) -> li
 def _joined(runs: Sequence[Run], ready: Prepared) -> Run:
     """One run of what the models of all domains found."""
     scores = Scores.concatenate([run.scores for run in runs])
-    labelled = LabelledRows.concatenate([run.labelled for run in runs if isinstance(run.labelled, LabelledRows)])
     clusters = cluster_numbers(ready, "test", scores.example_id)
-    return Run(SINGLE, runs[0].seed, scores, clusters, total_cost([run.cost for run in runs]), "control", labelled)
+    return Run(SINGLE, runs[0].seed, scores, clusters, total_cost([run.cost for run in runs]), "control")
 
 
 def _of(domain: str, data: TextStudyData) -> Recipe:

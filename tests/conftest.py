@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from contextual_bert.data import StylistWorld
-from contextual_bert.evaluation import EvaluationSettings, LabelSettings
+from contextual_bert.evaluation import EvaluationSettings
 from contextual_bert.evaluation.segments import CellLimit
 from contextual_bert.runs import Preparation, prepare
 from contextual_bert.training import Recipe
@@ -77,5 +77,4 @@ def tiny_data(tiny_recipe: Recipe) -> Preparation:
 @pytest.fixture
 def cells_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports of a handful of customers show each value, which they else do of ten customers or more."""
-    for settings in (EvaluationSettings, LabelSettings):
-        monkeypatch.setattr(settings, "cells", property(lambda _: CellLimit(1, "customers")))
+    monkeypatch.setattr(EvaluationSettings, "cells", property(lambda _: CellLimit(1, "customers")))

@@ -46,7 +46,7 @@ MODEL_FILES = frozenset(
     }
 )
 # What else a run is evaluated and compared by. Its report, metrics.json and history.json, decides no answer.
-SCORE_FILES = frozenset({"test_labels.safetensors", "test_scores.safetensors"})
+SCORE_FILES = frozenset({"test_scores.safetensors"})
 RESULT_FILES = frozenset({"recipe.json", "schema.json", "split.json"}) | SCORE_FILES
 # What a training goes on by. Of several processes each writes its own random state, when it likes: these are left out.
 CHECKPOINT_FILES = frozenset(

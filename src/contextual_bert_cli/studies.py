@@ -16,9 +16,7 @@ def finish_study(found: "Study", output: Path, *, runs: Path) -> None:
     from contextual_bert.evaluation import write_study
 
     write_study(found, output)
-    show(found.comparison.to_rich())
-    if found.labels is not None:
-        show(found.labels.to_rich(has_groups=False))  # they are in the files
+    show(found.comparison.to_rich(has_groups=False))  # they are in the files
     remark(
         "",
         *map(in_options, found.texts),

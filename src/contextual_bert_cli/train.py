@@ -116,7 +116,6 @@ def command(
     from contextual_bert.runs.run_files import (
         CHECKPOINTS,
         last_checkpoint,
-        load_label_report,
         load_metrics,
         passed_over,
     )
@@ -184,8 +183,6 @@ def command(
     part = ready.evaluated_part
     if report is not None and part is not None:
         show(report.to_rich())
-        if (labels := load_label_report(output, part)) is not None:
-            show(labels.to_rich())
     if report is not None and report.learned is not None and not report.learned.has_learned:
         remark("", in_options(report.learned.note()))
     remark(*field_lines(load_metrics(output)))

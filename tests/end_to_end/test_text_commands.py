@@ -19,7 +19,7 @@ from contextual_bert import (
 from contextual_bert.context import Categorical
 from contextual_bert.data import Split, read_table, write_table
 from contextual_bert.evaluation import FeatureImportances
-from contextual_bert.runs.run_files import load_labels
+from contextual_bert.runs.run_files import SCORES_FILE, load_scores
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Recipe
@@ -201,7 +201,7 @@ def test_from_a_table_to_predictions(command: Any, own_texts: Path) -> None:
     assert "accuracy (%)" in evaluated.stdout
     assert "labels of" in evaluated.stdout
     content = json.loads(ok(command("evaluate", run, "--format", "json")).stdout)
-    assert 0 <= content["labels"]["metrics"]["accuracy_percent"]["value"] <= 100
+    assert 0 <= content["metrics"]["accuracy_percent"]["value"] <= 100
     predictions = own_texts / "predictions.csv"
     ok(command("predict", run, "--data", own_texts / "reviews.csv", "--output", predictions))
     found = read_table(predictions)
@@ -285,17 +285,17 @@ def test_words_are_grades_in_the_order_that_is_given(command: Any, own_texts: Pa
     assert recipe.texts is not None
     assert (recipe.texts.order, recipe.texts.is_ordinal) == (("low", "fair", "high"), True)
     evaluated = ok(command("evaluate", run))
-    rows: Any = load_labels(run)
+    rows: Any = load_scores(run / SCORES_FILE)[0].predictions
     distances = abs(rows.predicted - rows.true)
     assert (rows.names, rows.is_ordinal) == (("low", "fair", "high"), True)
     assert f"{distances.mean():.4f}" in evaluated.stdout
-    assert "labels' places in their order" in " ".join(evaluated.stdout.split())
+    assert "places in the order where labels are words" in " ".join(evaluated.stdout.split())
     answer = json.loads(ok(command("predict", run, "--text", "word1", "--format", "json")).stdout)
     assert sorted(answer["probabilities"]) == ["fair", "high", "low"]
     halves = ("--text", "review", "--label", "stars", "--ordinal", "--checkpoint", own_texts / "bert")
     halves = (*halves, "--exclude", "verdict,mood", "--epochs", 1, "--device", "cpu")
     ok(command("train", own_texts / "moods.csv", *halves, "--output", own_texts / "stars"))
-    found: Any = load_labels(own_texts / "stars")
+    found: Any = load_scores(own_texts / "stars" / SCORES_FILE)[0].predictions
     assert found.names == ("1", "1.5", "10")
     distances = abs(found.grades[found.predicted] - found.grades[found.true])
     assert f"{distances.mean():.4f}" in ok(command("evaluate", own_texts / "stars")).stdout
@@ -374,7 +374,7 @@ def test_methods_are_compared_on_texts(command: Any, own_texts: Path) -> None:
     assert result.stderr.count("seed-0: trained") == 3
     assert "context_popularity" in result.stdout
     assert "accuracy (%)" in result.stdout
-    assert "## Labels" in (output / "report.md").read_text(encoding="utf-8")
+    assert "**Methods: loss and ranks**" in (output / "report.md").read_text(encoding="utf-8")
 
 
 def test_without_a_test_part_the_validation_part_is_compared(command: Any, own_texts: Path) -> None:

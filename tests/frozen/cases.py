@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from contextual_bert.conditioning import METHODS
+from contextual_bert.evaluation.metrics import CROSS_ENTROPY, PREDICTION_METRICS
 from contextual_bert.inference import (
     CompletionPipeline,
     OnnxCompletionPipeline,
@@ -141,23 +142,23 @@ def metrics_of(directory: Path) -> Found:
     content = json.loads((directory / "metrics.json").read_text(encoding="utf-8"))
     found: Found = {"parameters": content["cost"]["parameters"]}
     for part in ("validation", "test"):
-        report, labels = content[part], content.get("labels", {}).get(part)
+        report = content[part]
         found[part] = {
             "num_rows": report["num_rows"],
-            **{key: _estimate(each) for key, each in report["metrics"].items()},
-            **{f"{each['feature']}={each['value']}": _first_estimate(each) for each in report["segments"]},
+            **{
+                f"labels: {key}" if key in PREDICTION_METRICS else key: _estimate(each)
+                for key, each in report["metrics"].items()
+            },
+            **{
+                f"{each['feature']}={each['value']}": _estimate(each["metrics"][CROSS_ENTROPY])
+                for each in report["segments"]
+            },
         }
-        if labels is not None:
-            found[part] |= {f"labels: {key}": _estimate(each) for key, each in labels["metrics"].items()}
     return found
 
 
 def _estimate(found: Mapping[str, Any] | None) -> list[float] | None:
     return None if found is None else [found["value"], found["low"], found["high"]]
-
-
-def _first_estimate(segment: Mapping[str, Any]) -> list[float] | None:
-    return next((_estimate(each) for each in segment.values() if isinstance(each, dict)), None)
 
 
 def weights_of(directory: Path) -> dict[str, list[int]]:

@@ -1,7 +1,9 @@
 from .alignment import Cost, Role, Run
+from .answer_predictions import AnswerPredictions
 from .asked import Asked, Unscored
 from .calibration import Calibration, CalibrationBin
-from .comparison import Comparison, compare_runs
+from .classes import ClassScore, ComparedClass, class_scores
+from .comparison import ComparedGroup, Comparison, compare_runs, comparison_of
 from .comparison_rows import ComparisonRow
 from .importance import FeatureImportance, FeatureImportances, measure_importances
 from .importance_plots import plot_importance
@@ -16,11 +18,7 @@ from .intervals import (
     paired_bootstrap,
     seed_mean,
 )
-from .labels import AnsweredRows, LabelledRows, has_grades, has_tags
-from .labels.alignment import LabelRun
-from .labels.classes import ClassScore, ComparedClass, class_scores
-from .labels.comparison import ComparedGroup, LabelComparison, compare_labels
-from .labels.report import LabelGroup, LabelReport, LabelSettings, evaluate_labels
+from .label_predictions import LabelPredictions, has_grades, has_tags
 from .learning import (
     Convergence,
     LearningCurve,
@@ -28,9 +26,12 @@ from .learning import (
     measure_convergence,
     slope_of_last_part,
 )
-from .metrics import Metric, Scores, metric_of, summarise
+from .metrics import Metric, metric_of
+from .paired_runs import PairedRuns
 from .plots import plot_comparison, plot_recall, plot_reliability, plot_segments
+from .rank_metrics import summarise
 from .report import EvaluationSettings, Report, evaluate_scores
+from .scores import Predictions, Scores
 from .segments import Segment
 from .study import Study
 from .study_files import write_study
@@ -43,7 +44,7 @@ from .study_plots import (
 from .tables import Provenance
 
 __all__ = [
-    "AnsweredRows",
+    "AnswerPredictions",
     "Asked",
     "Calibration",
     "CalibrationBin",
@@ -60,15 +61,12 @@ __all__ = [
     "FeatureImportance",
     "FeatureImportances",
     "Interval",
-    "LabelComparison",
-    "LabelGroup",
-    "LabelReport",
-    "LabelRun",
-    "LabelSettings",
-    "LabelledRows",
+    "LabelPredictions",
     "LearningCurve",
     "LearningPoint",
     "Metric",
+    "PairedRuns",
+    "Predictions",
     "Provenance",
     "Report",
     "Role",
@@ -81,9 +79,8 @@ __all__ = [
     "bootstrap",
     "class_scores",
     "cluster_interval",
-    "compare_labels",
     "compare_runs",
-    "evaluate_labels",
+    "comparison_of",
     "evaluate_scores",
     "has_grades",
     "has_tags",

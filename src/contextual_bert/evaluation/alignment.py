@@ -1,39 +1,30 @@
-"""Runs to compare: what one is, and the proof that all of them were scored on the same rows.
+"""Runs to compare, and the check that all of them were scored on the same rows.
 
-This module does not compare: it groups runs by method and puts their rows in one order, or says which run does not fit.
+This module groups runs by method and puts their rows in one order, or names the run that does not fit.
 
-Paper: three runs a method. PROTOCOL, points 5 and 10.
+Reference: docs/protocol.md; the paper has three runs a method.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation.clusters import cluster_codes
-from contextual_bert.evaluation.labels.measured import MeasuredRows
-from contextual_bert.evaluation.metrics import Scores, exact_mean
+from contextual_bert.evaluation.label_predictions import LabelPredictions
+from contextual_bert.evaluation.measures import check_clusters
+from contextual_bert.evaluation.metrics import exact_mean
+from contextual_bert.evaluation.scores import Predictions, Scores
 
 Role = Literal["method", "control", "baseline", "oracle"]
 
 
-class NamedRun(Protocol):
-    """What runs of any kind have: they are grouped by name and told apart by seed."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def seed(self) -> int: ...
-    @property
-    def role(self) -> Role: ...
-
-
 @dataclass(frozen=True)
 class Cost:
-    """What a run cost, and on which machine; None where it is not known or means nothing (an oracle has no size)."""
+    """Cost of a run, and its machine; None where it is not known or means nothing (an oracle has no size)."""
 
     parameters: int | None = None
     training_seconds: float | None = None
@@ -48,11 +39,10 @@ class Run:
     Args:
         name: of the method; runs of one name differ by seed.
         seed: of the training.
-        scores: one row a masked position, each once, in any order.
+        scores: one row a masked position, label or end of an answer, each once, in any order.
         clusters: the customer of each row of `scores`; left out in all runs, each set is a cluster of its own.
         cost: parameters, training time, peak memory.
         role: a trained method, a control of one, a baseline, or the oracle, which nothing may beat.
-        labelled: what was predicted for the same texts, words or questions, where they are such.
         validation_nats: cross-entropy on the validation part, where another part was scored; None: not known.
     """
 
@@ -62,12 +52,11 @@ class Run:
     clusters: ArrayLike | None = None
     cost: Cost = field(default_factory=Cost)
     role: Role = "method"
-    labelled: MeasuredRows | None = None
     validation_nats: float | None = None
 
 
-def group_runs(runs: Sequence[NamedRun]) -> dict[str, list[int]]:
-    """Method -> the numbers of its runs, in the order given."""
+def group_runs(runs: Sequence[Run]) -> dict[str, list[int]]:
+    """Return method -> the numbers of its runs, in the order given."""
     if not runs:
         raise ConfigurationError("No runs to compare. Give at least one.")
     groups: dict[str, list[int]] = {}
@@ -82,24 +71,13 @@ def group_runs(runs: Sequence[NamedRun]) -> dict[str, list[int]]:
     return groups
 
 
-def paired_runs(
-    name: str, other: str, groups: Mapping[str, Sequence[int]], runs: Sequence[NamedRun]
-) -> tuple[list[int], list[int]]:
-    """The numbers of the runs of two methods to set against each other: of the seeds that both have.
-
-    A seed makes more of a difference than two methods may, so one row's third is not set against another's first two.
-    All runs where one of the two is a baseline or the oracle, whose seed means little, or where no seed is shared.
-    """
-    pair = (groups[name], groups[other])
-    is_trained = all(runs[numbers[0]].role in ("method", "control") for numbers in pair)
-    first, second = ({runs[number].seed for number in numbers} for numbers in pair)
-    kept = first & second if is_trained and first & second else first | second
-    own, others = ([number for number in numbers if runs[number].seed in kept] for numbers in pair)
-    return own, others
-
-
 def align_runs(runs: Sequence[Run], *, num_items: int | None) -> tuple[list[Scores], NDArray[np.int64]]:
-    """Each run's scores in the canonical order, and the cluster numbers they share; an error if they do not."""
+    """Return each run's scores in the canonical order, and the cluster numbers that they share.
+
+    Raises:
+        ConfigurationError: other numbers of clusters than rows.
+        DataError: rows, clusters or true labels are not the same in all runs.
+    """
     aligned: list[Scores] = []
     labels: list[NDArray[np.generic]] = []
     for run in runs:
@@ -109,31 +87,61 @@ def align_runs(runs: Sequence[Run], *, num_items: int | None) -> tuple[list[Scor
             raise ConfigurationError(
                 f"{place(run)} has {len(run.scores)} rows and {len(clusters)} clusters: give one a row."
             )
-        order = run.scores.order()
-        aligned.append(run.scores.select(order))
-        labels.append(clusters[order])
-    first = aligned[0]
+        aligned.append(run.scores.sorted())
+        labels.append(clusters[run.scores.order()])
+    first, its_scores = runs[0], aligned[0]
     for run, scores, clusters in zip(runs[1:], aligned[1:], labels[1:], strict=True):
-        if len(scores) != len(first):
+        if len(scores) != len(its_scores):
             raise DataError(
-                f"{place(run)} scored {len(scores)} masked positions, {place(runs[0])} {len(first)}", fix=_SAME_ROWS
+                f"{place(run)} has {len(scores)} scored rows, {place(first)} {len(its_scores)}", fix=_SAME_ROWS
             )
-        differs = np.flatnonzero((scores.example_id != first.example_id) | (scores.position != first.position))
-        if len(differs):
-            example, position = scores.example_id[differs[0]], scores.position[differs[0]]
+        differs = (scores.example_id != its_scores.example_id) | (scores.position != its_scores.position)
+        if differs.any():
+            row = int(differs.argmax())
             raise DataError(
-                f"{place(run)} scored example {example}, position {position}, which {place(runs[0])} did not",
+                f"{place(run)} scored example {scores.example_id[row]}, position {scores.position[row]}, which "
+                f"{place(first)} did not",
                 fix=_SAME_ROWS,
             )
         if not np.array_equal(clusters, labels[0]):
+            raise DataError(f"{place(run)} and {place(first)} give the same rows different customers", fix=_SAME_ROWS)
+        _check_predictions(run, scores.predictions, first, its_scores.predictions)
+    codes = cluster_codes(labels[0])
+    check_clusters(its_scores, codes)
+    return aligned, codes
+
+
+def _check_predictions(run: Run, own: Predictions | None, first: Run, others: Predictions | None) -> None:
+    """Raise DataError unless the predictions of two runs, in the canonical order, have the same truth."""
+    if own is None or others is None or type(own) is not type(others):
+        if own is not None or others is not None:
             raise DataError(
-                f"{place(run)} and {place(runs[0])} give different customers to the same rows", fix=_SAME_ROWS
+                f"{place(run)} and {place(first)} do not have predictions of one kind",
+                fix="Compare runs on labels with each other, and runs on answers with each other.",
             )
-    return aligned, cluster_codes(labels[0])
+        return
+    if own.names != others.names:
+        raise DataError(f"{place(run)} has the labels {own.names}, {place(first)} {others.names}", fix=_SAME_ROWS)
+    if _are_grades(own) != _are_grades(others):
+        raise DataError(
+            f"{place(run)} and {place(first)} have the same labels, and they are grades for one of the two alone",
+            fix="Train both with the same order (--order).",
+        )
+    differs = own.true != others.true
+    if differs.any():
+        row = int(differs.argmax())
+        here, there = (each.names[each.true[row]] for each in (own, others))
+        where = f"example {own.example_id[row]}"
+        where += f", position {own.position[row]}" if isinstance(own, LabelPredictions) else ""
+        raise DataError(f"in {place(run)} {here!r} is true for {where}, in {place(first)} {there!r}", fix=_SAME_ROWS)
+
+
+def _are_grades(predictions: Predictions) -> bool:
+    return isinstance(predictions, LabelPredictions) and predictions.grades is not None
 
 
 def mean_cost(costs: Sequence[Cost]) -> Cost:
-    """Over seeds: mean time, largest memory, every machine, and the parameters, which must be the same."""
+    """Return the cost over seeds: mean time, largest memory, every machine, parameters, which must be the same."""
     parameters = {cost.parameters for cost in costs}
     if len(parameters) > 1:
         raise ConfigurationError(
@@ -147,7 +155,7 @@ def mean_cost(costs: Sequence[Cost]) -> Cost:
 
 
 def total_cost(costs: Sequence[Cost]) -> Cost:
-    """Of models of one size that make one row together: all their parameters and time, the largest memory."""
+    """Return the cost of models of one size that make one row: all parameters and time, the largest memory."""
     mean, count = mean_cost(costs), len(costs)
     return replace(
         mean,
@@ -156,8 +164,8 @@ def total_cost(costs: Sequence[Cost]) -> Cost:
     )
 
 
-def seed_warnings(groups: Mapping[str, Sequence[int]], runs: Sequence[NamedRun]) -> list[str]:
-    """Methods with one seed, with fewer seeds than the others, or with others."""
+def seed_warnings(groups: Mapping[str, Sequence[int]], runs: Sequence[Run]) -> list[str]:
+    """Return warnings on methods with one seed, with fewer seeds than the others, or with others."""
     seeds = {
         name: sorted(runs[number].seed for number in numbers)
         for name, numbers in groups.items()
@@ -179,7 +187,7 @@ def seed_warnings(groups: Mapping[str, Sequence[int]], runs: Sequence[NamedRun])
 
 
 def machine_warnings(costs: Mapping[str, Cost]) -> list[str]:
-    """Training times that were not taken on one machine, by method."""
+    """Return a warning where training times were not taken on one machine."""
     if not are_of_several_machines(costs.values()):
         return []
     timed = {name: cost.hardware for name, cost in costs.items() if cost.training_seconds is not None}
@@ -191,14 +199,14 @@ def machine_warnings(costs: Mapping[str, Cost]) -> list[str]:
 
 
 def are_of_several_machines(costs: Iterable[Cost]) -> bool:
-    """Whether the training times among these were not all taken on one machine."""
+    """Return whether the training times among these were not all taken on one machine."""
     machines = {cost.hardware for cost in costs if cost.training_seconds is not None}
     return len(machines) > 1
 
 
-_SAME_ROWS = "Score every run on the same part of the same split, each position masked once."
+_SAME_ROWS = "Score every run on the same part of the same split, each position once."
 
 
-def place(run: NamedRun) -> str:
-    """The run as messages name it."""
+def place(run: Run) -> str:
+    """Return the run as messages name it."""
     return f"run {run.name!r} (seed {run.seed})"

@@ -1,49 +1,49 @@
 """Several methods beside each other: mean and standard error over seeds, and paired differences to a reference.
 
-A difference pairs the same masked positions, averages each first over the seeds that both methods have, and resamples
-customers, so its interval speaks of other customers and the standard error of other seeds. This module does not know
-what was trained: a run is a name, a seed, its scores and what it cost.
+Sets, labels, tags, answers and hidden words have one comparison, with the metrics of their task. This module lays out
+what `PairedRuns` computes: a run is a name, a seed, its scores and what it cost.
 
-Paper: Table 1 (mean and standard error of three runs). PROTOCOL, points 9-13.
+Papers: Contextual BERT, Table 1 (mean and standard error of three runs); MA-BERT, Tables 2 to 4. Rules:
+docs/protocol.md.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Group
 
-from contextual_bert.errors import UnknownNameError, did_you_mean
-from contextual_bert.evaluation.alignment import (
-    Run,
-    align_runs,
-    group_runs,
-    machine_warnings,
-    mean_cost,
-    paired_runs,
-    seed_warnings,
-)
+from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
+from contextual_bert.evaluation.alignment import Run, machine_warnings, mean_cost, seed_warnings
 from contextual_bert.evaluation.asked import Asked
+from contextual_bert.evaluation.classes import ComparedClass, classes_of, compared_classes, compared_table
 from contextual_bert.evaluation.comparison_rows import (
     ComparisonRow,
     asked_table,
     cost_table,
-    difference_table,
-    methods_table,
+    difference_tables,
+    methods_tables,
 )
-from contextual_bert.evaluation.intervals import ClusterBootstrap, Difference, Interval, holm, seed_mean
+from contextual_bert.evaluation.intervals import Difference, SeedMean, holm, seed_mean
+from contextual_bert.evaluation.measures import NEEDS_SEQEVAL, can_measure_predictions
 from contextual_bert.evaluation.metrics import (
+    ACCURACY,
+    CALIBRATION_ERROR,
     CROSS_ENTROPY,
-    exact_mean,
+    ENTITY_F1,
+    main_metric,
     metric_of,
-    recall_curve,
-    row_values,
-    summarise,
+    notes_about,
+    recall_key,
     usable_ks,
 )
+from contextual_bert.evaluation.paired_runs import PairedRuns
+from contextual_bert.evaluation.rank_metrics import expected_calibration_error, recall_curve
 from contextual_bert.evaluation.report import FEW_CLUSTERS, EvaluationSettings, rows_in_words
+from contextual_bert.evaluation.segments import group_rows
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import (
     Provenance,
@@ -52,6 +52,7 @@ from contextual_bert.evaluation.tables import (
     plural,
     render_markdown,
     render_rich,
+    seed_cell,
 )
 
 # A method and one of its metrics.
@@ -59,10 +60,20 @@ Cell = tuple[str, str]
 
 
 @dataclass(frozen=True)
+class ComparedGroup:
+    """One value of one feature: its number of rows, and each method's main metric there."""
+
+    feature: str
+    value: str
+    num_rows: int
+    methods: dict[str, SeedMean]
+
+
+@dataclass(frozen=True)
 class Comparison(JsonText):
     """The table of a study: one row a method.
 
-    Formula: difference = mean over rows of (mean of a over the seeds that both have) - (the same of the reference).
+    Formula: difference = (mean of the metric of a over the seeds that both have) - (the same of the reference).
 
     Symbols: as in Report; `metrics` are over seeds, `intervals` and `differences` over customers.
 
@@ -76,13 +87,16 @@ class Comparison(JsonText):
         warnings: what a reader must know before believing the table.
         provenance: data, commit, seeds, hardware, recipe.
         asked: how much of the part was scored, the same for all rows; None: not known.
+        groups: the main metric for each value of some features, in their order.
+        classes: the labels, or types of entities, one at a time; empty for what is no label.
+        num_suppressed: values of too few customers for a group of their own, see ``EvaluationSettings``.
 
     Relation to its siblings: `compare_runs` makes it; `Report` is one run in depth.
 
-    Reference: Contextual BERT, Table 1; PROTOCOL, points 9-13.
+    Reference: Contextual BERT, Table 1; docs/protocol.md.
 
     Example:
-        >>> from contextual_bert.evaluation.metrics import Scores
+        >>> from contextual_bert.evaluation.scores import Scores
         >>> scores = Scores([0, 1], [0, 0], np.log([0.5, 0.25]), [0, 3], [1, 1], [0.5, 0.4])
         >>> runs = [Run("none", 0, scores, ["ann", "bob"]), Run("global_state", 0, scores, ["ann", "bob"])]
         >>> compare_runs(runs, reference="none").rows[1].differences["cross_entropy_nats"].interval.value
@@ -99,31 +113,47 @@ class Comparison(JsonText):
     warnings: tuple[str, ...]
     provenance: Provenance
     asked: Asked | None = None
+    groups: tuple[ComparedGroup, ...] = ()
+    classes: tuple[ComparedClass, ...] = ()
+    num_suppressed: int = 0
+
+    @property
+    def main(self) -> str:
+        """Key of the metric that the methods are judged by."""
+        return main_metric(self.rows[0].metrics)
+
+    def drawn_metrics(self) -> tuple[str, ...]:
+        """Return the metrics that a picture shows: accuracy would be recall@1 again."""
+        main = () if self.main == ACCURACY else (self.main,)
+        keys = dict.fromkeys((*main, CROSS_ENTROPY, recall_key(1)))
+        return tuple(key for key in keys if key in self.rows[0].intervals)
 
     def to_markdown(self) -> str:
+        """Return heading, tables and notes."""
         return render_markdown(self.heading(), self.tables(), self.notes())
 
-    def to_rich(self) -> Group:
-        return render_rich(self.heading(), self.tables(), self.notes())
+    def to_rich(self, *, has_groups: bool = True) -> Group:
+        """Return the same for a terminal; without the tables of groups and classes, which may be long."""
+        return render_rich(self.heading(), self.tables(has_groups=has_groups), self.notes())
 
     def notes(self) -> list[str]:
-        """The footer: units, what brackets mean, warnings, provenance."""
+        """Return the footer: units, what brackets mean, warnings, provenance."""
         settings = self.settings
         left_out = usable_ks(settings.ks, self.num_items)[1]
-        notes = metric_notes(
+        notes = notes_about(self.rows[0].metrics)
+        notes += metric_notes(
             num_items=self.num_items,
             left_out_ks=left_out,
             choice=settings.choice_name,
             cross_entropies={row.name: row.metrics[CROSS_ENTROPY].mean for row in self.rows},
         )
-        notes.append(
-            "First table: mean over seeds, standard error over seeds in brackets; (-) where there is one seed."
-        )
+        shown = "Methods, groups and labels" if self.groups or self.classes else "First table"
+        notes.append(f"{shown}: mean over seeds, standard error over seeds in brackets; (-) where there is one seed.")
         notes.append(
             f"Differences to {self.reference}: {100 * settings.level:g}% interval from a paired bootstrap over "
             f"{self.num_clusters:,} {plural(settings.cluster_name)} ({settings.num_resamples:,} resamples, seed "
-            f"{settings.seed}), each position averaged over the seeds first, between trained "
-            "methods over those that both have; p corrected by Holm over the rows of its column."
+            f"{settings.seed}), the metric averaged over the seeds in each, between trained methods over those that "
+            "both have; p corrected by Holm over the rows of its column."
         )
         if settings.choice_name == "item" and any(row.cost.parameters is not None for row in self.rows):
             notes.append(
@@ -132,28 +162,54 @@ class Comparison(JsonText):
             )
         if self.asked is not None:
             notes.append(self.asked.note())
+        if self.num_suppressed:
+            notes.append(settings.cells.note(self.num_suppressed))
         return [*notes, *(f"Warning: {warning}" for warning in self.warnings), self.provenance.line()]
 
     def heading(self) -> str:
+        """Return how much was compared."""
         return f"Comparison on {rows_in_words(self.settings, self.num_rows, self.num_sets, self.num_clusters)}"
 
-    def tables(self) -> list[Table]:
-        """The four below, where there is something in them."""
-        tables = (self.methods_table(), self.asked_table(), self.difference_table(), self.cost_table())
+    def tables(self, *, has_groups: bool = True) -> list[Table]:
+        """Return methods, recall over all items, differences, groups, classes and cost, where there are some."""
+        tables = (
+            *self.methods_tables(),
+            self.asked_table(),
+            *self.difference_tables(),
+            *(self.detail_tables() if has_groups else ()),
+            self.cost_table(),
+        )
         return [table for table in tables if table.rows]
 
-    def methods_table(self) -> Table:
-        return methods_table(self.rows)
+    def methods_tables(self) -> list[Table]:
+        """Return each metric over seeds: what was predicted, and then the loss and the ranks."""
+        return methods_tables(self.rows)
 
     def asked_table(self) -> Table:
-        """The recall over all items of the part; without rows where all were scored, or that is not known."""
+        """Return the recall over all items of the part; without rows where all were scored, or that is not known."""
         return asked_table(self.rows, self.asked)
 
-    def difference_table(self) -> Table:
-        return difference_table(self.rows, reference=self.reference, num_resamples=self.settings.num_resamples)
+    def difference_tables(self) -> list[Table]:
+        """Return the differences to the reference, as ``methods_tables``."""
+        return difference_tables(self.rows, reference=self.reference, num_resamples=self.settings.num_resamples)
+
+    def detail_tables(self) -> list[Table]:
+        """Return the main metric by each feature of the groups, and the classes one at a time."""
+        features = dict.fromkeys(group.feature for group in self.groups)
+        tables = [self._group_table(feature) for feature in features]
+        headings = {row.name: row.label for row in self.rows}
+        tables.append(compared_table(self.classes, headings, are_types=self.main == ENTITY_F1))
+        return [table for table in tables if table.rows]
 
     def cost_table(self) -> Table:
+        """Return the cost of a run of each method; without rows if nothing was measured."""
         return cost_table(self.rows)
+
+    def _group_table(self, feature: str) -> Table:
+        metric, groups = metric_of(self.main), [group for group in self.groups if group.feature == feature]
+        cells = [(row.label, *(seed_cell(group.methods[row.name], metric) for group in groups)) for row in self.rows]
+        columns = ("method", *(f"{group.value} (n = {group.num_rows:,})" for group in groups))
+        return Table(f"{metric.heading[0].upper()}{metric.heading[1:]} by {feature}", columns, tuple(cells))
 
 
 def compare_runs(
@@ -161,92 +217,107 @@ def compare_runs(
     *,
     reference: str,
     num_items: int | None = None,
+    groups: Mapping[str, Sequence[Any] | NDArray[Any]] | None = None,
     settings: EvaluationSettings | None = None,
     provenance: Provenance | None = None,
     asked: Asked | None = None,
 ) -> Comparison:
-    """One row a method from runs on the same masked positions; where no run names customers, each set is a cluster."""
-    settings, groups = settings or EvaluationSettings(), group_runs(runs)
-    if reference not in groups:
-        raise UnknownNameError(f"The reference {reference!r} is not among the runs. {did_you_mean(reference, groups)}")
-    scores, codes = align_runs(runs, num_items=num_items)
-    if all(run.clusters is None for run in runs):
-        settings = replace(settings, cluster_name=settings.set_name)
-    kept, _ = usable_ks(settings.ks, num_items)
-    numbers = [summarise(each, ks=kept, num_items=num_items, num_bins=settings.num_bins) for each in scores]
+    """Compare runs on the same rows: one row a method.
+
+    Args:
+        runs: one a method and seed; where none names customers, each set, or text, is a cluster.
+        reference: the method the others are compared with.
+        num_items: how many items, labels or tokens were ranked, if known.
+        groups: feature -> value of each row of the first run, such as the domain of its text.
+        settings: how to evaluate.
+        provenance: for the footer.
+        asked: how much of the part was scored.
+
+    Raises:
+        ConfigurationError: runs that do not fit each other.
+        DataError: runs on other rows.
+        UnknownNameError: the reference is not among the runs.
+    """
+    names = dict.fromkeys(run.name for run in runs)
+    if runs and reference not in names:
+        raise UnknownNameError(f"The reference {reference!r} is not among the runs. {did_you_mean(reference, names)}")
+    paired = PairedRuns(runs, num_items=num_items, settings=settings)
+    return comparison_of(paired, reference=reference, groups=groups, provenance=provenance, asked=asked)
+
+
+def comparison_of(
+    paired: PairedRuns,
+    *,
+    reference: str,
+    groups: Mapping[str, Sequence[Any] | NDArray[Any]] | None = None,
+    provenance: Provenance | None = None,
+    asked: Asked | None = None,
+) -> Comparison:
+    """Return the table of runs that are paired already, see ``compare_runs``."""
+    if reference not in paired.groups:
+        raise UnknownNameError(
+            f"The reference {reference!r} is not among the runs. {did_you_mean(reference, paired.groups)}"
+        )
+    runs, settings, scores = paired.runs, paired.settings, paired.scores
+    kept, _ = usable_ks(settings.ks, paired.num_items)
+    keys = tuple(paired.metrics[0])
+    errors = [expected_calibration_error(each, num_bins=settings.num_bins) for each in scores]
     curves = [recall_curve(each, largest_k=max(kept, default=1)) for each in scores]
-    values = [row_values(each, kept) for each in scores]
-
-    def mean(members: Sequence[int], key: str) -> NDArray[np.float64]:
-        return np.mean([values[run][key] for run in members], axis=0)
-
-    means = {(name, key): mean(members, key) for name, members in groups.items() for key in values[0]}
-    pairs = {name: paired_runs(name, reference, groups, runs) for name in groups if name != reference}
-    # Differences are resampled as rows of their own, so that equal methods differ by exactly 0.
-    gaps = {
-        (name, key): mean(own, key) - mean(others, key) for name, (own, others) in pairs.items() for key in values[0]
-    }
-    draws = ClusterBootstrap(codes, num_resamples=settings.num_resamples, seed=settings.seed)
-    intervals, differences = _intervals(means, gaps, draws=draws, level=settings.level, num_items=num_items)
-    rows: list[ComparisonRow] = []
-    for name, members in groups.items():
-        row = ComparisonRow(
+    differences = adjusted_for_many(
+        {
+            (name, key): paired.difference(name, reference, key)
+            for name in paired.groups
+            if name != reference
+            for key in keys
+        }
+    )
+    rows = [
+        ComparisonRow(
             name=name,
             role=runs[members[0]].role,
             seeds=tuple(runs[run].seed for run in members),
-            metrics={key: seed_mean([numbers[run][key] for run in members]) for key in numbers[0]},
-            intervals={key: interval for (method, key), interval in intervals.items() if method == name},
+            metrics={
+                **{key: paired.over_seeds(members, key).mean for key in keys},
+                CALIBRATION_ERROR: seed_mean([errors[run] for run in members]),
+            },
+            intervals={key: paired.interval(name, key) for key in keys},
             differences={key: difference for (method, key), difference in differences.items() if method == name},
             curve=_mean_curve([curves[run] for run in members]),
             cost=mean_cost([runs[run].cost for run in members]),
         )
-        rows.append(row)
+        for name, members in paired.groups.items()
+    ]
+    compared, num_suppressed = _compared_groups(paired, groups or {})
+    classes = [classes_of(each) for each in scores]
     few = (
-        f"few {plural(settings.cluster_name)} ({draws.num_clusters}): the intervals are too narrow or unknown, p too "
-        "small."
+        f"few {plural(settings.cluster_name)} ({paired.draws.num_clusters}): the intervals are too narrow or unknown, "
+        "p too small."
     )
     return Comparison(
         reference=reference,
         num_rows=len(scores[0]),
         num_sets=len(np.unique(scores[0].example_id)),
-        num_clusters=draws.num_clusters,
-        num_items=num_items,
+        num_clusters=paired.draws.num_clusters,
+        num_items=paired.num_items,
         settings=settings,
         rows=tuple(rows),
         warnings=(
-            *seed_warnings(groups, runs),
+            *seed_warnings(paired.groups, runs),
             *machine_warnings({row.name: row.cost for row in rows}),
-            *_beaten_oracles(rows, means, draws=draws, level=settings.level),
-            *([few] if draws.num_clusters < FEW_CLUSTERS else []),
+            *_beaten_oracles(paired),
+            *([few] if paired.draws.num_clusters < FEW_CLUSTERS else []),
+            *(() if can_measure_predictions(scores[0]) else (NEEDS_SEQEVAL,)),
         ),
         provenance=provenance or Provenance(),
         asked=asked,
+        groups=compared,
+        classes=compared_classes({name: [classes[run] for run in members] for name, members in paired.groups.items()}),
+        num_suppressed=num_suppressed,
     )
 
 
-def _intervals(
-    means: Mapping[Cell, NDArray[np.float64]],
-    gaps: Mapping[Cell, NDArray[np.float64]],
-    *,
-    draws: ClusterBootstrap,
-    level: float,
-    num_items: int | None,
-) -> tuple[dict[Cell, Interval], dict[Cell, Difference]]:
-    """Of every (method, metric): its interval, and its corrected difference to the reference."""
-    replicates = draws.resampled_means(np.stack([*means.values(), *gaps.values()], axis=1)).T
-    intervals = {
-        cell: draws.interval(exact_mean(column), replicate, level=level, within=metric_of(cell[1]).range(num_items))
-        for (cell, column), replicate in zip(means.items(), replicates[: len(means)], strict=True)
-    }
-    differences = {
-        cell: draws.difference(exact_mean(column), replicate, level=level)
-        for (cell, column), replicate in zip(gaps.items(), replicates[len(means) :], strict=True)
-    }
-    return intervals, adjusted_for_many(differences)
-
-
 def adjusted_for_many(differences: Mapping[Cell, Difference]) -> dict[Cell, Difference]:
-    """The differences with p-values corrected by Holm over the methods of a metric; one cluster has no p-value."""
+    """Return the differences with p-values corrected by Holm over the methods of a metric; one cluster has none."""
     adjusted = dict(differences)
     for metric in {key for _, key in differences}:
         family = [cell for cell in differences if cell[1] == metric]
@@ -257,16 +328,42 @@ def adjusted_for_many(differences: Mapping[Cell, Difference]) -> dict[Cell, Diff
     return adjusted
 
 
-def _beaten_oracles(
-    rows: Sequence[ComparisonRow], means: Mapping[Cell, NDArray[np.float64]], *, draws: ClusterBootstrap, level: float
-) -> list[str]:
+def _compared_groups(
+    paired: PairedRuns, groups: Mapping[str, Sequence[Any] | NDArray[Any]]
+) -> tuple[tuple[ComparedGroup, ...], int]:
+    """Return the main metric of each method at each value of each feature, and how many values have no group."""
+    first, order = paired.scores[0], paired.runs[0].scores.order()
+    ordered = {
+        feature: [values[row] for row in order.tolist()] if len(values) == len(order) else values
+        for feature, values in groups.items()
+    }
+    found, num_suppressed = group_rows(
+        first, ordered, clusters=paired.draws.codes, cells=paired.settings.cells, name="groups"
+    )
+    compared: list[ComparedGroup] = []
+    for group in found:
+        if not group.is_whole:
+            raise DataError(
+                "the rows of a text do not have the same value",
+                column=group.feature,
+                fix="Give all rows of a text the same: they are counted together.",
+            )
+        main = [measures[0] for measures in paired.measures]
+        inside = main[0].places(len(first))[group.rows]
+        numbers = [each.exact(inside[inside >= 0])[paired.main] for each in main]
+        methods = {name: seed_mean([numbers[run] for run in members]) for name, members in paired.groups.items()}
+        compared.append(ComparedGroup(group.feature, group.value, int((inside >= 0).sum()), methods))
+    return tuple(compared), num_suppressed
+
+
+def _beaten_oracles(paired: PairedRuns) -> list[str]:
     warnings: list[str] = []
-    for oracle in (row.name for row in rows if row.role == "oracle"):
-        others = [row.name for row in rows if row.role != "oracle"]
-        gaps = [means[name, CROSS_ENTROPY] - means[oracle, CROSS_ENTROPY] for name in others]
-        replicates = draws.resampled_means(np.stack(gaps, axis=1)).T if gaps else []
-        for name, gap, replicate in zip(others, gaps, replicates, strict=True):
-            if draws.interval(exact_mean(gap), replicate, level=level).high < 0:
+    every = {name: paired.over_seeds(members, CROSS_ENTROPY) for name, members in paired.groups.items()}
+    for oracle in paired.names("oracle"):
+        for name in (each for each in paired.groups if each not in paired.names("oracle")):
+            gap = every[name].mean.mean - every[oracle].mean.mean
+            replicates = every[name].replicates - every[oracle].replicates
+            if paired.draws.interval(gap, replicates, level=paired.settings.level).high < 0:
                 warnings.append(
                     f"{name} beats {oracle} in CE beyond the interval: there is a leak, or it is no oracle."
                 )

@@ -1,4 +1,4 @@
-"""The rows of a comparison, of masked positions or of labels, and the tables they fill. Nothing is computed here."""
+"""Rows of a comparison, and the tables that they fill. Nothing is computed here."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from contextual_bert.evaluation.alignment import Cost, Role, are_of_several_machines
 from contextual_bert.evaluation.asked import Asked
 from contextual_bert.evaluation.intervals import Difference, Interval, SeedMean
-from contextual_bert.evaluation.metrics import metric_of
+from contextual_bert.evaluation.metrics import PREDICTION_METRICS, metric_of
 from contextual_bert.evaluation.tables import Table, difference_cell, seed_cell
 
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """One method: seeds, each metric's mean over them, intervals over customers, differences to the reference, cost."""
+    """A method: seeds, each metric's mean over them, intervals over customers, differences to the reference, cost."""
 
     name: str
     role: Role
@@ -29,17 +29,37 @@ class ComparisonRow:
         return self.name if self.role == "method" or self.role in self.name else f"{self.name} ({self.role})"
 
 
-def methods_table(rows: Sequence[ComparisonRow]) -> Table:
-    """Each metric's mean and standard error over seeds."""
-    keys = tuple(rows[0].metrics)
-    cells = [
-        (row.label, str(len(row.seeds)), *(seed_cell(row.metrics[key], metric_of(key)) for key in keys)) for row in rows
-    ]
-    return Table("Methods", ("method", "seeds", *(metric_of(key).heading for key in keys)), tuple(cells))
+def families(keys: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the metrics of one table each: those of predictions, and those of the loss and the ranks.
+
+    Returns:
+        Ending of the title and keys of each table.
+
+    Example:
+        >>> families(["cross_entropy_nats", "accuracy_percent"])
+        [('', ('accuracy_percent',)), (': loss and ranks', ('cross_entropy_nats',))]
+    """
+    predicted = tuple(key for key in keys if key in PREDICTION_METRICS)
+    ranked = tuple(key for key in keys if key not in PREDICTION_METRICS)
+    found = (("", predicted), (": loss and ranks" if predicted else "", ranked))
+    return [(ending, chosen) for ending, chosen in found if chosen]
+
+
+def methods_tables(rows: Sequence[ComparisonRow]) -> list[Table]:
+    """Return each metric's mean and standard error over seeds."""
+    tables: list[Table] = []
+    for ending, keys in families(tuple(rows[0].metrics)):
+        cells = [
+            (row.label, str(len(row.seeds)), *(seed_cell(row.metrics[key], metric_of(key)) for key in keys))
+            for row in rows
+        ]
+        columns = ("method", "seeds", *(metric_of(key).heading for key in keys))
+        tables.append(Table(f"Methods{ending}", columns, tuple(cells)))
+    return tables
 
 
 def asked_table(rows: Sequence[ComparisonRow], asked: Asked | None) -> Table:
-    """Each recall over all items of the part, where what was not scored is a miss; no rows where nothing was missed."""
+    """Return each recall over all items of the part; no rows where all were scored. What was not scored is a miss."""
     keys = tuple(key for key in rows[0].metrics if key.startswith("recall_at_"))
     if asked is None or not asked.reasons or not keys:
         return Table("Recall over all items", ("method",), ())
@@ -56,22 +76,25 @@ def _scaled(value: SeedMean, factor: float) -> SeedMean:
     return SeedMean(factor * value.mean, factor * value.standard_error, value.num_seeds)
 
 
-def difference_table(rows: Sequence[ComparisonRow], *, reference: str, num_resamples: int) -> Table:
-    """Each metric's difference to the reference; without rows where there is nothing to compare."""
+def difference_tables(rows: Sequence[ComparisonRow], *, reference: str, num_resamples: int) -> list[Table]:
+    """Return each metric's difference to the reference; no table where there is nothing to compare."""
     others = [row for row in rows if row.differences]
-    keys = tuple(others[0].differences) if others else ()
-    cells = [
-        (
-            row.label,
-            *(difference_cell(row.differences[key], metric_of(key), num_resamples=num_resamples) for key in keys),
-        )
-        for row in others
-    ]
-    return Table(f"Difference to {reference}", ("method", *(metric_of(key).heading for key in keys)), tuple(cells))
+    tables: list[Table] = []
+    for ending, keys in families(tuple(others[0].differences)) if others else ():
+        cells = [
+            (
+                row.label,
+                *(difference_cell(row.differences[key], metric_of(key), num_resamples=num_resamples) for key in keys),
+            )
+            for row in others
+        ]
+        columns = ("method", *(metric_of(key).heading for key in keys))
+        tables.append(Table(f"Difference to {reference}{ending}", columns, tuple(cells)))
+    return tables
 
 
 def cost_table(rows: Sequence[ComparisonRow]) -> Table:
-    """What a run of each method cost, and on which machine where there are several; no rows if nothing was measured."""
+    """Return the cost of a run of each method, with its machine where there are several; no rows if unmeasured."""
     measured = [row for row in rows if row.cost != Cost()]
     columns = ("method", "parameters", "training (s)", "peak memory (MiB)")
     cells = [(row.label, *_cost_cells(row.cost)) for row in measured]

@@ -92,12 +92,24 @@ class ClusterBootstrap:
         self.num_resamples, self.seed = num_resamples, seed
 
     def resampled_means(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The mean over rows of each column in each resample: (num_resamples, columns)."""
+        """Return the mean over rows of each column in each resample: (num_resamples, columns)."""
+        return self.means_of(self.sums(columns))
+
+    def sums(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the sum over the rows of each cluster: (clusters, columns)."""
         if columns.ndim != 2 or len(columns) != self.num_rows:
             raise ConfigurationError(f"columns have shape {columns.shape}; give ({self.num_rows}, number of columns).")
-        sums = [_on_grid(_cluster_sums(column, self.codes, self.num_clusters)) for column in columns.T]
+        each = [_on_grid(_cluster_sums(column, self.codes, self.num_clusters)) for column in columns.T]
+        return np.stack(each, axis=1)
+
+    def means_of(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the mean over rows in each resample, of columns of which the sum in each cluster is known.
+
+        Args:
+            sums: (clusters, columns); those of several calls of ``sums`` may stand beside each other.
+        """
         counts = np.bincount(self.codes, minlength=self.num_clusters).astype(np.float64)
-        table = np.stack([counts, *sums], axis=1)
+        table = np.concatenate([counts[:, None], sums], axis=1)
         generator = np.random.default_rng(self.seed)
         block = max(1, _BLOCK_CELLS // self.num_clusters)
         totals: list[NDArray[np.float64]] = []

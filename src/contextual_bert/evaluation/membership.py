@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 
 from contextual_bert.evaluation.clusters import cluster_codes
 from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval
-from contextual_bert.evaluation.metrics import Scores, exact_mean
+from contextual_bert.evaluation.metrics import exact_mean
+from contextual_bert.evaluation.scores import Scores
 from contextual_bert.evaluation.serialization import JsonText
 
 

@@ -30,33 +30,24 @@ from contextual_bert.evaluation.drawing import (
     shorten,
     style_of,
 )
-from contextual_bert.evaluation.labels.comparison import LabelComparison
-from contextual_bert.evaluation.metrics import ACCURACY, CALIBRATION_ERROR, CROSS_ENTROPY, metric_of, recall_key
+from contextual_bert.evaluation.metrics import CALIBRATION_ERROR, CROSS_ENTROPY, metric_of, recall_key
 from contextual_bert.evaluation.report import Report
 from contextual_bert.evaluation.tables import plural
 
 
-def plot_comparison(comparison: Comparison, path: str | Path, *, labels: LabelComparison | None = None) -> Path:
-    """Cross-entropy and recall@1 of each method with its interval over customers; the reference is a dashed line.
+def plot_comparison(comparison: Comparison, path: str | Path) -> Path:
+    """Draw the main metric, cross-entropy and recall@1 of each method with its interval over customers.
 
-    Args:
-        comparison: of the scores.
-        path: of the picture.
-        labels: the same methods by what they labelled: what these are judged by comes first, where the others do not
-            say it.
+    The reference is a dashed line.
     """
-    rows, keys = comparison.rows, [CROSS_ENTROPY, recall_key(1)]
-    drawn = [(key, rows) for key in keys if key in rows[0].intervals]
-    labelled = {row.name: row for row in labels.rows} if labels is not None else {}
-    if labels is not None and labels.main != ACCURACY and labelled.keys() >= {row.name for row in rows}:
-        drawn.insert(0, (labels.main, tuple(labelled[row.name] for row in rows)))  # accuracy would be recall@1 again
+    rows, drawn = comparison.rows, comparison.drawn_metrics()
     figure = new_figure(2.5 + 3.5 * len(drawn), 1.9 + 0.34 * len(rows))
     panels = figure.subplots(1, len(drawn), sharey=True, squeeze=False)[0]
-    for panel, (key, own) in zip(panels, drawn, strict=True):
-        shown = [(row.intervals[key], row.role) for row in own]
+    for panel, key in zip(panels, drawn, strict=True):
+        shown = [(row.intervals[key], row.role) for row in rows]
         limits = near_range([(*ends(interval), role) for interval, role in shown])
         draw_rows(panel, shown, limits=limits, form=f".{metric_of(key).digits}f")
-        base = next(row for row in own if row.name == comparison.reference)
+        base = next(row for row in rows if row.name == comparison.reference)
         if limits[0] <= base.intervals[key].value <= limits[1]:
             panel.axvline(base.intervals[key].value, color=GREY, linestyle="--", linewidth=1, zorder=0)
         label_metric(panel, key)
@@ -166,13 +157,12 @@ def plot_segments(report: Report, path: str | Path, *, num_segments: int = 25) -
             "draw. Evaluate more rows, or lower min_segment_clusters."
         )
     total = len(shown)
-    shown = sorted(shown, key=lambda segment: -segment.cross_entropy_nats.value)[:num_segments]
+    shown = sorted(shown, key=lambda segment: -segment.metrics[CROSS_ENTROPY].value)[:num_segments]
     figure = new_figure(10.5, 1.9 + 0.27 * len(shown))
     panels = figure.subplots(1, 2, sharey=True)
     for panel, key in zip(panels, (CROSS_ENTROPY, recall_key(1)), strict=True):
         for height, segment in enumerate(shown):
-            interval = segment.cross_entropy_nats if key == CROSS_ENTROPY else segment.recall_at_1_percent
-            draw_whisker(panel, height, interval, colour=BLUE)
+            draw_whisker(panel, height, segment.metrics[key], colour=BLUE)
         if key in report.metrics:
             panel.axvline(report.metrics[key].value, color=GREY, linestyle="--", linewidth=1, zorder=0)
         label_metric(panel, key)

@@ -1,9 +1,9 @@
-"""One evaluation, for people and for machines: metrics with intervals, segments, calibration, provenance.
+"""One evaluation, for people and for machines: metrics with intervals, segments, classes, calibration, provenance.
 
-This module decides what is said about one run and how; several runs beside each other are `comparison`, pictures are
-`plots`. It does not know what a model is.
+Sets, labels, tags, answers and hidden words have one report, with the metrics of their task. Several runs beside each
+other are `comparison`, pictures are `plots`. This module does not know what a model is.
 
-Paper: the columns of Table 1. PROTOCOL, points 1-5, 10, 11, 13.
+Papers: Contextual BERT, columns of Table 1; MA-BERT, Tables 2 to 4. Rules: docs/protocol.md.
 """
 
 from collections import Counter
@@ -18,28 +18,40 @@ from rich.console import Group
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.asked import Asked, Unscored, asked_of
 from contextual_bert.evaluation.calibration import Calibration, calibrate
+from contextual_bert.evaluation.classes import ClassScore, classes_of, score_table
 from contextual_bert.evaluation.clusters import cluster_codes
 from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval
 from contextual_bert.evaluation.learned import ShareGap
+from contextual_bert.evaluation.measures import (
+    NEEDS_SEQEVAL,
+    can_measure_predictions,
+    check_clusters,
+    measures_of,
+    resampled,
+)
 from contextual_bert.evaluation.membership import LossGap
 from contextual_bert.evaluation.metrics import (
+    ACCURACY,
     CALIBRATION_ERROR,
     CROSS_ENTROPY,
     DEFAULT_KS,
-    Scores,
-    exact_mean,
+    ENTITY_F1,
+    main_metric,
     metric_of,
-    recall_curve,
-    row_values,
+    notes_about,
+    recall_key,
     usable_ks,
 )
-from contextual_bert.evaluation.segments import CellLimit, Segment, evaluate_segments, worst_segment
+from contextual_bert.evaluation.rank_metrics import recall_curve
+from contextual_bert.evaluation.scores import Scores
+from contextual_bert.evaluation.segments import CellLimit, Segment, evaluate_segments, group_rows, worst_segment
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.tables import (
     Provenance,
     Table,
     interval_cell,
     metric_notes,
+    number_cell,
     plural,
     render_markdown,
     render_rich,
@@ -81,7 +93,7 @@ class EvaluationSettings:
 
     @property
     def cells(self) -> CellLimit:
-        """What a cell of a report must hold."""
+        """Return the limit that a cell of a report must hold."""
         return CellLimit(self.min_cell_clusters, plural(self.cluster_name))
 
 
@@ -95,20 +107,20 @@ def check_bootstrap(*, num_resamples: int, level: float) -> None:
 
 @dataclass(frozen=True)
 class Report(JsonText):
-    """The numbers of one run: metrics with intervals, by segment, with calibration and provenance.
+    """The numbers of one run: metrics with intervals, by segment and class, with calibration and provenance.
 
-    Formula: each metric is a mean over masked positions; its interval resamples clusters.
+    Formula: each metric is a function of means over rows; its interval resamples clusters.
 
-    Symbols: keys end with the unit: `cross_entropy_nats`, `recall_at_5_percent`.
+    Symbols: keys end with the unit where there is one: `cross_entropy_nats`, `entity_f1_percent`.
 
     Shapes: `metrics` key -> Interval; `segments` one a value of a feature; `curve` pairs (k, recall@k in percent).
 
     Args:
-        num_rows, num_sets, num_clusters: masked positions, sets and customers.
+        num_rows, num_sets, num_clusters: scored rows (such as masked positions or labels), sets or texts, customers.
         num_items: how many items were ranked, if known.
         num_possible_rows: masked positions from which the scored ones were drawn; None where all were scored.
         settings: how it was evaluated.
-        metrics: key -> Interval, the calibration error included.
+        metrics: key -> Interval: what was predicted, the ranks, the calibration error.
         segments: in the order of the features.
         worst: the segment with the highest cross-entropy among those that are not small.
         calibration: bins and the error that chance alone would show.
@@ -118,10 +130,12 @@ class Report(JsonText):
         membership: the loss on a sample of the training part beside this one, where a run has measured it.
         asked: how much of the part was scored, and the recall over all of it; None: not known.
         learned: the loss beside that of counted shares, where a run has measured it.
+        classes: the labels, or types of entities, one at a time; empty for what is no label.
+        left_out: sentences on what was not measured.
 
     Relation to its siblings: `evaluate_scores` makes it; `Comparison` puts several runs side by side.
 
-    Reference: PROTOCOL, points 1-5, 10, 11, 13.
+    Reference: docs/protocol.md.
 
     Example:
         >>> scores = Scores([0, 1], [0, 0], np.log([0.5, 0.25]), [0, 3], [1, 1], [0.5, 0.4])
@@ -146,20 +160,28 @@ class Report(JsonText):
     membership: LossGap | None = None
     asked: Asked | None = None
     learned: ShareGap | None = None
+    classes: tuple[ClassScore, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def main(self) -> str:
+        """Key of the metric that the run is judged by."""
+        return main_metric(self.metrics)
 
     def to_markdown(self, *, num_segments: int | None = None) -> str:
-        """Tables and footer; at most `num_segments` segments, the worst first, or all in order."""
-        return render_markdown(self._heading(), self._tables(num_segments), self.notes())
+        """Return tables and footer; at most `num_segments` segments, the worst first, or all in order."""
+        return render_markdown(self._heading(), self.tables(num_segments), self.notes())
 
     def to_rich(self, *, num_segments: int | None = 10) -> Group:
-        """The same for a terminal, with the worst ten segments unless told otherwise."""
-        return render_rich(self._heading(), self._tables(num_segments), self.notes())
+        """Return the same for a terminal, with the worst ten segments unless told otherwise."""
+        return render_rich(self._heading(), self.tables(num_segments), self.notes())
 
     def notes(self) -> list[str]:
-        """The footer: units, what the intervals are, what to be careful with, provenance."""
+        """Return the footer: units, what the intervals are, what to be careful with, provenance."""
         settings, name = self.settings, self.settings.cluster_name
         left_out = usable_ks(settings.ks, self.num_items)[1]
-        notes = metric_notes(
+        notes = notes_about(self.metrics)
+        notes += metric_notes(
             num_items=self.num_items,
             left_out_ks=left_out,
             choice=settings.choice_name,
@@ -173,6 +195,7 @@ class Report(JsonText):
             f"ECE: calibration error of the best answer over {settings.num_bins} equal bins, 0 to 1. It cannot be "
             f"negative: perfectly calibrated probabilities would show about {self.calibration.chance_error:.4f} here."
         )
+        notes += self.left_out
         if self.asked is not None:
             notes.append(self.asked.note())
         if self.num_possible_rows is not None:
@@ -193,7 +216,7 @@ class Report(JsonText):
         return [*notes, self.provenance.line()]
 
     def segment_note(self) -> str:
-        """How many segments are small, and which of the others is the worst."""
+        """Return how many segments are small, and which of the others is the worst."""
         small = sum(segment.is_small for segment in self.segments)
         limit = f"{self.settings.min_segment_clusters} {plural(self.settings.cluster_name)}"
         text = f"Segments marked * have fewer than {limit} ({small} of {len(self.segments)}) and are never the worst."
@@ -204,17 +227,20 @@ class Report(JsonText):
             return text
         metric, worst = metric_of(CROSS_ENTROPY), self.worst
         return (
-            f"{text} Worst segment: {worst.name}, CE {interval_cell(worst.cross_entropy_nats, metric)} nats, "
+            f"{text} Worst segment: {worst.name}, CE {interval_cell(worst.metrics[CROSS_ENTROPY], metric)} nats, "
             f"n = {worst.num_rows:,}; the worst of many looks worse than it is."
         )
 
     def _heading(self) -> str:
         return f"Evaluation: {rows_in_words(self.settings, self.num_rows, self.num_sets, self.num_clusters)}"
 
-    def _tables(self, num_segments: int | None) -> list[Table]:
+    def tables(self, num_segments: int | None = None) -> list[Table]:
+        """Return the metrics, the classes, the recall over all items and the segments, where there are some."""
         rows = [(metric_of(key).heading, interval_cell(value, metric_of(key))) for key, value in self.metrics.items()]
         heading = f"value [{100 * self.settings.level:g}% interval]"
         tables = [Table("Metrics", ("metric", heading), tuple(rows))]
+        if self.classes:
+            tables.append(score_table(self.classes, are_types=ENTITY_F1 in self.metrics))
         if self.asked is not None and self.asked.reasons:
             of_all = [
                 (metric_of(key).heading, interval_cell(value, metric_of(key)))
@@ -226,24 +252,31 @@ class Report(JsonText):
         return tables
 
     def segment_table(self, limit: int | None = None) -> Table:
-        """Each value of each feature with its n; at most `limit`, the worst first, or all in order, without the small
-        segments of a feature that has very many.
+        """Return each value of each feature with its n; at most `limit`, the worst first, or all in order, without the
+        small segments of a feature that has very many.
         """
         shown, title = self._legible_segments() if limit is None else list(self.segments), "Segments"
         if limit is not None and len(shown) > limit:
-            shown.sort(key=lambda segment: (segment.is_small, -segment.cross_entropy_nats.value))
+            shown.sort(key=lambda segment: (segment.is_small, -segment.metrics[CROSS_ENTROPY].value))
             what = f"the worst {limit}" if self.worst is not None else f"the {limit} with the highest cross-entropy"
             shown, title = shown[:limit], f"Segments: {what} of {len(self.segments)}"
-        loss, recall = metric_of(CROSS_ENTROPY), metric_of("recall_at_1_percent")
-        columns = ("feature", "value", "n", plural(self.settings.cluster_name), loss.heading, recall.heading)
+        keys = [key for key in self.metrics if any(key in segment.metrics for segment in shown)]
+        if ACCURACY in keys:
+            keys.remove(recall_key(1))  # the same but for ties and chains
+        columns = (
+            "feature",
+            "value",
+            "n",
+            plural(self.settings.cluster_name),
+            *(metric_of(key).heading for key in keys),
+        )
         rows = [
             (
                 segment.feature,
                 f"{segment.value}{' *' if segment.is_small else ''}",
                 f"{segment.num_rows:,}",
                 f"{segment.num_clusters:,}",
-                interval_cell(segment.cross_entropy_nats, loss),
-                interval_cell(segment.recall_at_1_percent, recall),
+                *(segment_cell(segment, key) for key in keys),
             )
             for segment in shown
         ]
@@ -252,6 +285,16 @@ class Report(JsonText):
     def _legible_segments(self) -> list[Segment]:
         num_values = Counter(segment.feature for segment in self.segments)
         return [each for each in self.segments if not each.is_small or num_values[each.feature] <= MANY_VALUES]
+
+
+def segment_cell(segment: Segment, key: str) -> str:
+    """Return a metric of a segment for people: with its interval where one is known, a dash where it has none."""
+    interval = segment.metrics.get(key)
+    if interval is None:
+        return "-"
+    metric = metric_of(key)
+    has_interval = key in (CROSS_ENTROPY, recall_key(1))
+    return interval_cell(interval, metric) if has_interval else number_cell(interval.value, f".{metric.digits}f")
 
 
 def evaluate_scores(
@@ -265,45 +308,49 @@ def evaluate_scores(
     provenance: Provenance | None = None,
     unscored: Unscored | None = None,
 ) -> Report:
-    """Metrics with intervals, by segment, with calibration.
+    """Report on scores: metrics with intervals, by segment and class, with calibration.
 
     Args:
-        scores: one row a masked position, each once, in any order.
-        clusters: each row's customer; left out, each set is a cluster of its own.
+        scores: one row a masked position, label or end of an answer, each once, in any order.
+        clusters: each row's customer (or author, or document); left out, each set, or text, is a cluster of its own.
         segments: feature -> label of each row; a list of labels puts a row in several segments.
         cold_customers: whether each row's customer was unseen in training; adds a segment.
-        num_items: how many items were ranked; recall@k is left out from there on.
+        num_items: how many items, labels or tokens were ranked; recall@k is left out from there on.
         settings: how to evaluate.
         provenance: for the footer.
         unscored: what of the part could not be scored; None: not known.
+
+    Raises:
+        ConfigurationError: other numbers of rows.
+        DataError: no row, or one twice; rows of a text that is counted as a whole in several clusters.
     """
     settings, labels = settings or EvaluationSettings(), dict(segments or {})
     scores.check(num_items=num_items)
     if clusters is None:
         clusters, settings = scores.example_id, replace(settings, cluster_name=settings.set_name)
     codes = cluster_codes(clusters)
-    if len(codes) != len(scores):
-        raise ConfigurationError(
-            f"clusters has {len(codes)} labels for {len(scores)} rows. Give one a masked position."
-        )
+    check_clusters(scores, codes)
     if cold_customers is not None:
         labels[COLD_FEATURE] = _cold_labels(cold_customers, labels, len(scores))
     draws = ClusterBootstrap(codes, num_resamples=settings.num_resamples, seed=settings.seed)
     kept, _ = usable_ks(settings.ks, num_items)
-    values = row_values(scores, kept)
-    replicates = draws.resampled_means(np.stack(list(values.values()), axis=1)).T
-    metrics = {
-        key: draws.interval(exact_mean(column), replicate, level=settings.level, within=metric_of(key).range(num_items))
-        for (key, column), replicate in zip(values.items(), replicates, strict=True)
-    }
+    measures = measures_of(scores, kept)
+    metrics: dict[str, Interval] = {}
+    for each in measures:
+        [replicates] = resampled([each], draws)
+        metrics |= {
+            key: draws.interval(value, replicates[key], level=settings.level, within=metric_of(key).range(num_items))
+            for key, value in each.exact().items()
+        }
     calibration = calibrate(scores, clusters=codes, draws=draws, num_bins=settings.num_bins, level=settings.level)
-    found, num_suppressed = evaluate_segments(
+    groups, num_suppressed = group_rows(scores, labels, clusters=codes, cells=settings.cells)
+    found = evaluate_segments(
         scores,
+        groups,
         clusters=codes,
-        labels=labels,
+        predicted=measures[0] if len(measures) > 1 else None,
         min_clusters=settings.min_segment_clusters,
         level=settings.level,
-        cells=settings.cells,
     )
     return Report(
         num_rows=len(scores),
@@ -319,6 +366,8 @@ def evaluate_scores(
         provenance=provenance or Provenance(),
         num_suppressed=num_suppressed,
         asked=_asked(scores, np.asarray(clusters), unscored, kept, settings) if unscored is not None else None,
+        classes=classes_of(scores),
+        left_out=() if can_measure_predictions(scores) else (NEEDS_SEQEVAL,),
     )
 
 
@@ -337,7 +386,7 @@ def _asked(
 
 
 def rows_in_words(settings: EvaluationSettings, num_rows: int, num_sets: int, num_clusters: int) -> str:
-    """What was evaluated, for headings."""
+    """Return what was evaluated, for headings."""
     rows = f"{num_rows:,} {settings.row_name}s of {num_sets:,} {settings.set_name}s"
     of = "" if settings.cluster_name == settings.set_name else f", {num_clusters:,} {plural(settings.cluster_name)}"
     return rows + of

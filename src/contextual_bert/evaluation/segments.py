@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.intervals import Interval, bounded, cluster_intervals
-from contextual_bert.evaluation.metrics import Scores, expected_recall
+from contextual_bert.evaluation.measures import Measures, check_columns, splits_examples
+from contextual_bert.evaluation.metrics import CROSS_ENTROPY, MACRO_F1, recall_key
+from contextual_bert.evaluation.rank_metrics import expected_recall
+from contextual_bert.evaluation.scores import Scores
 
 MISSING = "(missing)"
 EMPTY = "(empty)"
@@ -27,61 +29,128 @@ _SINGLE = frozenset({str, int, float, bool, type(None)})
 
 @dataclass(frozen=True)
 class Segment:
-    """One value of one feature; `is_small`: fewer clusters than the minimum, too few to trust its interval."""
+    """One value of one feature, and the metrics of its rows.
+
+    Args:
+        feature, value: of the rows.
+        num_rows, num_clusters: scored rows and customers.
+        is_small: fewer customers than the minimum, too few to trust an interval.
+        metrics: key -> Interval. What was predicted has a value alone: the ends of its interval are NaN.
+    """
 
     feature: str
     value: str
     num_rows: int
     num_clusters: int
     is_small: bool
-    cross_entropy_nats: Interval
-    recall_at_1_percent: Interval
+    metrics: dict[str, Interval]
 
     @property
     def name(self) -> str:
+        """Feature and value, for sentences."""
         return f"{self.feature} = {self.value}"
+
+
+class Group(NamedTuple):
+    """One value of one feature, the numbers of its rows, and whether no example is counted as a whole in it and out."""
+
+    feature: str
+    value: str
+    rows: NDArray[np.int64]
+    is_whole: bool
+
+
+def group_rows(
+    scores: Scores,
+    labels: Mapping[str, Sequence[Any] | NDArray[Any]],
+    *,
+    clusters: NDArray[np.int64],
+    cells: "CellLimit",
+    name: str = "segments",
+) -> tuple[list[Group], int]:
+    """Return each value of each feature, in this order, and how many values have no group of their own.
+
+    A row without a value is in the group of those. A list of values puts a row in each of their groups. Values of a few
+    clusters are one group, see ``grouped_rows``.
+
+    Args:
+        scores: whose rows these are.
+        labels: feature -> label of each row.
+        clusters: one a row.
+        cells: what a group must hold.
+        name: of the argument ``labels``, for messages.
+    """
+    check_columns(labels, len(scores), name=name)
+    found: list[Group] = []
+    num_suppressed = 0
+    for feature, column in labels.items():
+        every = rows_by_value(column)
+        is_whole = splits_examples(scores, _signatures([rows for _, rows in every], len(scores))) is None
+        values, num_few = grouped_rows(every, clusters, cells)
+        num_suppressed += num_few
+        found += [Group(feature, value, rows, is_whole) for value, rows in values]
+    return found, num_suppressed
 
 
 def evaluate_segments(
     scores: Scores,
+    groups: Sequence[Group],
     *,
     clusters: NDArray[np.int64],
-    labels: Mapping[str, Sequence[Any] | NDArray[Any]],
+    predicted: Measures | None,
     min_clusters: int,
     level: float,
-    cells: "CellLimit",
-) -> tuple[tuple[Segment, ...], int]:
-    """Return one Segment for each value of each feature, and how many values have no segment of their own.
+) -> tuple[Segment, ...]:
+    """Return a Segment for each group.
 
-    They are in the order of the features and then of the values; see ``grouped_rows`` for the values of a few clusters.
+    Args:
+        scores: of all rows.
+        groups: of ``group_rows``.
+        clusters: one a row.
+        predicted: measures of the predictions; None: there are none.
+        min_clusters: fewer make a segment small.
+        level: of the intervals.
     """
-    num_suppressed = 0
-    loss, recall = -scores.log_probability, 100.0 * expected_recall(scores, 1)
+    if not groups:
+        return ()
+    values = {CROSS_ENTROPY: -scores.log_probability, recall_key(1): 100.0 * expected_recall(scores, 1)}
+    rows = [group.rows for group in groups]
+    ranked = {key: cluster_intervals(column, clusters, rows, level=level) for key, column in values.items()}
+    ends = {CROSS_ENTROPY: math.inf, recall_key(1): 100.0}
+    places = predicted.places(len(scores)) if predicted is not None else None
+    predictions: Any = scores.predictions
     segments: list[Segment] = []
-    for feature, column in labels.items():
-        if len(column) != len(scores):
-            raise ConfigurationError(
-                f"segments[{feature!r}] has {len(column)} labels for {len(scores)} rows. Give one a masked position."
-            )
-        found, num_few = grouped_rows(rows_by_value(column), clusters, cells)
-        num_suppressed += num_few
-        if not found:
-            continue
-        names, groups = zip(*found, strict=True)
-        losses, recalls = (cluster_intervals(values, clusters, groups, level=level) for values in (loss, recall))
-        for value, cross_entropy, hits in zip(names, losses, recalls, strict=True):
-            cross_entropy = bounded(cross_entropy, within=(0.0, math.inf), level=level)
-            hits = bounded(hits, within=(0.0, 100.0), level=level)
-            num_rows, num_clusters = cross_entropy.num_rows, cross_entropy.num_clusters
-            is_small = num_clusters < min_clusters
-            segments.append(Segment(feature, value, num_rows, num_clusters, is_small, cross_entropy, hits))
-    return tuple(segments), num_suppressed
+    for number, group in enumerate(groups):
+        own = {
+            key: bounded(intervals[number], within=(0.0, ends[key]), level=level) for key, intervals in ranked.items()
+        }
+        num_rows, num_clusters = own[CROSS_ENTROPY].num_rows, own[CROSS_ENTROPY].num_clusters
+        chosen: dict[str, Interval] = {}
+        if predicted is not None and places is not None and group.is_whole:
+            inside = places[group.rows]
+            unknown = (math.nan, math.nan, math.nan, num_rows, num_clusters)
+            exact = predicted.exact(inside[inside >= 0])
+            chosen = {key: Interval(value, *unknown) for key, value in exact.items()}
+            if MACRO_F1 in chosen and len(np.unique(predictions.true[inside])) == 1:
+                del chosen[MACRO_F1]  # a mean over classes says nothing of rows of one
+        is_small = num_clusters < min_clusters
+        segments.append(Segment(group.feature, group.value, num_rows, num_clusters, is_small, {**chosen, **own}))
+    return tuple(segments)
+
+
+def _signatures(groups: Sequence[NDArray[np.int64]], num_rows: int) -> NDArray[np.int64]:
+    """Return a number for each row, the same for rows that are in the same groups; others agree by chance in 2^-64."""
+    numbers = np.random.default_rng(0).integers(0, 2**64, size=len(groups), dtype=np.uint64)
+    signatures = np.zeros(num_rows, dtype=np.uint64)
+    for number, rows in zip(numbers, groups, strict=True):
+        signatures[rows] += number
+    return signatures.view(np.int64)
 
 
 def worst_segment(segments: Sequence[Segment]) -> Segment | None:
-    """The highest cross-entropy among the segments that are not small; None if all are."""
+    """Return the segment with the highest cross-entropy among those that are not small; None if all are."""
     eligible = [segment for segment in segments if not segment.is_small]
-    return max(eligible, key=lambda segment: segment.cross_entropy_nats.value, default=None)
+    return max(eligible, key=lambda segment: segment.metrics[CROSS_ENTROPY].value, default=None)
 
 
 class CellLimit(NamedTuple):

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
 from contextual_bert.evaluation.alignment import are_of_several_machines
 from contextual_bert.evaluation.comparison import Comparison
-from contextual_bert.evaluation.labels.comparison import LabelComparison
 from contextual_bert.evaluation.learning import (
     FEWEST_STEPS_AHEAD,
     STILL_FALLING_NATS_PER_EPOCH,
@@ -20,14 +19,14 @@ from contextual_bert.evaluation.learning import (
     LearningCurve,
     measure_convergence,
 )
-from contextual_bert.evaluation.metrics import ACCURACY, CALIBRATION_ERROR, CROSS_ENTROPY, metric_of
+from contextual_bert.evaluation.metrics import CALIBRATION_ERROR, CROSS_ENTROPY, metric_of
 from contextual_bert.evaluation.pages import Picture, Section, render_html_page, render_markdown_page
 from contextual_bert.evaluation.paper import PAPER_SOURCE, PaperRow
 from contextual_bert.evaluation.report import Report
 from contextual_bert.evaluation.serialization import JsonText
 from contextual_bert.evaluation.study_tables import (
     gains_table,
-    methods_table,
+    methods_tables,
     oracle_table,
     paper_table,
     rows_by_name,
@@ -55,7 +54,6 @@ class Study(JsonText):
         reports: method -> report of its first seed, for calibration and segments.
         paper: the paper's table; empty where the study has nothing to do with it.
         texts: paragraphs, findings first; text between backticks is code.
-        labels: the same runs by accuracy, errors of grades and entities found, where they label texts or words.
         about: sentences on the task: its data, context, split, licence, whom to cite.
         data: what was read, cut, split and left out, and what the leak audit found.
         one_mask_from: epochs after which training went from several masks a set to one, where it did: the curves
@@ -83,7 +81,6 @@ class Study(JsonText):
     texts: tuple[str, ...] = ()
     about: tuple[str, ...] = ()
     one_mask_from: tuple[int, ...] = ()
-    labels: LabelComparison | None = None
     data: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -133,10 +130,9 @@ class Study(JsonText):
         return min(gaps, key=lambda name: gaps[name], default=None)
 
     def ranking(self) -> tuple[str, ...]:
-        """The methods and baselines, the best first: by what labels are judged by, else by cross-entropy."""
-        compared = self.labels.rows if self.labels is not None else self.comparison.rows
-        key = self.labels.main if self.labels is not None else CROSS_ENTROPY
-        rows = [row for row in compared if row.role in ("method", "baseline")]
+        """Return the methods and baselines, the best first, by the main metric."""
+        key = self.comparison.main
+        rows = [row for row in self.comparison.rows if row.role in ("method", "baseline")]
         rows.sort(key=lambda row: row.metrics[key].mean, reverse=metric_of(key).is_higher_better)
         return tuple(row.name for row in rows)
 
@@ -153,7 +149,6 @@ class Study(JsonText):
             Section("Task", notes=self.about),
             Section("Data", notes=self.data),
             self._methods(),
-            self._labels(),
             self._paper(),
             self._oracle(),
             self._learning(),
@@ -166,15 +161,17 @@ class Study(JsonText):
 
     def _methods(self) -> Section:
         tables = (
-            methods_table(self.comparison, self.convergences()),
+            *methods_tables(self.comparison, self.convergences()),
             self.comparison.asked_table(),
-            self.comparison.difference_table(),
+            *self.comparison.difference_tables(),
+            *self.comparison.detail_tables(),
         )
         names = ", ".join(row.label for row in self.comparison.rows)
         clusters = plural(self.comparison.settings.cluster_name)
-        metrics = "Cross-entropy and recall@1"
-        if self.labels is not None and self.labels.main != ACCURACY:
-            metrics = f"{metric_of(self.labels.main).heading}, cross-entropy and recall@1"
+        words = {CROSS_ENTROPY: "cross-entropy"}
+        *others, last = [words.get(key, metric_of(key).label) for key in self.comparison.drawn_metrics()]
+        metrics = " and ".join([", ".join(others), last] if others else [last])
+        metrics = f"{metrics[0].upper()}{metrics[1:]}"
         pictures = [
             Picture(
                 "comparison.png",
@@ -188,12 +185,6 @@ class Study(JsonText):
             pictures.append(Picture("recall.png", text, f"Recall@k over k, a curve each for {names}."))
         shown = tuple(table for table in tables if table.rows)
         return Section("Methods", (f"{self.comparison.heading()}.",), shown, tuple(pictures))
-
-    def _labels(self) -> Section:
-        if self.labels is None:
-            return Section("Labels")
-        tables = tuple(self.labels.tables())  # without costs: they stand with the comparison
-        return Section("Labels", (f"{self.labels.heading()}.",), tables, notes=tuple(self.labels.notes()))
 
     def _paper(self) -> Section:
         if not any(row.name in self.paper for row in self.comparison.rows):
@@ -243,10 +234,10 @@ class Study(JsonText):
                 "has one throughout, and a model that has seen only several is too unsure of it. Slopes are of the "
                 "epochs after the step."
             )
-        if self.labels is not None:
+        if self.comparison.main != CROSS_ENTROPY:
             limit += (
-                f" All of this is of the cross-entropy: {metric_of(self.labels.main).label}, by which labels are "
-                "judged, may still get better when that does not."
+                f" All of this is of the cross-entropy: {metric_of(self.comparison.main).label}, by which the methods "
+                "are judged, may still get better when that does not."
             )
         ends = "; ".join(f"{each.name}: {each}" for each in found)
         picture = Picture(

@@ -17,7 +17,7 @@ from contextual_bert.evaluation.study_plots import (
 )
 
 _DRAW: Mapping[str, Callable[[Study, Path], Path]] = {
-    "comparison.png": lambda study, path: plot_comparison(study.comparison, path, labels=study.labels),
+    "comparison.png": lambda study, path: plot_comparison(study.comparison, path),
     "recall.png": lambda study, path: plot_recall(study.comparison, path),
     "gap_to_oracle.png": lambda study, path: plot_gap_to_oracle(study.against_oracle or study.comparison, path),
     "learning_curves.png": lambda study, path: plot_learning_curves(

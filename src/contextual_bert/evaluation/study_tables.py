@@ -19,17 +19,18 @@ UNKNOWN = "-"
 RECALL = recall_key(1)
 
 
-def methods_table(comparison: Comparison, convergences: Sequence[Convergence]) -> Table:
-    """The comparison's methods, with a column beside the seeds saying whether their training had converged."""
-    table = comparison.methods_table()
+def methods_tables(comparison: Comparison, convergences: Sequence[Convergence]) -> list[Table]:
+    """Return the comparison's methods; beside the seeds of the table of losses stands how their training ended."""
+    *others, table = comparison.methods_tables()
     if not convergences:
-        return table
+        return [*others, table]
     ends = {each.name: str(each) for each in convergences}
     rows = [
         (*cells[:2], ends.get(row.name, UNKNOWN), *cells[2:])
         for cells, row in zip(table.rows, comparison.rows, strict=True)
     ]
-    return replace(table, columns=(*table.columns[:2], "end of training", *table.columns[2:]), rows=tuple(rows))
+    columns = (*table.columns[:2], "end of training", *table.columns[2:])
+    return [*others, replace(table, columns=columns, rows=tuple(rows))]
 
 
 def paper_table(comparison: Comparison, paper: Mapping[str, PaperRow]) -> Table:

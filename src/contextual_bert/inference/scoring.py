@@ -17,7 +17,7 @@ from torch import distributed as dist
 
 from contextual_bert.data import EveryPosition, MaskingCollator, SequenceDataset
 from contextual_bert.errors import DataError
-from contextual_bert.evaluation import AnsweredRows, LabelledRows, Scores
+from contextual_bert.evaluation import Scores
 from contextual_bert.inference.nonfinite import nonfinite_error
 from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS
 
@@ -38,16 +38,14 @@ class Scorer(Protocol):
 
 
 class ScoredSet(NamedTuple):
-    """Scores of a data set, and what goes with them.
+    """Scores of a data set, and what was left out of it.
 
-    ``num_unknown_targets``: positions whose item is unknown to the vocabulary, so cannot be ranked; ``labelled``: of
-    texts and words with labels which label was the best, of questions how well they were answered; ``num_possible``:
+    ``num_unknown_targets``: positions whose item is unknown to the vocabulary, so cannot be ranked; ``num_possible``:
     positions from which the scored ones were drawn, None where all were scored.
     """
 
     scores: Scores
     num_unknown_targets: int = 0
-    labelled: LabelledRows | AnsweredRows | None = None
     num_possible: int | None = None
 
 

@@ -3,7 +3,6 @@
 It scores nothing.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,9 +17,8 @@ from contextual_bert.context import ContextSchema
 from contextual_bert.data import Split, table_digest
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.evaluation import EvaluationSettings, LabelReport, Provenance, Report, Scores
+from contextual_bert.evaluation import EvaluationSettings, Provenance, Report, Scores
 from contextual_bert.inference import ScoredSet
-from contextual_bert.json_text import json_text
 from contextual_bert.runs.environment import commit, hardware
 from contextual_bert.runs.prepared import check_grouping, num_trained_by
 from contextual_bert.training.recipe import READY_PARTS, SPLIT_FIELDS, Recipe
@@ -40,29 +38,24 @@ class Evaluation:
         scores: the rows they were computed from.
         num_unknown_targets: positions left out because their item is not in the vocabulary: it cannot be ranked.
         lines: what was read, for people.
-        labels: of texts and words with labels: accuracy, errors of grades, names found.
     """
 
     report: Report
     scores: Scores
     num_unknown_targets: int
     lines: tuple[str, ...]
-    labels: LabelReport | None = None
 
     def to_json(self) -> str:
-        """The report; with the key ``labels`` where there are any."""
-        content = json.loads(self.report.to_json())
-        return json_text(content | ({"labels": json.loads(self.labels.to_json())} if self.labels is not None else {}))
+        """Return the report as JSON."""
+        return self.report.to_json()
 
     def to_markdown(self, *, num_segments: int | None = None) -> str:
-        """Tables and footers; at most ``num_segments`` segments, the worst first, or all in order."""
-        labels = [self.labels.to_markdown()] if self.labels is not None else []
-        return "\n".join([self.report.to_markdown(num_segments=num_segments), *labels])
+        """Return tables and footer; at most ``num_segments`` segments, the worst first, or all in order."""
+        return self.report.to_markdown(num_segments=num_segments)
 
     def to_rich(self, *, num_segments: int | None = 10) -> Group:
-        """The same for a terminal."""
-        labels = [self.labels.to_rich()] if self.labels is not None else []
-        return Group(self.report.to_rich(num_segments=num_segments), *labels)
+        """Return the same for a terminal."""
+        return self.report.to_rich(num_segments=num_segments)
 
 
 class EvaluationData(Protocol):

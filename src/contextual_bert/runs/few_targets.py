@@ -4,16 +4,15 @@ The items are chosen by how often they are in the training part, not by what a m
 make every difference rest on a few. It reads scores, and writes sentences. PROTOCOL, point 18.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from contextual_bert.evaluation import Run, Scores, metric_of
+from contextual_bert.evaluation import PairedRuns, Scores, metric_of
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, exact_mean, recall_key
+from contextual_bert.evaluation.rank_metrics import expected_recall
 from contextual_bert.inference import set_index
-from contextual_bert.runs.paired_means import PairedMeans
 from contextual_bert.runs.prepared import Prepared
 from contextual_bert.runs.rival_findings import signed_words
 
@@ -55,37 +54,36 @@ def commonest_targets(ready: Prepared, part: str, scores: Scores) -> FewTargets 
     return FewTargets(tuple(values[number] for number in few), np.isin(dataset.input_ids.numpy()[places] - first, few))
 
 
-def about_few(name: str, other: str | None, runs: Sequence[Run], few: FewTargets, *, num_items: int) -> list[str]:
+def about_few(name: str, other: str | None, paired: PairedRuns, few: FewTargets) -> list[str]:
     """Return sentences where a few items carry recall@1 of a row, or its difference to another row.
 
     Args:
         name: the row.
         other: the row that it is compared with, None without one.
-        runs: of the study.
+        paired: runs of the study.
         few: the items.
-        num_items: how many items were ranked.
     """
-    if not few.is_few.any() or few.is_few.all() or num_items <= 2 * NUM_FEW:
+    if not few.is_few.any() or few.is_few.all() or (paired.num_items or 0) <= 2 * NUM_FEW:
         return []
     listed = ", ".join(map(repr, few.names))
     share = float(few.is_few.mean())
-    recall = PairedMeans(runs, num_items=num_items, key=recall_key(1))
-    hits = recall.values(name)
+    hits = np.mean([100.0 * expected_recall(paired.scores[number], 1) for number in paired.groups[name]], axis=0)
     found: list[str] = []
     total = float(hits.sum())
     own = float(hits[few.is_few].sum()) / total if total else 0.0
     if own >= LEAST_SHARE and own >= LEAST_LIFT * share:
-        rest = exact_mean(hits[~few.is_few])
+        of_others = exact_mean(hits[~few.is_few])
         found.append(
             f"{NUM_FEW} items carry recall@1 of `{name}`: the commonest of the training part, {listed}, are "
-            f"{share:.1%} of the positions and {own:.1%} of what is found. Of the other items {rest:.2f}% are found, "
-            f"of all {recall.mean(name):.2f}%."
+            f"{share:.1%} of the positions and {own:.1%} of what is found. Of the other items {of_others:.2f}% are "
+            f"found, of all {exact_mean(hits):.2f}%."
         )
     if other is None:
         return found
+    rest = paired.on_rows(~few.is_few, names=(name, other))
     for key in (CROSS_ENTROPY, recall_key(1)):
-        whole = PairedMeans(runs, num_items=num_items, key=key).difference(name, other)
-        without = PairedMeans(runs, num_items=num_items, key=key, chosen=~few.is_few).difference(name, other)
+        whole = paired.difference(name, other, key).interval
+        without = rest.difference(name, other, key).interval
         if whole.excludes(0) and not without.excludes(0):
             metric = metric_of(key)
             found.append(

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from contextual_bert.baselines import LogisticClassifier
 from contextual_bert.baselines.logistic import INVERSE_STRENGTHS, LabelledPart
-from contextual_bert.evaluation import LabelledRows, Scores
+from contextual_bert.evaluation import LabelPredictions, Scores
 from contextual_bert.inference import ScoredSet, encode_texts
 from contextual_bert.inference.encode import naming
 from contextual_bert.inference.scoring import to_device
@@ -146,7 +146,7 @@ class LogisticBaseline(nn.Module):
         true, rows = np.asarray(labels), _rows(ready, part)
         place = np.zeros(len(rows), dtype=np.int64)
         ranks = rank_labels(torch.from_numpy(shares), torch.from_numpy(true))
-        labelled = LabelledRows(
+        predictions = LabelPredictions(
             rows,
             place,
             predicted=shares.argmax(axis=1),
@@ -154,7 +154,7 @@ class LogisticBaseline(nn.Module):
             names=ready.labels,
             is_ordinal=ready.task.is_ordinal,
         )
-        return ScoredSet(Scores(rows, place, *(column.numpy() for column in ranks)), labelled=labelled)
+        return ScoredSet(Scores(rows, place, *(column.numpy() for column in ranks), predictions=predictions))
 
     def _part(self, ready: TextPreparation, part: str) -> LabelledPart:
         labels: Any = ready.datasets[part].labels

@@ -1,27 +1,24 @@
-"""What a study found, in sentences: the order of the rows, what size alone is worth, and whether something leaks.
+"""Findings of a study in sentences: the order of the rows, the worth of size alone, and leaks.
 
-What must be beaten, and whether a few items decide, are ``rival_findings`` and ``few_targets``. It reads runs and their
-recipes, and writes nothing. PROTOCOL, points 8 to 10 and 14.
+Baselines and contexts are in ``rival_findings``, items that carry a metric in ``few_targets``. This module reads runs
+and their recipes, and writes nothing. Rules: docs/protocol.md.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
-from contextual_bert.evaluation import Interval, LabelComparison, Run, metric_of
+from contextual_bert.evaluation import Interval, PairedRuns, Run, metric_of
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, Metric
 from contextual_bert.evaluation.paper import PaperRow
 from contextual_bert.evaluation.tables import interval_cell
 from contextual_bert.runs.few_targets import FewTargets, about_few
 from contextual_bert.runs.model_factory import has_context
-from contextual_bert.runs.paired_means import PairedMeans
 from contextual_bert.runs.registry import BASELINES
 from contextual_bert.runs.rival_findings import (
     about_baselines,
     about_contexts,
     about_turned_orders,
-    gaps_in_words,
     num_new_blocks,
 )
 from contextual_bert.training.recipe import Recipe
@@ -31,92 +28,90 @@ SAME_SIZE = 0.01
 WIDE_SUFFIX = "_wide"  # of controls that differ in size alone
 
 
-def on_shared_seeds(runs: Sequence[Run]) -> list[Run]:
-    """The runs without those of methods whose seed another method lacks; all where no seed is shared by all."""
-    seeds: dict[str, set[int]] = {}
-    for run in runs:
-        if run.role == "method":
-            seeds.setdefault(run.name, set()).add(run.seed)
-    shared = set[int].intersection(*seeds.values()) if seeds else set[int]()
-    return [run for run in runs if run.role != "method" or run.seed in shared or not shared]
-
-
 def findings(
-    runs: Sequence[Run],
+    paired: PairedRuns,
     recipes: Mapping[str, Recipe],
     *,
-    num_items: int | None = None,
     paper: Mapping[str, PaperRow] | None = None,
     few: FewTargets | None = None,
 ) -> list[str]:
-    """The sentences that a reader needs first: the order of methods and baselines, and whether to believe it.
+    """Return the sentences that a reader needs first: the order of methods and baselines, and whether to believe it.
 
-    The order is that on the seeds which all methods have: a lucky seed that only one of them has does not count.
+    The order is that on the seeds which all methods have: a lucky seed that only one of them has does not count. It is
+    said of the metric that the rows are judged by, and of the cross-entropy.
 
     Args:
-        runs: of all rows, on the same masked positions.
+        paired: runs of all rows.
         recipes: row -> recipe of one of its runs.
-        num_items: how many items were ranked, if known.
         paper: the paper's table, where the study is one of its methods: whether its order holds is said first.
         few: the commonest items of the training part, and where they are asked for; None says nothing of them.
     """
-    firsts = {run.name: run for run in reversed(runs)}
-    shared = on_shared_seeds(runs)
-    every = PairedMeans(runs, num_items=num_items)
-    even = PairedMeans(shared, num_items=num_items) if len(shared) < len(runs) else every
-    means = {name: even.mean(name) for name in firsts}
+    even = paired.of_shared_seeds()
+    firsts = {run.name: run for run in reversed(paired.runs)}
     roles = {name: run.role for name, run in firsts.items()}
-    ranked = sorted((name for name in firsts if roles[name] in ("method", "baseline")), key=lambda name: means[name])
-    methods = [name for name in ranked if roles[name] == "method"]
-    baselines = [name for name in ranked if roles[name] == "baseline"]
+    methods = even.ranked("method")
     if not methods:
         return []
-    first, *_ = ranked
-    steps = [f"{_named(first, roles)} {means[first]:.3f}"]
-    steps += [
-        f"{_named(name, roles)} {means[name]:.3f} ({_interval(even.difference(name, before))})"
-        for before, name in pairwise(ranked)
-    ]
-    kept = ", ".join(map(str, sorted({run.seed for run in shared if run.role == "method"})))
-    on_seeds = f" on the seeds that all methods have ({kept})" if len(shared) < len(runs) else ""
     found = [
         *_about_the_papers_order({name: paper[name] for name in methods if name in paper} if paper else {}, even),
     ]
-    if len(ranked) > 1:
-        found.append(
-            f"By cross-entropy{on_seeds}: {', '.join(steps)}. In brackets: nats to the row before it, with the "
-            "interval of this one comparison."
-        )
-    found += about_baselines(methods, baselines, even)
-    found += about_contexts({name: recipes[name] for name in firsts if name in recipes}, roles, every)
-    found += about_turned_orders(ranked, runs, every)
-    if few is not None and num_items is not None:
+    for key in dict.fromkeys((paired.main, CROSS_ENTROPY)):
+        found += _about_order(paired, even, key)
+        found += about_baselines(even.ranked("method", key=key), even.ranked("baseline", key=key), even, key)
+    ranked = even.ranked("method", "baseline")
+    found += about_contexts({name: recipes[name] for name in firsts if name in recipes}, roles, paired)
+    found += about_turned_orders(ranked, paired)
+    if few is not None:
         rival = next((name for name in ranked if name != methods[0]), None)
-        found += about_few(methods[0], rival, runs, few, num_items=num_items)
+        found += about_few(methods[0], rival, paired, few)
+
+    def difference(name: str, other: str) -> Interval:
+        return paired.difference(name, other).interval
+
     for name, recipe in recipes.items():
         if recipe.is_context_shuffled:
-            found.append(_about_leaks(name, recipes, firsts, every.difference))
+            found.append(_about_leaks(name, recipes, firsts, difference))
         elif recipe.is_control:
             # Without a context its size alone is in question, with one whether it is as good as the best.
             like = _of_one_size(name, methods, firsts) if not has_context(recipe) else None
             rivals = dict.fromkeys((recipe.conditioning, like or methods[0]))
             others = [other for other in rivals if other in firsts and other != name]
-            gaps = (f"{_interval(every.difference(name, other))} nats to `{other}`" for other in others)
+            gaps = (f"{_interval(difference(name, other))} nats to `{other}`" for other in others)
             what = "Size alone" if name.endswith(WIDE_SUFFIX) else "Control"
-            found.append(f"{what}: `{name}` {means[name]:.3f}, {', '.join(gaps)}.")
-    oracles = [name for name, run in firsts.items() if run.role == "oracle"]
-    if oracles:
-        gap = means[first] - means[oracles[0]]
-        found.append(f"The best {roles[first]}, `{first}`, is {gap:.3f} nats above the best possible score.")
+            found.append(f"{what}: `{name}` {even.mean(name):.3f}, {', '.join(gaps)}.")
+    for oracle in paired.names("oracle"):
+        gap = even.mean(ranked[0]) - even.mean(oracle)
+        found.append(f"The best {roles[ranked[0]]}, `{ranked[0]}`, is {gap:.3f} nats above the best possible score.")
     return found
 
 
-def _about_the_papers_order(paper: Mapping[str, PaperRow], ours: PairedMeans) -> list[str]:
+def _about_order(paired: PairedRuns, even: PairedRuns, key: str) -> list[str]:
+    """Return a sentence with the methods and baselines by one metric, the best first; nothing of one row."""
+    ranked, metric = even.ranked("method", "baseline", key=key), metric_of(key)
+    if len(ranked) < 2:
+        return []
+    digits, unit = (3, "nats") if key == CROSS_ENTROPY else (metric.digits, "percentage points")
+    values = {name: f"{_named(name, even)} {even.mean(name, key):.{digits}f}" for name in ranked}
+    steps = [values[ranked[0]]]
+    steps += [
+        f"{values[name]} ({_signed(even.difference(name, before, key).interval, metric)})"
+        for before, name in pairwise(ranked)
+    ]
+    kept = ", ".join(map(str, sorted({run.seed for run in even.runs if run.role == "method"})))
+    on_seeds = f" on the seeds that all methods have ({kept})" if len(even.runs) < len(paired.runs) else ""
+    label = "cross-entropy" if key == CROSS_ENTROPY else metric.label
+    return [
+        f"By {label}{on_seeds}: {', '.join(steps)}. In brackets: {unit} to the row before it, with the interval of "
+        "this one comparison."
+    ]
+
+
+def _about_the_papers_order(paper: Mapping[str, PaperRow], ours: PairedRuns) -> list[str]:
     """Whether each method is ahead of the next one of the paper's table, by cross-entropy; nothing of one method."""
     names = sorted(paper, key=lambda name: paper[name].metrics[CROSS_ENTROPY].mean)
     if len(names) < 2:
         return []
-    gaps = {(name, after): ours.difference(name, after) for name, after in pairwise(names)}
+    gaps = {(name, after): ours.difference(name, after).interval for name, after in pairwise(names)}
     failing = [
         f"`{name}` is not ahead of `{after}` ({_interval(gap)})"
         for (name, after), gap in gaps.items()
@@ -126,47 +121,6 @@ def _about_the_papers_order(paper: Mapping[str, PaperRow], ours: PairedMeans) ->
     if failing:
         return [f"The paper's order, from the best {order}, does not hold: {', '.join(failing)}."]
     return [f"The paper's order holds: {order}, each ahead of the next."]
-
-
-def label_findings(
-    labels: LabelComparison, against: Callable[[str], LabelComparison | None] | None = None
-) -> list[str]:
-    """The same by what labels are judged by: accuracy, or of names in a text how many are found; the best row first.
-
-    Args:
-        labels: of all rows.
-        against: compares the rows with another reference, the best trained method; None: baselines are not told apart.
-    """
-    rows, metric = {row.name: row for row in labels.rows}, metric_of(labels.main)
-    if labels.reference not in rows or len(rows) == 1:
-        return []
-    own = rows.pop(labels.reference).metrics[metric.key].mean
-    gaps = {name: row.differences[metric.key].interval for name, row in rows.items()}
-    best = sorted(gaps, key=lambda name: gaps[name].value, reverse=metric.is_higher_better)
-    steps = (f"`{name}` {_signed(gaps[name], metric)}" for name in best)
-    found = [f"By {metric.heading}: `{labels.reference}` {own:.{metric.digits}f}; against it {', '.join(steps)}."]
-    return [*found, *_about_label_baselines(labels, against)]
-
-
-def _about_label_baselines(
-    labels: LabelComparison, against: Callable[[str], LabelComparison | None] | None
-) -> list[str]:
-    """The best trained method beside each baseline, by what labels are judged by."""
-    metric = metric_of(labels.main)
-    ranked = sorted(labels.rows, key=lambda row: row.metrics[metric.key].mean, reverse=metric.is_higher_better)
-    methods = [row.name for row in ranked if row.role == "method"]
-    baselines = [row.name for row in ranked if row.role == "baseline"]
-    compared = against(methods[0]) if against is not None and methods and baselines else None
-    if compared is None:
-        return []
-    rows = {row.name: row for row in compared.rows}
-    gaps = {name: _turned(rows[name].differences[metric.key].interval) for name in baselines}
-    return [gaps_in_words(methods[0], gaps, metric.key)]
-
-
-def _turned(gap: Interval) -> Interval:
-    """The same difference the other way round."""
-    return replace(gap, value=-gap.value, low=-gap.high, high=-gap.low)
 
 
 def _about_leaks(
@@ -200,8 +154,8 @@ def _of_one_size(name: str, others: Sequence[str], firsts: Mapping[str, Run]) ->
     return closest if abs(size[closest] - size[name]) <= SAME_SIZE * size[name] else None
 
 
-def _named(name: str, roles: Mapping[str, str]) -> str:
-    return f"`{name}` (baseline)" if roles[name] == "baseline" else f"`{name}`"
+def _named(name: str, paired: PairedRuns) -> str:
+    return f"`{name}` (baseline)" if name in paired.names("baseline") else f"`{name}`"
 
 
 def _interval(gap: Interval) -> str:

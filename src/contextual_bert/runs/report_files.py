@@ -28,7 +28,7 @@ def write_report(evaluation: Evaluation, directory: Path, *, num_segments: int |
     report = evaluation.report
     with replacing_directory(directory) as folder:
         (folder / "report.md").write_text(evaluation.to_markdown(num_segments=num_segments), encoding="utf-8")
-        (folder / "report.json").write_text(evaluation.to_json() + "\n", encoding="utf-8")
+        (folder / "report.json").write_text(evaluation.to_json(), encoding="utf-8")
         if max(report.settings.ks) > 1:
             plot_recall(report, folder / "recall.png")
         plot_reliability(report, folder / "reliability.png")

@@ -11,16 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from contextual_bert.evaluation import (
-    AnsweredRows,
-    LabelReport,
-    LabelSettings,
-    Provenance,
-    Report,
-    evaluate_labels,
-    evaluate_scores,
-)
-from contextual_bert.evaluation.labels.measured import MeasuredRows
+from contextual_bert.evaluation import AnswerPredictions, Provenance, Report, Scores, evaluate_scores
 from contextual_bert.inference import ScoredSet, segment_labels, set_index
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.runs.environment import commit, hardware
@@ -41,9 +32,15 @@ def report_on(
     seed: int,
     known_customers: NDArray[np.str_] | None,
 ) -> Report:
-    """Metrics with intervals and segments of one part; a label of each scored row for each feature.
+    """Return the report on one part.
 
-    ``known_customers`` are those of the training part, None where it names none or is not there.
+    Args:
+        part: that was scored.
+        scored: its scores.
+        ready: the data.
+        segments: feature -> label of each scored row.
+        seed: of the run.
+        known_customers: those of the training part, None where it names none or is not there.
     """
     dataset, customers = ready.datasets[part], ready.customers(part)
     index = set_index(dataset, scored.scores.example_id)
@@ -73,37 +70,37 @@ def cold_rows(
     return is_cold[index] if is_cold.any() and not is_cold.all() else None
 
 
-def label_report_on(part: str, scored: ScoredSet, ready: Prepared) -> LabelReport | None:
-    """Accuracy, errors of grades, names found, for each value of each feature too; None where nothing has a label."""
-    if scored.labelled is None:
-        return None
-    index = set_index(ready.datasets[part], scored.labelled.example_id)
-    customers = ready.customers(part)
-    return evaluate_labels(
-        scored.labelled,
-        clusters=customers[index] if customers is not None else None,
-        groups=label_groups(part, index, ready, scored.labelled),
-        settings=label_settings(ready),
-    )
+def groups_of(part: str, ready: Prepared, scores: Scores) -> dict[str, Any]:
+    """Return feature -> label of each scored row, of the features by which predictions are told apart in comparisons.
 
+    These have a handful of values. Nothing where there are no predictions.
 
-def label_settings(ready: Prepared) -> LabelSettings:
-    """How what was predicted for texts, words or questions is evaluated."""
-    settings = ready.settings
-    row = "answer" if settings.set_name == "question" else "label"
-    return LabelSettings(row_name=row, set_name=settings.set_name, cluster_name=settings.cluster_name)
-
-
-def label_groups(part: str, index: NDArray[np.int64], ready: Prepared, rows: MeasuredRows) -> dict[str, Any]:
-    """The features with a handful of values, for each row of the index, and whether questions have an answer where some
-    have none: metrics are told apart by them.
+    Args:
+        part: that was scored.
+        ready: the data.
+        scores: of the part.
     """
-    found = segment_labels(ready.datasets[part], ready.processor)
+    predictions = scores.predictions
+    if predictions is None:
+        return {}
+    dataset = ready.datasets[part]
+    index = set_index(dataset, scores.example_id)
+    found = segment_labels(dataset, ready.processor)
     few = {name: labels for name, labels in found.items() if not isinstance(labels, list)}
     groups = {name: labels[index] for name, labels in few.items() if len(np.unique(labels)) <= MAX_GROUPS}
-    if isinstance(rows, AnsweredRows) and len(np.unique(rows.true)) > 1:
-        groups[TRUE_ANSWER] = np.array(rows.names)[rows.true]
-    return groups
+    return groups | true_answers(scores)
+
+
+def true_answers(scores: Scores) -> dict[str, Any]:
+    """Return whether the question of each scored row has an answer; nothing where all have one, or none, or no row is a
+    question's.
+    """
+    predictions = scores.predictions
+    if not isinstance(predictions, AnswerPredictions) or len(np.unique(predictions.true)) < 2:
+        return {}
+    ordered = predictions.sorted()
+    names = np.array(ordered.names)[ordered.true]
+    return {TRUE_ANSWER: names[np.searchsorted(ordered.example_id, scores.example_id)]}
 
 
 def segments_of(dataset: Any, processor: ContextualBertProcessor, index: NDArray[np.int64]) -> dict[str, Any]:

@@ -8,13 +8,11 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from contextual_bert.conditioning import get_method
-from contextual_bert.evaluation import Interval, Run, metric_of
-from contextual_bert.evaluation.alignment import group_runs, paired_runs
-from contextual_bert.evaluation.metrics import Metric
+from contextual_bert.evaluation import Interval, PairedRuns, Run, metric_of
+from contextual_bert.evaluation.metrics import CROSS_ENTROPY, Metric
 from contextual_bert.evaluation.tables import interval_cell
 from contextual_bert.models.pretrained import extra_layers_of
 from contextual_bert.runs.model_factory import has_context
-from contextual_bert.runs.paired_means import PairedMeans
 from contextual_bert.runs.registry import BASELINES, CONTEXT_AS_TEXT
 from contextual_bert.training.recipe import Recipe
 
@@ -27,17 +25,19 @@ WITHOUT_CONTEXT = (
 )
 
 
-def about_baselines(methods: Sequence[str], baselines: Sequence[str], means: PairedMeans) -> list[str]:
+def about_baselines(methods: Sequence[str], baselines: Sequence[str], paired: PairedRuns, key: str) -> list[str]:
     """Return a sentence on the best trained method beside each baseline; nothing without one of them.
 
     Args:
         methods: trained ones, the best first.
         baselines: the best first.
-        means: of the metric that the order is by.
+        paired: runs of the study.
+        key: of the metric that the order is by.
     """
     if not methods or not baselines:
         return []
-    return [gaps_in_words(methods[0], {name: means.difference(methods[0], name) for name in baselines}, means.key)]
+    gaps = {name: paired.difference(methods[0], name, key).interval for name in baselines}
+    return [gaps_in_words(methods[0], gaps, key)]
 
 
 def gaps_in_words(method: str, gaps: Mapping[str, Interval], key: str) -> str:
@@ -75,20 +75,20 @@ def gaps_in_words(method: str, gaps: Mapping[str, Interval], key: str) -> str:
     )
 
 
-def about_contexts(recipes: Mapping[str, Recipe], roles: Mapping[str, str], means: PairedMeans) -> list[str]:
+def about_contexts(recipes: Mapping[str, Recipe], roles: Mapping[str, str], paired: PairedRuns) -> list[str]:
     """Return a sentence on the rows that a context harms, and one on those where it makes no difference.
 
     Args:
         recipes: row -> recipe.
         roles: row -> what it is in the study; controls are left out.
-        means: of the metric that the order is by, lower being better.
+        paired: runs of the study, by cross-entropy.
     """
-    metric, harmed, open_ones = metric_of(means.key), list[str](), list[str]()
+    metric, harmed, open_ones = metric_of(CROSS_ENTROPY), list[str](), list[str]()
     for name in recipes:
         other = partner_without_context(name, recipes, roles)
         if other is None:
             continue
-        gap = means.difference(name, other)
+        gap = paired.difference(name, other).interval
         told = f"`{name}` beside `{other}` ({signed_words(gap, metric)})"
         if gap.low > 0:
             harmed.append(told)
@@ -130,23 +130,21 @@ def num_new_blocks(recipe: Recipe) -> int:
     return extra_layers_of(recipe.model, default=usual)
 
 
-def about_turned_orders(names: Sequence[str], runs: Sequence[Run], means: PairedMeans) -> list[str]:
+def about_turned_orders(names: Sequence[str], paired: PairedRuns) -> list[str]:
     """Return a sentence on rows that validation orders one way and the test part, beyond its interval, the other.
 
     Args:
         names: the rows that are ordered.
-        runs: of these rows, with the cross-entropy of the validation part where the test part was evaluated.
-        means: the cross-entropies on the test part.
+        paired: runs of the study, with the cross-entropy of the validation part where the test part was evaluated.
     """
-    groups, turned = group_runs(runs), list[tuple[Interval, str]]()
-    metric = metric_of(means.key)
+    turned, metric = list[tuple[Interval, str]](), metric_of(CROSS_ENTROPY)
     for pair in combinations(names, 2):
-        numbers = paired_runs(*pair, groups, runs)
-        on_validation = [_validation_mean([runs[number] for number in own]) for own in numbers]
+        numbers = paired.pair(*pair)
+        on_validation = [_validation_mean([paired.runs[number] for number in own]) for own in numbers]
         if None in on_validation or on_validation[0] == on_validation[1]:
             continue
         first, second = sorted(zip(on_validation, pair, strict=True), key=lambda each: each[0] or 0.0)
-        gap = means.difference(first[1], second[1])
+        gap = paired.difference(first[1], second[1]).interval
         if gap.low > 0:
             told = (
                 f"`{first[1]}` ({first[0]:.3f}) is before `{second[1]}` ({second[0]:.3f}) on validation and behind it "

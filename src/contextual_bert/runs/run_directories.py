@@ -18,7 +18,6 @@ from contextual_bert.runs.registry import BASELINES, keeps_weights
 from contextual_bert.runs.run_files import (
     CHECKPOINTS,
     HISTORY_FILE,
-    LABELS_FILE,
     METRICS_FILE,
     SCORES_FILE,
     TENSORBOARD,
@@ -33,7 +32,6 @@ RUN_FILES = (
     METRICS_FILE,  # first, so that a directory that is half cleared is not taken for a run
     MANIFEST_FILE,
     SCORES_FILE,
-    LABELS_FILE,
     HISTORY_FILE,
     *MODEL_FILES,
     "baseline.json",

@@ -14,15 +14,15 @@ from zipfile import is_zipfile
 import numpy as np
 from pydantic import TypeAdapter
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
-from contextual_bert.errors import DataError, RunDirectoryError
+from contextual_bert.errors import RunDirectoryError
 from contextual_bert.evaluation import (
-    AnsweredRows,
+    AnswerPredictions,
     Cost,
-    LabelledRows,
-    LabelReport,
+    LabelPredictions,
     LearningCurve,
+    Predictions,
     Report,
     Run,
     Scores,
@@ -39,12 +39,11 @@ METRICS_FILE = "metrics.json"
 HISTORY_FILE = "history.json"
 WEIGHTS_FILE = "model.safetensors"
 SCORES_FILE = "test_scores.safetensors"
-LABELS_FILE = "test_labels.safetensors"
 CHECKPOINTS = "checkpoints"
 TENSORBOARD = "tensorboard"
 CLUSTERS = "cluster"
+PREDICTED = "predictions."  # before the names of their columns in the file of scores
 IN_MEMORY = "is_data_in_memory"  # key of what a recipe resolved to: no file has the table
-LABELS = "labels"  # key of the reports on labels in metrics.json
 
 
 def is_complete(directory: Path) -> bool:
@@ -168,62 +167,54 @@ def load_environment(directory: Path) -> dict[str, str]:
 
 
 def save_scores(scores: Scores, clusters: np.ndarray | None, path: Path) -> None:
-    """The rows that intervals are computed from; ``clusters`` holds a number for the customer of each row."""
+    """Write the rows that intervals are computed from, with their predictions.
+
+    Args:
+        scores: to write.
+        clusters: a number for the customer of each row.
+        path: of the file.
+    """
     arrays: dict[str, np.ndarray] = dict(scores.as_arrays())
     if clusters is not None:
         arrays[CLUSTERS] = np.asarray(clusters, dtype=np.int64)
-    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
+    predictions, said = scores.predictions, None
+    if predictions is not None:
+        arrays |= {f"{PREDICTED}{name}": column for name, column in predictions.as_arrays().items()}
+    if isinstance(predictions, LabelPredictions):
+        said = {"names": json_text(predictions.names), "is_ordinal": json_text(predictions.is_ordinal)}
+    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path, metadata=said)
 
 
-def save_labels(labelled: LabelledRows | AnsweredRows, path: Path) -> None:
-    """The label of each scored row, the true one and the best one, with their names; or how a question was answered."""
-    arrays = {name: np.ascontiguousarray(array) for name, array in labelled.as_arrays().items()}
-    said: dict[str, str] | None = None
-    if isinstance(labelled, LabelledRows):
-        said = {"names": json_text(labelled.names), "is_ordinal": json_text(labelled.is_ordinal)}
-    save_file(arrays, path, metadata=said)
-
-
-def load_labels(directory: Path) -> LabelledRows | AnsweredRows | None:
-    """The labels, or answers, of a finished run on texts, None where it has none.
+def load_scores(path: Path) -> tuple[Scores, np.ndarray | None]:
+    """Return what ``save_scores`` wrote: the scores, and the number of the customer of each row.
 
     Raises:
         RunDirectoryError: the file is damaged.
     """
-    path = directory / LABELS_FILE
-    if not path.exists():
-        return None
     try:
         with safe_open(path, framework="numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             said = {name: json.loads(text) for name, text in (file.metadata() or {}).items()}
-            if "names" not in said:
-                return AnsweredRows(**arrays)
-            # Runs of an earlier version do not say whether words are grades: there they never were.
-            is_ordinal = bool(said.get("is_ordinal", False))
-            return LabelledRows(**arrays, names=tuple(said["names"]), is_ordinal=is_ordinal)
+        clusters = arrays.pop(CLUSTERS, None)
+        columns = {name: arrays.pop(name) for name in list(arrays) if name.startswith(PREDICTED)}
+        columns = {name.removeprefix(PREDICTED): column for name, column in columns.items()}
+        return Scores(**arrays, predictions=_predictions(columns, said)), clusters
     except PermissionError as error:
         raise unreadable(path, error) from error
     except (OSError, SafetensorError, ValueError, TypeError, KeyError, RecursionError) as error:
-        raise RunDirectoryError(f"{path} holds no labels ({error}). Train again with --overwrite.") from error
+        raise RunDirectoryError(f"{path} holds no scores ({error}). Train again with --overwrite.") from error
 
 
-def load_label_report(directory: Path, part: str) -> LabelReport | None:
-    """Return the report on the labels, or answers, of a part of a finished run, or None where it has none.
-
-    Raises:
-        RunDirectoryError: metrics.json is damaged.
-    """
-    path = directory / METRICS_FILE
-    try:
-        found = json.loads(path.read_text(encoding="utf-8")).get(LABELS, {}).get(part)
-        return LabelReport.from_json(json_text(found)) if found is not None else None
-    except (OSError, ValueError, AttributeError, RecursionError, DataError) as error:
-        raise RunDirectoryError(f"{path} is damaged ({error}). Train again with --overwrite.") from error
+def _predictions(columns: dict[str, Any], said: Mapping[str, Any]) -> Predictions | None:
+    if not columns:
+        return None
+    if "names" not in said:
+        return AnswerPredictions(**columns)
+    return LabelPredictions(**columns, names=tuple(said["names"]), is_ordinal=bool(said["is_ordinal"]))
 
 
 def load_run(directory: Path, *, name: str, role: Any = "method") -> Run:
-    """A finished run, as ``compare_runs`` takes it.
+    """Return a finished run, as ``compare_runs`` takes it.
 
     Raises:
         RunDirectoryError: a file is missing or damaged.
@@ -231,19 +222,16 @@ def load_run(directory: Path, *, name: str, role: Any = "method") -> Run:
     check_readable(directory, RESULT_FILES)
     check_manifest(directory, SCORE_FILES)
     try:
-        arrays = load_file(directory / SCORES_FILE)
+        scores, clusters = load_scores(directory / SCORES_FILE)
         metrics = load_metrics(directory)
-        clusters = arrays.pop(CLUSTERS, None)
         told = {**metrics["cost"], "hardware": load_environment(directory)["hardware"]}
         cost = TypeAdapter(Cost).validate_python(told)
-        scores = Scores(**arrays)
         validation = _validation_nats(metrics)
     except RunDirectoryError:
         raise
     except (OSError, ValueError, TypeError, KeyError, SafetensorError) as error:
         raise RunDirectoryError(f"{directory} is no complete run: {error}. Train it again with --overwrite.") from error
-    labelled = load_labels(directory)
-    return Run(name, Recipe.load(directory).seed, scores, clusters, cost, role, labelled, validation)
+    return Run(name, Recipe.load(directory).seed, scores, clusters, cost, role, validation)
 
 
 def _validation_nats(metrics: Mapping[str, Any]) -> float | None:

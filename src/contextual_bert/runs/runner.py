@@ -3,9 +3,7 @@
 An interrupted run goes on at its last checkpoint. PROTOCOL, points 7, 10, 13.
 """
 
-import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,8 +12,7 @@ from transformers import PreTrainedModel, set_seed
 
 from contextual_bert.atomic_files import replacing_directory
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.evaluation import Cost, LabelledRows, LabelReport, Report
-from contextual_bert.evaluation.labels.rows import can_measure
+from contextual_bert.evaluation import Cost, Report
 from contextual_bert.folder_lock import locked_folder
 from contextual_bert.frames import Frame
 from contextual_bert.inference import ScoredSet
@@ -30,7 +27,7 @@ from contextual_bert.runs.model_factory import arguments_of, lines_on_steps
 from contextual_bert.runs.model_training import make_trainer, train
 from contextual_bert.runs.prepared import Prepared
 from contextual_bert.runs.registry import check_conditioning, check_kind, keeps_weights
-from contextual_bert.runs.reporting import cluster_numbers, label_report_on, report_on
+from contextual_bert.runs.reporting import cluster_numbers, report_on
 from contextual_bert.runs.resources import PeakMemory, TrainingClock
 from contextual_bert.runs.run_directories import (
     await_clearing,
@@ -44,12 +41,9 @@ from contextual_bert.runs.run_directories import (
 from contextual_bert.runs.run_files import (
     CHECKPOINTS,
     IN_MEMORY,
-    LABELS,
-    LABELS_FILE,
     METRICS_FILE,
     SCORES_FILE,
     is_trained,
-    save_labels,
     save_scores,
     trainer_state,
     write_history,
@@ -166,7 +160,6 @@ def _run(
         model.set_attn_implementation("sdpa")  # as it will be loaded, so that others get these digits
     scored: dict[str, ScoredSet] = {}
     reports: dict[str, Report] = {}
-    labels: dict[str, LabelReport] = {}
     for part in (part for part in ("validation", "test") if part in ready.datasets):
         with counting(f"scoring the {part} part", is_quiet=is_quiet) as progress:
             scored[part] = task.score(
@@ -186,10 +179,6 @@ def _run(
             seed=recipe.seed,
             known_customers=ready.customers("train"),
         )
-        if isinstance(labelled := scored[part].labelled, LabelledRows) and not can_measure(labelled.names):
-            continue
-        if (found := label_report_on(part, scored[part], ready)) is not None:
-            labels[part] = replace(found, provenance=reports[part].provenance)
     if evaluated_part is not None:
         chosen_by = "validation" if "validation" in scored else evaluated_part
         reports[evaluated_part] = with_shares(
@@ -224,7 +213,6 @@ def _run(
             "cost": cost,
             "arguments": arguments,
             "history": history,
-            "labels": labels,
             "importances": importances,
         }
         write_run(output, recipe, ready, model, results)
@@ -247,8 +235,6 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
         if part is not None:
             scores = results["scored"][part].scores
             save_scores(scores, cluster_numbers(ready, part, scores.example_id), folder / SCORES_FILE)
-            if (labelled := results["scored"][part].labelled) is not None:
-                save_labels(labelled, folder / LABELS_FILE)
         lines = [*ready.lines(), *lines_on_steps(recipe, results["arguments"], num_rows=len(ready.datasets["train"]))]
         resolved = {
             "data_digest": ready.split.data_digest,
@@ -264,8 +250,6 @@ def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, r
         write_card(folder, recipe, reports, lines, has_tags=ready.head == "tags")
         unknown = {name: result.num_unknown_targets for name, result in results["scored"].items()}
         extra: dict[str, Any] = {"unknown_targets": unknown, "evaluated_part": part}
-        if results["labels"]:
-            extra[LABELS] = {name: json.loads(found.to_json()) for name, found in results["labels"].items()}
         if results["importances"] is not None:
             extra |= kept_importances(results["importances"])
         write_metrics(folder, reports, results["cost"], extra)

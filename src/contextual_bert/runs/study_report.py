@@ -4,32 +4,19 @@ It trains what is missing; the sentences are those of `findings`, and what the p
 PROTOCOL, points 8 to 14.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
-from contextual_bert.evaluation import (
-    Comparison,
-    LabelComparison,
-    LabelRun,
-    Provenance,
-    Report,
-    Run,
-    Study,
-    compare_labels,
-    compare_runs,
-)
-from contextual_bert.evaluation.intervals import bounded
+from contextual_bert.evaluation import Comparison, PairedRuns, Report, Run, Study, comparison_of
 from contextual_bert.evaluation.paper import PaperRow
-from contextual_bert.inference import set_index
 from contextual_bert.json_text import json_text
 from contextual_bert.runs.few_targets import commonest_targets
-from contextual_bert.runs.narrative import findings, label_findings
+from contextual_bert.runs.narrative import findings
 from contextual_bert.runs.prepared import Prepared
 from contextual_bert.runs.registry import NOTHING_TO_COMPARE, check_study
-from contextual_bert.runs.reporting import cluster_numbers, label_groups, label_settings, provenance_of_runs
+from contextual_bert.runs.reporting import groups_of, provenance_of_runs
 from contextual_bert.runs.run_files import METRICS_FILE, is_complete, load_history, load_metrics, resolved_in
 from contextual_bert.runs.sweep import run_directory, train_missing
 from contextual_bert.training import training_arguments
@@ -96,7 +83,7 @@ def study(
         raise ConfigurationError(NOTHING_TO_COMPARE)
     planned = [(recipe, preparation) for recipe in recipes]
     runs = [*train_missing(planned, output, num_jobs=num_jobs, say=say), *peers.extra]
-    num_items = preparation.num_choices
+    paired = PairedRuns(runs, num_items=preparation.num_choices, settings=preparation.settings)
     directories = [run_directory(output, recipe) for recipe in recipes]
     origin = provenance_of_runs(preparation, directories, seeds=sorted({recipe.seed for recipe in recipes}))
     oracle = next((each.name for each in peers.extra if each.role == "oracle"), None)
@@ -105,26 +92,21 @@ def study(
     reports = {name: load_report(run_directory(output, firsts[name])) for name in dict.fromkeys(labels)}
     asked = next(iter(reports.values())).asked  # of the same rows and items in all
 
+    groups = groups_of(preparation.evaluated_part, preparation, runs[0].scores)
+
     def compared_with(name: str) -> Comparison:
-        return compare_runs(
-            runs,
+        return comparison_of(
+            paired,
             reference=name,
-            num_items=num_items,
-            settings=preparation.settings,
+            groups=groups,
             provenance=origin,
             asked=replace(asked, recall={}) if asked is not None else None,
         )
 
     comparison = compared_with(reference)
     curves = [curve for curve in map(load_history, directories) if curve is not None]
-    labelled = label_comparison(runs, reference, preparation, provenance=origin)
     few = commonest_targets(preparation, preparation.evaluated_part, runs[0].scores)
-    found = findings(runs, firsts, num_items=num_items, paper=peers.paper, few=few)
-
-    def labels_against(name: str) -> LabelComparison | None:
-        rivals = [run for run in runs if run.name == name or run.role == "baseline"]
-        return label_comparison(rivals, name, preparation, provenance=origin, has_groups=False)
-
+    found = findings(paired, firsts, paper=peers.paper, few=few)
     found += [
         f"`{name}`, seed {firsts[name].seed}: {_lower(report.learned.note())}"
         for name, report in reports.items()
@@ -141,8 +123,7 @@ def study(
         curves=tuple(curves),
         one_mask_from=tuple(sorted(epoch for epoch in changes if epoch and epoch < longest)),
         reports=reports,
-        texts=(*(label_findings(labelled, labels_against) if labelled is not None else ()), *found),
-        labels=labelled,
+        texts=tuple(found),
         paper=dict(peers.paper),
         data=(
             *preparation.lines(),
@@ -165,26 +146,6 @@ def _one_mask_from(recipe: Recipe, output: Path) -> int | None:
     ).one_mask_from_epoch
 
 
-def label_comparison(
-    runs: Sequence[Run], reference: str, ready: Prepared, *, provenance: Provenance, has_groups: bool = True
-) -> LabelComparison | None:
-    """The runs by what they labelled or answered, None where nothing has a label."""
-    labelled = [LabelRun(run.name, run.seed, run.labelled, run.role) for run in runs if run.labelled is not None]
-    if not labelled:
-        return None
-    rows, part = labelled[0].rows, ready.evaluated_part or "test"
-    clusters = cluster_numbers(ready, part, rows.example_id)
-    index = set_index(ready.datasets[part], rows.example_id)
-    return compare_labels(
-        labelled,
-        reference=reference,
-        clusters=clusters if clusters is not None else rows.example_id,
-        groups=label_groups(part, index, ready, rows) if has_groups else {},
-        settings=label_settings(ready),
-        provenance=provenance,
-    )
-
-
 def _unranked(directory: Path, ready: Prepared) -> list[str]:
     """How much of the evaluated part is left out, for training lacks it; of what no run counts whole."""
     metrics = load_metrics(directory)
@@ -197,19 +158,12 @@ def _unranked(directory: Path, ready: Prepared) -> list[str]:
 
 
 def load_report(directory: Path) -> Report:
-    """The report on the evaluated part of a complete run."""
+    """Return the report on the evaluated part of a complete run."""
     metrics = load_metrics(directory)
     try:
-        report = Report.from_json(json_text(metrics[metrics["evaluated_part"]]))
+        return Report.from_json(json_text(metrics[metrics["evaluated_part"]]))
     except (KeyError, TypeError, DataError) as error:
         raise _no_metrics(directory, error) from error
-    # Older runs wrote intervals of small segments that end below 0, and segments of single customers.
-    segments = (
-        replace(each, cross_entropy_nats=bounded(each.cross_entropy_nats, within=(0.0, math.inf)))
-        for each in report.segments
-        if each.num_clusters >= report.settings.min_cell_clusters
-    )
-    return replace(report, segments=tuple(segments))
 
 
 def _no_metrics(directory: Path, error: Exception) -> RunDirectoryError:

@@ -41,7 +41,7 @@ from contextual_bert.runs.evaluated import (
     split_for,
 )
 from contextual_bert.runs.label_names import label_values
-from contextual_bert.runs.reporting import label_report_on, report_on
+from contextual_bert.runs.reporting import report_on
 from contextual_bert.runs.run_table import read_data
 from contextual_bert.runs.shifts import LEARNED, field_lines, name_drift, part_rows, rows_of
 from contextual_bert.runs.tasks import task_of
@@ -137,11 +137,9 @@ class EvaluatedTexts:
             seed=self.recipe.seed,
             known_customers=self.known_customers,
         )
-        labels = label_report_on(self.part, scored, self.ready)
         num_unknown = scored.num_unknown_targets
         lines, origin = self.lines(num_unknown=num_unknown), self.provenance()
-        labels = replace(labels, provenance=origin) if labels is not None else None
-        return Evaluation(replace(report, provenance=origin), scored.scores, num_unknown, lines, labels)
+        return Evaluation(replace(report, provenance=origin), scored.scores, num_unknown, lines)
 
     def lines(self, *, num_unknown: int) -> tuple[str, ...]:
         """What was read, and what could not be ranked, for people."""

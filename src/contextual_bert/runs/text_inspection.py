@@ -18,7 +18,7 @@ from contextual_bert.data import Split, audit_texts, reading_lines
 from contextual_bert.data.splits import PARTS
 from contextual_bert.data.text_audit import joined_words
 from contextual_bert.errors import ConfigurationError, DataError, place_of_row
-from contextual_bert.evaluation.labels import has_grades
+from contextual_bert.evaluation import has_grades
 from contextual_bert.frames import Frame
 from contextual_bert.inference import encode_questions, encode_texts
 from contextual_bert.inference.texts.encode_questions import find_answers

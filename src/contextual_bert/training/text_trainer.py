@@ -18,8 +18,8 @@ from transformers.trainer_utils import PredictionOutput
 
 from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.evaluation.labels.measured import exact_metrics
-from contextual_bert.evaluation.labels.rows import LabelledRows, can_measure
+from contextual_bert.evaluation.label_predictions import LabelPredictions, can_measure
+from contextual_bert.evaluation.measures import label_measures
 from contextual_bert.models import (
     IGNORED_LABEL,
     ContextualBertProcessor,
@@ -165,7 +165,7 @@ def summarise_labels(
         return found
     grid = labels.reshape(len(labels), -1)
     places = (grid != IGNORED_LABEL).nonzero()
-    rows = LabelledRows(
+    rows = LabelPredictions(
         example_id=places[0],
         position=places[1],
         predicted=np.asarray(columns[4]).reshape(grid.shape)[places].astype(np.int64),
@@ -176,9 +176,9 @@ def summarise_labels(
     return {**found, **metrics_of(rows)}
 
 
-def metrics_of(rows: LabelledRows) -> dict[str, float]:
-    """Return the plain numbers of labelled rows; none where there is no row."""
-    return {key: float(value) for key, value in exact_metrics(rows, rows.columns()).items()} if len(rows) else {}
+def metrics_of(rows: LabelPredictions) -> dict[str, float]:
+    """Return the plain numbers of predicted labels; none where there is no row."""
+    return label_measures(rows).exact() if len(rows) else {}
 
 
 def label_names(model: nn.Module, dataset: SequenceDataset | None) -> tuple[str, ...]:
@@ -203,5 +203,5 @@ def label_metrics(names: Sequence[str], *, is_ordinal: bool = False) -> tuple[st
     if not names or not can_measure(names):
         return ()
     none = np.zeros(1, dtype=np.int64)
-    one = LabelledRows(none, none, predicted=none, true=none, names=tuple(names), is_ordinal=is_ordinal)
+    one = LabelPredictions(none, none, predicted=none, true=none, names=tuple(names), is_ordinal=is_ordinal)
     return tuple(metrics_of(one))

@@ -7,9 +7,10 @@ import pytest
 from torchmetrics.functional.text import squad
 
 from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.evaluation import AnsweredRows, LabelSettings, compare_labels, evaluate_labels
+from contextual_bert.evaluation import AnswerPredictions, EvaluationSettings, Run, Scores, compare_runs, evaluate_scores
+from tests.unit.evaluation.flat import flat_scores
 
-FAST = LabelSettings(num_resamples=200, row_name="answer", set_name="question")
+FAST = EvaluationSettings(ks=(1,), num_resamples=200, row_name="answer end", set_name="question", choice_name="place")
 WORDS = ("The", "soup", "a", "soup,", "STEAK", "an", "two", "Bar's", "euro.", "salad", "\u2014", "caf\u00e9")
 
 
@@ -31,14 +32,14 @@ def test_the_metrics_are_those_of_squad() -> None:
         {"answers": {"answer_start": [0], "text": [each]}, "id": str(row)} for row, each in enumerate(true)
     ]
     expected = squad(preds, target)
-    found = evaluate_labels(AnsweredRows.of_answers(range(len(true)), given, true), settings=FAST)
+    found = evaluate_scores(flat_scores(AnswerPredictions.of_answers(range(len(true)), given, true)), settings=FAST)
     assert found.metrics["exact_match_percent"].value == pytest.approx(float(expected["exact_match"]), rel=1e-5)
     assert found.metrics["answer_f1_percent"].value == pytest.approx(float(expected["f1"]), rel=1e-5)
-    assert found.heading() == "Evaluation: 80 answers of 80 questions"
+    assert "## Evaluation: 80 answer ends of 80 questions" in found.to_markdown()
 
 
 def test_no_answer_is_right_or_wrong() -> None:
-    rows = AnsweredRows.of_answers([3, 1, 2, 0], ["", "soup", "", "soup"], ["", "", "soup", "soup"])
+    rows = AnswerPredictions.of_answers([3, 1, 2, 0], ["", "soup", "", "soup"], ["", "", "soup", "soup"])
     assert rows.exact_match.tolist() == rows.f1.tolist() == [1.0, 0.0, 0.0, 1.0]
     assert rows.true.tolist() == [0, 0, 1, 1]
     assert rows.sorted().f1.tolist() == [1.0, 0.0, 0.0, 1.0]
@@ -48,29 +49,49 @@ def test_no_answer_is_right_or_wrong() -> None:
 def test_methods_are_compared_on_the_same_questions() -> None:
     given, true = random_answers(1)
     better = [right if row % 2 else own for row, (own, right) in enumerate(zip(given, true, strict=True))]
-    runs = [
-        ("none", 0, AnsweredRows.of_answers(range(80), given, true)),
-        ("film", 0, AnsweredRows.of_answers(range(80), better, true)),
-    ]
+    predictions = [AnswerPredictions.of_answers(range(80), each, true) for each in (given, better)]
     clusters = np.arange(80) // 4
-    found = compare_labels(runs, reference="none", clusters=clusters, groups={"half": ["a", "b"] * 40}, settings=FAST)
+    runs = [Run(name, 0, flat_scores(each), clusters) for name, each in zip(("none", "film"), predictions, strict=True)]
+    found = compare_runs(runs, reference="none", groups={"half": ["a", "b"] * 40}, settings=FAST)
     assert found.main == "answer_f1_percent"
-    own, other = (each[2].f1.mean() * 100 for each in runs)
+    own, other = (each.f1.mean() * 100 for each in predictions)
     difference = found.rows[1].differences["answer_f1_percent"].interval
     assert difference.value == pytest.approx(other - own)
     assert difference.low > 0
-    assert [table.title for table in found.tables()] == ["Methods", "Difference to none", "Answer F1 (%) by half"]
-    unlike = AnsweredRows.of_answers(range(80), given, ["", *true[1:]])
+    assert [table.title for table in found.tables()] == [
+        "Methods",
+        "Methods: loss and ranks",
+        "Difference to none",
+        "Difference to none: loss and ranks",
+        "Answer F1 (%) by half",
+    ]
+    unlike = AnswerPredictions.of_answers(range(80), given, ["", *true[1:]])
     with pytest.raises(DataError, match=r"'film' .* 'no answer' is true for example 0, .* 'none' .* 'an answer'"):
-        compare_labels([runs[0], ("film", 0, unlike)], reference="none", settings=FAST)
+        compare_runs([runs[0], Run("film", 0, flat_scores(unlike), clusters)], reference="none", settings=FAST)
+
+
+def test_a_question_counts_once_however_many_windows_it_has() -> None:
+    given, true = random_answers(2, count=6)
+    questions = AnswerPredictions.of_answers(range(6), given, true)
+    windows = np.repeat(np.arange(6), [2, 4, 2, 6, 2, 2])
+    places = np.concatenate([np.arange(each) for each in (2, 4, 2, 6, 2, 2)])
+    rows = len(windows)
+    ranks = (np.full(rows, -1.0), np.zeros(rows), np.ones(rows), np.full(rows, 0.5))
+    order = np.random.default_rng(0).permutation(rows)
+    scores = Scores(windows, places, *ranks, predictions=questions).select(order)
+    report = evaluate_scores(scores, segments={"half": windows[order] % 2}, settings=FAST)
+    assert report.metrics["answer_f1_percent"].value == pytest.approx(100 * questions.f1.mean())
+    assert report.num_rows == rows and report.num_sets == 6
+    odd = compare_runs([Run("none", 0, scores)], reference="none", groups={"half": windows[order] % 2}).groups
+    assert all(group.num_rows == 3 for group in odd) or odd == ()
 
 
 def test_rows_that_cannot_be_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="different lengths"):
-        AnsweredRows([0, 1], [1.0], [1.0], [1])  # pyright: ignore[reportArgumentType]
+        AnswerPredictions([0, 1], [1.0], [1.0], [1])  # pyright: ignore[reportArgumentType]
     with pytest.raises(DataError, match=r"column 'f1': 50.0 .* between 0 and 1"):
-        AnsweredRows([0], [1.0], [50.0], [1])  # pyright: ignore[reportArgumentType]
+        AnswerPredictions([0], [1.0], [50.0], [1])  # pyright: ignore[reportArgumentType]
     with pytest.raises(DataError, match="question 4 occurs more than once"):
-        AnsweredRows.of_answers([4, 4], ["a", "b"], ["a", "b"])
-    with pytest.raises(DataError, match="there is no labelled row"):
-        evaluate_labels(AnsweredRows.of_answers([], [], []), settings=FAST)
+        AnswerPredictions.of_answers([4, 4], ["a", "b"], ["a", "b"])
+    with pytest.raises(DataError, match="there is no scored row"):
+        evaluate_scores(flat_scores(AnswerPredictions.of_answers([], [], [])), settings=FAST)

@@ -154,8 +154,8 @@ GOLDEN = """## Comparison on 2 masked positions of 2 sets, 2 customers
 - CE: cross-entropy of the masked item in nats, lower is better. Recall in percent, from the full ranking of all 9 \
 items, higher is better; ties get their expected rank; with one target recall@k equals hit rate@k.
 - First table: mean over seeds, standard error over seeds in brackets; (-) where there is one seed.
-- Differences to none: 95% interval from a paired bootstrap over 2 customers (100 resamples, seed 0), each position \
-averaged over the seeds first, between trained methods over those that both have; p corrected by Holm over the \
+- Differences to none: 95% interval from a paired bootstrap over 2 customers (100 resamples, seed 0), the metric \
+averaged over the seeds in each, between trained methods over those that both have; p corrected by Holm over the \
 rows of its column.
 - Parameters are counted as in the paper's Table 1: without the vectors of the items, the encoder of the context and \
 the output.
@@ -250,9 +250,7 @@ def test_runs_on_other_rows_are_refused():
     scores = draw(0.0, 0)
     first = Run("none", 0, scores, CUSTOMERS)
     short = Run("concat", 0, scores.select(np.arange(5)), CUSTOMERS[:5])
-    with pytest.raises(
-        DataError, match=r"run 'concat' \(seed 0\) scored 5 masked positions, run 'none' \(seed 0\) 300"
-    ):
+    with pytest.raises(DataError, match=r"run 'concat' \(seed 0\) has 5 scored rows, run 'none' \(seed 0\) 300"):
         compare_runs([first, short], reference="none", settings=FAST)
     columns = scores.as_arrays()
     moved = Scores(**{**columns, "position": columns["position"] + (columns["example_id"] == 7)})

@@ -225,7 +225,7 @@ def test_what_cannot_be_measured():
         measure_importances(true, {"age": [true, true]}, together=[true])
     with pytest.raises(ConfigurationError, match="at least one"):
         measure_importances(true, {"age": []}, together=[])
-    with pytest.raises(DataError, match=r"run 'age'.* scored 10 masked positions, run 'the true context'.* 160"):
+    with pytest.raises(DataError, match=r"run 'age'.* has 10 scored rows, run 'the true context'.* 160"):
         measure_importances(true, {"age": [true.select(np.arange(10))]}, together=[true])
     with pytest.raises(ConfigurationError, match="clusters has 2 labels for 160 rows"):
         measure_importances(true, {"age": [true]}, together=[true], clusters=["ann", "bob"])

@@ -1,5 +1,7 @@
 """Several methods on the same labels: seeds averaged, differences paired, groups, runs that do not fit."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from rich.console import Console
@@ -7,19 +9,22 @@ from seqeval.metrics import f1_score
 
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
 from contextual_bert.evaluation import (
+    Comparison,
     Cost,
-    LabelComparison,
-    LabelledRows,
-    LabelRun,
-    LabelSettings,
+    EvaluationSettings,
+    LabelPredictions,
     Provenance,
-    compare_labels,
-    evaluate_labels,
+    Role,
+    Run,
+    compare_runs,
+    evaluate_scores,
     holm,
     paired_bootstrap,
 )
+from tests.unit.evaluation.flat import flat_scores
 
-FAST = LabelSettings(num_resamples=300, min_cell_clusters=1)
+NAMES = {"row_name": "label", "set_name": "text", "choice_name": "label"}
+FAST = EvaluationSettings(ks=(1,), num_resamples=300, min_cell_clusters=1, **NAMES)
 TEXTS, LENGTH = 90, 4
 TAGS = ("O", "B-PER", "I-PER")
 EXAMPLE, POSITION = np.repeat(np.arange(TEXTS), LENGTH), np.tile(np.arange(LENGTH), TEXTS)
@@ -28,30 +33,36 @@ CUSTOMERS = EXAMPLE // 2
 DOMAINS = np.where(EXAMPLE < 30, "news", "tweets").tolist()
 
 
-def predict(share_right: float, seed: int, *, names: tuple[str, ...] = TAGS) -> LabelledRows:
+def predict(share_right: float, seed: int, *, names: tuple[str, ...] = TAGS) -> LabelPredictions:
     generator = np.random.default_rng(seed)
     other = generator.integers(0, 3, len(TRUE))
-    return LabelledRows(
+    return LabelPredictions(
         EXAMPLE, POSITION, np.where(generator.random(len(TRUE)) < share_right, TRUE, other), TRUE, names
     )
 
 
-def runs() -> list[LabelRun]:
-    made = [LabelRun("none", seed, predict(0.6, seed)) for seed in range(3)]
-    made += [LabelRun("film", seed, predict(0.62, 10 + seed)) for seed in range(3)]
-    made += [LabelRun("concat", seed, predict(0.9, 20 + seed), cost=Cost(1_000, 60.0)) for seed in range(3)]
-    return [*made, LabelRun("tf-idf", 0, predict(0.4, 30), role="baseline")]
+def made_run(name: str, seed: int, predictions: LabelPredictions, *, role: Role = "method") -> Run:
+    cost = Cost(1_000, 60.0) if name == "concat" else Cost()
+    customers = CUSTOMERS if len(predictions) == len(TRUE) else None
+    return Run(name, seed, flat_scores(predictions), customers, cost, role)
+
+
+def runs() -> list[Run]:
+    made = [made_run("none", seed, predict(0.6, seed)) for seed in range(3)]
+    made += [made_run("film", seed, predict(0.62, 10 + seed)) for seed in range(3)]
+    made += [made_run("concat", seed, predict(0.9, 20 + seed)) for seed in range(3)]
+    return [*made, made_run("tf-idf", 0, predict(0.4, 30), role="baseline")]
 
 
 @pytest.fixture(scope="module")
-def comparison() -> LabelComparison:
-    return compare_labels(runs(), reference="none", clusters=CUSTOMERS, groups={"domain": DOMAINS}, settings=FAST)
+def comparison() -> Comparison:
+    return compare_runs(runs(), reference="none", groups={"domain": DOMAINS}, settings=FAST)
 
 
 def test_one_row_a_method_with_mean_and_error_over_seeds(comparison):
     assert [row.label for row in comparison.rows] == ["none", "film", "concat", "tf-idf (baseline)"]
     for row, share, first in zip(comparison.rows[:3], (0.6, 0.62, 0.9), (0, 10, 20), strict=True):
-        reports = [evaluate_labels(predict(share, first + seed), settings=FAST) for seed in range(3)]
+        reports = [evaluate_scores(flat_scores(predict(share, first + seed)), settings=FAST) for seed in range(3)]
         assert row.seeds == (0, 1, 2)
         for key, found in row.metrics.items():
             numbers = [report.metrics[key].value for report in reports]
@@ -80,14 +91,15 @@ def test_differences_of_f1_are_those_of_the_same_resamples():
     def sentences(tags: np.ndarray) -> list[list[str]]:
         return [[TAGS[tag] for tag in text] for text in tags.reshape(-1, LENGTH).tolist()]
 
-    made = [("none", seed, predict(0.6, seed)) for seed in range(2)]
-    made += [("film", seed, predict(0.8 + seed / 10, 2 + seed)) for seed in range(2)]
-    settings = LabelSettings(num_resamples=100, min_cell_clusters=1)
-    found = compare_labels(made, reference="none", clusters=CUSTOMERS, settings=settings)
+    made = [made_run("none", seed, predict(0.6, seed)) for seed in range(2)]
+    made += [made_run("film", seed, predict(0.8 + seed / 10, 2 + seed)) for seed in range(2)]
+    predicted = [predict(0.6, 0), predict(0.6, 1), predict(0.8, 2), predict(0.9, 3)]
+    settings = EvaluationSettings(ks=(1,), num_resamples=100, min_cell_clusters=1)
+    found = compare_runs(made, reference="none", settings=settings)
     gaps = []
     for drawn in np.random.default_rng(settings.seed).integers(0, TEXTS // 2, size=(100, TEXTS // 2)):
         words = np.concatenate([np.flatnonzero(customer == CUSTOMERS) for customer in drawn])
-        scores = [f1_score(sentences(TRUE[words]), sentences(rows.predicted[words])) for _, _, rows in made]
+        scores = [f1_score(sentences(TRUE[words]), sentences(rows.predicted[words])) for rows in predicted]
         gaps.append(100 * (np.mean(scores[2:]) - np.mean(scores[:2])))
     difference = found.rows[1].differences["entity_f1_percent"].interval
     assert (difference.low, difference.high) == pytest.approx(np.quantile(gaps, [0.025, 0.975]), rel=1e-9)
@@ -102,9 +114,9 @@ def test_p_values_are_corrected_over_the_methods_of_a_metric(comparison):
 
 
 def test_the_same_model_twice_differs_by_exactly_nothing():
-    twins = [("none", seed, predict(0.7, seed)) for seed in (0, 1, 2)]
-    twins += [("twin", seed, predict(0.7, seed)) for seed in (2, 0, 1)]
-    found = compare_labels(twins, reference="none", clusters=CUSTOMERS, settings=FAST)
+    twins = [made_run("none", seed, predict(0.7, seed)) for seed in (0, 1, 2)]
+    twins += [made_run("twin", seed, predict(0.7, seed)) for seed in (2, 0, 1)]
+    found = compare_runs(twins, reference="none", settings=FAST)
     for difference in found.rows[1].differences.values():
         assert (difference.interval.low, difference.interval.value, difference.interval.high) == (0.0, 0.0, 0.0)
         assert difference.adjusted_p_value == 1.0
@@ -114,21 +126,23 @@ def test_groups_show_the_main_metric(comparison):
     assert comparison.main == "entity_f1_percent"
     assert [(group.value, group.num_rows) for group in comparison.groups] == [("news", 120), ("tweets", 240)]
     rows = [predict(0.9, 20 + seed).select(EXAMPLE < 30) for seed in range(3)]
-    numbers = [evaluate_labels(each, settings=FAST).metrics["entity_f1_percent"].value for each in rows]
+    numbers = [evaluate_scores(flat_scores(each), settings=FAST).metrics["entity_f1_percent"].value for each in rows]
     found = comparison.groups[0].methods["concat"]
     assert found.mean == pytest.approx(np.mean(numbers))
     assert found.standard_error == pytest.approx(np.std(numbers, ddof=1) / 3**0.5)
-    stars = [("none", 0, predict(0.6, 0, names=("1", "2", "3")))]
-    assert compare_labels(stars, reference="none", groups={"domain": DOMAINS}, settings=FAST).main == "accuracy_percent"
+    stars = [made_run("none", 0, predict(0.6, 0, names=("1", "2", "3")))]
+    assert compare_runs(stars, reference="none", groups={"domain": DOMAINS}, settings=FAST).main == "accuracy_percent"
 
 
 def test_each_type_has_the_f1_of_every_method():
-    def rows(predicted: list[int]) -> LabelledRows:
-        return LabelledRows([0] * 4, range(4), predicted, [1, 2, 1, 3], names=("O", "B-PER", "I-PER", "B-LOC", "B-ORG"))
+    def rows(predicted: list[int]) -> LabelPredictions:
+        return LabelPredictions(
+            [0] * 4, range(4), predicted, [1, 2, 1, 3], names=("O", "B-PER", "I-PER", "B-LOC", "B-ORG")
+        )
 
-    made = [("none", 0, rows([1, 2, 1, 3])), ("none", 1, rows([1, 0, 1, 0]))]
-    made += [("film", 0, rows([4, 0, 1, 3]))]  # finds an ORG that is none: it is no row of the table
-    found = compare_labels(made, reference="none", settings=FAST).classes
+    made = [made_run("none", 0, rows([1, 2, 1, 3])), made_run("none", 1, rows([1, 0, 1, 0]))]
+    made += [made_run("film", 0, rows([4, 0, 1, 3]))]  # finds an ORG that is none: it is no row of the table
+    found = compare_runs(made, reference="none", settings=FAST).classes
     assert [(each.name, each.num_true) for each in found] == [("PER", 2), ("LOC", 1)]
     assert [each.methods["none"].mean for each in found] == pytest.approx([(100 + 50) / 2, (100 + 0) / 2])
     assert [each.methods["film"].mean for each in found] == pytest.approx([200 / 3, 100])
@@ -139,12 +153,11 @@ def test_rows_in_any_order_give_the_same_comparison(comparison):
     shuffled = []
     for number, run in enumerate(runs()):
         order = np.random.default_rng(number).permutation(len(TRUE))
-        shuffled.append(run._replace(rows=run.rows.select(order)))
+        shuffled.append(replace(run, scores=run.scores.select(order), clusters=CUSTOMERS[order]))
     first = np.random.default_rng(0).permutation(len(TRUE))
-    again = compare_labels(
+    again = compare_runs(
         shuffled,
         reference="none",
-        clusters=CUSTOMERS[first],
         groups={"domain": [DOMAINS[row] for row in first]},
         settings=FAST,
     )
@@ -152,13 +165,15 @@ def test_rows_in_any_order_give_the_same_comparison(comparison):
 
 
 def test_tables_for_people_and_machines(comparison, tmp_path):
-    again = LabelComparison.from_json(comparison.to_json())
+    again = Comparison.from_json(comparison.to_json())
     assert again.to_markdown() == comparison.to_markdown()
     text = again.to_markdown()
     titles = [table.title for table in again.tables()]
     assert titles == [
         "Methods",
+        "Methods: loss and ranks",
         "Difference to none",
+        "Difference to none: loss and ranks",
         "Entity F1 (%) by domain",
         "F1 (%) by type of entities",
         "Cost of one run",
@@ -176,8 +191,8 @@ def test_tables_for_people_and_machines(comparison, tmp_path):
 def test_a_seed_that_the_other_lacks_decides_nothing():
     made = runs()
     made = [run for run in made if run.name != "film" or run.seed == 1]
-    found = compare_labels(made, reference="none", clusters=CUSTOMERS, settings=FAST)
-    alone = compare_labels([made[1], made[3]], reference="none", clusters=CUSTOMERS, settings=FAST)
+    found = compare_runs(made, reference="none", settings=FAST)
+    alone = compare_runs([made[1], made[3]], reference="none", settings=FAST)
     assert [run.seed for run in (made[1], made[3])] == [1, 1]
     assert len(found.rows[0].seeds) == 3
     for key, difference in alone.rows[1].differences.items():
@@ -191,15 +206,15 @@ def test_a_seed_that_the_other_lacks_decides_nothing():
 def test_markdown_golden():
     truth = {"example_id": [0, 1], "position": [0, 0], "true": [0, 1], "names": ("1", "2")}
     made = [
-        ("none", 0, LabelledRows(predicted=[0, 0], **truth)),
-        ("none", 1, LabelledRows(predicted=[1, 0], **truth)),
-        ("film", 0, LabelledRows(predicted=[0, 1], **truth)),
+        made_run("none", 0, LabelPredictions(predicted=[0, 0], **truth)),
+        made_run("none", 1, LabelPredictions(predicted=[1, 0], **truth)),
+        made_run("film", 0, LabelPredictions(predicted=[0, 1], **truth)),
     ]
-    found = compare_labels(
+    found = compare_runs(
         made,
         reference="none",
         groups={"domain": ["news", "tweets"]},
-        settings=LabelSettings(num_resamples=100, min_cell_clusters=1),
+        settings=EvaluationSettings(ks=(1,), num_resamples=100, min_cell_clusters=1, **NAMES),
         provenance=Provenance("1f3a"),
     )
     assert found.to_markdown() == GOLDEN
@@ -215,12 +230,26 @@ GOLDEN = """## Comparison on 2 labels of 2 texts
 | none | 2 | 25.00 (25.00) | 16.67 (16.67) | 0.7500 (0.2500) | 0.8536 (0.1464) |
 | film | 1 | 100.00 (-) | 100.00 (-) | 0.0000 (-) | 0.0000 (-) |
 
+**Methods: loss and ranks**
+
+| method | seeds | CE (nats) | recall@1 (%) | MRR | ECE |
+| :-- | --: | --: | --: | --: | --: |
+| none | 2 | 0.6931 (0.0000) | 50.00 (0.00) | 0.7500 (0.0000) | 0.0000 (0.0000) |
+| film | 1 | 0.6931 (-) | 50.00 (-) | 0.7500 (-) | 0.0000 (-) |
+
 **Difference to none**
 
 | method | accuracy (%) | macro F1 (%) | MAE | RMSE |
 | :-- | --: | --: | --: | --: |
 | film | +50.00 [+0.00, +100.00] p = 0.500 | +66.67 [+0.00, +100.00] p = 0.500 | \
 -0.5000 [-1.0000, +0.0000] p = 0.500 | -0.7071 [-1.0000, +0.0000] p = 0.500 |
+
+**Difference to none: loss and ranks**
+
+| method | CE (nats) | recall@1 (%) | MRR |
+| :-- | --: | --: | --: |
+| film | +0.0000 [+0.0000, +0.0000] p = 1.000 | +0.00 [+0.00, +0.00] p = 1.000 | \
++0.0000 [+0.0000, +0.0000] p = 1.000 |
 
 **Accuracy (%) by domain**
 
@@ -237,8 +266,11 @@ GOLDEN = """## Comparison on 2 labels of 2 texts
 | 2 | 1 | 0.00 (0.00) | 100.00 (-) |
 
 - Macro F1: plain mean over the classes that occur in the truth or the prediction.
-- MAE and RMSE: of the numbers that the labels are, over all rows at once, lower is better.
-- Methods, groups and labels: mean over seeds, standard error over seeds in brackets; (-) with one seed.
+- MAE and RMSE: of the labels' numbers, or of their places in the order where labels are words. Over all rows at \
+once, lower is better.
+- CE: cross-entropy of the true label in nats, lower is better. Recall in percent, from the full ranking of all \
+labels, higher is better; ties get their expected rank; with one target recall@k equals hit rate@k.
+- Methods, groups and labels: mean over seeds, standard error over seeds in brackets; (-) where there is one seed.
 - Differences to none: 95% interval from a paired bootstrap over 2 texts (100 resamples, seed 0), the metric averaged \
 over the seeds in each, between trained methods over those that both have; p corrected by Holm over the rows \
 of its column.
@@ -250,45 +282,49 @@ of its column.
 
 
 def test_runs_on_other_rows_are_refused():
-    first, rows = ("none", 0, predict(0.6, 0)), predict(0.9, 1)
+    first, rows = made_run("none", 0, predict(0.6, 0)), predict(0.9, 1)
     columns = rows.as_arrays()
 
-    def compare(other: LabelledRows) -> None:
-        compare_labels([first, ("film", 3, other)], reference="none", settings=FAST)
+    def compare(other: LabelPredictions) -> None:
+        compare_runs([first, made_run("film", 3, other)], reference="none", settings=FAST)
 
-    with pytest.raises(DataError, match=r"run 'film' \(seed 3\) has 5 labelled rows, run 'none' \(seed 0\) 360"):
+    with pytest.raises(DataError, match=r"run 'film' \(seed 3\) has 5 scored rows, run 'none' \(seed 0\) 360"):
         compare(rows.select(np.arange(5)))
     moved = np.where(EXAMPLE == 7, 1000, EXAMPLE)
-    with pytest.raises(DataError, match=r"has example 8, position 0 where run 'none' .* has example 7, position 0"):
-        compare(LabelledRows(**{**columns, "example_id": moved}, names=TAGS))
+    with pytest.raises(DataError, match=r"scored example 8, position 0, which run 'none' .* did not"):
+        compare(LabelPredictions(**{**columns, "example_id": moved}, names=TAGS))
     wrong = TRUE.copy()
     wrong[30] = (TRUE[30] + 1) % 3
     is_now, was = TAGS[wrong[30]], TAGS[TRUE[30]]
     with pytest.raises(DataError, match=rf"'{is_now}' is true for example 7, position 2, in run 'none' .* '{was}'"):
-        compare(LabelledRows(**{**columns, "true": wrong}, names=TAGS))
+        compare(LabelPredictions(**{**columns, "true": wrong}, names=TAGS))
     with pytest.raises(DataError, match=r"has the labels \('O', 'B-LOC', 'I-LOC'\)"):
-        compare(LabelledRows(**columns, names=("O", "B-LOC", "I-LOC")))
+        compare(LabelPredictions(**columns, names=("O", "B-LOC", "I-LOC")))
 
 
 def test_words_are_grades_for_all_runs_or_for_none():
     truth = {"example_id": [0, 1], "position": [0, 0], "true": [0, 1], "names": ("bad", "good")}
-    made = [(name, 0, LabelledRows(predicted=[0, 0], **truth, is_ordinal=name == "film")) for name in ("none", "film")]
+    made = [
+        made_run(name, 0, LabelPredictions(predicted=[0, 0], **truth, is_ordinal=name == "film"))
+        for name in ("none", "film")
+    ]
     with pytest.raises(DataError, match=r"run 'film' .* and run 'none' .* grades for one of the two alone"):
-        compare_labels(made, reference="none", settings=FAST)
+        compare_runs(made, reference="none", settings=FAST)
 
 
 def test_the_reference_and_the_seeds_must_be_clear():
     with pytest.raises(UnknownNameError, match="Did you mean 'none'"):
-        compare_labels(runs(), reference="nome", settings=FAST)
+        compare_runs(runs(), reference="nome", settings=FAST)
     with pytest.raises(ConfigurationError, match="No runs"):
-        compare_labels([], reference="none")
+        compare_runs([], reference="none")
     with pytest.raises(ConfigurationError, match=r"seeds \[0, 0\]: one run a seed"):
-        compare_labels([("none", 0, predict(0.6, 0))] * 2, reference="none", settings=FAST)
+        compare_runs([made_run("none", 0, predict(0.6, 0))] * 2, reference="none", settings=FAST)
 
 
 def test_one_customer_has_differences_but_no_p_value():
-    made = [("none", 0, predict(0.6, 0)), ("film", 0, predict(0.9, 1))]
-    found = compare_labels(made, reference="none", clusters=["ann"] * len(TRUE), settings=FAST)
+    made = [made_run("none", 0, predict(0.6, 0)), made_run("film", 0, predict(0.9, 1))]
+    made = [replace(run, clusters=["ann"] * len(TRUE)) for run in made]
+    found = compare_runs(made, reference="none", settings=FAST)
     assert found.rows[1].differences["accuracy_percent"].adjusted_p_value is None
     assert "[unknown]" in found.to_markdown()
     assert "Warning: few customers (1)" in found.to_markdown()

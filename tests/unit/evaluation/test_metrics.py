@@ -10,7 +10,8 @@ from torchmetrics.functional.retrieval import retrieval_reciprocal_rank
 
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError
 from contextual_bert.evaluation import Scores, metric_of, summarise
-from contextual_bert.evaluation.metrics import expected_recall, expected_reciprocal_rank, recall_curve, usable_ks
+from contextual_bert.evaluation.metrics import usable_ks
+from contextual_bert.evaluation.rank_metrics import expected_recall, expected_reciprocal_rank, recall_curve
 
 
 def scores_of(logits: np.ndarray, target: np.ndarray) -> Scores:
@@ -159,7 +160,7 @@ def test_unequal_lengths_wrong_shapes_and_texts_are_refused():
 
 
 def test_nothing_to_evaluate_and_ranks_beyond_the_items_are_errors():
-    with pytest.raises(DataError, match="no masked position"):
+    with pytest.raises(DataError, match="no scored row"):
         summarise(Scores([], [], [], [], [], []))
     with pytest.raises(ConfigurationError, match="at least one batch"):
         Scores.concatenate([])

@@ -99,14 +99,16 @@ def test_segments_count_every_row_under_each_of_its_values(report):
     assert (found["brands = x"].num_rows, found["brands = y"].num_rows) == (360, 180)
     assert found["customer in training = no (cold)"].num_clusters == 20
     loss = -draw(120).log_probability
-    assert found["age = 9"].cross_entropy_nats.value == pytest.approx(loss[:180].mean())
+    assert found["age = 9"].metrics["cross_entropy_nats"].value == pytest.approx(loss[:180].mean())
     assert [name for name, segment in found.items() if segment.is_small] == [
         "country = (missing)",
         "customer in training = no (cold)",
     ]
     assert not report.worst.is_small
     eligible = [segment for segment in report.segments if not segment.is_small]
-    assert report.worst.cross_entropy_nats.value == max(each.cross_entropy_nats.value for each in eligible)
+    assert report.worst.metrics["cross_entropy_nats"].value == max(
+        each.metrics["cross_entropy_nats"].value for each in eligible
+    )
 
 
 def test_bins_partition_the_rows_and_give_the_error(report):
@@ -148,9 +150,9 @@ def test_none_and_all_of_few_customers_are_no_certainty():
         (0.0, pytest.approx(11.57, abs=0.01)),
         (pytest.approx(88.43, abs=0.01), 100.0),
     ]
-    assert found.metrics["recall_at_1_percent"] == found.segments[0].recall_at_1_percent
+    assert found.metrics["recall_at_1_percent"] == found.segments[0].metrics["recall_at_1_percent"]
     loss = evaluate_scores(scores.select(np.arange(2)), segments={"a": ["x", "x"]}, settings=FAST).segments[0]
-    assert loss.cross_entropy_nats.low >= 0
+    assert loss.metrics["cross_entropy_nats"].low >= 0
 
 
 def test_a_value_called_nan_is_no_number_among_numbers():
@@ -249,7 +251,7 @@ def test_the_terminal_says_the_same_and_cuts_nothing_off(report):
         assert f"{cross_entropy.value:.4f} [{cross_entropy.low:.4f}, {cross_entropy.high:.4f}]" in text
         assert "studies/table1.py:none()" in text
         for segment in report.segments:
-            assert f"{segment.recall_at_1_percent.value:.2f} [" in text
+            assert f"{segment.metrics['recall_at_1_percent'].value:.2f} [" in text
         assert "…" not in text
 
 
@@ -326,8 +328,8 @@ def test_thousands_of_segments_are_those_of_one_by_one() -> None:
             else np.array([segment.value in each for each in tags])
         )
         for found, values, highest in (
-            (segment.cross_entropy_nats, nats, math.inf),
-            (segment.recall_at_1_percent, 100.0 * (better == 0), 100.0),
+            (segment.metrics["cross_entropy_nats"], nats, math.inf),
+            (segment.metrics["recall_at_1_percent"], 100.0 * (better == 0), 100.0),
         ):
             alone = bounded(cluster_interval(values[rows], clusters[rows]), within=(0.0, highest))
             assert (found.num_rows, found.num_clusters) == (alone.num_rows, alone.num_clusters)

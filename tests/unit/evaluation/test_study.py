@@ -13,7 +13,7 @@ from contextual_bert.evaluation import LearningCurve, LearningPoint, SeedMean, S
 from contextual_bert.evaluation.metrics import recall_key
 from contextual_bert.evaluation.pages import Picture, Section, render_html_page, render_html_table, render_markdown_page
 from contextual_bert.evaluation.paper import PAPER_GAINS, PAPER_TABLE_1
-from contextual_bert.evaluation.study_tables import gains_table, methods_table, oracle_table, paper_table
+from contextual_bert.evaluation.study_tables import gains_table, methods_tables, oracle_table, paper_table
 from contextual_bert.evaluation.tables import Table
 from contextual_bert.models.parameters import PAPER_PARAMETERS
 
@@ -155,12 +155,12 @@ def test_the_gap_to_the_oracle_by_hand(study):
 
 
 def test_the_convergence_stands_in_the_table_of_methods(study):
-    table = methods_table(study.comparison, study.convergences())
+    (table,) = methods_tables(study.comparison, study.convergences())
     ends = {row[0]: row[table.columns.index("end of training")] for row in table.rows}
     assert ends["none"].startswith("flat (")
     assert ends["concat"] == "still falling (-0.1000 nats an epoch of 10 steps)"
     assert ends["popularity (baseline)"] == "-"
-    assert methods_table(study.comparison, ()) == study.comparison.methods_table()
+    assert methods_tables(study.comparison, ()) == study.comparison.methods_tables()
 
 
 def test_what_was_evaluated_too_seldom_is_not_called_converged(study):

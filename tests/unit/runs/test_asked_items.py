@@ -10,7 +10,7 @@ import pytest
 
 from contextual_bert.data import SetPolicy
 from contextual_bert.evaluation import Comparison, EvaluationSettings, Report, Scores, evaluate_scores
-from contextual_bert.evaluation.metrics import expected_recall
+from contextual_bert.evaluation.rank_metrics import expected_recall
 from contextual_bert.runs.evaluation import evaluate_run
 from contextual_bert.runs.preparation import prepare
 from contextual_bert.runs.run_files import load_run

@@ -17,7 +17,7 @@ from transformers import BertConfig, BertModel
 from contextual_bert import TextPipeline
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.runs import TextPreparation, prepare_texts, run
-from contextual_bert.runs.run_files import load_labels
+from contextual_bert.runs.run_files import SCORES_FILE, load_scores
 from contextual_bert.runs.tasks import task_of
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.training import Recipe, TextTask, training_arguments
@@ -91,13 +91,13 @@ def test_scores_are_those_of_all_sequences_one_by_one(ready: TextPreparation, tm
     settings: dict[str, Any] = {"batch_size": 7, "is_shared": False, "progress": None}
     found = work.score(recipe, tagger, "validation", **settings)
     expected = sorted(rows_by_hand(tagger, ready.datasets["validation"]))
-    assert found.labelled is not None
+    predictions: Any = found.scores.predictions
     assert found.scores.example_id.tolist() == [row[0] for row in expected]
     assert found.scores.position.tolist() == [row[1] for row in expected]
     assert np.diff(found.scores.position).max() > 1, "some words are of several tokens"
     np.testing.assert_allclose(found.scores.log_probability, [row[2] for row in expected], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(found.scores.confidence, [row[3] for row in expected], rtol=1e-4)
-    assert found.labelled.predicted.tolist() == [row[4] for row in expected]
+    assert predictions.predicted.tolist() == [row[4] for row in expected]
     arguments = training_arguments(tmp_path, device="cpu", per_device_eval_batch_size=5)
     evaluated = work.make_trainer(recipe, tagger, arguments, callbacks=[]).evaluate()
     by_hand = -np.mean([row[2] for row in expected])
@@ -111,8 +111,7 @@ def test_tags_that_go_together_are_found_together(
     training = {**TRAINING, "eval_strategy": "no", "load_best_model_at_end": False}
     recipe = replace(ready.recipe, conditioning=name, training=training)
     run(recipe, tmp_path / "run", preparation=ready, is_quiet=True)
-    labels = load_labels(tmp_path / "run")
-    assert labels is not None
+    labels: Any = load_scores(tmp_path / "run" / SCORES_FILE)[0].predictions
     texts = [set(labels.predicted[labels.example_id == text].tolist()) for text in np.unique(labels.example_id)]
     assert all(len(tags) == 1 for tags in texts) == is_chain
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text(encoding="utf-8"))["test"]["metrics"]

@@ -15,14 +15,14 @@ from transformers import BertConfig, BertForSequenceClassification
 from contextual_bert import QuestionAnsweringPipeline, encode_questions
 from contextual_bert.data import ShuffledContext
 from contextual_bert.errors import CheckpointError, ConfigurationError, DataError, UnknownNameError
-from contextual_bert.evaluation import AnsweredRows
+from contextual_bert.evaluation import AnswerPredictions
 from contextual_bert.inference import score_answers
 from contextual_bert.inference.texts.answer_spans import span_batches
 from contextual_bert.runs import TextPreparation, evaluate_run, load_run, prepare_texts, run, study
 from contextual_bert.runs.inspection import Inspection
 from contextual_bert.runs.permutation_importance import attribute_run, donor_of
 from contextual_bert.runs.registry import CONTEXT_AS_TEXT
-from contextual_bert.runs.run_files import load_labels
+from contextual_bert.runs.run_files import SCORES_FILE, load_scores
 from contextual_bert.runs.tasks import task_of
 from contextual_bert.runs.text_inspection import inspect_texts
 from contextual_bert.testing.heads import miniature_checkpoint
@@ -114,21 +114,19 @@ def test_the_metrics_are_those_of_the_answers_that_the_pipeline_gives(ready: Tex
         assert row["probability"] == pytest.approx(span["probability"], rel=1e-4)
     given = ["" if row["no_answer_probability"] > row["probability"] else row["predicted_answer"] for row in found]
     right = [each == (row["answer"] or "") for each, row in zip(given, found, strict=True)]
-    evaluated = evaluate_run(finished).labels
-    assert evaluated is not None
-    assert evaluated.num_rows == len(found)
+    evaluated = evaluate_run(finished).report
+    assert evaluated.num_sets == len(found)
     assert evaluated.metrics["exact_match_percent"].value == pytest.approx(100 * np.mean(right))
-    assert {(group.feature, group.value) for group in evaluated.groups} >= {
+    assert {(each.feature, each.value) for each in evaluated.segments} >= {
         ("sex", "f"),
         ("sex", "m"),
         ("true answer", "an answer"),
         ("true answer", "no answer"),
     }
-    assert "answers of" in evaluated.heading()
     assert any("SQuAD" in note for note in evaluated.notes())
-    assert [table.title for table in evaluated.tables()] == ["Metrics", "Groups"]
-    rows = load_labels(finished)
-    assert isinstance(rows, AnsweredRows)
+    assert [table.title for table in evaluated.tables()] == ["Metrics", "Segments"]
+    rows = load_scores(finished / SCORES_FILE)[0].predictions
+    assert isinstance(rows, AnswerPredictions)
     assert rows.example_id.tolist() == ready.split.rows("test").tolist()
     assert rows.exact_match.tolist() == [float(each) for each in right]
     assert rows.true.tolist() == [int(row["answer"] is not None) for row in found]
@@ -171,13 +169,12 @@ def test_methods_are_compared_by_how_well_they_answer(recipe: Recipe, ready: Tex
         replace(recipe, is_context_shuffled=True, training=short),
     ]
     found = study("Answers", rows, tmp_path / "study", preparation=ready)
-    assert found.labels is not None
-    assert found.labels.main == "answer_f1_percent"
-    assert [row.name for row in found.labels.rows] == ["none", CONTEXT_AS_TEXT, "global_state_update_shuffled"]
-    assert found.labels.num_clusters == len({*ready.customers("test")})  # pyright: ignore[reportGeneralTypeIssues]
-    assert not found.labels.classes
+    assert found.comparison.main == "answer_f1_percent"
+    assert [row.name for row in found.comparison.rows] == ["none", CONTEXT_AS_TEXT, "global_state_update_shuffled"]
+    assert found.comparison.num_clusters == len({*ready.customers("test")})  # pyright: ignore[reportGeneralTypeIssues]
+    assert not found.comparison.classes
     assert any("answer F1" in text for text in found.texts)
-    assert len({row.metrics["answer_f1_percent"].mean for row in found.labels.rows}) > 1
+    assert len({row.metrics["answer_f1_percent"].mean for row in found.comparison.rows}) > 1
 
 
 def test_windows_of_a_question_share_the_context_of_another(ready: TextPreparation, finished: Path) -> None:
@@ -201,8 +198,7 @@ def test_windows_of_a_question_share_the_context_of_another(ready: TextPreparati
 def test_a_run_on_another_table_says_what_it_lacks(finished: Path, table: Path) -> None:
     read = pq.read_table(table)
     everything = evaluate_run(finished, source=read.slice(0, 30), part="all")
-    assert everything.labels is not None
-    assert everything.labels.num_rows == 30
+    assert everything.report.num_sets == 30
     with pytest.raises(UnknownNameError, match="no column 'answer'"):
         evaluate_run(finished, source=read.drop(["answer"]))
     wrong = read.set_column(read.column_names.index("answer"), "answer", pa.array(["nowhere"] * len(read)))
@@ -275,7 +271,7 @@ def test_processes_share_the_windows_and_each_gets_all(ready: TextPreparation, f
     finally:
         torch.distributed.destroy_process_group()
     np.testing.assert_array_equal(shared.scores.log_probability, alone.scores.log_probability)
-    np.testing.assert_array_equal(cast(Any, shared.labelled).f1, cast(Any, alone.labelled).f1)
+    np.testing.assert_array_equal(cast(Any, shared.scores.predictions).f1, cast(Any, alone.scores.predictions).f1)
 
 
 def test_what_has_no_answers_is_not_scored(ready: TextPreparation, finished: Path) -> None:

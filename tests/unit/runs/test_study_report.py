@@ -6,11 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from contextual_bert.evaluation import Cost, LabelledRows, LabelRun, Role, Run, Scores, compare_labels
+from contextual_bert.evaluation import Cost, LabelPredictions, PairedRuns, Role, Run, Scores
 from contextual_bert.evaluation.paper import PAPER_TABLE_1
 from contextual_bert.runs.few_targets import FewTargets
-from contextual_bert.runs.narrative import findings, label_findings
-from contextual_bert.runs.paired_means import PairedMeans
+from contextual_bert.runs.narrative import findings
 from contextual_bert.training import Recipe, TextTask
 
 ROWS = 300
@@ -61,7 +60,7 @@ def run(name: str, nats: float) -> Run:
 def said(**nats: float) -> list[str]:
     runs = [run(name, value) for name, value in nats.items()]
     recipes = {name: RECIPES[name] for name in nats if name in RECIPES}
-    return findings(runs, recipes)
+    return findings(PairedRuns(runs), recipes)
 
 
 def test_the_order_with_intervals_then_the_oracle() -> None:
@@ -73,14 +72,14 @@ def test_the_order_with_intervals_then_the_oracle() -> None:
 def test_the_papers_order_is_looked_at_first() -> None:
     runs = [run(name, nats) for name, nats in {"none": 3.7, GSU: 3.2}.items()]
     recipes = {name: RECIPES[name] for name in ("none", GSU)}
-    holds, _ = findings(runs, recipes, paper=PAPER_TABLE_1)
+    holds, _ = findings(PairedRuns(runs), recipes, paper=PAPER_TABLE_1)
     assert holds == "The paper's order holds: `global_state_update`, `none`, each ahead of the next."
     turned = [run(name, nats) for name, nats in {"none": 3.1, GSU: 3.2}.items()]
-    fails, *_ = findings(turned, recipes, paper=PAPER_TABLE_1)
+    fails, *_ = findings(PairedRuns(turned), recipes, paper=PAPER_TABLE_1)
     assert fails.startswith("The paper's order, from the best `global_state_update`, `none`, does not hold: ")
     assert "`global_state_update` is not ahead of `none` (+0.1000 [+0.09" in fails
-    assert findings(runs[:1], recipes, paper=PAPER_TABLE_1) == []
-    assert "paper" not in findings(runs, recipes)[0]
+    assert findings(PairedRuns(runs[:1]), recipes, paper=PAPER_TABLE_1) == []
+    assert "paper" not in findings(PairedRuns(runs), recipes)[0]
 
 
 def test_size_alone() -> None:
@@ -129,14 +128,14 @@ def test_new_blocks_stand_beside_as_many(model: dict[str, int], beside: str) -> 
         SHUFFLED: replace(plain, conditioning=MA_BERT, is_context_shuffled=True, model=model),
     }
     runs = [run(name, nats) for name, nats in (("none", 3.7), ("none_new_blocks", 3.6), (SHUFFLED, 3.6))]
-    assert f"nats to `{beside}`)" in findings(runs, recipes)[-1]
+    assert f"nats to `{beside}`)" in findings(PairedRuns(runs), recipes)[-1]
 
 
 def test_one_customer_tells_nothing_of_leaks() -> None:
     runs = [
         replace(run(name, nats), clusters=np.zeros(ROWS, dtype=int)) for name, nats in (("none", 3.7), (SHUFFLED, 3.6))
     ]
-    about = findings(runs, {run.name: RECIPES[run.name] for run in runs})[-1]
+    about = findings(PairedRuns(runs), {run.name: RECIPES[run.name] for run in runs})[-1]
     assert about.startswith("Whether something leaks is unknown: one customer")
 
 
@@ -144,16 +143,33 @@ def test_nothing_to_say_without_a_method() -> None:
     assert said(oracle=2.7) == []
 
 
-def test_labels_are_judged_by_what_people_count() -> None:
-    """Tags of eight texts of a name each: the reference finds none, one row all of them and one row half."""
-    truth = {"example_id": range(8), "position": [0] * 8, "true": [0] * 8, "names": ("B-place", "O")}
-    predicted = {"none": [1] * 8, "film": [0, 1] * 4, "concat": [0] * 8}
-    rows = [(name, 0, LabelledRows(predicted=each, **truth)) for name, each in predicted.items()]
-    (line,) = label_findings(compare_labels(rows, reference="none"))
-    assert line.startswith(
-        "By entity F1 (%): `none` 0.00; against it `concat` +100.00 [+100.00, +100.00], `film` +66.67 ["
+def labelled_runs(predicted: Mapping[str, list[int]], true: list[int], names: tuple[str, ...]) -> PairedRuns:
+    """Runs on texts of one label each, whose probabilities are the same."""
+    rows = np.arange(len(true))
+    truth = {"example_id": rows, "position": 0 * rows, "true": true, "names": names}
+    ranks = (np.full(len(rows), -0.7), 0 * rows, 0 * rows + 1, np.full(len(rows), 0.5))
+    return PairedRuns(
+        [
+            Run(
+                name,
+                0,
+                Scores(rows, 0 * rows, *ranks, predictions=LabelPredictions(predicted=each, **truth)),
+                role=ROLES.get(name, "method"),
+            )
+            for name, each in predicted.items()
+        ]
     )
-    assert label_findings(compare_labels(rows[:1], reference="none")) == []
+
+
+def test_labels_are_judged_by_what_people_count() -> None:
+    """Tags of eight texts of a name each: one row finds none, one all of them and one half."""
+    predicted = {"none": [1] * 8, "film": [0, 1] * 4, "concat": [0] * 8}
+    first, second = findings(labelled_runs(predicted, [0] * 8, ("B-place", "O")), {})
+    assert first.startswith("By entity F1: `concat` 100.00, `film` 66.67 (-33.33 [")
+    assert "`none` 0.00 (-66.67 [" in first and "percentage points" in first
+    assert second.startswith("By cross-entropy: ")
+    alone = labelled_runs({"none": [1] * 8}, [0] * 8, ("B-place", "O"))
+    assert findings(alone, {}) == []
 
 
 def test_rows_are_compared_on_the_seeds_that_both_have() -> None:
@@ -161,12 +177,12 @@ def test_rows_are_compared_on_the_seeds_that_both_have() -> None:
     runs = [replace(run(GSU, nats), seed=seed) for seed, nats in enumerate((3.2, 3.2, 2.0))]
     runs += [replace(run("none", nats), seed=seed) for seed, nats in enumerate((3.1, 3.1))]
     runs.append(run("oracle", 1.9))
-    every = PairedMeans(runs)
-    assert every.difference(GSU, "none").value == pytest.approx(0.1)
-    assert every.difference("none", GSU).value == pytest.approx(-0.1)
-    assert every.difference(GSU, "oracle").value == pytest.approx(0.9)  # of all three: an oracle has no seed
+    every = PairedRuns(runs)
+    assert every.difference(GSU, "none").interval.value == pytest.approx(0.1)
+    assert every.difference("none", GSU).interval.value == pytest.approx(-0.1)
+    assert every.difference(GSU, "oracle").interval.value == pytest.approx(0.9)  # of all three: an oracle has no seed
     assert every.mean(GSU) == pytest.approx(2.8)
-    order, _, gap = findings(runs, {name: RECIPES[name] for name in (GSU, "none")})
+    order, _, gap = findings(every, {name: RECIPES[name] for name in (GSU, "none")})
     assert order.startswith(
         "By cross-entropy on the seeds that all methods have (0, 1): `none` 3.100, `global_state_update` 3.200 (+0.1000"
     )
@@ -210,7 +226,7 @@ def test_a_context_that_changes_nothing_is_said_to_change_nothing() -> None:
 def test_an_order_that_validation_does_not_share() -> None:
     def both(tested: float, other: float) -> str:
         runs = [replace(run(GSU, tested), validation_nats=7.496), replace(run("none", other), validation_nats=7.507)]
-        return " ".join(findings(runs, {name: RECIPES[name] for name in (GSU, "none")}))
+        return " ".join(findings(PairedRuns(runs), {name: RECIPES[name] for name in (GSU, "none")}))
 
     turned = both(7.744, 7.485)
     assert "Validation and test order the rows differently: `global_state_update` (7.496) is before `none` " in turned
@@ -247,7 +263,9 @@ def test_a_few_items_that_carry_a_metric_are_named() -> None:
     others = (number >= 40) & (number % 36 == 0)
     runs = found_items({GSU: (number < 30) | others, "none": others})
     recipes = {name: RECIPES[name] for name in (GSU, "none")}
-    said_of_few = [line for line in findings(runs, recipes, num_items=100, few=few) if line.startswith("3 items")]
+    said_of_few = [
+        line for line in findings(PairedRuns(runs, num_items=100), recipes, few=few) if line.startswith("3 items")
+    ]
     carried, by_entropy, by_recall = said_of_few
     assert "3 items carry recall@1 of `global_state_update`" in carried
     assert "'hat', 'coat', 'shoe', are 10.0% of the positions and 75.0% of what is found" in carried
@@ -256,18 +274,11 @@ def test_a_few_items_that_carry_a_metric_are_named() -> None:
     assert "difference in recall@1 of `global_state_update` to `none` (+7.50 [" in by_recall
     assert by_recall.endswith("without 'hat', 'coat', 'shoe' it is +0.00 [+0.00, +0.00] %.")
     spread = found_items({GSU: number % 2 == 0, "none": number % 10 == 0})
-    assert not any(line.startswith("3 items") for line in findings(spread, recipes, num_items=100, few=few))
+    assert not any(line.startswith("3 items") for line in findings(PairedRuns(spread, num_items=100), recipes, few=few))
 
 
 def test_labels_name_a_baseline_that_wins() -> None:
-    truth = {"example_id": range(60), "position": [0] * 60, "true": [0, 1] * 30, "names": ("bad", "good")}
-    predicted = {"none": [0] * 60, "tfidf": [0, 1] * 30}
-    runs = [
-        LabelRun(name, 0, LabelledRows(predicted=each, **truth), "baseline" if name == "tfidf" else "method")
-        for name, each in predicted.items()
-    ]
-    _, rivals = label_findings(
-        compare_labels(runs, reference="none"), lambda name: compare_labels(runs, reference=name)
-    )
+    paired = labelled_runs({"none": [0] * 60, "bag": [0, 1] * 30}, [0, 1] * 30, ("bad", "good"))
+    _, rivals, *_ = findings(paired, {})
     assert rivals.startswith("No trained method is ahead of every baseline by accuracy. The best of them, `none`, is ")
-    assert "behind `tfidf` (-50.00 [-6" in rivals
+    assert "behind `bag` (-50.00 [-6" in rivals

@@ -22,7 +22,7 @@ from contextual_bert.models.context_as_text import FIRST_WORD
 from contextual_bert.runs import TextPreparation, as_row, evaluate_run, load_run, prepare_texts, run, study
 from contextual_bert.runs.card import about, write_card
 from contextual_bert.runs.registry import BERTLESS_BASELINES, CONTEXT_AS_TEXT, LOGISTIC, TAG_BASELINES
-from contextual_bert.runs.run_files import last_checkpoint, load_labels, trainer_state
+from contextual_bert.runs.run_files import SCORES_FILE, last_checkpoint, load_scores, trainer_state
 from contextual_bert.runs.tasks import task_of
 from contextual_bert.runs.tasks.text import TextModelTask
 from contextual_bert.testing.heads import miniature_checkpoint
@@ -242,20 +242,17 @@ def test_accuracy_is_that_of_the_pipeline(finished: dict[str, Path], prepared: d
     answers: Any = TextPipeline.from_pretrained(directory)(queries)
     accuracy = 100 * np.mean([answer["label"] == row["verdict"] for answer, row in zip(answers, test, strict=True)])
     assert metrics_of(directory)["test"]["metrics"]["recall_at_1_percent"]["value"] == pytest.approx(accuracy)
-    labels = load_labels(directory)
-    assert labels is not None
+    labels: Any = load_scores(directory / SCORES_FILE)[0].predictions
     assert [labels.names[number] for number in labels.predicted] == [answer["label"] for answer in answers]
     assert labels.example_id.tolist() == rows.tolist()
-    evaluated = evaluate_run(directory).labels
-    assert evaluated is not None
+    evaluated = evaluate_run(directory).report
     assert evaluated.metrics["accuracy_percent"].value == pytest.approx(accuracy)
 
 
 def test_tags_are_scored_once_a_word(finished: dict[str, Path], prepared: dict[str, TextPreparation]) -> None:
     ready = prepared["tags"]
     test = ready.table.take(pa.array(ready.split.rows("test"))).column("tags").to_pylist()
-    labels = load_labels(finished["tags"])
-    assert labels is not None
+    labels: Any = load_scores(finished["tags"] / SCORES_FILE)[0].predictions
     assert [labels.names[number] for number in labels.true] == [tag for tags in test for tag in tags]
 
 
@@ -351,8 +348,7 @@ def test_a_baseline_predicts_what_it_was_scored_with(
     ready, folder = prepared[head], tmp_path / "run"
     report = run(as_row(ready.recipe, name), folder, preparation=ready, is_quiet=True)
     assert report is not None
-    labels = load_labels(folder)
-    assert labels is not None
+    labels: Any = load_scores(folder / SCORES_FILE)[0].predictions
     assert evaluate_run(folder).report.metrics["cross_entropy_nats"] == report.metrics["cross_entropy_nats"]
     rows = pa.array(ready.split.rows("test"))
     pipeline = TextPipeline.from_pretrained(folder)
@@ -564,9 +560,8 @@ def test_a_study_of_texts_has_labels_and_no_paper(prepared: dict[str, TextPrepar
     ready = prepared["classification"]
     recipes = [as_row(ready.recipe, name) for name in ("none", "context_popularity")]
     found = study("Verdicts", recipes, tmp_path, preparation=ready, say=lambda _: None)
-    assert found.labels is not None
-    assert [row.name for row in found.labels.rows] == ["none", "context_popularity"]
-    rows = {row.name: row.metrics for row in found.labels.rows}
+    assert [row.name for row in found.comparison.rows] == ["none", "context_popularity"]
+    rows = {row.name: row.metrics for row in found.comparison.rows}
     ranked = {row.name: row.metrics["recall_at_1_percent"].mean for row in found.comparison.rows}
     assert {name: metrics["accuracy_percent"].mean for name, metrics in rows.items()} == pytest.approx(ranked)
     page = found.to_markdown()
@@ -583,10 +578,9 @@ def test_grades_are_ordered(prepared: dict[str, TextPreparation], checkpoint: Pa
     assert ready.labels == ("1", "3")
     run(recipe, tmp_path / "run", preparation=ready, is_quiet=True)
     assert "classifier.thresholds" in load_file(tmp_path / "run" / "model.safetensors")
-    labels = evaluate_run(tmp_path / "run").labels
-    assert labels is not None
-    wrong = 1 - labels.metrics["accuracy_percent"].value / 100
-    assert labels.metrics["root_mean_squared_error"].value == pytest.approx(2 * wrong**0.5)
+    metrics = evaluate_run(tmp_path / "run").report.metrics
+    wrong = 1 - metrics["accuracy_percent"].value / 100
+    assert metrics["root_mean_squared_error"].value == pytest.approx(2 * wrong**0.5)
 
 
 @pytest.mark.parametrize("name", ["ngrams_context", "bert_concat_word"])
@@ -722,9 +716,8 @@ def test_a_table_without_what_the_run_needs_is_named(finished: dict[str, Path], 
 
 def test_labels_are_reported_with_where_they_come_from(finished: dict[str, Path]) -> None:
     found = evaluate_run(finished["classification"])
-    assert found.labels is not None
-    assert found.labels.provenance == found.report.provenance
-    assert found.labels.provenance.commit is not None
+    assert "accuracy_percent" in found.report.metrics
+    assert found.report.provenance.commit is not None
 
 
 def test_a_text_longer_than_the_checkpoint_reads_is_cut_and_counted(

@@ -11,7 +11,7 @@ import torch
 from torch import distributed as dist
 
 from contextual_bert.errors import DataError
-from contextual_bert.evaluation import AnsweredRows, Scores
+from contextual_bert.evaluation import AnswerPredictions, Scores
 from contextual_bert.inference.scoring import ScoredSet
 from contextual_bert.inference.texts.answer_spans import (
     MAX_ANSWER_TOKENS,
@@ -50,7 +50,7 @@ def score_answers(
 
     Returns:
         Scores sorted by (example_id, position), two a window: the position of the first token of its answer is twice
-        the window's number, that of the last token one more. ``labelled`` has a row a question.
+        the window's number, that of the last token one more. ``predictions`` has a row a question.
 
     Raises:
         DataError: there is no question, or no column of answers was encoded.
@@ -86,6 +86,9 @@ def score_answers(
     firsts = np.unique(numbers, return_index=True)[1]
     windows = np.arange(len(ids)) - firsts[numbers]
     log_probability, num_better, num_tied, confidence = (rows[:, start : start + 2].ravel() for start in (5, 7, 9, 11))
+    answers = answers_of(questions, rows[:, 1:5])
+    pieces = zip(answers.pieces(questions.texts), answers.is_none.tolist(), strict=True)
+    given = ["" if is_none else piece for piece, is_none in pieces]
     scores = Scores(
         example_id=ids.repeat(2),
         position=(2 * windows[:, None] + np.arange(2)).ravel(),
@@ -93,9 +96,6 @@ def score_answers(
         num_better=num_better.astype(np.int64),
         num_tied=num_tied.astype(np.int64),
         confidence=confidence,
+        predictions=AnswerPredictions.of_answers(ids[firsts], given, questions.answers),
     )
-    answers = answers_of(questions, rows[:, 1:5])
-    pieces = zip(answers.pieces(questions.texts), answers.is_none.tolist(), strict=True)
-    given = ["" if is_none else piece for piece, is_none in pieces]
-    answered = AnsweredRows.of_answers(ids[firsts], given, questions.answers)
-    return ScoredSet(scores.sorted(), labelled=answered.sorted())
+    return ScoredSet(scores.sorted())

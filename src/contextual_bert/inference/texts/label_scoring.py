@@ -14,7 +14,7 @@ from torch import distributed as dist
 
 from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import DataError
-from contextual_bert.evaluation import LabelledRows, Scores
+from contextual_bert.evaluation import LabelPredictions, Scores
 from contextual_bert.inference.scoring import ScoredSet, check_scores, to_device
 from contextual_bert.models import IGNORED_LABEL, best_labels, label_logits, rank_labels
 
@@ -90,20 +90,19 @@ def score_labels(
         raise DataError("no text or word has a label", fix="Give a part with at least one.")
     example_id, position, true_label, predicted, log_probability, num_better, num_tied, confidence = rows.T
     check_scores(log_probability, model, example_id.astype(np.int64))
+    places = {"example_id": example_id.astype(np.int64), "position": position.astype(np.int64)}
     scores = Scores(
-        example_id=example_id.astype(np.int64),
-        position=position.astype(np.int64),
+        **places,
         log_probability=log_probability,
         num_better=num_better.astype(np.int64),
         num_tied=num_tied.astype(np.int64),
         confidence=confidence,
+        predictions=LabelPredictions(
+            **places,
+            predicted=predicted.astype(np.int64),
+            true=true_label.astype(np.int64),
+            names=tuple(names),
+            is_ordinal=is_ordinal,
+        ),
     )
-    labelled = LabelledRows(
-        example_id=scores.example_id,
-        position=scores.position,
-        predicted=predicted.astype(np.int64),
-        true=true_label.astype(np.int64),
-        names=tuple(names),
-        is_ordinal=is_ordinal,
-    )
-    return ScoredSet(scores.sorted(), labelled=labelled.sorted())
+    return ScoredSet(scores.sorted())

@@ -10,7 +10,7 @@ from torch import nn
 from contextual_bert.data import SequenceDataset
 from contextual_bert.inference import EncodedQuestions, ScoredSet, score_answers
 from contextual_bert.models import ContextualBertForQuestionAnswering
-from contextual_bert.runs.reporting import TRUE_ANSWER
+from contextual_bert.runs.reporting import true_answers
 from contextual_bert.runs.tasks.text import TextModelTask
 
 
@@ -27,9 +27,4 @@ class QuestionAnswering(TextModelTask):
 
     def own_segments(self, part: str, scored: ScoredSet, index: NDArray[np.int64]) -> dict[str, Any]:
         """Return whether a question has an answer, where some have none."""
-        answered: Any = scored.labelled
-        names = np.array(answered.names)[answered.true]
-        if len(np.unique(names)) < 2:
-            return {}
-        # One row a question, which has two scores for each of its windows.
-        return {TRUE_ANSWER: names[np.searchsorted(answered.example_id, scored.scores.example_id)]}
+        return true_answers(scored.scores)

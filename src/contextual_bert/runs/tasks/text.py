@@ -17,6 +17,7 @@ from contextual_bert.data import (
     ShuffledContext,
 )
 from contextual_bert.errors import ConfigurationError
+from contextual_bert.evaluation import LabelPredictions
 from contextual_bert.inference import ScoredSet, score_labels
 from contextual_bert.inference.text_baseline import TextBaseline
 from contextual_bert.models import (
@@ -259,8 +260,8 @@ class LabelTask(CountedTask[TextPreparation], TextModelTask):
 
     def own_segments(self, part: str, scored: ScoredSet, index: NDArray[np.int64]) -> dict[str, Any]:
         """Return the true label."""
-        labelled: Any = scored.labelled
-        return {"true label": np.array(labelled.names)[labelled.true].tolist()}
+        predictions = cast(LabelPredictions, scored.scores.predictions)
+        return {"true label": np.array(predictions.names)[predictions.true].tolist()}
 
     def observations(self, dataset: SequenceDataset) -> Observations:
         """Return the labels as classes."""
@@ -277,4 +278,4 @@ class LabelTask(CountedTask[TextPreparation], TextModelTask):
 
     def targets(self, part: str, scored: ScoredSet) -> NDArray[np.int64]:
         """Return the true labels."""
-        return cast(Any, scored.labelled).true
+        return cast(LabelPredictions, scored.scores.predictions).true

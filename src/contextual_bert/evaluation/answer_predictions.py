@@ -24,7 +24,7 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 @dataclass(frozen=True, eq=False)
-class AnsweredRows:
+class AnswerPredictions:
     """How well each question was answered.
 
     Formula: exact match = mean of [the answers are equal]; F1 = mean of 2 both / (given + true), of the words of the
@@ -42,12 +42,12 @@ class AnsweredRows:
         ConfigurationError: columns of different lengths.
         DataError: a value that cannot be, a question twice.
 
-    Relation to its siblings: ``LabelledRows`` is for labels and tags; ``of_answers`` makes one from strings.
+    Relation to its siblings: ``LabelPredictions`` is for labels and tags; ``of_answers`` makes one from strings.
 
     Reference: Rajpurkar et al. (2016), section 6.1; (2018), section 5, for questions without an answer.
 
     Example:
-        >>> rows = AnsweredRows.of_answers([7, 8], ["The soup!", "steak for two"], ["soup", "steak"])
+        >>> rows = AnswerPredictions.of_answers([7, 8], ["The soup!", "steak for two"], ["soup", "steak"])
         >>> rows.exact_match.tolist(), rows.f1.tolist()
         ([1.0, 0.0], [1.0, 0.5])
     """
@@ -96,20 +96,20 @@ class AnsweredRows:
         return ("no answer", "an answer")
 
     @property
-    def main(self) -> str:
-        """The one number of answers."""
-        return ANSWER_F1
+    def counts_whole_examples(self) -> bool:
+        """True: the windows of a question have one answer."""
+        return True
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader must know of the metrics."""
-        about = "Exact match and F1 of the words of an answer: without case, punctuation and articles, as for SQuAD."
-        return (f"{about} That a text has no answer is right or wrong.",)
+    def is_of(self, example_id: NDArray[np.int64], position: NDArray[np.int64]) -> bool:
+        """Return whether these rows are the windows of the questions."""
+        return np.array_equal(np.unique(self.example_id), np.unique(example_id))
 
-    @property
-    def position(self) -> NDArray[np.int64]:
-        """A question has one place."""
-        return np.zeros(len(self), dtype=np.int64)
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """Return all questions of the parts, in the order given."""
+        names = parts[0].as_arrays()
+        columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+        return cls(**columns)
 
     def select(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> Self:
         """The rows a boolean mask or an array of row numbers names."""
@@ -125,7 +125,7 @@ class AnsweredRows:
         return self.select(self.order())
 
     def as_arrays(self) -> dict[str, NDArray[np.int64] | NDArray[np.float64]]:
-        """Column name -> array, as safetensors stores them; `AnsweredRows(**arrays)` is the way back."""
+        """Column name -> array, as safetensors stores them; `AnswerPredictions(**arrays)` is the way back."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def columns(self) -> NDArray[np.float64]:
@@ -135,9 +135,6 @@ class AnsweredRows:
     def metrics(self, means: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         """Key -> metric, of the means over rows of `columns`, for each of the leading axes."""
         return {EXACT_MATCH: 100 * means[..., 0], ANSWER_F1: 100 * means[..., 1]}
-
-    def check_whole(self, codes: NDArray[np.int64], *, column: str) -> None:
-        """Nothing: a question is one row."""
 
 
 def _words(answer: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""How well each label, or each type of entities, is found: precision, recall and F1 of one at a time.
+"""Precision, recall and F1 of each label, or of each type of entities.
 
 A mean over all hides that one type is found better and another is lost. This module does not know models or texts.
 
@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from contextual_bert.evaluation.intervals import SeedMean, seed_mean
-from contextual_bert.evaluation.labels.measured import MeasuredRows
-from contextual_bert.evaluation.labels.rows import LabelledRows, has_tags, text_entities
+from contextual_bert.evaluation.label_predictions import LabelPredictions, has_tags, text_entities
+from contextual_bert.evaluation.measures import can_measure_predictions
 from contextual_bert.evaluation.metrics import MACRO_F1, metric_of
+from contextual_bert.evaluation.scores import Scores
 from contextual_bert.evaluation.tables import Table, seed_cell
 
 
@@ -47,15 +48,16 @@ class ComparedClass:
     methods: dict[str, SeedMean]
 
 
-def class_scores(rows: LabelledRows) -> tuple[ClassScore, ...]:
-    """The labels that occur in the truth or the prediction, in the order of their ids; types of entities, the most
-    frequent first.
+def class_scores(rows: LabelPredictions) -> tuple[ClassScore, ...]:
+    """Return the labels that occur in the truth or the prediction, in the order of their ids, or the types of entities,
+    the most frequent first.
 
     Raises:
         ConfigurationError: tags, and seqeval is not installed.
 
     Example:
-        >>> rows = LabelledRows([0, 1, 2], [0, 0, 0], predicted=[0, 1, 1], true=[0, 1, 0], names=("bad", "good", "new"))
+        >>> names = ("bad", "good", "new")
+        >>> rows = LabelPredictions([0, 1, 2], [0, 0, 0], predicted=[0, 1, 1], true=[0, 1, 0], names=names)
         >>> [(each.name, each.num_true, round(each.f1_percent, 1)) for each in class_scores(rows)]
         [('bad', 2, 66.7), ('good', 1, 66.7)]
     """
@@ -81,13 +83,16 @@ def class_scores(rows: LabelledRows) -> tuple[ClassScore, ...]:
     )
 
 
-def classes_of(rows: MeasuredRows) -> tuple[ClassScore, ...]:
-    """``class_scores`` of labels; answers have none."""
-    return class_scores(rows) if isinstance(rows, LabelledRows) else ()
+def classes_of(scores: Scores) -> tuple[ClassScore, ...]:
+    """Return ``class_scores`` of the predictions; nothing of what has no labels, or of tags without seqeval."""
+    predictions = scores.predictions
+    if not isinstance(predictions, LabelPredictions) or not can_measure_predictions(scores):
+        return ()
+    return class_scores(predictions)
 
 
 def compared_classes(methods: Mapping[str, Sequence[Sequence[ClassScore]]]) -> tuple[ComparedClass, ...]:
-    """The classes that are true of some row, in the order of the first run.
+    """Return the classes that are true of some row, in the order of the first run.
 
     Args:
         methods: name of a method -> the scores of each of its seeds, all on the same rows.
@@ -108,7 +113,7 @@ def compared_classes(methods: Mapping[str, Sequence[Sequence[ClassScore]]]) -> t
 
 
 def score_table(classes: Sequence[ClassScore], *, are_types: bool) -> Table:
-    """A row a class."""
+    """Return a table with a row a class."""
     rows = [
         (
             each.name,
@@ -122,7 +127,7 @@ def score_table(classes: Sequence[ClassScore], *, are_types: bool) -> Table:
 
 
 def compared_table(classes: Sequence[ComparedClass], methods: Mapping[str, str], *, are_types: bool) -> Table:
-    """A row a class, a column a method.
+    """Return a table with a row a class and a column a method.
 
     Args:
         classes: of ``compared_classes``.
@@ -140,7 +145,7 @@ def _name(*, are_types: bool) -> str:
     return "type of entities" if are_types else "label"
 
 
-def _entities_by_type(rows: LabelledRows) -> tuple[Counter[str], Counter[str], Counter[str]]:
+def _entities_by_type(rows: LabelPredictions) -> tuple[Counter[str], Counter[str], Counter[str]]:
     right, found, true = Counter[str](), Counter[str](), Counter[str]()
     for _, predicted, there in text_entities(rows):
         for counter, entities in ((right, predicted & there), (found, predicted), (true, there)):

@@ -1,4 +1,4 @@
-"""What was predicted for labelled texts and words, and the metrics of it, most of which are no means over rows.
+"""Predicted labels of texts and words, and their metrics, most of which are no means over rows.
 
 Each metric is a function of the means of a few columns (RMSE of the mean squared error, F1 of mean counts). So a
 bootstrap resamples the columns once for all of them, and no metric is ever averaged over batches. This module does not
@@ -30,8 +30,8 @@ from contextual_bert.evaluation.number_columns import reject, set_columns
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledRows:
-    """What was predicted for each labelled text or word, and what is true.
+class LabelPredictions:
+    """The label that was predicted for each labelled text or word, and the true one.
 
     Formula: accuracy = mean of [predicted = true]; the others are those of `metrics`.
 
@@ -51,13 +51,12 @@ class LabelledRows:
         ConfigurationError: columns of different lengths, no or repeated names.
         DataError: an id without a name, a place that occurs twice.
 
-    Relation to its siblings: as `Scores` for masked positions; `AnsweredRows` is for answers to questions;
-    `evaluate_labels` and `compare_labels` read both.
+    Relation to its siblings: `Scores.predictions` holds it; `AnswerPredictions` is for answers to questions.
 
-    Reference: PROTOCOL, point 5.
+    Reference: docs/protocol.md.
 
     Example:
-        >>> rows = LabelledRows([7, 7], [0, 1], predicted=[1, 0], true=[1, 1], names=("O", "B-PER"))
+        >>> rows = LabelPredictions([7, 7], [0, 1], predicted=[1, 0], true=[1, 1], names=("O", "B-PER"))
         >>> {key: float(value) for key, value in rows.metrics(rows.columns().mean(axis=0)).items()}
         {'accuracy_percent': 50.0, 'macro_f1_percent': 33.3..., 'entity_precision_percent': 100.0, \
 'entity_recall_percent': 50.0, 'entity_f1_percent': 66.6...}
@@ -96,7 +95,7 @@ class LabelledRows:
     def concatenate(cls, parts: Sequence[Self]) -> Self:
         """All rows of the parts (of several batches or processes), which share the names, in the order given."""
         if len({(part.names, part.is_ordinal) for part in parts}) != 1:
-            raise ConfigurationError(f"{len(parts)} parts of labelled rows: give one or more, all with the same names.")
+            raise ConfigurationError(f"{len(parts)} parts of predictions: give one or more, all with the same names.")
         columns = {name: np.concatenate([part.as_arrays()[name] for part in parts]) for name in parts[0].as_arrays()}
         return cls(**columns, names=parts[0].names, is_ordinal=parts[0].is_ordinal)
 
@@ -114,7 +113,7 @@ class LabelledRows:
         return self.select(self.order())
 
     def as_arrays(self) -> dict[str, NDArray[np.int64]]:
-        """Column name -> array, as safetensors stores them; `LabelledRows(**arrays, names=names)` is the way back."""
+        """Return column name -> array, as safetensors stores them; names and order stand beside them."""
         return {name: getattr(self, name) for name in ("example_id", "position", "predicted", "true")}
 
     @property
@@ -128,20 +127,13 @@ class LabelledRows:
         return np.arange(1.0, len(self.names) + 1) if self.is_ordinal else None
 
     @property
-    def main(self) -> str:
-        """The one number of such labels: entity F1 of tags, else accuracy."""
-        return ENTITY_F1 if has_tags(self.names) else ACCURACY
+    def counts_whole_examples(self) -> bool:
+        """Whether all rows of a text are counted together, as its entities are."""
+        return has_tags(self.names)
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader must know of the metrics, said once under every table."""
-        notes = ["Macro F1: plain mean over the classes that occur in the truth or the prediction."]
-        if self.grades is not None:
-            what = "numbers that the labels are" if has_grades(self.names) else "labels' places in their order"
-            notes.append(f"MAE and RMSE: of the {what}, over all rows at once, lower is better.")
-        if has_tags(self.names):
-            notes.append("Entities count where type and both ends are right, over all types, read as seqeval does.")
-        return tuple(notes)
+    def is_of(self, example_id: NDArray[np.int64], position: NDArray[np.int64]) -> bool:
+        """Return whether these are the rows, in this order."""
+        return np.array_equal(self.example_id, example_id) and np.array_equal(self.position, position)
 
     def columns(self) -> NDArray[np.float64]:
         """(rows, columns): the columns whose means `metrics` takes, in the order of the rows."""
@@ -173,19 +165,6 @@ class LabelledRows:
             metrics |= {ENTITY_PRECISION: _percent(correct, found), ENTITY_RECALL: _percent(correct, there)}
             metrics[ENTITY_F1] = _percent(2 * correct, found + there)
         return metrics
-
-    def check_whole(self, codes: NDArray[np.int64], *, column: str) -> None:
-        """With tags, all words of a text must be in one group or cluster, because its entities are counted together."""
-        order = self.order()
-        is_split = (np.diff(self.example_id[order]) == 0) & (np.diff(codes[order]) != 0)
-        if has_tags(self.names) and is_split.any():
-            row = int(order[1:][is_split.argmax()])
-            raise DataError(
-                f"the words of example {self.example_id[row]} do not have the same value",
-                row=row,
-                column=column,
-                fix="Give all words of a text the same: its entities are counted together.",
-            )
 
 
 def has_grades(names: Sequence[str]) -> bool:
@@ -222,7 +201,7 @@ def can_measure(names: Sequence[str]) -> bool:
 Entities = set[tuple[str, int, int]]
 
 
-def text_entities(rows: LabelledRows) -> Iterator[tuple[int, Entities, Entities]]:
+def text_entities(rows: LabelPredictions) -> Iterator[tuple[int, Entities, Entities]]:
     """For each text the row of its first word, the entities found and those that are true: (type, first, last word).
 
     Raises:
@@ -238,7 +217,7 @@ def text_entities(rows: LabelledRows) -> Iterator[tuple[int, Entities, Entities]
         yield int(words[0]), found, there
 
 
-def _entity_counts(rows: LabelledRows) -> NDArray[np.float64]:
+def _entity_counts(rows: LabelPredictions) -> NDArray[np.float64]:
     """(rows, 3): entities that are right, found and true; a text's counts stand in the row of its first word."""
     counts = np.zeros((len(rows), 3))
     for first, found, there in text_entities(rows):

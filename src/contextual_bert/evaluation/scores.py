@@ -1,0 +1,158 @@
+"""What an evaluation is computed from: how the true answer of each row was ranked, and what was predicted.
+
+Sets, labels, tags, answers and hidden words share the one type. This module knows no model, customer or item.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.evaluation.answer_predictions import AnswerPredictions
+from contextual_bert.evaluation.label_predictions import LabelPredictions
+from contextual_bert.evaluation.number_columns import reject, set_columns
+
+# bf16 scorers sum their probabilities in float32: a hair above one is rounding, more is a wrong scorer.
+_ROUNDING = 1e-3
+Predictions = LabelPredictions | AnswerPredictions
+_COLUMNS = ("example_id", "position", "log_probability", "num_better", "num_tied", "confidence")
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The rank of the true answer of each row, and the predictions where there are some.
+
+    Formula: rank of the target = num_better + U, U uniform on 1..num_tied; every metric is its expectation over U.
+
+    Symbols: `log_probability` = log Pr(M = w_i | w_-i, c), natural logarithm; the rest is not in the paper.
+
+    Shapes: every column is (rows,).
+
+    Args:
+        example_id: row of the original table; all positions of a set, or words of a text, share it.
+        position: the masked position within the set; of a tag that of its word; of an answer twice its window for the
+            first token, one more for the last.
+        log_probability: of the target, in nats; finite, at most 0.
+        num_better: items with a strictly higher score than the target.
+        num_tied: items with the target's score, the target included: at least 1.
+        confidence: the probability of the best-scored item.
+        predictions: the label predicted for each of these rows, or the answer to each question; None for sets and
+            hidden words, which are judged by ranks.
+
+    Raises:
+        ConfigurationError: columns of different lengths.
+        DataError: a value that cannot be; predictions of other rows.
+
+    Relation to its siblings: `contextual_bert.inference.scoring.score` makes one; `summarise` gives its plain
+    numbers and `evaluate_scores` adds intervals and segments.
+
+    Reference: docs/protocol.md.
+
+    Example:
+        >>> scores = Scores([7, 7], [0, 1], np.log([0.5, 0.25]), [0, 3], [1, 1], [0.5, 0.4])
+        >>> summarise(scores, ks=(1, 5))["recall_at_1_percent"]
+        50.0
+    """
+
+    example_id: NDArray[np.int64]
+    position: NDArray[np.int64]
+    log_probability: NDArray[np.float64]
+    num_better: NDArray[np.int64]
+    num_tied: NDArray[np.int64]
+    confidence: NDArray[np.float64]
+    predictions: Predictions | None = None
+
+    def __post_init__(self) -> None:
+        set_columns(self, _COLUMNS, real=("log_probability", "confidence"), row="masked position")
+        diverged = "Weights that are NaN give such scores, after a training that diverged or in a damaged file."
+        reject(np.isnan(self.log_probability), self.log_probability, "log_probability", "a number", diverged)
+        smooth = "A target with probability 0 has infinite cross-entropy: smooth the scorer."
+        reject(~np.isfinite(self.log_probability), self.log_probability, "log_probability", "a finite number", smooth)
+        limits = "Give natural logarithms of probabilities."
+        reject(self.log_probability > _ROUNDING, self.log_probability, "log_probability", "at most 0", limits)
+        outside = ~((self.confidence >= 0) & (self.confidence <= 1 + _ROUNDING))
+        reject(outside, self.confidence, "confidence", "between 0 and 1", "Give the best item's probability.")
+        reject(self.num_better < 0, self.num_better, "num_better", "at least 0", "Count items with a higher score.")
+        reject(self.num_tied < 1, self.num_tied, "num_tied", "at least 1", "The target ties with itself: count it.")
+        if self.predictions is not None and not self.predictions.is_of(self.example_id, self.position):
+            raise DataError("the predictions are not of the scored rows", fix="Predict what was scored, in its order.")
+
+    def __len__(self) -> int:
+        return len(self.example_id)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """Return all rows of the parts (of several batches or processes), in the order given."""
+        if not parts:
+            raise ConfigurationError("No scores to concatenate. Give the parts of at least one batch or process.")
+        columns = (np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS)
+        return cls(*columns, predictions=_concatenated([part.predictions for part in parts]))
+
+    def select(self, mask: NDArray[np.bool_] | NDArray[np.int64]) -> Self:
+        """Return the rows that a boolean mask or an array of row numbers names, with their predictions."""
+        columns = [getattr(self, name)[mask] for name in _COLUMNS]
+        predictions = self.predictions
+        if isinstance(predictions, LabelPredictions):
+            predictions = predictions.select(mask)
+        elif predictions is not None:
+            predictions = predictions.select(np.isin(predictions.example_id, columns[0]))
+        return type(self)(*columns, predictions=predictions)
+
+    def order(self) -> NDArray[np.int64]:
+        """The row numbers that put the rows in the order of (example_id, position)."""
+        example, position = self.example_id, self.position
+        is_later = (example[1:] > example[:-1]) | ((example[1:] == example[:-1]) & (position[1:] > position[:-1]))
+        if is_later.all():
+            return np.arange(len(self))
+        # The other columns decide between repeats, so that `unique` keeps the same one in any order of the rows.
+        columns = (self.confidence, self.num_tied, self.num_better, self.log_probability, position, example)
+        return np.lexsort(columns)
+
+    def sorted(self) -> Self:
+        """Return the same rows, and their predictions, by (example_id, position): the canonical order."""
+        ordered = self.select(self.order())
+        return ordered if self.predictions is None else replace(ordered, predictions=self.predictions.sorted())
+
+    def unique(self) -> Self:
+        """One row for each (example_id, position): what a sampler repeated to fill its last batch counts once."""
+        ordered = self.sorted()
+        return ordered.select(np.concatenate([np.ones(min(1, len(self)), dtype=np.bool_), ~ordered._repeats()]))
+
+    def check(self, *, num_items: int | None = None) -> None:
+        """Raise unless there are rows, each (example_id, position) once, and ranks that fit the number of items."""
+        if len(self) == 0:
+            raise DataError("there is no scored row to evaluate", fix="Give a part with at least one set or text.")
+        ordered = self.sorted()
+        repeated = np.flatnonzero(ordered._repeats())
+        if len(repeated):
+            example, position = ordered.example_id[repeated[0]], ordered.position[repeated[0]]
+            raise DataError(
+                f"example {example}, position {position} was scored more than once ({len(repeated)} rows too many)",
+                fix="Mask every position once, or drop the repeats of padded batches with Scores.unique().",
+            )
+        if num_items is not None:
+            ranked = self.num_better + self.num_tied
+            fix = "Rank among the same items that num_items counts (reserved ids excluded)."
+            reject(ranked > num_items, ranked, "num_better + num_tied", f"at most num_items = {num_items}", fix)
+
+    def as_arrays(self) -> dict[str, NDArray[np.int64] | NDArray[np.float64]]:
+        """Column name -> array, as safetensors stores them; `Scores(**arrays)` is the way back, but for predictions."""
+        return {name: getattr(self, name) for name in _COLUMNS}
+
+    def _repeats(self) -> NDArray[np.bool_]:
+        return (self.example_id[1:] == self.example_id[:-1]) & (self.position[1:] == self.position[:-1])
+
+
+def _concatenated(parts: Sequence[Predictions | None]) -> Predictions | None:
+    labels = [part for part in parts if isinstance(part, LabelPredictions)]
+    answers = [part for part in parts if isinstance(part, AnswerPredictions)]
+    if not labels and not answers:
+        return None
+    if len(labels) == len(parts):
+        return LabelPredictions.concatenate(labels)
+    if len(answers) == len(parts):
+        return AnswerPredictions.concatenate(answers)
+    raise ConfigurationError("The parts have predictions of different kinds. Concatenate scores of one kind.")
