@@ -83,3 +83,14 @@ def test_the_changelog_has_a_line_for_each_capability() -> None:
     lines = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 90
     assert [line for line in lines if len(line) > 200] == []
+
+
+def test_an_entry_of_the_log_is_short() -> None:
+    text = (ROOT / "docs" / "log.md").read_text(encoding="utf-8")
+    long: list[str] = []
+    for entry in text.split("\n## ")[1:]:
+        title, *lines = entry.split("\n")
+        prose = " ".join(line for line in lines if not line.startswith("|"))
+        if len(prose.split()) > 120:
+            long.append(title)
+    assert long == [], "the conclusion in at most 120 words, the numbers in a table"
