@@ -6,15 +6,19 @@ knows no other column: `infer.py` walks the table and settles names. Not in the 
 
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 
 from contextual_bert.arrow_types import is_text, value_type
+from contextual_bert.context.columns import to_numbers
 from contextual_bert.context.dates import are_iso_dates, check_days, date_formats_of
+from contextual_bert.context.hints import is_named_id
 from contextual_bert.context.kinds import KINDS, Feature, Finding, InferenceSettings
 from contextual_bert.context.kinds.date_columns import infer_date_parts
 from contextual_bert.context.kinds.date_parts import holds_dates
 from contextual_bert.context.kinds.feature import count_distinct, count_missing
 from contextual_bert.context.marks import Marks, date_words, number_words, unmarked, without_words
+from contextual_bert.context.other_spellings import date_of_digits
 from contextual_bert.context.printed_lists import as_lists, holds_objects
 from contextual_bert.context.seasons import DATE, PARTS, asked_parts
 from contextual_bert.errors import ConfigurationError, SchemaError, did_you_mean
@@ -86,6 +90,8 @@ def find(
         marks = marks.storable(array, min_count=settings.min_count, customers=settings.customers)
         array = without_words(array, marks.stored)
     kind = wanted or (marks.kind if marks is not None else _kind_of(array, settings))
+    names_something = wanted is None and kind == "numerical" and _names_something(column, array)
+    kind = "categorical" if names_something else kind
     if wanted is None and kind == "categorical" and is_text(value_type(array.type)):
         _check_days(column, array, settings)
     if array.null_count == len(array):
@@ -108,6 +114,9 @@ def find(
     if warning:
         told = finding.reason.replace(f"; {finding.warning}", "") if finding.warning else finding.reason
         finding = replace(finding, reason=f"{told}; {warning}", warning=warning)
+    if names_something and finding.features:
+        told = f"named as ids are, so each number is a category; override {column}=numerical to make bins"
+        finding = replace(finding, reason=f"{finding.reason}; {told}")
     if lists is not None:
         finding = replace(finding, reason=f"{finding.reason}; its cells are printed lists")
     if wanted is not None and not finding.features:
@@ -120,6 +129,17 @@ def find(
             "Remove the override, or give the feature itself with its values."
         )
     return finding
+
+
+def _names_something(column: str, array: pa.Array) -> bool:
+    """Return whether whole numbers are named as ids are, and some stand in several rows; 7.0 is one, too."""
+    if is_text(value_type(array.type)):
+        return False
+    numbers = to_numbers(array, column=column)
+    numbers = numbers[~np.isnan(numbers)]
+    unique = np.unique(numbers)
+    is_whole = bool((unique == np.floor(unique)).all()) and date_of_digits(unique) == ""
+    return is_whole and len(unique) < len(numbers) and is_named_id(column, distinct=len(unique))
 
 
 def _with_missing(column: str, finding: Finding, settings: InferenceSettings, *, num_rows: int) -> Finding:

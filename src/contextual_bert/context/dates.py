@@ -9,10 +9,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contextual_bert.arrow_types import is_text
+from contextual_bert.arrow_types import decoded, is_text
 from contextual_bert.context.columns import without_marks
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError
 
@@ -50,6 +51,9 @@ _YEAR_LAST = tuple(
     for first, second in (("%d", "%m"), ("%m", "%d"))
     for time in ("", " %H:%M:%S", " %H:%M", "T%H:%M:%S", "T%H:%M")
 )
+SECONDS = "%s"  # since 1970, as computers count; in thousandths from 12 digits on
+_EPOCH_SECONDS = r"^[0-9]{1,10}$"
+_EPOCH_MILLISECONDS = r"^[0-9]{12,13}$"
 _ISO = "%Y-%m-%d"
 _LEAST_ISO = 0.5  # of the distinct texts are days, so that the others are slips
 _LEAST_WRITTEN = 0.9  # the same where the day and the month may be the other way round
@@ -60,12 +64,43 @@ _FIX = (
 )
 
 
+_NUM_TRIED = 1000  # distinct texts
+_EXACT = float(1 << 53)
+_CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S")
+_LIKELY = (
+    *(
+        f"{first}{between}{second}{between}{year}{clock}"
+        for between in "./-"
+        for first, second in (("%d", "%m"), ("%m", "%d"))
+        for year in ("%Y", "%y")
+        for clock in _CLOCKS
+    ),
+    *(
+        f"{day}{year}{clock}"
+        for day, years in (
+            ("%d-%b-", ("%Y", "%y")),
+            ("%d %b ", ("%Y", "%y")),
+            ("%d %B ", ("%Y",)),
+            ("%d. %B ", ("%Y",)),
+            ("%b %d, ", ("%Y",)),
+            ("%B %d, ", ("%Y",)),
+            ("%d/%b/", ("%Y",)),
+            ("%d%b", ("%Y", "%y")),
+        )
+        for year in years
+        for clock in _CLOCKS
+    ),
+)
+
+
 def check_date_format(date_format: str) -> None:
     """Raise ConfigurationError unless a format of strptime names a day, in directives that are read.
 
     Example:
         >>> check_date_format("%d/%m/%Y %H:%M:%S")
     """
+    if date_format == SECONDS:
+        return
     directives = re.findall(r"%(.?)", date_format)
     strange = [each for each in directives if each not in _DIRECTIVES]
     lacking = [part for part, letters in _GIVES.items() if not set(letters) & set(directives)]
@@ -73,7 +108,7 @@ def check_date_format(date_format: str) -> None:
         problem = f"has %{strange[0]}, which is not read" if strange else f"does not say {lacking[0]}"
         raise ConfigurationError(
             f"the date format {date_format!r} {problem}. Allowed: {', '.join(f'%{each}' for each in _DIRECTIVES)}, as "
-            "in '%d/%m/%Y %H:%M:%S'. Give one with the year, the month and the day."
+            "in '%d/%m/%Y %H:%M:%S'; or %s alone for seconds since 1970. Give one with the year, the month and the day."
         )
 
 
@@ -97,6 +132,9 @@ def to_dates(
     if pa.types.is_timestamp(kind):
         local = pc.local_timestamp(array) if kind.tz else array
         return local.cast(pa.date32(), safe=False)
+    if date_format is not None and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        array = _whole_texts(array)
+        kind = array.type
     if pa.types.is_dictionary(kind):
         return pc.take(to_dates(array.dictionary, date_format=date_format, file=file, column=column), array.indices)
     if not is_text(kind):
@@ -139,11 +177,71 @@ def parsed_times(texts: pa.Array | pa.ChunkedArray, date_format: str) -> pa.Arra
         >>> parsed_times(pa.array(["30/01/2019", "30/02/2019", "2019"]), "%d/%m/%Y").is_valid().to_pylist()
         [True, False, False]
     """
+    if date_format == SECONDS:
+        return _times_since_1970(texts)
     days = pc.struct_field(pc.extract_regex(texts, _pattern_of(date_format)), "day")
     times = pc.strptime(texts, format=date_format, unit="us", error_is_null=True)
     # The reader of C takes the 30th of February for the 2nd of March.
     is_meant = pc.equal(pc.day(times), pc.utf8_ltrim_whitespace(days).cast(pa.int64()))
     return pc.if_else(pc.fill_null(is_meant, False), times, pa.scalar(None, times.type))
+
+
+def _times_since_1970(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    nothing = pa.scalar(None, texts.type)
+    is_second = pc.fill_null(pc.match_substring_regex(texts, _EPOCH_SECONDS), False)
+    is_millisecond = pc.fill_null(pc.match_substring_regex(texts, _EPOCH_MILLISECONDS), False)
+    seconds = pc.multiply(pc.if_else(is_second, texts, nothing).cast(pa.int64()), 1_000_000)
+    milliseconds = pc.multiply(pc.if_else(is_millisecond, texts, nothing).cast(pa.int64()), 1_000)
+    return pc.coalesce(seconds, milliseconds).cast(pa.timestamp("us"))
+
+
+def likely_formats(texts: pa.Array) -> list[str]:
+    """Return the formats in which nine of ten distinct texts are dates: of month names and of two-digit years, too.
+
+    Example:
+        >>> likely_formats(pa.array(["3.2.19", "25.2.19"])), likely_formats(pa.array(["2-Oct-2019", "13-Nov-2019"]))
+        (['%d.%m.%y'], ['%d-%b-%Y'])
+    """
+    first = pc.unique(pc.drop_null(texts)).slice(0, _NUM_TRIED)
+    found = list[str]()
+    for date_format in _LIKELY if len(first) else ():
+        few = parsed_times(first.slice(0, 20), date_format)
+        if few.null_count < len(few) and parsed_times(first, date_format).null_count <= 0.1 * len(first):
+            found.append(date_format)
+    return found
+
+
+def with_written_digits(table: pa.Table, date_formats: Sequence[str]) -> pa.Table:
+    """Return the table with text in place of whole numbers that are dates in one of some formats, as 20160305 is.
+
+    Args:
+        table: any.
+        date_formats: of strptime, as the user gave them; those with anything beside digits match no number.
+
+    Example:
+        >>> with_written_digits(pa.table({"day": [20160305, None], "n": [1, 2]}), ["%Y%m%d"])["day"].to_pylist()
+        ['20160305', None]
+    """
+    for place, field in enumerate(table.schema) if date_formats else ():
+        texts = _whole_texts(decoded(table.column(place)))
+        if not is_text(texts.type) or is_text(field.type) or texts.null_count == len(texts):
+            continue
+        if any(_fits_all(texts, date_format) for date_format in date_formats):
+            table = table.set_column(place, pa.field(field.name, pa.string()), texts)
+    return table
+
+
+def _whole_texts(column: Any) -> Any:
+    """Return whole numbers, some of which may be missing, as text; another column as it is."""
+    if pa.types.is_floating(column.type):
+        known = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        is_whole = pc.and_(pc.equal(pc.floor(known), known), pc.less(pc.abs(known), _EXACT))
+        column = known.cast(pa.int64()) if pc.all(is_whole, min_count=0).as_py() else column
+    return column.cast(pa.string()) if pa.types.is_integer(column.type) else column
+
+
+def _fits_all(texts: pa.ChunkedArray, date_format: str) -> bool:
+    return parsed_times(pc.unique(texts).drop_null(), date_format).null_count == 0
 
 
 def date_formats_of(texts: pa.Array | pa.ChunkedArray, known: Sequence[str] = ()) -> list[str]:
@@ -237,6 +335,8 @@ def date_part_of(value: object, part: DatePart, *, date_format: str | None = Non
         >>> date_part_of("2016-03-05", "weekday"), date_part_of("5.3.2016", "month", date_format="%d.%m.%Y")
         ('Saturday', 3)
     """
+    if date_format is not None and isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
+        value = str(int(value)) if value == np.floor(value) else value
     if isinstance(value, str):
         try:
             value = to_dates(pa.array([value]), date_format=date_format)[0].as_py()

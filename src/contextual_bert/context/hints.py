@@ -15,12 +15,19 @@ from contextual_bert.context.cells import FLOAT
 from contextual_bert.context.columns import separator_of_most
 
 _FEWEST_IDS = 20  # distinct numbers: of fewer, an override changes little
+_FEWEST_CODE = 1000
+_FIRST_YEAR, _LAST_YEAR = 1800, 2200
+_WIDE = 4  # times the smallest is the largest: fewer are prices or years
+_REPEATED = 2  # rows of a code, on average
 _FEWEST_MARKED = 3  # rows of a number that stands for a missing one
 _FEWEST_BESIDE = 10  # other numbers: of fewer, each has a bin of its own
 _MOST_PLACEHOLDERS = 4
 _FAR_STEPS = 5.0  # of the mean distance of two numbers
 _DAYS_OF_A_YEAR = 366
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
+_FIRST_SERIAL, _LAST_SERIAL = 18_000, 60_000  # 1949 to 2064
+_SERIAL_EPOCH = datetime.date(1899, 12, 30).toordinal()
+_DATE_NAME = re.compile(r"date|datum|day|tag|time|zeit|fecha|jour|born|birth|created|updated", re.IGNORECASE)
 _SEPARATORS = (",", ";", "|")
 # Words at the end of a name, after an underscore, a blank, a hyphen, or a capital as in userId.
 _ID = re.compile(
@@ -30,25 +37,39 @@ _ID = re.compile(
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-def id_hint(column: str, *, distinct: int) -> str:
-    """Return a remark on whole numbers whose column is named as ids are, or nothing.
+def is_named_id(column: str, *, distinct: int) -> bool:
+    """Return whether a column of whole numbers is named as ids are, and has many.
 
     Args:
         column: its name.
         distinct: its number of distinct values.
 
     Example:
-        >>> id_hint("userId", distinct=1500)
-        'its name is that of ids, and numbers in bins are near each other: override userId=categorical, or name it as \
-the customer'
-        >>> id_hint("weight", distinct=1500)
+        >>> is_named_id("userId", distinct=1500), is_named_id("weight", distinct=1500)
+        (True, False)
+    """
+    return distinct >= _FEWEST_IDS and _ID.search(_CAMEL.sub("_", column)) is not None
+
+
+def codes_hint(column: str, unique: NDArray[np.float64], counts: NDArray[np.int64]) -> str:
+    """Return a remark on whole numbers of one length that repeat, as article groups and postcodes do, or nothing.
+
+    Example:
+        >>> codes_hint("group", np.arange(1_013, 9_000, 97.0), np.full(83, 9)).partition(":")[0]
+        'all numbers have 4 digits, as codes have'
+        >>> codes_hint("price", np.arange(13, 9_000, 97.0), np.full(93, 9))
         ''
     """
-    if distinct < _FEWEST_IDS or _ID.search(_CAMEL.sub("_", column)) is None:
+    if len(unique) < _FEWEST_IDS or unique[0] < _FEWEST_CODE or (unique != np.floor(unique)).any():
+        return ""
+    digits, last = len(f"{unique[0]:.0f}"), len(f"{unique[-1]:.0f}")
+    is_year = unique[0] >= _FIRST_YEAR and unique[-1] <= _LAST_YEAR
+    is_wide = unique[-1] >= _WIDE * unique[0]
+    if digits != last or is_year or not is_wide or counts.sum() < _REPEATED * len(unique):
         return ""
     return (
-        f"its name is that of ids, and numbers in bins are near each other: override {column}=categorical, or name it "
-        "as the customer"
+        f"all numbers have {digits} digits, as codes have: override {column}=categorical if they name something, for "
+        "numbers in bins are near each other"
     )
 
 
@@ -122,6 +143,23 @@ def placeholder_days(days: NDArray[np.int64]) -> list[datetime.date]:
         if is_known or gap > max(reach, 10 * _DAYS_OF_A_YEAR):
             found.append(day)
     return found
+
+
+def serial_days_hint(column: str, unique: NDArray[np.float64]) -> str:
+    """Return a remark on numbers that are days as spreadsheets count them, by their column's name, or nothing.
+
+    Example:
+        >>> serial_days_hint("order_date", np.arange(43_831.0, 44_000.0))
+        'looks like days of a spreadsheet, of which 43831 is 2020-01-01: export the column as dates'
+        >>> serial_days_hint("price", np.arange(43_831.0, 44_000.0))
+        ''
+    """
+    if len(unique) < _FEWEST_IDS or unique[0] < _FIRST_SERIAL or unique[-1] > _LAST_SERIAL:
+        return ""
+    if _DATE_NAME.search(_CAMEL.sub("_", column)) is None:
+        return ""
+    first = datetime.date.fromordinal(int(unique[0]) + _SERIAL_EPOCH)
+    return f"looks like days of a spreadsheet, of which {int(unique[0])} is {first}: export the column as dates"
 
 
 def pieces_hint(column: str, strings: pa.Array) -> str:

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from contextual_bert.context.cells import FLOAT
+from contextual_bert.context.dates import SECONDS, likely_formats
 from contextual_bert.context.written_numbers import DECIMAL_MARKS, number_pattern, plain_numbers
 
 _MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
@@ -33,10 +34,10 @@ _REMARKS = {
         "looks like dates, and some cells are none: write them as 2016-03-05, or leave them empty"
     ),
     r"^\d{1,2}[./-]\d{1,2}[./-](\d{2}|\d{4})([ T].*)?$": (
-        "looks like dates: write 2016-03-05, or give --date-format, as '%d/%m/%Y'"
+        "looks like dates: write 2016-03-05, or give --date-format {formats}"
     ),
     rf"(?i)^(\d{{1,2}}[ ./-]*{_MONTH}[ ,./-]*\d{{2,4}}|{_MONTH}[ .-]*\d{{1,2}}[a-z]*[ ,.-]+\d{{4}})([ T,].*)?$": (
-        "looks like dates: write 2016-03-05, or give --date-format, as '%d-%b-%Y'"
+        "looks like dates: write 2016-03-05, or give --date-format {formats}"
     ),
     r"(?i)^\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[ap]\.?m\.?)?$": (
         "looks like times of the day, and is read as categories: give the hour as a number, or day and time in one "
@@ -48,7 +49,15 @@ _REMARKS = {
     ),
 }
 _MOST = 0.9  # of the values
+_NUM_DIGITS = 8  # of a date such as 05032016
 _FIRST_YEAR, _LAST_YEAR = 1900, 2100
+_FIRST_SECOND, _LAST_SECOND = 978_307_200, 2_208_988_800  # 2001 and 2040
+_FEWEST_SECONDS = 20
+# Format -> the place and the size of year, month and day.
+_DIGIT_DATES = {
+    "%Y%m%d": ((1e4, 1e4), (1e2, 1e2), (1, 1e2)),
+    "%d%m%Y": ((1, 1e4), (1e4, 1e2), (1e6, 1e2)),
+}
 
 
 def other_spelling(strings: pa.Array) -> str:
@@ -65,6 +74,8 @@ def other_spelling(strings: pa.Array) -> str:
         return ""
     others = distinct.filter(pc.invert(pc.match_substring_regex(distinct, FLOAT)))
     if pc.all(pc.match_substring_regex(others, _LEADING_ZERO)).as_py():
+        if pc.all(pc.equal(pc.utf8_length(distinct), _NUM_DIGITS)).as_py():
+            return date_of_digits(np.sort(distinct.cast(pa.float64()).to_numpy())).replace("numbers", "categories")
         return ""  # codes, such as the postcodes 01067 and 10115
     for decimal in DECIMAL_MARKS:
         num_others = plain_numbers(others, decimal).null_count
@@ -77,23 +88,32 @@ def other_spelling(strings: pa.Array) -> str:
             return f"looks like numbers with the unit {unit!r}, and is read as categories: write the numbers alone"
     for pattern, remark in _REMARKS.items():
         if pc.sum(pc.match_substring_regex(distinct, pattern)).as_py() > _MOST * len(distinct):
-            return remark
+            formats = " or ".join(map(repr, likely_formats(distinct))) if "{formats}" in remark else ""
+            return remark.format(formats=formats or "with the order of day, month and year")
     return ""
 
 
 def date_of_digits(numbers: NDArray[np.float64]) -> str:
-    """A remark on distinct numbers that look like dates, such as 20191001; empty where they do not.
+    """Return a remark on distinct numbers that look like dates, such as 20191001 or 1569888000; else nothing.
 
     Example:
-        >>> date_of_digits(np.array([20190131.0, 20191001.0])).partition(":")[0]
-        'looks like dates, and is read as numbers'
+        >>> date_of_digits(np.array([20190131.0, 20191001.0]))
+        "looks like dates, and is read as numbers: give --date-format '%Y%m%d'"
+        >>> date_of_digits(np.arange(1.57e9, 1.58e9, 1e5 + 7))
+        "looks like seconds since 1970, and is read as numbers: give --date-format '%s'"
         >>> date_of_digits(np.array([20190131.0, 20199901.0]))
         ''
     """
-    if len(numbers) < 2 or numbers[0] < _FIRST_YEAR * 10_000 or numbers[-1] > (_LAST_YEAR + 1) * 10_000:
+    if len(numbers) < 2 or (numbers != np.floor(numbers)).any():
         return ""
-    months, days = numbers // 100 % 100, numbers % 100
-    are_dates = (numbers == np.floor(numbers)) & (months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)
-    if are_dates.sum() <= _MOST * len(numbers):
-        return ""
-    return "looks like dates, and is read as numbers: write 2016-03-05 for 20160305"
+    for unit in (1.0, 1000.0):
+        is_time = (numbers >= _FIRST_SECOND * unit) & (numbers < _LAST_SECOND * unit)
+        if len(numbers) >= _FEWEST_SECONDS and is_time.mean() > _MOST:
+            return f"looks like seconds since 1970, and is read as numbers: give --date-format '{SECONDS}'"
+    for date_format, (years, months, days) in _DIGIT_DATES.items():
+        parts = [numbers // low % high for low, high in (years, months, days)]
+        is_date = (parts[0] >= _FIRST_YEAR) & (parts[0] <= _LAST_YEAR)
+        is_date &= (parts[1] >= 1) & (parts[1] <= 12) & (parts[2] >= 1) & (parts[2] <= 31) & (numbers < 1e8)
+        if is_date.mean() > _MOST:
+            return f"looks like dates, and is read as numbers: give --date-format '{date_format}'"
+    return ""

@@ -18,6 +18,7 @@ from contextual_bert.context.dates import are_iso_dates, date_formats_of, parsed
 from contextual_bert.context.kinds import Finding
 from contextual_bert.context.marks import without_words
 from contextual_bert.context.numbered_texts import numbers_in
+from contextual_bert.context.other_spellings import date_of_digits
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.errors import DataError
 
@@ -137,6 +138,9 @@ def without_running(column: str, array: pa.Array, finding: Finding, clock: Clock
             )
     if reason is None:
         return finding
+    dates = date_of_digits(np.unique(numbers[~np.isnan(numbers)])) if numbers is not None else ""
+    if dates:
+        return replace(finding, kind=None, reason=dates, features=(), warning=f"left out: {dates}")
     told = f"{reason}; override to keep it ({column}={finding.kind})"
     return replace(finding, kind=None, reason=told, features=(), remark=f"left out: {told}", warning="")
 

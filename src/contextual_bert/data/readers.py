@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from contextual_bert.arrow_types import decoded, without_value, without_views
+from contextual_bert.context.dates import with_written_digits
 from contextual_bert.data.csv_tables import check_names, read_csv
 from contextual_bert.data.json_tables import lines_of_json, read_json_lines
 from contextual_bert.data.read_settings import ReadSettings
@@ -60,9 +61,12 @@ def read_table(
         >>> read_table(pa.table({"age": [34, 51]})).num_rows
         2
     """
+    settings = settings or ReadSettings()
     if isinstance(source, (str, PathLike)):
-        return _read_file(Path(source), text_columns, code_columns, settings or ReadSettings())
-    return _checked(as_table(source), None)
+        table = _read_file(Path(source), text_columns, code_columns, settings)
+    else:
+        table = _checked(as_table(source), None)
+    return with_written_digits(table, settings.date_formats)
 
 
 def without_gaps(

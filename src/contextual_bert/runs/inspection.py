@@ -72,11 +72,17 @@ class Inspection:
         table = Table("column", "kind", "distinct", "missing", "how, or why it was left out", box=HORIZONTALS)
         for note in self.notes:
             missing = f"{note.missing / max(1, self.num_rows):.1%}"
-            cells = (note.column, note.kind or "left out", f"{note.distinct:,}", missing, note.reason)
+            cells = (note.column, note.kind or "left out", f"{note.distinct:,}", missing, _untold(note))
             table.add_row(*(Text(cell) for cell in cells))
         for column in table.columns[2:4]:
             column.justify = "right"
         return Group(*(Text(line) for line in self.lines()), Text(), table)
+
+
+def _untold(note: ColumnNote) -> str:
+    """Return the reason of a note without its warning, which stands above the table."""
+    told = note.warning.removeprefix("left out: ")
+    return note.reason.replace(told, "see the warning") if told else note.reason
 
 
 def inspect_table(

@@ -55,7 +55,7 @@ def test_an_ambiguous_column_is_text_with_a_remark_and_dates_once_the_format_is_
     table = column("{d:02}/{m:02}/{y}", days=AMBIGUOUS)
     found = infer_schema(table)
     assert found.schema.names == ()
-    assert "looks like dates: write 2016-03-05, or give --date-format, as '%d/%m/%Y'" in found.notes[0].reason
+    assert "looks like dates: write 2016-03-05, or give --date-format '%d/%m/%Y' or '%m/%d/%Y'" in found.notes[0].reason
     for told, place in (("%d/%m/%Y", 1), ("%m/%d/%Y", 2)):
         schema = infer_schema(table, date_formats=[told]).schema
         assert months(schema, table) == [str(day[place]) for day in AMBIGUOUS]

@@ -104,6 +104,8 @@ class Categorical(ListedFeature, DatePartFeature, frozen=True):
             pass
         elif distinct > _FEWEST_TEXTS_OF_AN_ID and 2 * distinct > num_present:
             reason = f"{LOOKS_LIKE_ID}: {distinct} different values in {num_present} rows; override to keep it"
+            if spelling:  # one reason, and not two that differ
+                return Finding(None, spelling, distinct, warning=f"left out: {spelling}")
         if reason is None and not kept.values and kept.num_buckets is None:
             reason = too_rare(settings)
         if reason is not None:

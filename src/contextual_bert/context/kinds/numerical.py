@@ -11,7 +11,7 @@ from pydantic import model_validator
 from contextual_bert.arrow_types import is_text, value_type
 from contextual_bert.context.binning import edges_of_short_floats, quantile_edges
 from contextual_bert.context.columns import to_numbers
-from contextual_bert.context.hints import id_hint, placeholder_hint
+from contextual_bert.context.hints import codes_hint, is_named_id, placeholder_hint, serial_days_hint
 from contextual_bert.context.kinds.date_parts import DatePartFeature
 from contextual_bert.context.kinds.feature import (
     LOOKS_LIKE_ID,
@@ -136,7 +136,11 @@ class Numerical(DatePartFeature, frozen=True):
             return Finding(None, "constant: every row says the same", distinct)
         is_whole = pa.types.is_integer(array.type)
         if is_whole and not is_forced and distinct == num_present >= _FEWEST_NUMBERS_OF_AN_ID:
-            reason = f"{LOOKS_LIKE_ID}: every whole number is different; override to keep it ({column}=numerical)"
+            dates = date_of_digits(unique)
+            looks = dates or f"{LOOKS_LIKE_ID}: every whole number is different"
+            reason = f"{looks}; override to keep it as a number ({column}=numerical)"
+            if dates or not is_named_id(column, distinct=distinct):  # whose name does not say that it is an id
+                return Finding(None, reason, distinct, warning=f"left out: {reason}")
             return Finding(None, reason, distinct, remark=f"left out: {reason}")
         edges = infer_edges(numbers, unique, counts, settings, num_bins=settings.num_bins)
         if pa.types.is_floating(stored := value_type(array.type)) and stored.bit_width < 64:
@@ -193,8 +197,10 @@ def _hints(
 ) -> str:
     """Return what distinct numbers may mean instead, for the person who trains; empty where they look like numbers."""
     placeholders = placeholder_hint(column, unique, counts) if not settings.sensitive else ""
-    names = id_hint(column, distinct=len(unique)) if is_whole else ""
-    return joined(date_of_digits(unique), names, placeholders)
+    serial = serial_days_hint(column, unique) if not settings.sensitive else ""
+    dates = joined(date_of_digits(unique), serial)
+    codes = codes_hint(column, unique, counts) if is_whole and not dates else ""
+    return joined(dates, codes, placeholders)
 
 
 def infer_edges(
