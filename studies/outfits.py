@@ -240,7 +240,7 @@ def run_study(
         UnknownNameError: the reference is not among the rows.
     """
     if num_seeds < 1:
-        raise ConfigurationError(f"num_seeds={num_seeds}: give 1 or more.")
+        raise ConfigurationError("is not allowed", setting="num_seeds", value=num_seeds, fix="Give 1 or more.")
     chosen = rows or [*data.rows().values()]
     size, world = data.size, "with interactions" if data.world.has_interactions else "without interactions"
     found = study(
@@ -266,8 +266,9 @@ def _drawn(folder: Path, size: Size, *, has_interactions: bool) -> StylistWorld:
     found = (world.num_items, num_outfits, world.seed, world.has_interactions)
     if found != (size.num_items, size.num_outfits, WORLD_SEED, has_interactions):
         raise ConfigurationError(
-            f"{folder} holds {num_outfits:,} outfits of a world of {world.num_items:,} articles, seed {world.seed}, "
-            f"interactions {world.has_interactions}: not the {size.num_outfits:,} of {size.num_items:,} articles, seed "
-            f"{WORLD_SEED}, interactions {has_interactions} asked for. Give another folder."
+            f"{folder} holds {num_outfits:,} outfits of a world of {world.num_items:,} articles, seed "
+            f"{world.seed}, interactions {world.has_interactions}: not the {size.num_outfits:,} of "
+            f"{size.num_items:,} articles, seed {WORLD_SEED}, interactions {has_interactions} asked for",
+            fix="Give another folder.",
         )
     return world

@@ -141,7 +141,8 @@ class TextStudyData:
         own = [name for name in names if name not in extra]
         if names and not own:
             raise ConfigurationError(
-                f"{', '.join(extra)} stands beside rows that are trained: name one of these too, for instance none."
+                f"{', '.join(extra)} stands beside rows that are trained",
+                fix="Name one of these too, for instance none.",
             )
         return self.rows(own), extra
 
@@ -184,7 +185,7 @@ def prepare_text_study(
         DataError: the raw files are missing or others.
     """
     if size not in task.sizes:
-        raise UnknownNameError(f"Unknown size {size!r}. {did_you_mean(size, task.sizes)}")
+        raise UnknownNameError(f"Unknown size {size!r}", allowed=did_you_mean(size, task.sizes))
     chosen = task.sizes[size]
     if epochs is not None:
         asked = {"num_train_epochs": checked_epochs(epochs)}
@@ -234,7 +235,7 @@ def run_text_study(
         UnknownNameError: no such row; the reference is not among the rows.
     """
     if num_seeds < 1:
-        raise ConfigurationError(f"num_seeds={num_seeds}: give 1 or more.")
+        raise ConfigurationError("is not allowed", setting="num_seeds", value=num_seeds, fix="Give 1 or more.")
     check_jobs(num_jobs)
     about = data.task.card.lines()[1:]
     data.chosen(rows)  # a misspelt row is found before the start is trained
@@ -262,8 +263,9 @@ def run_text_study(
         missing = [recipe.label for recipe in recipes if not is_complete(run_directory(output, recipe))]
         if missing:
             raise ConfigurationError(
-                f"{missing[0]} starts from {folder}, whose weights were not kept. Give another output, or remove that "
-                "folder and the rows that started from it: trained again elsewhere it is another start."
+                f"{missing[0]} starts from {folder}, whose weights were not kept",
+                fix="Give another output, or remove that folder and the rows that started from it: trained again "
+                "elsewhere it is another start.",
             )
     found = study(
         data.task.card.title,

@@ -63,6 +63,27 @@ class Message(str):
         return _filled(self.template, self.settings, spelling)
 
 
+def joined(*parts: str) -> Message:
+    """Return texts as one, which names the settings that they name.
+
+    Example:
+        >>> joined("Few steps. ", Message("Give {max_steps}.", max_steps=...)).spelled(lambda name, value: "--steps")
+        'Few steps. Give --steps.'
+    """
+    settings: dict[str, object] = {}
+    texts: list[str] = []
+    for part in parts:
+        # A setting that has another value already stays in Python's spelling.
+        if isinstance(part, Message) and all(
+            settings.get(name, value) is value for name, value in part.settings.items()
+        ):
+            settings |= part.settings
+            texts.append(part.template)
+        else:
+            texts.append(part)
+    return Message("".join(texts), **settings)
+
+
 def _message(template: str, settings: Mapping[str, object]) -> Message:
     return Message(template, **settings)
 

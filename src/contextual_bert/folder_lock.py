@@ -73,7 +73,7 @@ def _make(folder: Path) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
-        raise RunDirectoryError(f"{folder} is a file, and a folder is needed. Give another --output.") from error
+        raise RunDirectoryError(f"{folder} is a file, and a folder is needed", fix="Give another --output.") from error
     except OSError as error:
         raise _not_writable(folder, error) from error
     return absent
@@ -95,8 +95,8 @@ def _acquire(folder: Path, wait_seconds: float) -> BaseFileLock:
             lock.acquire(timeout=wait_seconds)
     except Timeout as error:
         raise RunDirectoryError(
-            f"{folder} is in use: {_holder(path)} writes to it. Wait until that has ended, stop it, or give another "
-            "--output."
+            f"{folder} is in use: {_holder(path)} writes to it",
+            fix="Wait until that has ended, stop it, or give another --output.",
         ) from error
     except OSError as error:
         raise _not_writable(folder, error) from error

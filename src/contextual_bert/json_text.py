@@ -48,7 +48,7 @@ def json_text(
         if "float" not in str(error):
             raise
         for path, number in _nonfinite(value, ""):
-            raise NonFiniteError(f"{path} is {number}, which JSON cannot hold. Nothing was written.") from None
+            raise NonFiniteError(f"{path} is {number}, which JSON cannot hold", fix="Nothing was written.") from None
         raise
 
 

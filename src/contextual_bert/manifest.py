@@ -82,7 +82,7 @@ def write_manifest(folder: str | Path) -> Path:
     """
     directory = Path(folder)
     if not directory.is_dir():
-        raise RunDirectoryError(f"{folder} is no folder. Name the folder that a model was saved in.")
+        raise RunDirectoryError(f"{folder} is no folder", fix="Name the folder that a model was saved in.")
     decisive = [path for path in sorted(directory.iterdir()) if path.name in _LISTED and path.is_file()]
     files = {path.name: _entry(path) for path in decisive}
     path = directory / MANIFEST_FILE
@@ -110,14 +110,15 @@ def check_manifest(folder: str | Path, names: Collection[str] = MODEL_FILES) -> 
         return
     if not path.is_file():
         kind = "a link to nothing that is a file" if path.is_symlink() else "no file"
-        raise RunDirectoryError(f"{path} is {kind}. {_fix(path)}")
+        raise RunDirectoryError(f"{path} is {kind}", fix=_fix(path))
     listed = _read(path)
     for name in (name for name in listed if name in names):
         _check(directory / name, listed[name])
     for added in sorted(name for name in names if name not in listed and (directory / name).exists()):
         raise RunDirectoryError(
-            f"{directory / added} is not in {path}: it was added after the files were written, and loading would read "
-            "it. Remove it."
+            f"{directory / added} is not in {path}: it was added after the files were written, and "
+            "loading would read it",
+            fix="Remove it.",
         )
 
 
@@ -197,12 +198,12 @@ def _read(path: Path) -> Mapping[str, Mapping[str, Any]]:
     content = read_json_object(path, fix=fix)
     files: object = content.get("files")
     if content.get("format") != FORMAT or not isinstance(files, dict):
-        raise RunDirectoryError(f"{path} is no {FORMAT!r}. {fix}")
+        raise RunDirectoryError(f"{path} is no {FORMAT!r}", fix=fix)
     entries = cast("dict[str, dict[str, Any]]", files)
     for entry in cast("dict[str, object]", files).values():
         given = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
         if type(given.get("bytes")) is not int or not isinstance(given.get("sha256"), str):
-            raise RunDirectoryError(f"{path} lacks the size or the hash of a file. {fix}")
+            raise RunDirectoryError(f"{path} lacks the size or the hash of a file", fix=fix)
     return entries
 
 
@@ -211,7 +212,7 @@ def _check(path: Path, entry: Mapping[str, Any]) -> None:
         size = path.stat().st_size
     except FileNotFoundError as error:
         raise RunDirectoryError(
-            f"{path} is missing, and {MANIFEST_FILE} lists it. Copy the whole folder again, or train again."
+            f"{path} is missing, and {MANIFEST_FILE} lists it", fix="Copy the whole folder again, or train again."
         ) from error
     except OSError as error:
         raise unreadable(path, error) from error
@@ -224,6 +225,7 @@ def _check(path: Path, entry: Mapping[str, Any]) -> None:
     else:
         return
     raise RunDirectoryError(
-        f"{path} differs from {MANIFEST_FILE}: {found}. Copy the folder again, or train again. If the change is meant, "
-        "write the manifest anew with contextual_bert.manifest.write_manifest."
+        f"{path} differs from {MANIFEST_FILE}: {found}",
+        fix="Copy the folder again, or train again. If the change is meant, write the manifest anew with "
+        "contextual_bert.manifest.write_manifest.",
     )

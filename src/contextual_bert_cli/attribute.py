@@ -64,8 +64,8 @@ def command(
     checked(replace, ("permute", "missing"), option="--replace")
     if replace == "missing" and permutations > 1:
         raise ConfigurationError(
-            f"--permutations {permutations} is for --replace permute: what is missing is so once. "
-            "Leave one of the two out."
+            f"--permutations {permutations} is for --replace permute: what is missing is so once",
+            fix="Leave one of the two out.",
         )
     given = {"data": data, "split": split, "items": items, "customer": customer}
     overrides: dict[str, Any] = {name: str(value) for name, value in given.items() if value is not None}

@@ -52,7 +52,9 @@ def chosen_cluster(
 
     given = [name for name, value in {"--ray-address": address, "--workers": workers}.items() if value is not None]
     if given and not is_wanted:
-        raise ConfigurationError(f"{given[0]} is for --ray: give that, or leave it out.")
+        raise ConfigurationError(f"{given[0]} is for --ray", fix="Give that, or leave it out.")
     if is_wanted and not has_table:
-        raise ConfigurationError("--ray is for --data: what --set and --input ask is answered here. Leave it out.")
+        raise ConfigurationError(
+            "--ray is for --data: what --set and --input ask is answered here", fix="Leave it out."
+        )
     return RayCluster(address=address, num_workers=workers, device=device) if is_wanted else None

@@ -10,7 +10,7 @@ def checked(value: str, allowed: tuple[str, ...], *, option: str) -> str:
     from contextual_bert.errors import ConfigurationError, did_you_mean
 
     if value not in allowed:
-        raise ConfigurationError(f"{option} {value!r}. {did_you_mean(value, allowed)}")
+        raise ConfigurationError("is unknown", setting=option, value=value, allowed=did_you_mean(value, allowed))
     return value
 
 
@@ -35,5 +35,6 @@ def number_or_all(value: str | None, *, option: str) -> int | str | None:
     if value is None or value == "all":
         return value
     if not value.isascii() or not value.isdigit() or len(value) > 15 or int(value) < 1:
-        raise ConfigurationError(f"{option} {value!r}: give a whole number of at least 1, or all.")
+        fix = "Give a whole number of at least 1, or all."
+        raise ConfigurationError("is not allowed", setting=option, value=value, fix=fix)
     return int(value)

@@ -183,9 +183,11 @@ def command(
     of_a_table = {"--items": item_column, "--group-by": group_by, "--keep": keep, "--shard-size": shard_size}
     lost = [option for option, value in of_a_table.items() if value is not None]
     if data is None and lost:
-        raise ConfigurationError(f"{lost[0]} is for --data: give that, or leave it out.")
+        raise ConfigurationError(f"{lost[0]} is for --data", fix="Give that, or leave it out.")
     if data is not None and joint:
-        raise ConfigurationError("--joint belongs to --set and --input. With --data each blank is filled by itself.")
+        raise ConfigurationError(
+            "--joint belongs to --set and --input", fix="With --data each blank is filled by itself."
+        )
     cluster = chosen_cluster(ray, address=ray_address, workers=workers, device=device, has_table=data is not None)
     search: dict[str, Any] = {
         "diversity": diversity, "method": method, "max_forward_passes": max_forward_passes, "seed": seed,
@@ -193,12 +195,14 @@ def command(
     search = {name: value for name, value in search.items() if value is not None}
     if search and not joint:
         raise ConfigurationError(
-            f"--{next(iter(search)).replace('_', '-')} is for --joint: give that, or leave it out."
+            f"--{next(iter(search)).replace('_', '-')} is for --joint", fix="Give that, or leave it out."
         )
     between = separator or trained_sets(directory).separator
     allowed = list(_split(allow or [], between))
     if allow and not allowed:
-        raise ConfigurationError("--allow names no item, and nothing may be proposed then. Name some, or leave it out.")
+        raise ConfigurationError(
+            "--allow names no item, and nothing may be proposed then", fix="Name some, or leave it out."
+        )
     given = {
         "allow": allowed,
         "deny": list(_split(deny or [], between)),
@@ -213,12 +217,14 @@ def command(
     constraints = {option: value for option, value in given.items() if value not in (None, [])}
     extra = [*(["context"] if context else []), *constraints]
     if data is not None and context:
-        raise ConfigurationError("--context belongs to --set. With --data, the columns of the table are the context.")
+        raise ConfigurationError(
+            "--context belongs to --set", fix="With --data, the columns of the table are the context."
+        )
     if queries is not None and extra:
         raise ConfigurationError(
-            f"--{extra[0]} belongs to --set. With --input, each line says its own "
-            f"{CONSTRAINT_OPTIONS.get(extra[0], extra[0])}: "
-            '{"items": [...], "context": {...}, "allow": [...], "max_price": 80}.'
+            f"--{extra[0]} belongs to --set",
+            fix=f'With --input, each line says its own {CONSTRAINT_OPTIONS.get(extra[0], extra[0])}: {{"items": '
+            '[...], "context": {...}, "allow": [...], "max_price": 80}.',
         )
     if data is not None and output is not None:
         settings: dict[str, Any] = {CONSTRAINT_OPTIONS[option]: value for option, value in constraints.items()}
@@ -304,15 +310,15 @@ def items_of(text: str, separator: str, *, place: str = "--set") -> list[str]:
         names = [name.strip() for name in given if isinstance(name, str)]
         if not names or len(names) < len(given) or "" in names:
             raise ConfigurationError(
-                f"{place} {text!r:.80} looks like a list, and is no JSON list of names. "
-                f'Give names with {separator!r} between them, or a list such as \'["coat", "[MASK]"]\'.'
+                f"{place} {text!r:.80} looks like a list, and is no JSON list of names",
+                fix=f'Give names with {separator!r} between them, or a list such as \'["coat", "[MASK]"]\'.',
             )
         return names
     items = [part.strip() for part in text.split(separator)]
     if "" in items:
         raise ConfigurationError(
-            f"{place} {text!r}: item {items.index('') + 1} of {len(items)} is empty. Give names with {separator!r} "
-            "between them, and [MASK] where one is missing."
+            f"{place} {text!r}: item {items.index('') + 1} of {len(items)} is empty",
+            fix=f"Give names with {separator!r} between them, and [MASK] where one is missing.",
         )
     return items
 

@@ -36,7 +36,7 @@ def condition_of(text: str) -> dict[str, Any]:
 
     found = CONDITION.match(text.strip()) or WORDS.match(text.strip())
     if found is None:
-        raise ConfigurationError(f"--where {text!r} is no condition. Give {FORMS}.")
+        raise ConfigurationError(f"--where {text!r} is no condition", fix=f"Give {FORMS}.")
     condition: dict[str, Any] = {"attribute": found["attribute"].strip()}
     sign, value = found["sign"].lower(), found["value"].strip()
     if sign in SIGNS:
@@ -46,7 +46,7 @@ def condition_of(text: str) -> dict[str, Any]:
         value = value[1:-1] if (value[0], value[-1]) in (("[", "]"), ("(", ")")) else value
         condition["in" if sign == "in" else "not_in"] = _values(value, "|" if "|" in value else ",")
     if not all(condition.get("in", condition.get("not_in", [True]))):
-        raise ConfigurationError(f"--where {text!r} names an empty value. Give {FORMS}.")
+        raise ConfigurationError(f"--where {text!r} names an empty value", fix=f"Give {FORMS}.")
     return condition if found["blank"] is None else {**condition, "blank": int(found["blank"])}
 
 
@@ -67,5 +67,5 @@ def _limit(value: str, condition: dict[str, Any], text: str) -> float | str:
         return number_of(value)
     except DataError:
         if condition["attribute"] == PRICE:
-            raise ConfigurationError(f"--where {text!r}: {value!r} is no number. Give {FORMS}.") from None
+            raise ConfigurationError(f"--where {text!r}: {value!r} is no number", fix=f"Give {FORMS}.") from None
         return value

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from contextual_bert_cli import interruption
 from contextual_bert_cli.printable import printable
-from contextual_bert_cli.wording import in_options, option_of
+from contextual_bert_cli.wording import option_of
 
 MISTAKE, INTERRUPTED = 2, 130
 DEBUG_VARIABLE = "CONTEXTUAL_BERT_DEBUG"
@@ -139,7 +139,7 @@ def describe(error: Exception) -> str | None:
     if "ContextualBertError" in names and not is_full(error):
         from contextual_bert.errors import ContextualBertError, rendered
 
-        return in_options(rendered(error, option_of) if isinstance(error, ContextualBertError) else text)
+        return rendered(error, option_of) if isinstance(error, ContextualBertError) else text
     if is_full(error):
         place = getattr(error, "filename", None)
         return f"No space is left on the disk{f' ({place})' if place else ''}: {text.rstrip('.')}. {_FULL_ADVICE}"

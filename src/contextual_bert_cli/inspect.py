@@ -87,17 +87,19 @@ def command(
     from contextual_bert.runs.text_starts import method_of
 
     if output.exists() and not overwrite:
-        raise ConfigurationError(f"{output} exists already. Give --overwrite to replace it, or another --output.")
+        raise ConfigurationError(f"{output} exists already", fix="Give --overwrite to replace it, or another --output.")
     kinds = dict(kind_of(each) for each in override or ())
     if text is not None and checkpoint is None:
         choices["checkpoint"] = CHECKPOINT
     method = method_of(checkpoint) if checkpoint is not None else None
     if method is not None and kinds:
         raise ConfigurationError(
-            f"--override says what kind a feature is, and {checkpoint} brings the features. Leave it out."
+            f"--override says what kind a feature is, and {checkpoint} brings the features", fix="Leave it out."
         )
     if method is not None and listed(sensitive):
-        raise ConfigurationError(f"--sensitive marks features, and {checkpoint} brings them as they are. Leave it out.")
+        raise ConfigurationError(
+            f"--sensitive marks features, and {checkpoint} brings them as they are", fix="Leave it out."
+        )
     recipe = recipe_of(choices, has_checkpoint=checkpoint is not None)
     calm_transformers()
     with working(f"reading {data}"):
@@ -141,5 +143,6 @@ def kind_of(text: str) -> tuple[str, str]:
 
     column, sign, kind = text.rpartition("=")
     if not sign or not column or not kind:
-        raise ConfigurationError(f"--override {text!r}: give COLUMN=KIND, for instance --override state=categorical.")
+        fix = "Give COLUMN=KIND, for instance --override state=categorical."
+        raise ConfigurationError("is not allowed", setting="--override", value=text, fix=fix)
     return column.strip(), kind.strip()

@@ -94,17 +94,19 @@ def command(
     of_data["--question-column"] = question_column
     astray = [name for name, value in (of_text if text is None else of_data).items() if value is not None]
     if astray:
-        raise ConfigurationError(f"{astray[0]} belongs to {'--text' if text is None else '--data'}. Leave it out.")
+        raise ConfigurationError(
+            f"{astray[0]} belongs to {'--text' if text is None else '--data'}", fix="Leave it out."
+        )
     is_asking = check_question(task, {**of_text, **of_data, "--text": text, "--truncation": truncation})
     if not is_asking:
         check_pair(task, text, pair, pair_column)
     if data is not None and output is None:
         raise ConfigurationError("--data needs --output FILE, where the table is written with its labels.")
     if output is not None and output.exists() and not overwrite:
-        raise ConfigurationError(f"{output} exists already. Give --overwrite to replace it, or another --output.")
+        raise ConfigurationError(f"{output} exists already", fix="Give --overwrite to replace it, or another --output.")
     for option, value in {"--text": text, "--question": question}.items():
         if value is not None and not value.strip():
-            raise ConfigurationError(f"{option} is {value!r}, in which there is nothing to read. Give words.")
+            raise ConfigurationError(f"{option} is {value!r}, in which there is nothing to read", fix="Give words.")
     own, place, reading = read_context(context), chosen_device(device), reading_of_run(directory)
     if is_asking:
         with working(f"loading {directory}"):
@@ -154,9 +156,9 @@ def check_pair(task: "TextTask | None", text: str | None, pair: str | None, pair
         return
     option, given = ("--pair-column", pair_column) if text is None else ("--pair", pair)
     if task.pair is None and given is not None:
-        raise ConfigurationError(f"The run was trained on texts and not on pairs of them. Leave {option} out.")
+        raise ConfigurationError("The run was trained on texts and not on pairs of them", fix=f"Leave {option} out.")
     if task.pair is not None and text is not None and pair is None:
-        raise ConfigurationError("The run was trained on pairs of texts. Give the second one with --pair.")
+        raise ConfigurationError("The run was trained on pairs of texts", fix="Give the second one with --pair.")
 
 
 def write_predictions(

@@ -32,14 +32,14 @@ def check_question(task: "TextTask | None", given: dict[str, Any]) -> bool:
     asked = [option for option in ("--question", "--question-column") if given[option] is not None]
     is_answering = bool(asked) if task is None else task.answer is not None
     if asked and not is_answering:
-        raise ConfigurationError(f"The run was not trained to answer questions. Leave {asked[0]} out.")
+        raise ConfigurationError("The run was not trained to answer questions", fix=f"Leave {asked[0]} out.")
     if not is_answering:
         return False
     if given["--text"] is not None and given["--question"] is None:
-        raise ConfigurationError("The run answers questions about texts. Give one with --question.")
+        raise ConfigurationError("The run answers questions about texts", fix="Give one with --question.")
     astray = [option for option in ("--pair", "--pair-column", "--truncation") if given[option] is not None]
     if astray:
-        raise ConfigurationError(f"{astray[0]} is not for questions, whose texts are read whole. Leave it out.")
+        raise ConfigurationError(f"{astray[0]} is not for questions, whose texts are read whole", fix="Leave it out.")
     return True
 
 

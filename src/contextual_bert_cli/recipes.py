@@ -102,9 +102,10 @@ def assigned(settings: Sequence[str] | None, *, option: str) -> dict[str, Any]:
         name = name.replace("-", "_")
         if not sign or not name:
             example = _ASSIGNMENTS[option]
-            raise ConfigurationError(f"{option} {setting!r}: give NAME=VALUE, for instance {option} {example}.")
+            fix = f"Give NAME=VALUE, for instance {option} {example}."
+            raise ConfigurationError("is not allowed", setting=option, value=setting, fix=fix)
         if name in found:
-            raise ConfigurationError(f"{option} names {name!r} twice. Give it once.")
+            raise ConfigurationError(f"{option} names {name!r} twice", fix="Give it once.")
         try:
             found[name] = json.loads(text)
         except RecursionError:
@@ -135,9 +136,9 @@ def separator_of(options: Mapping[str, Any]) -> str:
     given = options.get("separator")
     if given == "," and listed(options.get("group_by")):
         raise ConfigurationError(
-            "--separator ',' is not acted on with --group-by, where a cell is one item, commas and all. Leave it out; "
-            "or put another mark, such as ';', between the items of a cell and give that; or give lists, in Parquet or "
-            "JSON Lines."
+            "--separator ',' is not acted on with --group-by, where a cell is one item, commas and all",
+            fix="Leave it out; or put another mark, such as ';', between the items of a cell and give that; or "
+            "give lists, in Parquet or JSON Lines.",
         )
     return "," if given is None else given
 
@@ -170,12 +171,13 @@ def text_task_of(options: Mapping[str, Any]) -> "TextTask | None":
     if options.get("text") is None:
         if given:
             option = next(iter(given)).replace("_", "-")
-            raise ConfigurationError(f"--{option} is for texts: name their column with --text, or leave it out.")
+            raise ConfigurationError(f"--{option} is for texts", fix="Name their column with --text, or leave it out.")
         return None
     for option, default in SET_OPTIONS.items():
         if options.get(option, default) != default:
             raise ConfigurationError(
-                f"--{option.replace('_', '-')} is for sets of items, and --text names a column of texts. Leave it out."
+                f"--{option.replace('_', '-')} is for sets of items, and --text names a column of texts",
+                fix="Leave it out.",
             )
     if "checkpoint" not in given:
         raise ConfigurationError(
@@ -187,7 +189,8 @@ def text_task_of(options: Mapping[str, Any]) -> "TextTask | None":
         verb = "are" if hiding[1:] else "is"
         raise ConfigurationError(
             f"{', '.join(hiding)} {verb} for hidden words, which are learned where nothing else is, and --{learned} "
-            "names something. Leave one of the two out."
+            "names something",
+            fix="Leave one of the two out.",
         )
     fields = {_TEXT_OPTIONS.get(option, option): value for option, value in given.items()}
     if "scored_tokens" in fields:
@@ -294,7 +297,7 @@ def check_apart(starts: Iterable[str | Path | None], cleared: Iterable[Path]) ->
     for start in starts:
         if start is not None and any(Path(start).resolve().is_relative_to(folder) for folder in folders):
             raise ConfigurationError(
-                f"--overwrite would remove {start}, which the run starts from. Give another --output."
+                f"--overwrite would remove {start}, which the run starts from", fix="Give another --output."
             )
 
 
@@ -321,7 +324,7 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
         if options.get(option) is not None:
             if name in training:
                 raise ConfigurationError(
-                    f"--{option.replace('_', '-')} and --set {name} say the same. Give one of them."
+                    f"--{option.replace('_', '-')} and --set {name} say the same", fix="Give one of them."
                 )
             training[name] = options[option]
     if options.get("compile_model"):
@@ -335,8 +338,9 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
     brings = next((option for option, does in bringing.items() if does), None)
     if brings is not None and listed(options.get("exclude")):
         raise ConfigurationError(
-            f"--exclude says what of the table is no context, and {brings} brings the features. Leave one of them out; "
-            "inspect writes a schema without these columns: contextual-bert inspect ... --exclude COLUMN."
+            f"--exclude says what of the table is no context, and {brings} brings the features",
+            fix="Leave one of them out; inspect writes a schema without these columns: contextual-bert inspect "
+            "... --exclude COLUMN.",
         )
     features = ContextSchema.load(schema) if schema is not None else None
     recipe = Recipe(

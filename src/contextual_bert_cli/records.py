@@ -34,14 +34,14 @@ def record_of(text: str, *, place: str) -> dict[str, Any]:
 
     def refuse(constant: str) -> None:
         raise ConfigurationError(
-            f"{place}: {constant} is no JSON value. Leave the feature out if its value is missing."
+            f"{place}: {constant} is no JSON value", fix="Leave the feature out if its value is missing."
         )
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         record = dict(pairs)
         if len(record) < len(pairs):
             twice = [repr(name) for name, count in Counter(name for name, _ in pairs).items() if count > 1]
-            raise ConfigurationError(f"{place} names {', '.join(twice)} more than once. Give it once.")
+            raise ConfigurationError(f"{place} names {', '.join(twice)} more than once", fix="Give it once.")
         return record
 
     try:
@@ -49,25 +49,26 @@ def record_of(text: str, *, place: str) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         near = text[max(0, error.pos - 10) : error.pos + 10]
         raise ConfigurationError(
-            f"{place} is not valid JSON at line {error.lineno}, column {error.colno}, near {near!r}: {error.msg}. "
-            """Names and text stand in double quotes, all of it in single ones: '{"age": 34, "weekday": "Sunday"}'."""
+            f"{place} is not valid JSON at line {error.lineno}, column {error.colno}, near {near!r}: {error.msg}",
+            fix='Names and text stand in double quotes, all of it in single ones: \'{"age": 34, "weekday": '
+            '"Sunday"}\'.',
         ) from error
     except RecursionError:
         raise ConfigurationError(
-            f"{place} is nested too deep. Give an object with values and lists of values."
+            f"{place} is nested too deep", fix="Give an object with values and lists of values."
         ) from None
     except ContextualBertError:
         raise
     except ValueError as error:
-        raise ConfigurationError(f"{place} is not valid JSON: {reason_of(error)}. Shorten it.") from error
+        raise ConfigurationError(f"{place} is not valid JSON: {reason_of(error)}", fix="Shorten it.") from error
     try:
         json.dumps(found, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError as error:
         raise ConfigurationError(
-            f"{place} has {error.object[error.start]!a}, half of a character: give both of its halves."
+            f"{place} has {error.object[error.start]!a}, half of a character", fix="Give both of its halves."
         ) from error
     if not isinstance(found, dict):
-        raise ConfigurationError(f'{place} is {text!r:.60}: give a JSON object, such as {{"age": 34}}.')
+        raise ConfigurationError(f"{place} is {text!r:.60}", fix='Give a JSON object, such as {"age": 34}.')
     return found
 
 

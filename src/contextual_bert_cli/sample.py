@@ -62,7 +62,7 @@ def command(
     calm_transformers()
     checked_format(output_format, ("text", "json"))
     if prompt is not None and num_tokens is not None:
-        raise ConfigurationError("--prompt says by itself how many tokens are drawn. Leave --tokens out.")
+        raise ConfigurationError("--prompt says by itself how many tokens are drawn", fix="Leave --tokens out.")
     sampling = TextSampling(num_sweeps=num_sweeps, temperature=temperature, guidance=guidance)
     records = [read_context(text) for text in contexts or ["{}"]]
     with working(f"loading {directory}"):

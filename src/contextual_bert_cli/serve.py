@@ -167,9 +167,9 @@ def read_key(path: Path | None) -> str | None:
     try:
         key = path.read_text(encoding="utf-8-sig").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"--api-key-file {path} cannot be read: {error}. Give a text file.") from error
+        raise ConfigurationError(f"--api-key-file {path} cannot be read: {error}", fix="Give a text file.") from error
     if not key:
-        raise ConfigurationError(f"--api-key-file {path} is empty. Write the key into it.")
+        raise ConfigurationError(f"--api-key-file {path} is empty", fix="Write the key into it.")
     return key
 
 

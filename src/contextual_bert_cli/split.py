@@ -112,45 +112,53 @@ def command(
 
     if [by is not None, by_time is not None, by_column is not None, by_row].count(True) != 1:
         raise ConfigurationError(
-            "Give one of --by COLUMN (all rows of a customer in one part), --by-time COLUMN (the latest rows are the "
-            "test), --by-column COLUMN (it names the part) and --by-row."
+            "Give one of --by COLUMN (all rows of a customer in one part), --by-time COLUMN (the latest rows "
+            "are the test), --by-column COLUMN (it names the part) and --by-row."
         )
     kind: SplitKind = "customer" if by is not None else "time" if by_time is not None else "column"
     kind = "row" if by_row else kind
     if by_column is not None and (validation, test, seed) != (0.1, 0.1, 0):
-        raise ConfigurationError("--by-column names the part of each row. Leave --validation, --test and --seed out.")
+        raise ConfigurationError(
+            "--by-column names the part of each row", fix="Leave --validation, --test and --seed out."
+        )
     if items is not None and text is not None:
-        raise ConfigurationError("--items names a column of sets and --text one of texts. Give one of them.")
+        raise ConfigurationError("--items names a column of sets and --text one of texts", fix="Give one of them.")
     keys, between = listed(group_by), separator_of(choices)
     if keys and items is None:
-        raise ConfigurationError("--group-by puts the items of a set together. Name their column, too, with --items.")
+        raise ConfigurationError(
+            "--group-by puts the items of a set together", fix="Name their column, too, with --items."
+        )
     astray = next((name for name in _LEARNED_OPTIONS if choices[name] and items is None and text is None), None)
     if items is None and separator is not None:
         astray = "separator"
     if exclude_customers is not None and not (customer or by):
-        raise ConfigurationError("--exclude-customers needs the column of customers: name it with --customer COLUMN.")
+        raise ConfigurationError(
+            "--exclude-customers needs the column of customers", fix="Name it with --customer COLUMN."
+        )
     if exclude_customers is not None and astray == "customer":
         astray = None  # it names whose rows are left out
     if astray is not None:
         raise ConfigurationError(
-            f"--{astray.replace('_', '-')} is for the look for leaks and the command to go on with: name the column of "
-            "items, too, with --items, or that of texts with --text."
+            f"--{astray.replace('_', '-')} is for the look for leaks and the command to go on with",
+            fix="Name the column of items, too, with --items, or that of texts with --text.",
         )
     if text is not None and checkpoint is None:
         choices["checkpoint"] = CHECKPOINT
     task = text_task_of(choices)
     features = ContextSchema.load(schema) if schema is not None else None
     if features is not None and listed(exclude):
-        raise ConfigurationError("--schema names the features, and --exclude leaves columns out. Give one of them.")
+        raise ConfigurationError(
+            "--schema names the features, and --exclude leaves columns out", fix="Give one of them."
+        )
     if by_time is not None and seed:
-        raise ConfigurationError("--by-time draws nothing, the latest rows are the test. Leave --seed out.")
+        raise ConfigurationError("--by-time draws nothing, the latest rows are the test", fix="Leave --seed out.")
     check_fractions(validation, test)
     if validation + test == 0:
-        raise ConfigurationError("--validation 0 --test 0 splits nothing. Give one of them a share above 0.")
+        raise ConfigurationError("--validation 0 --test 0 splits nothing", fix="Give one of them a share above 0.")
     if output.exists() and not overwrite:
-        raise ConfigurationError(f"{output} exists already. Give --overwrite to replace it, or another --output.")
+        raise ConfigurationError(f"{output} exists already", fix="Give --overwrite to replace it, or another --output.")
     if date_format and by_time is None:
-        raise ConfigurationError("--date-format says how times are written: name their column with --by-time.")
+        raise ConfigurationError("--date-format says how times are written", fix="Name their column with --by-time.")
     reading = reading_of(choices)
     with working(f"reading {data}"):
         texts = (text, task.second if task is not None else None)

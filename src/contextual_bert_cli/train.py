@@ -126,7 +126,7 @@ def command(
 
     calm_transformers()
     if resume and overwrite:
-        raise ConfigurationError("--resume goes on with a run and --overwrite replaces it. Give one of them.")
+        raise ConfigurationError("--resume goes on with a run and --overwrite replaces it", fix="Give one of them.")
     if conditioning is None:
         found = method_of(checkpoint) if checkpoint is not None else None
         conditioning = load_recipe(init_from).conditioning if init_from is not None else found or "global_state_update"

@@ -52,7 +52,7 @@ def generate(
 
     if (output / OUTFITS_FILE).exists() and not overwrite:
         raise ConfigurationError(
-            f"{output} holds a world already. Give --overwrite to replace it, or another --output."
+            f"{output} holds a world already", fix="Give --overwrite to replace it, or another --output."
         )
     with working(f"drawing {outfits:,} outfits of {items:,} articles"):
         world = StylistWorld.generate(items, seed=seed, interactions=not additive)

@@ -298,7 +298,7 @@ def test_epochs_are_of_what_starts_from_the_checkpoint(source: Path, tmp_path: P
     data = study_of("offensiveness", source, tmp_path / "data", checkpoint, rows=rows, epochs=7)
     epochs = {name: row.training["num_train_epochs"] for name, row in data.rows().items()}
     assert epochs == {"none": 7, "bert_concat_text": 7, "ngrams": 1}
-    with pytest.raises(ConfigurationError, match="epochs=0: give 1 or more"):
+    with pytest.raises(ConfigurationError, match=r"epochs=0 is not allowed. Give 1 or more"):
         study_of("offensiveness", source, tmp_path / "data", checkpoint, rows=rows, epochs=0)
 
 

@@ -22,6 +22,7 @@ from contextual_bert.errors import (
     TablePlace,
     UnknownNameError,
     in_python,
+    joined,
     rendered,
 )
 
@@ -107,3 +108,13 @@ def test_other_words_for_the_place() -> None:
     assert in_python("time", ...) == "time=..."
     assert SettingPlace("time").text("day", in_python) == "time='day' "
     assert QueryPlace(("context", 0)).row is None
+
+
+def test_joined_texts_keep_their_settings() -> None:
+    line = joined("Few steps. ", Message("Give {epochs}", epochs=3), ", or ", Message("{rate}", rate=NAME), ".")
+    assert (line, line.spelled(option)) == (
+        "Few steps. Give epochs=3, or rate.",
+        "Few steps. Give --epochs 3, or --rate.",
+    )
+    two = joined(Message("{order}", order="a"), " or ", Message("{order}", order="b"))
+    assert two.spelled(option) == "--order a or order='b'"

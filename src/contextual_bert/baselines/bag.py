@@ -107,7 +107,7 @@ class BagOfItems(nn.Module):
         hidden = self.hidden(self.mean_of_visible(input_ids, self.items))
         if self.context is not None and self.context_encoder is not None:
             if context is None:
-                raise ConfigurationError("This bag was built with a context, and none came. Give context=....")
+                raise ConfigurationError("This bag was built with a context, and none came", fix="Give context=....")
             hidden = hidden + self.context(self.context_encoder(context).vector)
         return self.output(self.dropout(hidden.relu()))
 

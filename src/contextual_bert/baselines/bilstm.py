@@ -47,7 +47,7 @@ class StatesOfBothDirections(nn.Module):
     def __init__(self, vocab_size: int, *, hidden_size: int, num_layers: int, dropout: float) -> None:
         super().__init__()
         if num_layers < 1:
-            raise ConfigurationError(f"num_layers={num_layers}: give 1 or more.")
+            raise ConfigurationError("is not allowed", setting="num_layers", value=num_layers, fix="Give 1 or more.")
         self.embeddings = nn.Embedding(vocab_size, hidden_size)
         self.dropout = nn.Dropout(dropout)
         self.recurrence = nn.LSTM(
@@ -218,7 +218,9 @@ class BiLSTMTagger(LabelModel):
         Give a chain the positions that had labels in training: the first piece of each word.
         """
         if self.head.output.out_features == 1:
-            raise ConfigurationError("With num_labels=1 there is no label to choose. Read the numbers from the logits.")
+            raise ConfigurationError(
+                "With num_labels=1 there is no label to choose", fix="Read the numbers from the logits."
+            )
         logits = self(input_ids, attention_mask, context)["logits"]
         is_asked = real_positions(input_ids, attention_mask) if is_asked is None else is_asked
         if self.crf is not None:

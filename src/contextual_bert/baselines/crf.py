@@ -55,7 +55,7 @@ class LinearChainCRF(nn.Module):
     def __init__(self, num_labels: int) -> None:
         super().__init__()
         if num_labels < 2:
-            raise ConfigurationError(f"A chain of labels with num_labels={num_labels}: give 2 or more.")
+            raise ConfigurationError(f"A chain of labels with num_labels={num_labels}", fix="Give 2 or more.")
         self.start = nn.Parameter(torch.zeros(num_labels))
         self.transitions = nn.Parameter(torch.zeros(num_labels, num_labels))
         self.end = nn.Parameter(torch.zeros(num_labels))

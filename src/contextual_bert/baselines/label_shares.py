@@ -46,7 +46,9 @@ class LabelShares(LabelModel):
     def __init__(self, *, num_labels: int, layout: Sequence[FeatureLayout] = (), conditioning: str = "none") -> None:
         super().__init__()
         if num_labels < 2:
-            raise ConfigurationError(f"num_labels={num_labels}: shares are of labels. Give 2 or more.")
+            raise ConfigurationError(
+                "is not allowed: shares are of labels", setting="num_labels", value=num_labels, fix="Give 2 or more."
+            )
         self.shares = ShareModel(num_labels, layout=layout if conditioning == "concat" else ())
 
     def fit(self, training: Observations, validation: Observations | None = None) -> dict[str, Any]:

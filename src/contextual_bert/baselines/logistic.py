@@ -67,12 +67,17 @@ class LogisticClassifier:
             from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415  (an optional extra)
             from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
         except ImportError as error:
-            message = "LogisticClassifier needs scikit-learn. Install it: pip install 'contextual-bert[text]'."
-            raise ConfigurationError(message) from error
+            fix = "Install it: pip install 'contextual-bert[text]'."
+            raise ConfigurationError("LogisticClassifier needs scikit-learn", fix=fix) from error
         if num_labels < 2:
-            raise ConfigurationError(f"num_labels={num_labels}: give 2 or more.")
+            raise ConfigurationError("is not allowed", setting="num_labels", value=num_labels, fix="Give 2 or more.")
         if not inverse_strengths or min(inverse_strengths) <= 0:
-            raise ConfigurationError(f"inverse_strengths={tuple(inverse_strengths)}: give one or more, each above 0.")
+            raise ConfigurationError(
+                "is not allowed",
+                setting="inverse_strengths",
+                value=tuple(inverse_strengths),
+                fix="Give one or more, each above 0.",
+            )
         self.num_labels = num_labels
         is_given = vectorizer is not None
         self.vectorizer = vectorizer if is_given else TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
@@ -109,8 +114,8 @@ class LogisticClassifier:
         """
         if validation is None and len(self.candidates) > 1:
             raise ConfigurationError(
-                "There is no validation part to choose among several inverse_strengths by. "
-                "Give validation=(texts, labels, context), or one inverse strength."
+                "There is no validation part to choose among several inverse_strengths by",
+                fix="Give validation=(texts, labels, context), or one inverse strength.",
             )
         targets = self._targets(labels, texts)
         if len(np.unique(targets)) < 2:
@@ -162,7 +167,7 @@ class LogisticClassifier:
         targets = np.asarray(labels)
         if targets.shape != (len(texts),) or targets.dtype.kind not in "iu":
             raise ConfigurationError(
-                f"labels have shape {targets.shape} and hold {targets.dtype}; give {len(texts)} whole numbers."
+                f"labels have shape {targets.shape} and hold {targets.dtype}", fix=f"Give {len(texts)} whole numbers."
             )
         is_wrong = (targets < 0) | (targets >= self.num_labels)
         if is_wrong.any():
@@ -173,7 +178,7 @@ class LogisticClassifier:
 
     def _fitted(self) -> Any:
         if self.chosen is None:
-            raise ConfigurationError("This LogisticClassifier has learned nothing yet. Call fit first.")
+            raise ConfigurationError("This LogisticClassifier has learned nothing yet", fix="Call fit first.")
         return self.chosen
 
 
@@ -211,7 +216,7 @@ class ContextColumns:
         absent = {*(feature.column for feature in self.categories), *self.numbers} - {*table.column_names}
         if absent:
             name = min(absent)
-            raise SchemaError(f"the context lacks the column {name!r}. {did_you_mean(name, table.column_names)}")
+            raise SchemaError(f"the context lacks the column {name!r}", allowed=did_you_mean(name, table.column_names))
         parts = [sparse.csr_matrix((table.num_rows, 0))]
         for feature in self.categories:
             ids = feature.encode(table[feature.column].combine_chunks()).values

@@ -86,7 +86,12 @@ class NgramBag(TextClassifier):
             dropout=dropout,
         )
         if num_buckets < 1:
-            raise ConfigurationError(f"num_buckets={num_buckets}: give 1 or more, the more the fewer n-grams collide.")
+            raise ConfigurationError(
+                "is not allowed",
+                setting="num_buckets",
+                value=num_buckets,
+                fix="Give 1 or more, the more the fewer n-grams collide.",
+            )
         self.vocab_size, self.num_buckets = len(vocabulary), num_buckets
         self.padding_row = self.vocab_size + num_buckets
         self.rows = nn.Embedding(self.padding_row + 1, hidden_size)

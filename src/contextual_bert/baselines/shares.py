@@ -81,9 +81,9 @@ class ShareModel(nn.Module):
         self.starts = dict(zip((feature.name for feature in self.layout), starts[:-1], strict=True))
         if starts[-1] * num_classes > MAX_WEIGHTS:
             raise ConfigurationError(
-                f"A softmax regression from {starts[-1]:,} values of the context to {num_classes:,} items or labels "
-                f"has {starts[-1] * num_classes:,} weights, more than {MAX_WEIGHTS:,}. Leave out the column with the "
-                "most values (--exclude), or this baseline."
+                f"A softmax regression from {starts[-1]:,} values of the context to {num_classes:,} items or "
+                f"labels has {starts[-1] * num_classes:,} weights, more than {MAX_WEIGHTS:,}",
+                fix="Leave out the column with the most values, or this baseline.",
             )
         shares = torch.full((num_classes,), -float(np.log(max(1, num_classes - num_reserved))))
         shares[:num_reserved] = -torch.inf

@@ -57,12 +57,20 @@ class TextHead(nn.Module):
         super().__init__()
         if conditioning not in CONDITIONINGS:
             raise ConfigurationError(
-                f"Unknown conditioning {conditioning!r} of a baseline. {did_you_mean(conditioning, CONDITIONINGS)}"
+                f"Unknown conditioning {conditioning!r} of a baseline",
+                allowed=did_you_mean(conditioning, CONDITIONINGS),
             )
         if conditioning == "concat" and not layout:
-            raise ConfigurationError("conditioning='concat' needs features in layout=...; without any, give 'none'.")
+            raise ConfigurationError(
+                "needs features in layout=...; without any, give 'none'", setting="conditioning", value="concat"
+            )
         if num_labels < 1:
-            raise ConfigurationError(f"num_labels={num_labels}: give 1 for a number, 2 or more for labels.")
+            raise ConfigurationError(
+                "is not allowed",
+                setting="num_labels",
+                value=num_labels,
+                fix="Give 1 for a number, 2 or more for labels.",
+            )
         self.context_encoder = ContextEncoder(layout) if conditioning == "concat" else None
         context_size = 0 if self.context_encoder is None else self.context_encoder.context_size
         self.dropout = nn.Dropout(dropout)
@@ -216,8 +224,8 @@ def summed_loss(logits: Tensor, labels: Tensor) -> Tensor:
         return functional.mse_loss(logits.view_as(labels)[is_asked], labels[is_asked].float(), reduction="sum")
     if labels.is_floating_point():
         raise ConfigurationError(
-            f"Labels of type {labels.dtype} with num_labels={logits.shape[-1]}: give num_labels=1 to predict a number, "
-            "or labels as int64."
+            f"Labels of type {labels.dtype} with num_labels={logits.shape[-1]}",
+            fix="Give num_labels=1 to predict a number, or labels as int64.",
         )
     return functional.cross_entropy(
         logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORED_LABEL, reduction="sum"

@@ -18,7 +18,7 @@ from contextual_bert.conditioning.multi_attribute import MultiAttribute
 from contextual_bert.conditioning.new_position import NewPosition
 from contextual_bert.conditioning.none import NoContext
 from contextual_bert.conditioning.state_flow import StateFlow
-from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
+from contextual_bert.errors import ConfigurationError, SettingPlace, UnknownNameError, did_you_mean
 
 METHODS: dict[str, type[ConditioningMethod]] = {
     method.name: method
@@ -51,7 +51,7 @@ def get_method(name: str, settings: Mapping[str, Any] | None = None) -> Conditio
         '[GS]'
     """
     if name not in METHODS:
-        raise UnknownNameError(f"Unknown conditioning {name!r}. {did_you_mean(name, METHODS)}")
+        raise UnknownNameError(f"Unknown conditioning {name!r}", allowed=did_you_mean(name, METHODS))
     method = METHODS[name]
     return method(_read_settings(method, settings)) if settings else method()
 
@@ -74,7 +74,9 @@ def register_method(method: type[ConditioningMethod]) -> type[ConditioningMethod
     """
     known = METHODS.setdefault(method.name, method)
     if known is not method:
-        raise ConfigurationError(f"Conditioning {method.name!r} is already {known.__qualname__}. Choose another name.")
+        raise ConfigurationError(
+            f"Conditioning {method.name!r} is already {known.__qualname__}", fix="Choose another name."
+        )
     return method
 
 
@@ -84,7 +86,9 @@ def _read_settings(method: type[ConditioningMethod], given: Mapping[str, Any]) -
     for name in given:
         if name not in known:
             allowed = did_you_mean(name, known) if known else "It has no settings."
-            raise UnknownNameError(f"conditioning={method.name!r} has no setting {name!r}. {allowed}")
+            raise UnknownNameError(
+                f"has no setting {name!r}", place=SettingPlace("conditioning"), value=method.name, allowed=allowed
+            )
     types, values = get_type_hints(method.settings_class), dict[str, Any]()
     for name, value in given.items():
         try:
@@ -92,6 +96,8 @@ def _read_settings(method: type[ConditioningMethod], given: Mapping[str, Any]) -
         except ValidationError as error:
             if get_origin(types[name]) is Literal:
                 known = did_you_mean(str(value), get_args(types[name]))
-                raise ConfigurationError(f"{name}={value!r}. {known}") from None
-            raise ConfigurationError(f"{name}={value!r:.80}: {error.errors()[0]['msg']}.") from None
+                raise ConfigurationError("is unknown", setting=name, value=value, allowed=known) from None
+            raise ConfigurationError(
+                "is not allowed", setting=name, value=value, fix=f"{error.errors()[0]['msg']}."
+            ) from None
     return method.settings_class(**values)

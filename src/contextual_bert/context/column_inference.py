@@ -48,8 +48,8 @@ def find(
     if isinstance(wanted, Feature):
         if wanted.column != column:
             raise ConfigurationError(
-                f"the override of column {column!r} is a feature that reads {wanted.column!r}. "
-                f"Set its source={column!r}."
+                f"the override of column {column!r} is a feature that reads {wanted.column!r}",
+                fix=f"Set its source={column!r}.",
             )
         return Finding(wanted.kind, "as given", distinct, (wanted,))
     if wanted == INDEX:
@@ -61,7 +61,9 @@ def find(
         wanted, settings = DATE, replace(settings, parts=parts)
     elif wanted is not None and wanted not in KINDS:
         kinds = [*KINDS, DATE, *PARTS, "ignore"]
-        raise ConfigurationError(f"the override of column {column!r} is {wanted!r}. {did_you_mean(wanted, kinds)}")
+        raise ConfigurationError(
+            f"the override of column {column!r} is {wanted!r}", allowed=did_you_mean(wanted, kinds)
+        )
     if wanted is None and holds_objects(array):
         return Finding(
             None, "its cells are objects or lists of such; give their values in columns of their own", distinct
@@ -122,11 +124,11 @@ def find(
     if wanted is not None and not finding.features:
         if parts is not None:
             raise SchemaError(
-                f"column {column!r} gives no feature as {asked!r}: {finding.reason}. Remove the override."
+                f"column {column!r} gives no feature as {asked!r}: {finding.reason}", fix="Remove the override."
             )
         raise SchemaError(
-            f"column {column!r} cannot be {wanted}, which its override asks for: {finding.reason}. "
-            "Remove the override, or give the feature itself with its values."
+            f"column {column!r} cannot be {wanted}, which its override asks for: {finding.reason}",
+            fix="Remove the override, or give the feature itself with its values.",
         )
     return finding
 
@@ -151,8 +153,8 @@ def _with_missing(column: str, finding: Finding, settings: InferenceSettings, *,
     lacking = next((each for each in finding.features if "missing" not in type(each).model_fields), None)
     if lacking is not None:
         raise SchemaError(
-            f"column {column!r} is {lacking.kind}, which has no missing_values (--missing-value). Leave the cells "
-            "empty, or give null."
+            f"column {column!r} is {lacking.kind}, which has no missing_values",
+            fix="Leave the cells empty, or give null.",
         )
     features = tuple(
         each.model_copy(update={"missing": tuple(dict.fromkeys((*settings.missing_values, *each.missing_words)))})

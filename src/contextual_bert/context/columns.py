@@ -40,8 +40,8 @@ def to_numbers(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
     ):
         raise SchemaError(
-            f"column {column!r} has the type {kind}, but its feature is numerical. Give the column numbers, "
-            "or let it be another kind of feature."
+            f"column {column!r} has the type {kind}, but its feature is numerical",
+            fix="Give the column numbers, or let it be another kind of feature.",
         )
     array = to_doubles(array)
     require_finite(array, file=file, column=column)
@@ -78,8 +78,8 @@ def flatten_lists(
         return pa.nulls(0, pa.string()), np.zeros(len(array), np.int64)
     if not is_list(kind):
         raise SchemaError(
-            f"column {column!r} has the type {kind}, but its feature is multi-categorical. Give the column lists, "
-            "or set the feature's separator for columns of text."
+            f"column {column!r} has the type {kind}, but its feature is multi-categorical",
+            fix="Give the column lists, or set the feature's separator for columns of text.",
         )
     return array.flatten(), list_lengths(array)
 

@@ -107,8 +107,9 @@ def check_date_format(date_format: str) -> None:
     if strange or lacking:
         problem = f"has %{strange[0]}, which is not read" if strange else f"does not say {lacking[0]}"
         raise ConfigurationError(
-            f"the date format {date_format!r} {problem}. Allowed: {', '.join(f'%{each}' for each in _DIRECTIVES)}, as "
-            "in '%d/%m/%Y %H:%M:%S'; or %s alone for seconds since 1970. Give one with the year, the month and the day."
+            f"the date format {date_format!r} {problem}",
+            allowed=f"Allowed: {', '.join(f'%{each}' for each in _DIRECTIVES)}, as in '%d/%m/%Y %H:%M:%S'; or %s "
+            "alone for seconds since 1970. Give one with the year, the month and the day.",
         )
 
 
@@ -138,7 +139,7 @@ def to_dates(
     if pa.types.is_dictionary(kind):
         return pc.take(to_dates(array.dictionary, date_format=date_format, file=file, column=column), array.indices)
     if not is_text(kind):
-        raise SchemaError(f"column {column!r} has the type {kind}, but a feature reads a date from it. {_FIX}")
+        raise SchemaError(f"column {column!r} has the type {kind}, but a feature reads a date from it", fix=_FIX)
     array = without_marks(array)
     texts = with_hyphens(array)
     if date_format is not None:

@@ -80,9 +80,11 @@ class ContextEncoder(nn.Module):
         """Embed a batch: one tensor for each feature of the layout, no other."""
         for shape in self.layout:
             if shape.name not in context:
-                raise SchemaError(f"the batch's context lacks the feature {shape.name!r}. {self._advice(context)}")
+                raise SchemaError(f"the batch's context lacks the feature {shape.name!r}", fix=self._advice(context))
         if len(context) != len(self.layout):
-            raise SchemaError(f"the batch's context has features that the model does not know. {self._advice(context)}")
+            raise SchemaError(
+                "the batch's context has features that the model does not know", fix=self._advice(context)
+            )
         embedded = tuple(
             module(context[shape.name]) for shape, module in zip(self.layout, self.features.values(), strict=True)
         )

@@ -88,8 +88,9 @@ def encode_table(schema: ContextSchema, table: Frame, *, file: str | None = None
         place = f"{file}: " if file else ""
         names = ", ".join(repr(column) for column in absent)
         raise SchemaError(
-            f"{place}the table lacks the context column{'s' if absent[1:] else ''} {names}, which the schema reads. "
-            f"{did_you_mean(absent[0], table.column_names)} Rename the column, or infer the schema anew."
+            f"{place}the table lacks the context column{'s' if absent[1:] else ''} {names}, which the schema reads",
+            allowed=did_you_mean(absent[0], table.column_names),
+            fix="Rename the column, or infer the schema anew.",
         )
     columns = _columns(schema.features, table, file=file)
     encoded = {feature.name: feature.encode(array, file=file) for feature, array in columns}

@@ -197,18 +197,25 @@ def infer_features(table: pa.Table, asked: SchemaSettings, *, everywhere: pa.Tab
     named = [name for name in (whose, asked.time) if name is not None]
     for column in (*exclude, *overrides, *sensitive, *named):
         if column not in table.column_names:
-            raise UnknownNameError(f"the table has no column {column!r}. {did_you_mean(column, table.column_names)}")
+            raise UnknownNameError(
+                f"the table has no column {column!r}", allowed=did_you_mean(column, table.column_names)
+            )
     astray = [name for name in overrides if name in exclude and overrides[name] != "ignore"]
     if astray:
         raise ConfigurationError(
-            f"the column {astray[0]!r} is excluded, and an override makes it a feature. Leave one of them out; the "
-            "columns of items, texts, labels, customers and times are never features."
+            f"the column {astray[0]!r} is excluded, and an override makes it a feature",
+            fix="Leave one of them out; the columns of items, texts, labels, customers and times are never features.",
         )
     for name, number in (("min_count", asked.min_count), ("max_categories", asked.max_categories)):
         if number < 1:
-            raise ConfigurationError(f"{name} is {number}. Allowed: 1 or more.")
+            raise ConfigurationError("is not allowed", setting=name, value=number, allowed="Allowed: 1 or more.")
     if asked.hash_buckets is not None and not 0 <= asked.hash_buckets <= MAX_BUCKETS:
-        raise ConfigurationError(f"hash_buckets is {asked.hash_buckets}. Allowed: 0 to {MAX_BUCKETS:,}.")
+        raise ConfigurationError(
+            "is not allowed",
+            setting="hash_buckets",
+            value=asked.hash_buckets,
+            allowed=f"Allowed: 0 to {MAX_BUCKETS:,}.",
+        )
     if whose is not None and overrides.get(whose, "ignore") == "ignore":
         exclude = (*exclude, whose)
     numbers = numbers_of_customers(customers, table)
@@ -310,8 +317,8 @@ def numbers_of_customers(customers: Customers, table: pa.Table) -> NDArray[np.in
     column = given if isinstance(given, (pa.Array, pa.ChunkedArray)) else pa.array(given, from_pandas=True)
     if len(column) != table.num_rows:
         raise ConfigurationError(
-            f"customers has {len(column)} values for a table of {table.num_rows} rows. Give one a row, or the name of "
-            "a column."
+            f"customers has {len(column)} values for a table of {table.num_rows} rows",
+            fix="Give one a row, or the name of a column.",
         )
     name = customers if isinstance(customers, str) else "customers"
     encoded = canonical_array(column, column=name).dictionary_encode()

@@ -116,7 +116,7 @@ class ContextSchema(BaseModel):
         for feature in self.features:
             if feature.name == name:
                 return feature
-        raise UnknownNameError(f"the context has no feature {name!r}. {did_you_mean(name, self.names)}")
+        raise UnknownNameError(f"the context has no feature {name!r}", allowed=did_you_mean(name, self.names))
 
     def with_embedding_sizes(self, sizes: Mapping[str, int]) -> "ContextSchema":
         """A copy in which the named features have these embedding sizes."""
@@ -134,7 +134,7 @@ class ContextSchema(BaseModel):
         for name in names:
             if name not in self.names and name not in self.columns:
                 raise UnknownNameError(
-                    f"the context has no feature {name!r}. {did_you_mean(name, {*self.names, *self.columns})}"
+                    f"the context has no feature {name!r}", allowed=did_you_mean(name, {*self.names, *self.columns})
                 )
         values = self.to_dict()
         for feature, description in zip(self.features, values["features"], strict=True):
@@ -156,8 +156,8 @@ class ContextSchema(BaseModel):
         num_features = len(self.features)
         if num_features == 0 or context_size < num_features:
             raise ConfigurationError(
-                f"a context of {num_features} features cannot have size {context_size}. "
-                f"Allowed: at least one component a feature, so {max(1, num_features)} or more."
+                f"a context of {num_features} features cannot have size {context_size}",
+                allowed=f"Allowed: at least one component a feature, so {max(1, num_features)} or more.",
             )
         present = [shape.embedding_size for shape in self.layout]
         spare, total = context_size - num_features, sum(present)
@@ -197,7 +197,7 @@ class ContextSchema(BaseModel):
         """From what `to_dict` gave; an unknown key or kind is an error with a suggestion."""
         given: object = values
         if not isinstance(given, dict) or not isinstance(given.get("features"), (list, tuple)):
-            raise SchemaError(f"a context schema is an object with a list under 'features', not {given!r:.80}.")
+            raise SchemaError(f"a context schema is an object with a list under 'features', not {given!r:.80}")
         return cls(**values)
 
     def to_json(self) -> str:
@@ -210,10 +210,12 @@ class ContextSchema(BaseModel):
         try:
             values = json.loads(text)
         except RecursionError:
-            raise SchemaError("nested too deep. Write the schema anew with `contextual-bert inspect`.") from None
+            raise SchemaError("nested too deep", fix="Write the schema anew with `contextual-bert inspect`.") from None
         except ValueError as error:
             reason = reason_of(error)
-            raise SchemaError(f"not JSON: {reason}. Write the schema anew with `contextual-bert inspect`.") from None
+            raise SchemaError(
+                f"not JSON: {reason}", fix="Write the schema anew with `contextual-bert inspect`."
+            ) from None
         return cls.from_dict(values)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -231,13 +233,13 @@ class ContextSchema(BaseModel):
             raise unreadable(os.fspath(path), error, error=SchemaError) from None
         except (OSError, UnicodeDecodeError) as error:
             raise SchemaError(
-                f"{os.fspath(path)}: the context schema cannot be read ({error}). "
-                "Give the path of a schema.json; `contextual-bert inspect` writes one."
+                f"{os.fspath(path)}: the context schema cannot be read ({error})",
+                fix="Give the path of a schema.json; `contextual-bert inspect` writes one.",
             ) from None
         try:
             return cls.from_json(text)
         except ContextualBertError as error:
-            raise SchemaError(f"{os.fspath(path)}: {error}") from None
+            raise SchemaError(f"{os.fspath(path)}: {error.problem}", allowed=error.allowed, fix=error.fix) from None
 
 
 def _read_feature(value: object, index: int) -> object:
@@ -246,7 +248,7 @@ def _read_feature(value: object, index: int) -> object:
     kind = value.get("kind")
     if str(kind) not in KINDS:
         raise SchemaError(
-            f"context schema, feature {index} ({value.get('name')!r}): unknown kind {kind!r}. "
-            f"{did_you_mean(str(kind), KINDS)}"
+            f"context schema, feature {index} ({value.get('name')!r}): unknown kind {kind!r}",
+            allowed=did_you_mean(str(kind), KINDS),
         )
     return KINDS[str(kind)](**value)

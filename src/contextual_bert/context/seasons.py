@@ -61,7 +61,7 @@ def asked_parts(wanted: object) -> tuple[DatePart, ...] | None:
         return None
     if strange:
         raise ConfigurationError(
-            f"{strange[0]!r} in {wanted!r} is no part of a date. {did_you_mean(strange[0], PARTS)}"
+            f"{strange[0]!r} in {wanted!r} is no part of a date", allowed=did_you_mean(strange[0], PARTS)
         )
     return tuple(part for part in PARTS if part in words)
 

@@ -68,8 +68,9 @@ def check_rule(name: str) -> None:
     """
     if name != SPELLING_RULE:
         raise ConfigurationError(
-            f"Values are spelt by the rule {name!r}, which this version does not have. "
-            f"{did_you_mean(str(name), [SPELLING_RULE])} Use the version that the run was trained with, or train again."
+            f"Values are spelt by the rule {name!r}, which this version does not have",
+            allowed=did_you_mean(str(name), [SPELLING_RULE]),
+            fix="Use the version that the run was trained with, or train again.",
         )
 
 

@@ -67,15 +67,15 @@ class Vocabulary:
         for name in names:
             if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ConfigurationError(
-                    f"the value {name!r} of a vocabulary is a {type(name).__name__}. "
-                    "Values are strings; use canonical()."
+                    f"the value {name!r} of a vocabulary is a {type(name).__name__}",
+                    fix="Values are strings; use canonical().",
                 )
         ids = {name: index for index, name in enumerate(names)}
         if len(ids) < len(names):
             repeated = next(name for index, name in enumerate(names) if ids[name] != index)
             raise ConfigurationError(
-                f"the value {repeated!r} occurs twice in a vocabulary. Every value and reserved name occurs once; "
-                "remove or rename one of them."
+                f"the value {repeated!r} occurs twice in a vocabulary",
+                fix="Every value and reserved name occurs once; remove or rename one of them.",
             )
         # A frozen dataclass can only be filled past its own guard.
         object.__setattr__(self, "values", tuple(values))
@@ -115,7 +115,9 @@ class Vocabulary:
     def value_of(self, index: int) -> str:
         """The value or reserved name behind an id."""
         if not 0 <= index < len(self):
-            raise ConfigurationError(f"the id {index} is not in the vocabulary. Allowed: 0 to {len(self) - 1}.")
+            raise ConfigurationError(
+                f"the id {index} is not in the vocabulary", allowed=f"Allowed: 0 to {len(self) - 1}."
+            )
         num_reserved = len(self.reserved)
         return self.reserved[index] if index < num_reserved else self.values[index - num_reserved]
 
@@ -361,8 +363,8 @@ def canonical_array(
     elif not is_single(kind):
         named = f"column {column!r}" if column is not None else "the column"
         raise SchemaError(
-            f"{f'{file}, ' if file is not None else ''}{named} has the type {kind}, which has no single value a row. "
-            "Allowed: text, numbers, truth values, dates and timestamps."
+            f"{f'{file}, ' if file is not None else ''}{named} has the type {kind}, which has no single value a row",
+            allowed="Allowed: text, numbers, truth values, dates and timestamps.",
         )
     encoded = array.dictionary_encode()
     distinct = encoded.dictionary

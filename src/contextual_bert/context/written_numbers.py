@@ -23,7 +23,13 @@ _MINUS = "-−"  # hyphen, and the minus sign of Unicode
 def check_decimal(decimal: object) -> None:
     """Raise ConfigurationError unless a decimal mark is a point, a comma or None."""
     if decimal is not None and decimal not in get_args(DecimalMark):
-        raise ConfigurationError(f"decimal={decimal!r}. Allowed: '.' and ','. Name the mark before the decimals.")
+        raise ConfigurationError(
+            "is not allowed",
+            setting="decimal",
+            value=decimal,
+            allowed="Allowed: '.' and ','.",
+            fix="Name the mark before the decimals.",
+        )
 
 
 def number_pattern(decimal: DecimalMark | None) -> str:

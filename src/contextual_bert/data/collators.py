@@ -56,10 +56,13 @@ class MaskingCollator:
     ) -> None:
         if masks_per_set < 1:
             raise ConfigurationError(
-                f"masks_per_set is {masks_per_set}: give at least 1, for without a mask there is nothing to learn."
+                "is not allowed",
+                setting="masks_per_set",
+                value=masks_per_set,
+                fix="Give at least 1, for without a mask there is nothing to learn.",
             )
         if mask_id == pad_id:
-            raise ConfigurationError(f"mask_id and pad_id are both {mask_id}: give two different ids.")
+            raise ConfigurationError(f"mask_id and pad_id are both {mask_id}", fix="Give two different ids.")
         self.mask_id, self.pad_id, self.masks_per_set, self.seed = mask_id, pad_id, masks_per_set, seed
         self.one_mask_from_epoch = one_mask_from_epoch
         # Shared memory: workers that were started before an epoch begins still see its number.

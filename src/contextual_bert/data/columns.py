@@ -72,7 +72,7 @@ def checked_column(table: pa.Table, name: str, *, file: str | None = None, compl
     """A column by its name; with `complete`, no cell of it may be missing."""
     if name not in table.column_names:
         where = f" in {file}" if file else ""
-        raise UnknownNameError(f"There is no column {name!r}{where}. {did_you_mean(name, table.column_names)}")
+        raise UnknownNameError(f"There is no column {name!r}{where}", allowed=did_you_mean(name, table.column_names))
     column = table.column(name)
     if complete:
         missing = pc.is_null(column, nan_is_null=True)

@@ -20,7 +20,7 @@ from contextual_bert.context import FeatureLayout, missing_like, unknown_like
 from contextual_bert.data.dataset import SequenceBatch, SequenceDataset
 from contextual_bert.data.hashing import Draw, hash_counters, hash_strings, unit_interval
 from contextual_bert.data.shuffling import ShuffledContext
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import ConfigurationError, Message
 
 __all__ = ["DroppedContext"]
 
@@ -70,8 +70,12 @@ class DroppedContext(Dataset[dict[str, Any]]):
     ) -> None:
         if not dataset.context:
             raise ConfigurationError(
-                f"context_dropout={context_dropout}, field_dropout={field_dropout}: these data have no context that "
-                "could be left out. Leave both at 0."
+                Message(
+                    "{context_dropout} and {field_dropout} are for data with a context, and these have none",
+                    context_dropout=context_dropout,
+                    field_dropout=field_dropout,
+                ),
+                fix="Leave both at 0.",
             )
         self.dataset, self.seed = dataset, seed
         self.context_dropout, self.field_dropout = context_dropout, field_dropout

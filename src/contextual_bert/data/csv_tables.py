@@ -23,7 +23,7 @@ from contextual_bert.data.reading_notes import ReadingNotes
 from contextual_bert.data.spelling import digits_remark, filled_cells, is_long_number, kept_column
 from contextual_bert.data.spelling_hints import cut_digits_hint, spelling_hints
 from contextual_bert.data.text_files import grown_blocks, number_rows, other_encoding, utf8_fault
-from contextual_bert.errors import DataError, rows_are_lines
+from contextual_bert.errors import NAME, DataError, Message, rows_are_lines
 
 __all__ = ["check_names", "read_csv"]
 
@@ -148,7 +148,7 @@ def _delimiter(content: bytes, file: str, chosen: str | None, usual: str) -> tup
             raise DataError(
                 f"the header has no {chosen!r} between its columns, and it has {' and '.join(map(repr, found))}",
                 file=file,
-                fix="Give the delimiter of this file (--delimiter), or leave it out.",
+                fix=Message("Give the {delimiter} of this file, or leave it out.", delimiter=NAME),
             )
         return chosen, None
     if usual in found or not found:

@@ -138,7 +138,8 @@ class SequenceDataset(Dataset[dict[str, Any]]):
         self.example_ids = torch.arange(count) if example_ids is None else _long(example_ids)
         if count < 0 or int(self.offsets[0]) != 0 or int(self.offsets[-1]) != length:
             raise ConfigurationError(
-                f"offsets must go from 0 to the number of ids, {length}: use those of the table that the ids come from."
+                f"offsets must go from 0 to the number of ids, {length}",
+                fix="Use those of the table that the ids come from.",
             )
         if count and int(self.offsets.diff().min()) < 1:
             raise DataError(
@@ -151,8 +152,8 @@ class SequenceDataset(Dataset[dict[str, Any]]):
         for name, values in rows.items():
             if values is not None and len(values) != count:
                 raise ConfigurationError(
-                    f"{name!r} has {len(values)} rows for {count} sequences: give one row a sequence, in the same "
-                    "order."
+                    f"{name!r} has {len(values)} rows for {count} sequences",
+                    fix="Give one row a sequence, in the same order.",
                 )
 
     def __len__(self) -> int:

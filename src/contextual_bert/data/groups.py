@@ -142,8 +142,8 @@ def group_rows(
     """
     if not by or items in by:
         raise ConfigurationError(
-            f"The rows are to be grouped by {', '.join(map(repr, by)) or 'no column'}. "
-            f"Name a column that says which set a row belongs to, and not the column of items ({items!r})."
+            f"The rows are to be grouped by {', '.join(map(repr, by)) or 'no column'}",
+            fix=f"Name a column that says which set a row belongs to, and not the column of items ({items!r}).",
         )
     group_of = _group_of(table, by, file=file)
     num_groups = int(group_of.max()) + 1

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import ConfigurationError, Message
 
 Unit = Literal["token", "word", "span"]
 
@@ -14,6 +14,13 @@ def check_rates(rate: float, max_rate: float | None, *, name: str = "rate") -> N
         ConfigurationError: a rate that is no share, a largest one below it or above 1.
     """
     if not 0 < rate < 1:
-        raise ConfigurationError(f"{name}={rate}: the share of tokens to hide is between 0 and 1.")
+        raise ConfigurationError(
+            "is not allowed: the share of tokens to hide is between 0 and 1", setting=name, value=rate
+        )
     if max_rate is not None and not rate <= max_rate <= 1:
-        raise ConfigurationError(f"max_{name}={max_rate}: give a share between {name}={rate} and 1.")
+        raise ConfigurationError(
+            "is not allowed",
+            setting=f"max_{name}",
+            value=max_rate,
+            fix=Message(f"Give a share between {{{name}}} and 1.", **{name: rate}),
+        )

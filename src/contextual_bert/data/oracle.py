@@ -104,12 +104,14 @@ class Oracle:
             example_id, position, num_better, num_tied (int64), log_probability, confidence (float64).
         """
         if block_elements < 1:
-            raise ConfigurationError(f"block_elements={block_elements} holds nothing. Give a number of 1 or more.")
+            raise ConfigurationError(
+                "holds nothing", setting="block_elements", value=block_elements, fix="Give a number of 1 or more."
+            )
         outfits = self._read(table)
         ids = np.arange(table.num_rows) if example_ids is None else np.asarray(example_ids, dtype=np.int64)
         if len(ids) != table.num_rows:
             raise ConfigurationError(
-                f"{len(ids)} example_ids for a table of {table.num_rows} rows. Give one a row, or none."
+                f"{len(ids)} example_ids for a table of {table.num_rows} rows", fix="Give one a row, or none."
             )
         is_answer = np.isin(self.world.items, among) if among is not None else np.ones(self.num_items, dtype=np.bool_)
         per_block = max(1, block_elements // (6 * self.num_items))
@@ -148,8 +150,8 @@ class Oracle:
         sizes = _item_lists(table)[1]
         if place.shape != (table.num_rows,) or (place < 0).any() or (place >= sizes).any():
             raise ConfigurationError(
-                f"positions must hold, for each of the {table.num_rows} rows, a number from 0 to "
-                "its number of items - 1."
+                f"positions must hold, for each of the {table.num_rows} rows, a number from 0 to its number of "
+                "items - 1."
             )
         masked = np.cumsum(sizes) - sizes + place
         return self._probabilities(self._read(table, masked), masked)
@@ -250,7 +252,7 @@ class Oracle:
 def _item_lists(table: pa.Table) -> tuple[pa.Array, Integers]:
     """The flat item names, and how many each row has."""
     if "items" not in table.column_names:
-        raise SchemaError(f"The table has no column 'items'. {did_you_mean('items', table.column_names)}")
+        raise SchemaError("The table has no column 'items'", allowed=did_you_mean("items", table.column_names))
     column = table.column("items").combine_chunks()
     if not is_list(column.type):
         flat = flatten_items(table.column("items"), items="items", separator=",", file=None)

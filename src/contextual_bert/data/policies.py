@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, cast, get_args
 
-from contextual_bert.errors import ConfigurationError, did_you_mean
+from contextual_bert.errors import NAME, ConfigurationError, Message, did_you_mean
 
 __all__ = ["ReadReport", "SetPolicy"]
 
@@ -56,25 +56,40 @@ class SetPolicy:
         for name, allowed in (("duplicates", get_args(Duplicates)), ("longer", get_args(Longer))):
             if getattr(self, name) not in allowed:
                 raise ConfigurationError(
-                    f"{name}={getattr(self, name)!r}. {did_you_mean(str(getattr(self, name)), allowed)}"
+                    "is unknown",
+                    setting=name,
+                    value=getattr(self, name),
+                    allowed=did_you_mean(str(getattr(self, name)), allowed),
                 )
         for name in ("min_count", "min_size"):
             if not _is_integer(getattr(self, name)) or getattr(self, name) < 1:
-                raise ConfigurationError(f"{name}={getattr(self, name)!r}: give an integer of at least 1.")
+                raise ConfigurationError(
+                    "is not allowed", setting=name, value=getattr(self, name), fix="Give an integer of at least 1."
+                )
         if self.max_size is not None and (not _is_integer(self.max_size) or self.max_size < self.min_size):
             raise ConfigurationError(
-                f"max_size={self.max_size!r} and min_size={self.min_size!r}: give max_size an integer not below "
-                "min_size, or leave it out for no limit."
+                Message("and {min_size}", min_size=self.min_size),
+                setting="max_size",
+                value=self.max_size,
+                fix=Message(
+                    "Give {max_size} an integer not below {min_size}, or leave it out for no limit.",
+                    max_size=NAME,
+                    min_size=NAME,
+                ),
             )
         if self.longer == "sample" and self.max_size is None:
             raise ConfigurationError(
-                "longer='sample' samples the items of longer sets, and no max_size says how many. "
-                "Give max_size=..., too."
+                Message("samples the items of longer sets, and no {max_size} says how many", max_size=NAME),
+                setting="longer",
+                value="sample",
+                fix=Message("Give {max_size}, too.", max_size=...),
             )
         if not isinstance(cast(object, self.separator), str) or not self.separator:
-            raise ConfigurationError(f"separator={self.separator!r}: give a string such as ',' or ';'.")
+            raise ConfigurationError(
+                "is not allowed", setting="separator", value=self.separator, fix="Give a string such as ',' or ';'."
+            )
         if not _is_integer(self.seed):
-            raise ConfigurationError(f"seed is {self.seed!r}: give an integer.")
+            raise ConfigurationError("is not allowed", setting="seed", value=self.seed, fix="Give an integer.")
 
 
 def _is_integer(value: object) -> bool:
@@ -83,13 +98,15 @@ def _is_integer(value: object) -> bool:
 
 def _check_strings(name: str, values: object) -> None:
     if isinstance(values, str):
-        raise ConfigurationError(f"{name} is the string {values!r}: give a tuple of strings, such as ({values!r},).")
+        raise ConfigurationError(
+            f"{name} is the string {values!r}", fix=f"Give a tuple of strings, such as ({values!r},)."
+        )
     if not isinstance(values, (tuple, list)):
-        raise ConfigurationError(f"{name} is {values!r}: give a tuple of strings.")
+        raise ConfigurationError("is not allowed", setting=name, value=values, fix="Give a tuple of strings.")
     for value in cast(tuple[object, ...], values):
         if not isinstance(value, str) or not value:
             raise ConfigurationError(
-                f"{name} holds {value!r}: give strings of at least one character, such as '010101'."
+                f"{name} holds {value!r}", fix="Give strings of at least one character, such as '010101'."
             )
 
 
@@ -159,7 +176,8 @@ class ReadReport:
         if self.sets_sampled:
             text.append(f"longer sets of which a sample was kept: {self.sets_sampled:,}")
         if self.unused:
-            text.append(f"to be dropped (drop_items, drop_prefixes), but not in the table: {', '.join(self.unused)}")
+            asked = f"to be dropped ({{drop_items}}, {{drop_prefixes}}), but not in the table: {', '.join(self.unused)}"
+            text.append(Message(asked, drop_items=NAME, drop_prefixes=NAME))
         return [*self.reading, *text, *self.remarks]
 
 

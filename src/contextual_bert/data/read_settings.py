@@ -53,24 +53,42 @@ class ReadSettings:
             delimiter = _NAMES.get(delimiter, delimiter)
             if len(delimiter) != 1 or not delimiter.isascii() or delimiter.isalnum() or delimiter in "\"\r\n\\'":
                 raise ConfigurationError(
-                    f"delimiter={self.delimiter!r}. Allowed: one character such as ';', '|' or tab. It stands between "
-                    "the cells of a row; what stands between the items of a cell is the separator."
+                    "is not allowed",
+                    setting="delimiter",
+                    value=self.delimiter,
+                    allowed="Allowed: one character such as ';', '|' or tab.",
+                    fix="It stands between the cells of a row. Between the items of a cell stands the separator.",
                 )
             object.__setattr__(self, "delimiter", delimiter)
         elif delimiter is not None:
-            raise ConfigurationError(f"delimiter={delimiter!r}. Give one character, or None.")
+            raise ConfigurationError(
+                "is not allowed", setting="delimiter", value=delimiter, fix="Give one character, or None."
+            )
         if self.on_bad_row not in get_args(OnBadRow):
             raise ConfigurationError(
-                f"on_bad_row={self.on_bad_row!r}. {did_you_mean(str(self.on_bad_row), get_args(OnBadRow))}"
+                "is unknown",
+                setting="on_bad_row",
+                value=self.on_bad_row,
+                allowed=did_you_mean(str(self.on_bad_row), get_args(OnBadRow)),
             )
         formats = cast(object, self.date_formats)
         if isinstance(formats, str) or not isinstance(formats, Sequence):
-            raise ConfigurationError(f"date_formats={formats!r}. Give a tuple of formats, such as ('%d/%m/%Y',).")
+            raise ConfigurationError(
+                "is not allowed",
+                setting="date_formats",
+                value=formats,
+                fix="Give a tuple of formats, such as ('%d/%m/%Y',).",
+            )
         object.__setattr__(self, "date_formats", tuple(self.date_formats))
         for each in self.date_formats:
             check_date_format(each)
         check_decimal(self.decimal)
         values = cast(object, self.missing_values)
         if isinstance(values, str) or not isinstance(values, Sequence) or not all(values):
-            raise ConfigurationError(f"missing_values={values!r}. Give a tuple of values, such as ('age=999', 'n/a').")
+            raise ConfigurationError(
+                "is not allowed",
+                setting="missing_values",
+                value=values,
+                fix="Give a tuple of values, such as ('age=999', 'n/a').",
+            )
         object.__setattr__(self, "missing_values", tuple(self.missing_values))

@@ -41,10 +41,10 @@ class LengthBucketSampler(Sampler[int]):
 
     def __init__(self, sizes: ArrayLike, *, batch_size: int, seed: int = 0, drop_last: bool = False) -> None:
         if batch_size < 1:
-            raise ConfigurationError(f"batch_size is {batch_size}: give at least 1.")
+            raise ConfigurationError("is not allowed", setting="batch_size", value=batch_size, fix="Give at least 1.")
         self.sizes = np.asarray(sizes, dtype=np.int64)
         if self.sizes.ndim != 1:
-            raise ConfigurationError(f"sizes has the shape {self.sizes.shape}: give one number a set.")
+            raise ConfigurationError(f"sizes has the shape {self.sizes.shape}", fix="Give one number a set.")
         self.batch_size, self.seed, self.drop_last, self.epoch = batch_size, seed, drop_last, 0
 
     def __len__(self) -> int:

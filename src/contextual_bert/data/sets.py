@@ -28,7 +28,7 @@ from contextual_bert.data.policies import ReadReport, SetPolicy
 from contextual_bert.data.ragged import flat_index, offsets_of
 from contextual_bert.data.read_settings import OnBadRow
 from contextual_bert.data.reading_notes import reading_lines
-from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.frames import Frame, as_table
 
 __all__ = ["SetTable", "read_sets"]
@@ -292,7 +292,7 @@ def _raise_duplicate(flat: Flat, repeats: NDArray[np.bool_], items: str, file: s
         file=file,
         row=int(flat.rows[first]),
         column=items,
-        fix="Remove it. Or give duplicates='drop', which keeps the first one, or duplicates='keep'.",
+        fix=Message("Remove it. Or give {duplicates}, which keeps the first one, or 'keep'.", duplicates="drop"),
     )
 
 
@@ -303,13 +303,14 @@ def _row_numbers(count_rows: ArrayLike | None, num_rows: int) -> NDArray[np.int6
     if rows.dtype == np.bool_:
         if len(rows) != num_rows:
             raise ConfigurationError(
-                f"count_rows is a mask of {len(rows):,} rows, the table has {num_rows:,}: give one value a row."
+                f"count_rows is a mask of {len(rows):,} rows, the table has {num_rows:,}", fix="Give one value a row."
             )
         return np.flatnonzero(rows)
     rows = rows.astype(np.int64)
     if len(rows) and (rows.min() < 0 or rows.max() >= num_rows):
         raise ConfigurationError(
-            f"count_rows goes from {rows.min()} to {rows.max()}: give rows of the table, from 0 to {num_rows - 1}."
+            f"count_rows goes from {rows.min()} to {rows.max()}",
+            fix=f"Give rows of the table, from 0 to {num_rows - 1}.",
         )
     return rows
 

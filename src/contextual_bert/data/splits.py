@@ -31,7 +31,7 @@ from contextual_bert.data.digests import table_digest
 from contextual_bert.data.hashing import hash_counters, hash_strings, unit_interval
 from contextual_bert.data.read_settings import OnBadRow, ReadSettings
 from contextual_bert.data.sets import SetTable
-from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
+from contextual_bert.errors import ConfigurationError, DataError, Message, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.json_files import reason_of, unreadable
 from contextual_bert.json_text import json_text
@@ -102,7 +102,7 @@ class Split:
     def rows(self, part: str) -> NDArray[np.int64]:
         """The rows of a part, in the order of the table."""
         if part not in PARTS:
-            raise UnknownNameError(f"There is no part {part!r} in a split. {did_you_mean(part, PARTS)}")
+            raise UnknownNameError(f"There is no part {part!r} in a split", allowed=did_you_mean(part, PARTS))
         return np.flatnonzero(self.assignment == PARTS.index(part))
 
     def restricted(self, keep: NDArray[np.bool_]) -> "Split":
@@ -150,8 +150,9 @@ class Split:
             more = f" and {len(strangers) - _NUM_NAMED:,} more" if len(strangers) > _NUM_NAMED else ""
             raise UnknownNameError(
                 f"{f'{file}, ' if file else ''}column {column!r} has no customer "
-                f"{', '.join(map(repr, strangers[:_NUM_NAMED]))}{more} ({len(strangers):,} of {len(wanted):,} are "
-                "unknown). Correct these ids, or leave them out of the list."
+                f"{', '.join(map(repr, strangers[:_NUM_NAMED]))}{more} ({len(strangers):,} of "
+                f"{len(wanted):,} are unknown)",
+                fix="Correct these ids, or leave them out of the list.",
             )
         is_left_out = pc.is_in(names, value_set=wanted).to_numpy(zero_copy_only=False)[encoded.indices.to_numpy()]
         found = self.restricted(~is_left_out)
@@ -503,10 +504,15 @@ def check_fractions(validation: float, test: float) -> None:
     """
     for name, fraction in (("validation", validation), ("test", test)):
         if not 0 <= fraction < 1:
-            raise ConfigurationError(f"{name}={fraction}: give a share of the rows, from 0 to below 1.")
+            raise ConfigurationError(
+                "is not allowed", setting=name, value=fraction, fix="Give a share of the rows, from 0 to below 1."
+            )
     if validation + test >= 1:
         raise ConfigurationError(
-            f"validation={validation} and test={test} leave no row to train on. Give shares that add up to less than 1."
+            Message("and {test} leave no row to train on", test=test),
+            setting="validation",
+            value=validation,
+            fix="Give shares that add up to less than 1.",
         )
 
 

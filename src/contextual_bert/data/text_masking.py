@@ -74,7 +74,9 @@ class TextMaskingCollator(MaskingCollator):
         super().__init__(mask_id=mask_id, pad_id=pad_id, seed=seed)
         check_rates(rate, max_rate)
         if unit not in get_args(Unit):
-            raise ConfigurationError(f"unit={unit!r}: give 'token', 'word' or 'span'.")
+            raise ConfigurationError(
+                "is not allowed", setting="unit", value=unit, fix="Give 'token', 'word' or 'span'."
+            )
         self.unit, self.rate, self.max_rate = unit, rate, rate if max_rate is None else max_rate
         self.is_word_start = is_word_start.numpy()
         is_special = np.zeros(len(self.is_word_start), dtype=bool)

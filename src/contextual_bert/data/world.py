@@ -124,13 +124,17 @@ class StylistWorld:
         customer. By default about a third as many customers as outfits, so that customers come back.
         """
         if num_outfits < 1:
-            raise ConfigurationError(f"num_outfits={num_outfits} draws nothing. Ask for 1 outfit or more.")
+            raise ConfigurationError(
+                "draws nothing", setting="num_outfits", value=num_outfits, fix="Ask for 1 outfit or more."
+            )
         if num_customers is None:
             num_customers = max(1, num_outfits // OUTFITS_PER_CUSTOMER)
         if not 1 <= num_customers <= num_outfits:
             raise ConfigurationError(
-                f"num_customers={num_customers} does not fit num_outfits={num_outfits}: every customer has at least "
-                f"one outfit. Give a number from 1 to {num_outfits}, or leave it out."
+                f"does not fit num_outfits={num_outfits}: every customer has at least one outfit",
+                setting="num_customers",
+                value=num_customers,
+                fix=f"Give a number from 1 to {num_outfits}, or leave it out.",
             )
         generator = np.random.default_rng([_checked_seed(seed), self.seed])
         people = Customers.draw(
@@ -224,5 +228,5 @@ class StylistWorld:
 
 def _checked_seed(seed: int) -> int:
     if seed < 0:
-        raise ConfigurationError(f"seed={seed} is negative. Give an integer of 0 or more.")
+        raise ConfigurationError("is negative", setting="seed", value=seed, fix="Give an integer of 0 or more.")
     return seed

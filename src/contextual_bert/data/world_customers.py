@@ -196,8 +196,9 @@ def _lists(names: Sequence[str], members: Booleans, *, is_empty_null: bool = Tru
 def _column(table: pa.Table, name: str) -> pa.Array:
     if name not in table.column_names:
         raise SchemaError(
-            f"The table has no column {name!r}, which the stylist world's oracle reads. "
-            f"{did_you_mean(name, table.column_names)} Give all of {', '.join(CONTEXT_TYPES)}."
+            f"The table has no column {name!r}, which the stylist world's oracle reads",
+            allowed=did_you_mean(name, table.column_names),
+            fix=f"Give all of {', '.join(CONTEXT_TYPES)}.",
         )
     return table.column(name).combine_chunks()
 

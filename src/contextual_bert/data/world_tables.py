@@ -149,8 +149,11 @@ def draw_articles(num_items: int, style_vectors: Floats, generator: np.random.Ge
     """Draws the articles; every category has at least one article for everybody except 'dress', which is women's."""
     if num_items < MIN_ITEMS:
         raise ConfigurationError(
-            f"num_items={num_items} is too small for a stylist world: it needs at least {MIN_ITEMS}, four articles for "
-            f"each of {len(CATEGORIES)} categories. Ask for {MIN_ITEMS} items or more."
+            f"is too small for a stylist world: it needs at least {MIN_ITEMS}, four articles for each of "
+            f"{len(CATEGORIES)} categories",
+            setting="num_items",
+            value=num_items,
+            fix=f"Ask for {MIN_ITEMS} items or more.",
         )
     category = np.sort(np.arange(num_items) % len(CATEGORIES))
     starts = np.searchsorted(category, np.arange(len(CATEGORIES) + 1))

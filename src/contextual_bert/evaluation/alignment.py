@@ -58,16 +58,18 @@ class Run:
 def group_runs(runs: Sequence[Run]) -> dict[str, list[int]]:
     """Return method -> the numbers of its runs, in the order given."""
     if not runs:
-        raise ConfigurationError("No runs to compare. Give at least one.")
+        raise ConfigurationError("No runs to compare", fix="Give at least one.")
     groups: dict[str, list[int]] = {}
     for number, run in enumerate(runs):
         groups.setdefault(run.name, []).append(number)
     for name, numbers in groups.items():
         seeds = [runs[number].seed for number in numbers]
         if len(set(seeds)) < len(seeds):
-            raise ConfigurationError(f"{name!r} has seeds {seeds}: one run a seed. Drop the repeated run.")
+            raise ConfigurationError(f"{name!r} has seeds {seeds}: one run a seed", fix="Drop the repeated run.")
         if len({runs[number].role for number in numbers}) > 1:
-            raise ConfigurationError(f"The runs of {name!r} have different roles. Give all seeds of a method one role.")
+            raise ConfigurationError(
+                f"The runs of {name!r} have different roles", fix="Give all seeds of a method one role."
+            )
     return groups
 
 
@@ -85,7 +87,7 @@ def align_runs(runs: Sequence[Run], *, num_items: int | None) -> tuple[list[Scor
         clusters = run.scores.example_id if run.clusters is None else np.asarray(run.clusters)
         if len(clusters) != len(run.scores):
             raise ConfigurationError(
-                f"{place(run)} has {len(run.scores)} rows and {len(clusters)} clusters: give one a row."
+                f"{place(run)} has {len(run.scores)} rows and {len(clusters)} clusters", fix="Give one a row."
             )
         aligned.append(run.scores.sorted())
         labels.append(clusters[run.scores.order()])
@@ -145,7 +147,7 @@ def mean_cost(costs: Sequence[Cost]) -> Cost:
     parameters = {cost.parameters for cost in costs}
     if len(parameters) > 1:
         raise ConfigurationError(
-            f"One method with different parameter counts {sorted(map(str, parameters))}: name them apart."
+            f"One method with different parameter counts {sorted(map(str, parameters))}", fix="Name them apart."
         )
     seconds = [cost.training_seconds for cost in costs if cost.training_seconds is not None]
     memory = [cost.peak_memory_bytes for cost in costs if cost.peak_memory_bytes is not None]

@@ -44,7 +44,7 @@ class Unscored:
 
     def __post_init__(self) -> None:
         if sum(self.reasons.values()) != len(self.clusters):
-            raise ConfigurationError(f"{dict(self.reasons)} are not {len(self.clusters)} items. Count each once.")
+            raise ConfigurationError(f"{dict(self.reasons)} are not {len(self.clusters)} items", fix="Count each once.")
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,9 @@ def cluster_codes(clusters: ArrayLike) -> NDArray[np.int64]:
     """
     labels = np.asarray(clusters)
     if labels.ndim != 1 or len(labels) == 0:
-        raise ConfigurationError(f"clusters have shape {labels.shape}; give one label a row, and at least one row.")
+        raise ConfigurationError(
+            f"clusters have shape {labels.shape}", fix="Give one label a row, and at least one row."
+        )
     # Of a list with text and a gap numpy makes text, of the gap too.
     given = labels if isinstance(clusters, np.ndarray) else np.asarray(clusters, dtype=object)
     is_missing = [_is_missing(label) for label in given] if given.dtype.kind == "O" else given != given

@@ -240,7 +240,9 @@ def compare_runs(
     """
     names = dict.fromkeys(run.name for run in runs)
     if runs and reference not in names:
-        raise UnknownNameError(f"The reference {reference!r} is not among the runs. {did_you_mean(reference, names)}")
+        raise UnknownNameError(
+            f"The reference {reference!r} is not among the runs", allowed=did_you_mean(reference, names)
+        )
     paired = PairedRuns(runs, num_items=num_items, settings=settings)
     return comparison_of(paired, reference=reference, groups=groups, provenance=provenance, asked=asked)
 
@@ -256,7 +258,7 @@ def comparison_of(
     """Return the table of runs that are paired already, see ``compare_runs``."""
     if reference not in paired.groups:
         raise UnknownNameError(
-            f"The reference {reference!r} is not among the runs. {did_you_mean(reference, paired.groups)}"
+            f"The reference {reference!r} is not among the runs", allowed=did_you_mean(reference, paired.groups)
         )
     runs, settings, scores = paired.runs, paired.settings, paired.scores
     kept, _ = usable_ks(settings.ks, paired.num_items)

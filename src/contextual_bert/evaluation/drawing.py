@@ -156,7 +156,7 @@ def save_picture(figure: Figure, path: str | Path) -> Path:
     """Write a PNG file whole, or not at all."""
     target = Path(path)
     if target.suffix.lower() != ".png":
-        raise ConfigurationError(f"{target} does not end with .png. Plots are PNG files.")
+        raise ConfigurationError(f"{target} does not end with .png", fix="Plots are PNG files.")
     with replacing_file(target) as partial:
         figure.savefig(partial, format="png", dpi=150)
     return target

@@ -250,11 +250,13 @@ def measure_importances(
 
 def _check_permutations(permuted: Mapping[str, Sequence[Scores]], num_permutations: int) -> None:
     if not permuted:
-        raise ConfigurationError("No feature was permuted: there is nothing to measure. Give the scores of one.")
+        raise ConfigurationError("No feature was permuted: there is nothing to measure", fix="Give the scores of one.")
     counts = {ALL_FEATURES: num_permutations, **{name: len(group) for name, group in permuted.items()}}
     if len(set(counts.values())) > 1 or num_permutations == 0:
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
-        raise ConfigurationError(f"Permutations scored: {listed}. Give the same number of each, and at least one.")
+        raise ConfigurationError(
+            f"Permutations scored: {listed}", fix="Give the same number of each, and at least one."
+        )
 
 
 def _codes_in_order(clusters: ArrayLike, scores: Scores) -> NDArray[np.int64]:
@@ -262,7 +264,7 @@ def _codes_in_order(clusters: ArrayLike, scores: Scores) -> NDArray[np.int64]:
     labels = np.asarray(clusters)
     if len(labels) != len(scores):
         raise ConfigurationError(
-            f"clusters has {len(labels)} labels for {len(scores)} rows. Give one a masked position."
+            f"clusters has {len(labels)} labels for {len(scores)} rows", fix="Give one a masked position."
         )
     return cluster_codes(labels[scores.order()])
 

@@ -86,7 +86,9 @@ class ClusterBootstrap:
 
     def __init__(self, clusters: ArrayLike, *, num_resamples: int = 2000, seed: int = 0) -> None:
         if num_resamples < 100:
-            raise ConfigurationError(f"num_resamples = {num_resamples}: give at least 100, better 2000.")
+            raise ConfigurationError(
+                "is not allowed", setting="num_resamples", value=num_resamples, fix="Give at least 100, better 2000."
+            )
         self.codes = cluster_codes(clusters)
         self.num_rows, self.num_clusters = len(self.codes), int(self.codes.max()) + 1
         self.num_resamples, self.seed = num_resamples, seed
@@ -98,7 +100,9 @@ class ClusterBootstrap:
     def sums(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the sum over the rows of each cluster: (clusters, columns)."""
         if columns.ndim != 2 or len(columns) != self.num_rows:
-            raise ConfigurationError(f"columns have shape {columns.shape}; give ({self.num_rows}, number of columns).")
+            raise ConfigurationError(
+                f"columns have shape {columns.shape}", fix=f"Give ({self.num_rows}, number of columns)."
+            )
         each = [_on_grid(_cluster_sums(column, self.codes, self.num_clusters)) for column in columns.T]
         return np.stack(each, axis=1)
 
@@ -280,7 +284,7 @@ def seed_mean(values: Sequence[float]) -> SeedMean:
         2.0
     """
     if not values:
-        raise ConfigurationError("No seeds to average over. Give the value of at least one run.")
+        raise ConfigurationError("No seeds to average over", fix="Give the value of at least one run.")
     mean = math.fsum(values) / len(values)
     squares = math.fsum((value - mean) ** 2 for value in values)
     n = len(values)
@@ -307,5 +311,7 @@ def _on_grid(sums: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _tail(level: float) -> float:
     if not 0 < level < 1:
-        raise ConfigurationError(f"level = {level}: give a number between 0 and 1, such as 0.95.")
+        raise ConfigurationError(
+            "is not allowed", setting="level", value=level, fix="Give a number between 0 and 1, such as 0.95."
+        )
     return (1 - level) / 2

@@ -73,7 +73,12 @@ class LabelPredictions:
         object.__setattr__(self, "names", tuple(self.names))
         set_columns(self, self.as_arrays(), row="labelled row")
         if not self.names or len(set(self.names)) < len(self.names):
-            raise ConfigurationError(f"names = {self.names}: give each label a name of its own, in the order of ids.")
+            raise ConfigurationError(
+                "is not allowed",
+                setting="names",
+                value=self.names,
+                fix="Give each label a name of its own, in the order of ids.",
+            )
         for name in ("predicted", "true"):
             ids = getattr(self, name)
             fix = "Give ids that count the names from 0, and leave out rows without a label (-100)."
@@ -95,7 +100,9 @@ class LabelPredictions:
     def concatenate(cls, parts: Sequence[Self]) -> Self:
         """All rows of the parts (of several batches or processes), which share the names, in the order given."""
         if len({(part.names, part.is_ordinal) for part in parts}) != 1:
-            raise ConfigurationError(f"{len(parts)} parts of predictions: give one or more, all with the same names.")
+            raise ConfigurationError(
+                f"{len(parts)} parts of predictions", fix="Give one or more, all with the same names."
+            )
         columns = {name: np.concatenate([part.as_arrays()[name] for part in parts]) for name in parts[0].as_arrays()}
         return cls(**columns, names=parts[0].names, is_ordinal=parts[0].is_ordinal)
 
@@ -210,7 +217,9 @@ def text_entities(rows: LabelPredictions) -> Iterator[tuple[int, Entities, Entit
     try:
         from seqeval.metrics.sequence_labeling import get_entities  # noqa: PLC0415  (an optional extra)
     except ImportError as error:
-        raise ConfigurationError("Entity F1 needs seqeval. Install it: pip install 'contextual-bert[text]'.") from error
+        raise ConfigurationError(
+            "Entity F1 needs seqeval", fix="Install it: pip install 'contextual-bert[text]'."
+        ) from error
     order, names = rows.order(), np.array(rows.names, dtype=object)
     for words in np.split(order, np.flatnonzero(np.diff(rows.example_id[order])) + 1):
         found, there = (set(get_entities(names[column[words]].tolist())) for column in (rows.predicted, rows.true))

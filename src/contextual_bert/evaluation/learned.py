@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from contextual_bert.errors import joined
 from contextual_bert.evaluation.intervals import Interval, paired_bootstrap
 from contextual_bert.evaluation.metrics import exact_mean
 from contextual_bert.evaluation.serialization import JsonText
@@ -59,7 +60,7 @@ class ShareGap(JsonText):
         )
         if self.has_learned:
             return f"Something was learned: {said}"
-        return f"Nothing was learned that can be told: {said} {self.advice}".rstrip()
+        return joined(f"Nothing was learned that can be told: {said}", *((" ", self.advice) if self.advice else ()))
 
 
 def compare_with_shares(

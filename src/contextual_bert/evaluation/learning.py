@@ -64,13 +64,15 @@ class LearningCurve(JsonText):
     def __post_init__(self) -> None:
         place = f"The learning curve of {self.name!r} (seed {self.seed})"
         if not self.points:
-            raise ConfigurationError(f"{place} has no point. Evaluate at least once, or leave the curve out.")
+            raise ConfigurationError(f"{place} has no point", fix="Evaluate at least once, or leave the curve out.")
         for point in self.points:
             if not (math.isfinite(point.epoch) and math.isfinite(point.validation_cross_entropy_nats)):
-                raise ConfigurationError(f"{place} has {point}. Give finite numbers; leave out what was not measured.")
+                raise ConfigurationError(
+                    f"{place} has {point}", fix="Give finite numbers; leave out what was not measured."
+                )
         epochs = [point.epoch for point in self.points]
         if any(later <= earlier for earlier, later in pairwise(epochs)):
-            raise ConfigurationError(f"{place} has epochs {epochs}. Give each once, in the order of training.")
+            raise ConfigurationError(f"{place} has epochs {epochs}", fix="Give each once, in the order of training.")
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,9 @@ def slope_of_last_part(curve: LearningCurve, share: float = 0.2, *, since: float
         -0.1
     """
     if not 0 < share <= 1:
-        raise ConfigurationError(f"share = {share}: give a number above 0 and at most 1, such as 0.2.")
+        raise ConfigurationError(
+            "is not allowed", setting="share", value=share, fix="Give a number above 0 and at most 1, such as 0.2."
+        )
     points = [point for point in curve.points if point.epoch > since or curve.points[-1].epoch <= since]
     if len(points) < _FEWEST_POINTS:
         return None

@@ -121,7 +121,9 @@ def splits_examples(scores: Scores, codes: NDArray[np.int64]) -> int | None:
 def check_clusters(scores: Scores, codes: NDArray[np.int64]) -> None:
     """Raise unless each row has a cluster, and all rows of an example that is counted as a whole the same one."""
     if len(codes) != len(scores):
-        raise ConfigurationError(f"clusters has {len(codes)} labels for {len(scores)} rows. Give one a scored row.")
+        raise ConfigurationError(
+            f"clusters has {len(codes)} labels for {len(scores)} rows", fix="Give one a scored row."
+        )
     if (example := splits_examples(scores, codes)) is not None:
         raise DataError(
             f"the rows of example {example} do not have the same value",
@@ -141,5 +143,5 @@ def check_columns(columns: Mapping[str, Sequence[object] | NDArray[np.generic]],
     for feature, column in columns.items():
         if len(column) != num_rows:
             raise ConfigurationError(
-                f"{name}[{feature!r}] has {len(column)} labels for {num_rows} rows. Give one a scored row."
+                f"{name}[{feature!r}] has {len(column)} labels for {num_rows} rows", fix="Give one a scored row."
             )

@@ -137,7 +137,9 @@ def metric_of(key: str) -> Metric:
         return _METRICS[key]
     k = key.removeprefix("recall_at_").removesuffix("_percent")
     if not k.isdigit() or key != recall_key(int(k)):
-        raise UnknownNameError(f"Unknown metric {key!r}. Known: recall_at_<k>_percent, {', '.join(_METRICS)}.")
+        raise UnknownNameError(
+            f"Unknown metric {key!r}", allowed=f"Known: recall_at_<k>_percent, {', '.join(_METRICS)}."
+        )
     return Metric(key, f"recall@{k}", "%", 2, True)
 
 
@@ -173,7 +175,9 @@ def notes_about(keys: Collection[str]) -> list[str]:
 def usable_ks(ks: Sequence[int], num_items: int | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The ks to report and those left out because k >= num_items, where recall is 100% whatever the scorer does."""
     if any(isinstance(k, bool) or int(k) != k or k < 1 for k in ks) or len(set(ks)) != len(ks):
-        raise ConfigurationError(f"ks = {tuple(ks)}: each k of recall@k must be a whole number >= 1, named once.")
+        raise ConfigurationError(
+            "is not allowed: each k of recall@k must be a whole number >= 1, named once", setting="ks", value=tuple(ks)
+        )
     kept = tuple(int(k) for k in sorted(ks) if num_items is None or k < num_items)
     return kept, tuple(int(k) for k in sorted(ks) if k not in kept)
 

@@ -33,7 +33,7 @@ def set_columns(record: Any, names: Iterable[str], *, real: Sequence[str] = (), 
         lengths[name] = len(column)
     if len(set(lengths.values())) > 1:
         raise ConfigurationError(
-            f"The columns of {of} have different lengths: {lengths}. Give one value a {row} in each."
+            f"The columns of {of} have different lengths: {lengths}", fix=f"Give one value a {row} in each."
         )
 
 

@@ -153,8 +153,9 @@ def plot_segments(report: Report, path: str | Path, *, num_segments: int = 25) -
     shown = [segment for segment in report.segments if not segment.is_small]
     if not shown:
         raise ConfigurationError(
-            f"No segment has {report.settings.min_segment_clusters} {plural(report.settings.cluster_name)}: nothing to "
-            "draw. Evaluate more rows, or lower min_segment_clusters."
+            f"No segment has {report.settings.min_segment_clusters} {plural(report.settings.cluster_name)}: "
+            "nothing to draw",
+            fix="Evaluate more rows, or lower min_segment_clusters.",
         )
     total = len(shown)
     shown = sorted(shown, key=lambda segment: -segment.metrics[CROSS_ENTROPY].value)[:num_segments]

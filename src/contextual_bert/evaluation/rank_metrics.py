@@ -50,7 +50,9 @@ def row_values(scores: Scores, ks: Sequence[int]) -> dict[str, NDArray[np.float6
 def calibration_bin_of(confidence: NDArray[np.float64], num_bins: int) -> NDArray[np.int64]:
     """The equal-width bin of each confidence; an edge belongs to the bin above it, 1.0 to the last."""
     if num_bins < 1:
-        raise ConfigurationError(f"num_bins = {num_bins}: give at least one calibration bin.")
+        raise ConfigurationError(
+            "is not allowed", setting="num_bins", value=num_bins, fix="Give at least one calibration bin."
+        )
     return np.searchsorted(np.linspace(0.0, 1.0, num_bins + 1)[1:-1], confidence, side="right")
 
 

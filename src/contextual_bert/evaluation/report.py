@@ -85,11 +85,9 @@ class EvaluationSettings:
     def __post_init__(self) -> None:
         object.__setattr__(self, "ks", usable_ks(self.ks, None)[0])
         check_bootstrap(num_resamples=self.num_resamples, level=self.level)
-        if min(self.num_bins, self.min_segment_clusters, self.min_cell_clusters) < 1:
-            raise ConfigurationError(
-                f"num_bins = {self.num_bins}, min_segment_clusters = {self.min_segment_clusters} and min_cell_clusters "
-                f"= {self.min_cell_clusters} must be at least 1."
-            )
+        for name in ("num_bins", "min_segment_clusters", "min_cell_clusters"):
+            if (value := getattr(self, name)) < 1:
+                raise ConfigurationError("is not allowed", setting=name, value=value, fix="Give 1 or more.")
 
     @property
     def cells(self) -> CellLimit:
@@ -100,9 +98,13 @@ class EvaluationSettings:
 def check_bootstrap(*, num_resamples: int, level: float) -> None:
     """Raise unless there are enough resamples and the level lies between 0 and 1."""
     if not 0 < level < 1:
-        raise ConfigurationError(f"level = {level}: give a number between 0 and 1, such as 0.95.")
+        raise ConfigurationError(
+            "is not allowed", setting="level", value=level, fix="Give a number between 0 and 1, such as 0.95."
+        )
     if num_resamples < 100:
-        raise ConfigurationError(f"num_resamples = {num_resamples}: give at least 100, better 2000.")
+        raise ConfigurationError(
+            "is not allowed", setting="num_resamples", value=num_resamples, fix="Give at least 100, better 2000."
+        )
 
 
 @dataclass(frozen=True)
@@ -396,7 +398,7 @@ def _cold_labels(cold_customers: ArrayLike, labels: Mapping[str, Any], num_rows:
     is_cold = np.asarray(cold_customers)
     if is_cold.dtype != np.bool_ or is_cold.shape != (num_rows,) or COLD_FEATURE in labels:
         raise ConfigurationError(
-            f"cold_customers holds {is_cold.dtype} of shape {is_cold.shape}; give True or False for each of the "
-            f"{num_rows} rows, and call no segment {COLD_FEATURE!r}."
+            f"cold_customers holds {is_cold.dtype} of shape {is_cold.shape}",
+            fix=f"Give True or False for each of the {num_rows} rows, and call no segment {COLD_FEATURE!r}.",
         )
     return ["no (cold)" if cold else "yes" for cold in is_cold.tolist()]

@@ -87,7 +87,7 @@ class Scores:
     def concatenate(cls, parts: Sequence[Self]) -> Self:
         """Return all rows of the parts (of several batches or processes), in the order given."""
         if not parts:
-            raise ConfigurationError("No scores to concatenate. Give the parts of at least one batch or process.")
+            raise ConfigurationError("No scores to concatenate", fix="Give the parts of at least one batch or process.")
         columns = (np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS)
         return cls(*columns, predictions=_concatenated([part.predictions for part in parts]))
 
@@ -155,4 +155,4 @@ def _concatenated(parts: Sequence[Predictions | None]) -> Predictions | None:
         return LabelPredictions.concatenate(labels)
     if len(answers) == len(parts):
         return AnswerPredictions.concatenate(answers)
-    raise ConfigurationError("The parts have predictions of different kinds. Concatenate scores of one kind.")
+    raise ConfigurationError("The parts have predictions of different kinds", fix="Concatenate scores of one kind.")

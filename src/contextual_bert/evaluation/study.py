@@ -89,16 +89,18 @@ class Study(JsonText):
             unknown = [name for name in found if name not in names]
             if unknown:
                 raise UnknownNameError(
-                    f"There is a {kind} of {unknown[0]!r}, which was not compared. {did_you_mean(unknown[0], names)}"
+                    f"There is a {kind} of {unknown[0]!r}, which was not compared",
+                    allowed=did_you_mean(unknown[0], names),
                 )
         runs = [(curve.name, curve.seed) for curve in self.curves]
         if len(set(runs)) < len(runs):
-            raise ConfigurationError(f"Two learning curves of one run among {runs}. Give one a method and seed.")
+            raise ConfigurationError(f"Two learning curves of one run among {runs}", fix="Give one a method and seed.")
         other = self.against_oracle
         if other is not None and (set(rows_by_name(other)) != set(names) or other.num_rows != self.comparison.num_rows):
             raise ConfigurationError(
-                f"against_oracle compares {sorted(rows_by_name(other))} on {other.num_rows:,} masked positions, the "
-                f"comparison {sorted(names)} on {self.comparison.num_rows:,}. Compare the same runs twice."
+                f"against_oracle compares {sorted(rows_by_name(other))} on {other.num_rows:,} masked "
+                f"positions, the comparison {sorted(names)} on {self.comparison.num_rows:,}",
+                fix="Compare the same runs twice.",
             )
 
     def to_markdown(self) -> str:

@@ -60,7 +60,7 @@ def plot_learning_curves(
     baselines, which have a budget of their own.
     """
     if not curves:
-        raise ConfigurationError("No learning curve to draw. Give the curve of at least one run.")
+        raise ConfigurationError("No learning curve to draw", fix="Give the curve of at least one run.")
     names = list(dict.fromkeys(curve.name for curve in curves))
     baselines = () if all(name in baselines for name in names) else baselines
     figure = new_figure(10.5, 4.8)
@@ -113,7 +113,7 @@ def plot_gap_to_oracle(against_oracle: Comparison, path: str | Path) -> Path:
     rows = [row for row in against_oracle.rows if row.differences]
     if not rows:
         raise ConfigurationError(
-            "Nothing is compared with the oracle. Give a comparison whose reference is the oracle."
+            "Nothing is compared with the oracle", fix="Give a comparison whose reference is the oracle."
         )
     figure = new_figure(8.0, 1.7 + 0.34 * len(rows))
     panel = figure.subplots()
@@ -147,7 +147,7 @@ def plot_cost_against_quality(comparison: Comparison, path: str | Path, *, cost:
     """Cross-entropy over what a run cost: a labelled point a method, whiskers over seeds, the oracle dashed."""
     shown = [(row, float(value)) for row in comparison.rows if (value := getattr(row.cost, cost)) is not None]
     if not shown:
-        raise ConfigurationError(f"No run has its {cost}: nothing to draw. Give each Run its Cost.")
+        raise ConfigurationError(f"No run has its {cost}: nothing to draw", fix="Give each Run its Cost.")
     figure = new_figure(8.0, 5.4)
     panel = figure.subplots()
     means = [(row.metrics[CROSS_ENTROPY].mean, row.role) for row in comparison.rows]
@@ -190,7 +190,7 @@ def plot_cost_against_quality(comparison: Comparison, path: str | Path, *, cost:
 def plot_reliability_by_method(reports: Mapping[str, Report], path: str | Path) -> Path:
     """Reliability of several methods side by side, on the same axes."""
     if not reports:
-        raise ConfigurationError("No report to draw. Give the report of at least one method.")
+        raise ConfigurationError("No report to draw", fix="Give the report of at least one method.")
     num_columns = min(_PANELS_A_ROW, len(reports))
     num_rows = -(-len(reports) // num_columns)
     figure = new_figure(0.8 + 2.5 * num_columns, 1.2 + 2.5 * num_rows)

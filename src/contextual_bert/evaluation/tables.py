@@ -71,7 +71,7 @@ class Table:
         wrong = [row for row in self.rows if len(row) != len(self.columns)]
         if wrong:
             raise ConfigurationError(
-                f"The row {wrong[0]} does not have the {len(self.columns)} cells of {self.columns}."
+                f"The row {wrong[0]} does not have the {len(self.columns)} cells of {self.columns}"
             )
 
     def to_markdown(self) -> str:

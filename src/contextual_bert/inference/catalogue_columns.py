@@ -36,12 +36,14 @@ def id_column_of(table: pa.Table, vocabulary: Vocabulary, *, file: str | None) -
     if not found:
         known = did_you_mean(ID_COLUMNS[0], table.column_names)
         raise UnknownNameError(
-            f"{place}the catalogue has no column 'id' of item names, and none that holds an item of the model. {known} "
-            "Name the column of item names 'id'."
+            f"{place}the catalogue has no column 'id' of item names, and none that holds an item of the model",
+            fix=f"{known} Name the column of item names 'id'.",
         )
     if len(found) > 1:
         fix = "Leave one out, or rename it; in Python choose with id_column."
-        raise SchemaError(f"{place}the catalogue has the columns {' and '.join(found)}, and one names the items. {fix}")
+        raise SchemaError(
+            f"{place}the catalogue has the columns {' and '.join(found)}, and one names the items", fix=fix
+        )
     return found[0]
 
 

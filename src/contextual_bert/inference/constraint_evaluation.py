@@ -200,7 +200,7 @@ def _register(function: Function, *, across_blanks: bool) -> Function:
     repeated = [key for key in fields if key in known_keys()]
     if repeated or name not in fields:
         problem = f"has the keys {', '.join(repeated)} of another one" if repeated else "takes no value"
-        raise ConfigurationError(f"The constraint {name!r} {problem}. Rename it, or its parameter.")
+        raise ConfigurationError(f"The constraint {name!r} {problem}", fix="Rename it, or its parameter.")
     model = create_model(name, __config__=ConfigDict(arbitrary_types_allowed=True), **fields)
     is_default = not model.model_fields[name].is_required()
     CONSTRAINTS[name] = Constraint(name, function, across_blanks, tuple(fields), model, is_default)

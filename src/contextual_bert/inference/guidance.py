@@ -73,7 +73,7 @@ def guided_logits(
             check_finite(logits, model)
             return logits
         if not isinstance(inputs["context"], Mapping):
-            raise ConfigurationError("guidance asks for an answer without the context: give the context itself.")
+            raise ConfigurationError("guidance asks for an answer without the context", fix="Give the context itself.")
         chosen = {name: value[asked] for name, value in inputs.items() if name != "context"}
         chosen["context"] = {name: missing_like(value[asked]) for name, value in inputs["context"].items()}
         without: Tensor = model(**chosen).logits.float()

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from contextual_bert.errors import NonFiniteError
+from contextual_bert.errors import NAME, Message, NonFiniteError
 
 # Weights of a trained model are at most some hundreds; far beyond, their products overflow.
 LARGEST_WEIGHT = 1e6
@@ -42,17 +42,21 @@ def nonfinite_error(model: Any, *, rows: Sequence[int] = ()) -> NonFiniteError:
     if broken:
         return NonFiniteError(
             f"The model gives no numbers, because its weights hold NaN or infinity: {', '.join(broken[:3])} "
-            f"({len(broken)} of {len(checked)} in all). Its training diverged, or its file is damaged. Restore the "
-            "file, or train again; after a divergence with a smaller learning_rate."
+            f"({len(broken)} of {len(checked)} in all). Its training diverged, or its file is damaged",
+            fix=Message(
+                "Restore the file, or train again; after a divergence with a smaller {learning_rate}.",
+                learning_rate=NAME,
+            ),
         )
     largest = max((float(each.abs().max()) for each in checked.values() if each.numel()), default=0.0)
     if largest > LARGEST_WEIGHT:
         return NonFiniteError(
             f"The model gives no numbers, because its weights are as large as {largest:.2g} and overflow. Its training "
-            "diverged, or its file is damaged. Restore the file, or train again with a smaller learning_rate."
+            "diverged, or its file is damaged",
+            fix=Message("Restore the file, or train again with a smaller {learning_rate}.", learning_rate=NAME),
         )
     which = f" of row {', '.join(str(row + 1) for row in rows[:3])} ({len(rows)} in all)" if rows else ""
     return NonFiniteError(
-        f"The model gives no numbers for the inputs{which}, though its weights are finite. Look for numbers of the "
-        "context that are far from those of training, or run it in float32."
+        f"The model gives no numbers for the inputs{which}, though its weights are finite",
+        fix="Look for numbers of the context that are far from those of training, or run it in float32.",
     )

@@ -95,12 +95,14 @@ class CompletionPipeline:
     ) -> None:
         if len(processor.items) != model.config.vocab_size:
             raise ConfigurationError(
-                f"The processor knows {len(processor.items)} items and the model {model.config.vocab_size}. "
-                "Load both from one run directory."
+                f"The processor knows {len(processor.items)} items and the model {model.config.vocab_size}",
+                fix="Load both from one run directory.",
             )
         check_processor(model.config, processor)
         if catalogue is not None and catalogue.vocabulary != processor.items:
-            raise ConfigurationError("The catalogue is aligned to another vocabulary. Make it with processor.items.")
+            raise ConfigurationError(
+                "The catalogue is aligned to another vocabulary", fix="Make it with processor.items."
+            )
         place: Any = device if device is not None else model.device
         self.model = model.to(place).eval()
         self.processor = processor
@@ -129,8 +131,8 @@ class CompletionPipeline:
         missing = [name for name in RUN_FILES if not (directory / name).is_file()]
         if missing and not holds_baseline(directory):
             raise RunDirectoryError(
-                f"{directory} is no complete run directory: {', '.join(missing)} missing. "
-                "Train again, or name the folder given as --output."
+                f"{directory} is no complete run directory: {', '.join(missing)} missing",
+                fix="Train again, or name the folder given as --output.",
             )
         model, processor = load_item_model(directory)
         shop = Catalogue(catalogue, processor.items) if catalogue is not None else None

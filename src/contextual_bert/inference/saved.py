@@ -56,7 +56,7 @@ def check_run(directory: str | Path) -> None:
     except OSError as error:
         raise unreadable(directory, error) from error
     if is_file:
-        raise RunDirectoryError(f"{directory} is a file. Name the folder of a run, the --output of train.")
+        raise RunDirectoryError(f"{directory} is a file", fix="Name the folder of a run, the --output of train.")
     if not is_complete and (folder / "checkpoints" / "recipe.json").is_file():
         raise RunDirectoryError(
             f"{directory} holds an interrupted run: go on with contextual-bert train ... --output {directory} --resume."
@@ -68,8 +68,8 @@ def check_holds_model(directory: str | Path) -> None:
     folder = Path(directory)
     if (folder / "metrics.json").is_file() and not (folder / "config.json").is_file() and not holds_baseline(folder):
         raise RunDirectoryError(
-            f"{directory} is the run of a baseline, of which scores and metrics are kept and no model. Name the run of "
-            "a method."
+            f"{directory} is the run of a baseline, of which scores and metrics are kept and no model",
+            fix="Name the run of a method.",
         )
 
 
@@ -107,8 +107,8 @@ def load_item_model(directory: str | Path) -> tuple[ContextualBertForMaskedLM, C
     model, processor = load_saved(directory, ContextualBertForMaskedLM, processor)
     if not processor.is_for_text and len(processor.items) != model.config.vocab_size:
         raise RunDirectoryError(
-            f"{directory}: its tokenizer has {len(processor.items):,} items and its model {model.config.vocab_size:,}. "
-            "Its files do not belong together: copy the folder again, or train again."
+            f"{directory}: its tokenizer has {len(processor.items):,} items and its model {model.config.vocab_size:,}",
+            fix="Its files do not belong together: copy the folder again, or train again.",
         )
     _check_ids(directory, model.config)
     return model, processor
@@ -120,8 +120,8 @@ def _check_ids(directory: str | Path, config: Any, *, largest: int = 0) -> None:
     reserved: Any = getattr(config, "reserved_token_ids", ())
     if largest >= size or any(type(number) is not int or not 0 <= number < size for number in reserved):
         raise RunDirectoryError(
-            f"{directory}: its model has ids from 0 to {size - 1:,}, and the tokenizer or reserved_token_ids others. "
-            "Its files do not belong together: copy the folder again, or train again."
+            f"{directory}: its model has ids from 0 to {size - 1:,}, and the tokenizer or reserved_token_ids others",
+            fix="Its files do not belong together: copy the folder again, or train again.",
         )
 
 
@@ -132,7 +132,8 @@ def _check_texts(directory: str | Path, tokenizer: Any) -> None:
         lacking.append("model_max_length")
     if lacking:
         raise RunDirectoryError(
-            f"{directory}: its tokenizer has no {' and no '.join(lacking)}. Copy the folder again, or train again."
+            f"{directory}: its tokenizer has no {' and no '.join(lacking)}",
+            fix="Copy the folder again, or train again.",
         )
 
 
@@ -151,8 +152,8 @@ def load_saved(
         if is_out_of_memory(error):
             raise
         raise RunDirectoryError(
-            f"{directory} cannot be loaded: {reason_of(error)} Its files are damaged or from another version: train "
-            "again."
+            f"{directory} cannot be loaded: {reason_of(error)} Its files are damaged or from another version",
+            fix="Train again.",
         ) from error
     model, found = loaded
     check_weights(directory, found)
@@ -175,8 +176,9 @@ def check_weights(directory: str | Path, found: Any) -> None:
     for verb, names in differing.items():
         if names:
             raise RunDirectoryError(
-                f"The weights in {directory} {verb} {', '.join(names[:3])} ({len(names)} in all): its files do not "
-                "belong together or are from another version. Train again."
+                f"The weights in {directory} {verb} {', '.join(names[:3])} ({len(names)} in all): its "
+                "files do not belong together or are from another version",
+                fix="Train again.",
             )
 
 
@@ -236,8 +238,8 @@ def _content(directory: str | Path) -> tuple[str, ContextualBertProcessor | None
     check_run(directory)
     if not Path(directory).is_dir():
         raise RunDirectoryError(
-            f"{directory} cannot be loaded: there is no such folder. Name the one that model and processor were saved "
-            "in with save_pretrained."
+            f"{directory} cannot be loaded: there is no such folder",
+            fix="Name the one that model and processor were saved in with save_pretrained.",
         )
     check_files(directory)
     if holds_baseline(directory):
@@ -258,5 +260,6 @@ def _content(directory: str | Path) -> tuple[str, ContextualBertProcessor | None
         if is_out_of_memory(error):
             raise
         raise RunDirectoryError(
-            f"{directory} cannot be loaded: {first_line(error)}. Save model and processor there with save_pretrained."
+            f"{directory} cannot be loaded: {first_line(error)}",
+            fix="Save model and processor there with save_pretrained.",
         ) from error

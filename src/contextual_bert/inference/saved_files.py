@@ -39,7 +39,9 @@ def check_files(directory: str | Path) -> None:
     elif (folder / "vocab.txt").is_file():
         lines = (folder / "vocab.txt").read_text(encoding="utf-8", errors="replace").splitlines()
         if len({*lines}) < len(lines):
-            raise RunDirectoryError(f"{folder / 'vocab.txt'} has a token in two lines: its ids are not certain. {FIX}")
+            raise RunDirectoryError(
+                f"{folder / 'vocab.txt'} has a token in two lines: its ids are not certain", fix=FIX
+            )
 
 
 def _check_vocabulary(path: Path, content: dict[str, Any]) -> None:
@@ -51,7 +53,7 @@ def _check_vocabulary(path: Path, content: dict[str, Any]) -> None:
     names: dict[Any, str] = {}
     for name, number in ids.items():
         if type(number) is not int or number < 0:
-            raise RunDirectoryError(f"{path}: the id of {name!r} is {number!r:.40}, no whole number. {FIX}")
+            raise RunDirectoryError(f"{path}: the id of {name!r} is {number!r:.40}, no whole number", fix=FIX)
         if number in names:
-            raise RunDirectoryError(f"{path}: {names[number]!r} and {name!r} have the same id {number}. {FIX}")
+            raise RunDirectoryError(f"{path}: {names[number]!r} and {name!r} have the same id {number}", fix=FIX)
         names[number] = name

@@ -198,6 +198,6 @@ def load_text_baseline(directory: str | Path) -> tuple[TextBaseline, ContextualB
         if is_out_of_memory(error):
             raise
         raise RunDirectoryError(
-            f"{directory} cannot be loaded: {error} Its files are damaged or from another version: train again."
+            f"{directory} cannot be loaded: {error} Its files are damaged or from another version", fix="Train again."
         ) from error
     return TextBaseline(config, model), processor

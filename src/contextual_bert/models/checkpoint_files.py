@@ -37,15 +37,16 @@ def found_config(checkpoint: str | Path, hub: Mapping[str, Any]) -> Any:
         CheckpointError: no config there, or one of another architecture.
     """
     if Path(checkpoint).is_file():
-        raise CheckpointError(f"{checkpoint} is a file. Give its folder.")
+        raise CheckpointError(f"{checkpoint} is a file", fix="Give its folder.")
     try:
         config = AutoConfig.from_pretrained(checkpoint, trust_remote_code=False, **hub)
     except Exception as error:  # transformers checks no type: null, a list or deep brackets end in any class
         is_folder = Path(checkpoint).is_dir()
         reason = first_line(error) if is_folder else "no such folder, and no such name on the Hub can be reached"
         raise CheckpointError(
-            f"{checkpoint}: no config can be read ({reason}). Give the folder of a BERT checkpoint, with "
-            "config.json, model.safetensors and tokenizer, or a name on the Hub."
+            f"{checkpoint}: no config can be read ({reason})",
+            fix="Give the folder of a BERT checkpoint, with config.json, model.safetensors and tokenizer, or a "
+            "name on the Hub.",
         ) from error
     check_no_kernel(getattr(config, "_attn_implementation", None), place=str(checkpoint))
     if config.model_type not in MODEL_TYPES and not is_plain_bert(config):
@@ -55,13 +56,16 @@ def found_config(checkpoint: str | Path, hub: Mapping[str, Any]) -> Any:
             else "Give a BERT."
         )
         raise CheckpointError(
-            f"{checkpoint}: its architecture is {config.model_type!r}. Allowed: {', '.join(MODEL_TYPES)}. {advice}"
+            f"{checkpoint}: its architecture is {config.model_type!r}",
+            allowed=f"Allowed: {', '.join(MODEL_TYPES)}.",
+            fix=advice,
         )
     places = getattr(config, "position_embedding_type", None) or "absolute"
     if places != "absolute":
         raise CheckpointError(
-            f"{checkpoint}: its position_embedding_type is {places!r}, and what it learned of positions cannot be "
-            "taken over. Give a BERT with absolute positions."
+            f"{checkpoint}: its position_embedding_type is {places!r}, and what it learned of positions "
+            "cannot be taken over",
+            fix="Give a BERT with absolute positions.",
         )
     return config
 
@@ -215,8 +219,8 @@ def pooling_of(checkpoint: str | Path) -> str:
         modes = dict(json.loads(Path(path).read_text(encoding="utf-8")))
     except (TypeError, ValueError, RecursionError) as error:
         raise CheckpointError(
-            f"{path} is no JSON object ({error}); it says how the checkpoint makes one vector of a text. Mend it, or "
-            "remove it: a label is then read from the first position."
+            f"{path} is no JSON object ({error}); it says how the checkpoint makes one vector of a text",
+            fix="Mend it, or remove it: a label is then read from the first position.",
         ) from error
     return "mean" if modes.get("pooling_mode_mean_tokens") else "cls"
 
@@ -233,7 +237,9 @@ def load_tokenizer(checkpoint: str | Path, **hub: Any) -> PreTrainedTokenizerBas
         CheckpointError: no checkpoint there; it has none, or one without [MASK] and [PAD].
     """
     for name in sorted(hub.keys() - {*HUB_SETTINGS}):
-        raise ConfigurationError(f"No setting {name!r} of a checkpoint's place. {did_you_mean(name, HUB_SETTINGS)}")
+        raise ConfigurationError(
+            f"No setting {name!r} of a checkpoint's place", allowed=did_you_mean(name, HUB_SETTINGS)
+        )
     config = found_config(checkpoint, hub)  # says better what is amiss where nothing is there, or no BERT
     try:
         tokenizer = AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False, **hub)
@@ -244,17 +250,21 @@ def load_tokenizer(checkpoint: str | Path, **hub: Any) -> PreTrainedTokenizerBas
         raise _no_tokenizer(checkpoint, "no vocabulary")
     lacking = [name for name in ("pad_token", "mask_token", "sep_token") if getattr(tokenizer, name) is None]
     if lacking:
-        raise CheckpointError(f"{checkpoint}: its tokenizer has no {', '.join(lacking)}. Give a BERT's tokenizer.")
+        raise CheckpointError(
+            f"{checkpoint}: its tokenizer has no {', '.join(lacking)}", fix="Give a BERT's tokenizer."
+        )
     last = max(tokenizer.get_vocab().values())
     if last >= len(tokenizer):
         raise CheckpointError(
-            f"{checkpoint}: its tokenizer has {len(tokenizer):,} tokens, and the last is number {last + 1:,}: a token "
-            "is in two lines of vocab.txt, or numbers are left out. Give each token a line of its own."
+            f"{checkpoint}: its tokenizer has {len(tokenizer):,} tokens, and the last is number "
+            f"{last + 1:,}: a token is in two lines of vocab.txt, or numbers are left out",
+            fix="Give each token a line of its own.",
         )
     if len(tokenizer) > config.vocab_size:
         raise CheckpointError(
             f"{checkpoint}: its tokenizer has {len(tokenizer):,} tokens and its model embeddings for "
-            f"{config.vocab_size:,}. Extend these too (resize_token_embeddings), and save both."
+            f"{config.vocab_size:,}",
+            fix="Extend these too (resize_token_embeddings), and save both.",
         )
     # A tokenizer whose files do not say how much may be read allows any length; the model has no such position. That of
     # a run allows what the run read.

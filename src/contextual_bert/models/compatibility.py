@@ -25,8 +25,8 @@ def check_layout(config: ReadsContext, layout: tuple[FeatureLayout, ...]) -> Non
     if mine and mine != theirs:
         differing = sorted({*mine, *theirs} - {name for name in mine if theirs.get(name) == mine[name]})
         raise ConfigurationError(
-            f"The model and the schema disagree on: {', '.join(differing)}. "
-            "Use the schema that the model was trained with."
+            f"The model and the schema disagree on: {', '.join(differing)}",
+            fix="Use the schema that the model was trained with.",
         )
 
 
@@ -41,6 +41,6 @@ def check_processor(config: ReadsContext, processor: ContextualBertProcessor) ->
     if config.has_context_as_text != processor.has_context_as_text:
         read, given = ("words", "values") if config.has_context_as_text else ("values", "words")
         raise ConfigurationError(
-            f"The model reads the {read} of a context, and the processor gives {given}. Give both the same "
-            "has_context_as_text."
+            f"The model reads the {read} of a context, and the processor gives {given}",
+            fix="Give both the same has_context_as_text.",
         )

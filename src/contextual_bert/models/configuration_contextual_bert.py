@@ -12,7 +12,7 @@ from transformers import BertConfig
 
 from contextual_bert.conditioning import ConditioningMethod, Sizes, get_method, methods_of_setting
 from contextual_bert.context import ContextSchema, FeatureLayout
-from contextual_bert.errors import CheckpointError, ConfigurationError, did_you_mean
+from contextual_bert.errors import CheckpointError, ConfigurationError, Message, did_you_mean
 from contextual_bert.softmax_over import SoftmaxOver
 
 PAPER_CONTEXT_SIZE = 736
@@ -101,7 +101,9 @@ class ContextualBertConfig(BertConfig):
         for key in kwargs:
             is_misspelt = not hasattr(type(self), key) and difflib.get_close_matches(key, known, n=1, cutoff=0.8)
             if is_misspelt:
-                raise ConfigurationError(f"{type(self).__name__} has no field {key!r}. {did_you_mean(key, known)}")
+                raise ConfigurationError(
+                    f"{type(self).__name__} has no field {key!r}", allowed=did_you_mean(key, known)
+                )
         self._check_numbers()
         super().__post_init__(**kwargs)
         self._check()
@@ -113,7 +115,7 @@ class ContextualBertConfig(BertConfig):
             methods = methods_of_setting(name)
             if methods and name not in own:
                 are = " or ".join(f"conditioning={method!r}" for method in methods)
-                raise ConfigurationError(f"{name} is for {are}, and it is {self.conditioning!r}. Leave it out.")
+                raise ConfigurationError(f"{name} is for {are}, and it is {self.conditioning!r}", fix="Leave it out.")
         given = {**(self.conditioning_settings or {}), **{name: kwargs.pop(name) for name in own if name in kwargs}}
         get_method(self.conditioning, given)
         self.conditioning_settings = given or None
@@ -123,23 +125,34 @@ class ContextualBertConfig(BertConfig):
         for name in SIZES:
             value: Any = getattr(self, name)
             if isinstance(value, int) and value < 1:
-                raise ConfigurationError(f"{name}={value}: give a whole number of at least 1.")
+                raise ConfigurationError(
+                    "is not allowed", setting=name, value=value, fix="Give a whole number of at least 1."
+                )
         for name, largest in LARGEST.items():
             value = getattr(self, name)
             if isinstance(value, int) and value > largest:
-                raise ConfigurationError(f"{name}={value:.3g}: give a whole number of at most {largest:,}.")
+                raise ConfigurationError(
+                    "is not allowed", setting=name, value=value, fix=f"Give a whole number of at most {largest:,}."
+                )
         for name in DROPOUTS:
             value = getattr(self, name)
             if isinstance(value, int | float) and not 0 <= value < 1:
-                raise ConfigurationError(f"{name}={value}: give a share, a number from 0 to below 1.")
+                raise ConfigurationError(
+                    "is not allowed", setting=name, value=value, fix="Give a share, a number from 0 to below 1."
+                )
 
     def _check(self) -> None:
         # Not a `validate_...` method: transformers would wrap our error in one of its own.
         method = get_method(self.conditioning)
         if method.has_context and not self.context_features:
             raise ConfigurationError(
-                f"conditioning={self.conditioning!r} needs a context, and context_features is empty. "
-                "Make the config with ContextualBertConfig.from_schema(schema, ...), or take conditioning='none'."
+                "needs a context, and context_features is empty",
+                setting="conditioning",
+                value=self.conditioning,
+                fix=Message(
+                    "Make the config with ContextualBertConfig.from_schema(schema, ...), or take {conditioning}.",
+                    conditioning="none",
+                ),
             )
         choices = {
             "classifier_pooling": POOLINGS,
@@ -148,23 +161,30 @@ class ContextualBertConfig(BertConfig):
         for name, known in choices.items():
             value = getattr(self, name)
             if value not in known:
-                raise ConfigurationError(f"{name}={value!r}. {did_you_mean(value, known)}")
+                raise ConfigurationError("is unknown", setting=name, value=value, allowed=did_you_mean(value, known))
         if self.problem_type is not None and self.problem_type not in PROBLEM_TYPES:
             known = did_you_mean(str(self.problem_type), PROBLEM_TYPES)
-            raise ConfigurationError(f"problem_type={self.problem_type!r}. {known}")
+            raise ConfigurationError("is unknown", setting="problem_type", value=self.problem_type, allowed=known)
         if self.has_context_as_text and (method.has_context or not self.has_position_embeddings):
             raise ConfigurationError(
-                "has_context_as_text=True puts the context before a text, as words: it goes with conditioning='none' "
-                "and has_position_embeddings=True."
+                Message(
+                    "puts the context before a text, as words: it goes with {conditioning} and "
+                    "{has_position_embeddings}",
+                    conditioning="none",
+                    has_position_embeddings=True,
+                ),
+                setting="has_context_as_text",
+                value=True,
             )
         if not 0 <= self.num_extra_layers <= self.num_hidden_layers:
             raise ConfigurationError(
-                f"num_extra_layers={self.num_extra_layers} of num_hidden_layers={self.num_hidden_layers}: they are the "
-                "last of these."
+                Message("of {num_hidden_layers}: they are the last of these", num_hidden_layers=self.num_hidden_layers),
+                setting="num_extra_layers",
+                value=self.num_extra_layers,
             )
         if self.is_decoder or self.add_cross_attention:
             raise ConfigurationError(
-                "A masked model reads in both directions: leave is_decoder and add_cross_attention False."
+                "A masked model reads in both directions", fix="Leave is_decoder and add_cross_attention False."
             )
 
     @classmethod
@@ -177,9 +197,13 @@ class ContextualBertConfig(BertConfig):
         theirs = config_dict.get("model_type", cls.model_type)
         if theirs != cls.model_type:
             raise CheckpointError(
-                f"The config is of model_type={theirs!r}, not {cls.model_type!r}: from_pretrained loads what this "
-                "package saved. A BERT checkpoint is started from with from_bert(checkpoint, schema=..., "
-                "conditioning=...)."
+                f"The config is of model_type={theirs!r}, not {cls.model_type!r}: from_pretrained loads what "
+                "this package saved",
+                fix=Message(
+                    "A BERT checkpoint is started from with from_bert(checkpoint, {schema}, {conditioning}).",
+                    schema=...,
+                    conditioning=...,
+                ),
             )
         check_no_kernel(config_dict.get("attn_implementation"), place="config.json")
         return super().from_dict(config_dict, **kwargs)
@@ -301,6 +325,6 @@ def check_no_kernel(attn_implementation: object, *, place: str) -> None:
     """
     if isinstance(attn_implementation, str) and "/" in attn_implementation:
         raise CheckpointError(
-            f"{place}: its attn_implementation is {attn_implementation!r:.80}, code from the Hub, which is never run. "
-            "Remove it from config.json."
+            f"{place}: its attn_implementation is {attn_implementation!r:.80}, code from the Hub, which is never run",
+            fix="Remove it from config.json.",
         )

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from contextual_bert.context.kinds import MULTI_RESERVED
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import NAME, ConfigurationError, Message
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_state import ContextState
 from contextual_bert.models.modeling_contextual_bert import (
@@ -76,7 +76,9 @@ class ContextAsText(ContextualBertModel):
         **kwargs: Any,
     ) -> ContextualBertModelOutput:
         if input_ids is None or position_ids is not None:
-            raise ConfigurationError("A context as text is put before ids of tokens. Give input_ids, no position_ids.")
+            raise ConfigurationError(
+                "A context as text is put before ids of tokens", fix="Give input_ids, no position_ids."
+            )
         if not context and self.training:
             warn_without_context("has_context_as_text=True")
         words = _words_of(context, input_ids)
@@ -98,8 +100,9 @@ class ContextAsText(ContextualBertModel):
         # Rows that are long in different columns fit although all of the columns are wider together.
         if ids.shape[1] > num_positions and int(places.max()) >= num_positions:
             raise ConfigurationError(
-                f"A text has {int(places.max()) + 1} tokens with the words of its context and the [SEP] between them, "
-                f"and the model reads {num_positions}. Cut the texts (max_length)."
+                f"A text has {int(places.max()) + 1} tokens with the words of its context and the [SEP] between "
+                f"them, and the model reads {num_positions}",
+                fix=Message("Cut the texts ({max_length}).", max_length=NAME),
             )
         kwargs["return_dict"] = True
         outputs = super().forward(ids, real, None, token_type_ids, places, None, rows, **kwargs)
@@ -122,8 +125,8 @@ def _words_of(context: Context | ContextState | None, ids: Tensor) -> Tensor:
     are_words = [each.ndim == 2 and len(each) == len(ids) and not each.is_floating_point() for each in words]
     if not words or not all(are_words):
         raise ConfigurationError(
-            "This model reads a context as words: give for each feature the ids of its words, (batch, width), as its "
-            "own processor does."
+            "This model reads a context as words",
+            fix="Give for each feature the ids of its words, (batch, width), as its own processor does.",
         )
     return torch.cat(words, dim=1)
 

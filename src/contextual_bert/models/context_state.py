@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from contextual_bert.context import ContextEmbedding
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import ConfigurationError, Message
 
 
 @dataclass(frozen=True)
@@ -57,15 +57,18 @@ class ContextState:
         """
         if conditioning != self.conditioning:
             raise ConfigurationError(
-                f"This context state was made with conditioning={self.conditioning!r}, and the model has "
-                f"{conditioning!r}. Call encode_context of the model that reads it."
+                Message(
+                    f"This context state was made with {{conditioning}}, and the model has {conditioning!r}",
+                    conditioning=self.conditioning,
+                ),
+                fix="Call encode_context of the model that reads it.",
             )
         if self.num_rows == num_sets or (self.embedding is None and not self.states):
             return self
         if self.num_rows != 1:
             raise ConfigurationError(
-                f"context has {self.num_rows} rows and input_ids {num_sets}. Give one context a row, or the state of "
-                "one customer for all."
+                f"context has {self.num_rows} rows and input_ids {num_sets}",
+                fix="Give one context a row, or the state of one customer for all.",
             )
         return self._map(lambda tensor: tensor.expand(num_sets, *tensor.shape[1:]), num_rows=num_sets)
 

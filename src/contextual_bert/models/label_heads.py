@@ -110,7 +110,8 @@ def start_at_shares(head: nn.Linear | OrdinalClassifier, counts: Sequence[int] |
     num_labels = head.num_labels if isinstance(head, OrdinalClassifier) else head.out_features
     if numbers.shape != (num_labels,) or bool((numbers < 0).any()):
         raise ConfigurationError(
-            f"counts={numbers.tolist()!r:.80} for {num_labels} labels. Give each label the number of its training rows."
+            f"counts={numbers.tolist()!r:.80} for {num_labels} labels",
+            fix="Give each label the number of its training rows.",
         )
     shares = (numbers + PSEUDO_COUNT) / (numbers + PSEUDO_COUNT).sum()
     if isinstance(head, OrdinalClassifier):

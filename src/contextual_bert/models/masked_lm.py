@@ -126,9 +126,13 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         num_items_in_batch = kwargs.pop("num_items_in_batch", None)
         is_mask = isinstance(logits_at, Tensor)
         if not is_mask and logits_at not in ("masked", "all", None):
-            raise ConfigurationError(f"logits_at={logits_at!r}: give 'masked' or 'all'.")
+            raise ConfigurationError(
+                "is not allowed", setting="logits_at", value=logits_at, fix="Give 'masked' or 'all'."
+            )
         if is_mask and labels is not None:
-            raise ConfigurationError("labels say themselves where to predict: leave out either them or logits_at.")
+            raise ConfigurationError(
+                "labels say themselves where to predict", fix="Leave out either them or logits_at."
+            )
         # A model of texts answers as BERT does, everywhere: pipelines of transformers count on it, and its Trainer cuts
         # what is predicted to as many rows as there are examples.
         is_bert = self.config.has_bert_start and (labels is None or not self.training)
@@ -208,7 +212,7 @@ class ContextualBertForMaskedLM(ContextualBertPreTrainedModel):
         elif input_ids is not None:
             asked = input_ids == self.config.mask_token_id
         else:
-            raise ConfigurationError("With inputs_embeds, say where to predict: give labels, or logits_at='all'.")
+            raise ConfigurationError("With inputs_embeds, say where to predict", fix="Give labels, or logits_at='all'.")
         return asked.flatten().nonzero(as_tuple=True)[0]
 
     @torch.no_grad()

@@ -36,7 +36,7 @@ from contextual_bert.atomic_files import share_files
 from contextual_bert.conditioning import StateSlot
 from contextual_bert.context import ContextEmbedding, ContextEncoder, ContextSchema
 from contextual_bert.context.forms import MeanEmbedding, ValueEmbedding
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import ConfigurationError, Message
 from contextual_bert.memory import memory_bytes
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 from contextual_bert.models.context_state import ContextState
@@ -72,7 +72,9 @@ class ContextualBertEmbeddings(nn.Module):
             ("position_ids", position_ids, self.position_embeddings),
         ):
             if ids is not None and table is None:
-                raise ConfigurationError(f"{name} was given, and this model has no embeddings for it. Leave it out.")
+                raise ConfigurationError(
+                    f"{name} was given, and this model has no embeddings for it", fix="Leave it out."
+                )
         if self.token_type_embeddings is not None:
             if token_type_ids is None:
                 token_type_ids = embeddings.new_zeros(embeddings.shape[:2], dtype=torch.long)
@@ -259,7 +261,9 @@ class ContextualBertPreTrainedModel(LearnedAbsence, BertPreTrainedModel):
             torch.Size([2, 2, 8])
         """
         if self.config.has_context_as_text:
-            raise ConfigurationError("A context that is read as words is read with each text: give it to the model.")
+            raise ConfigurationError(
+                "A context that is read as words is read with each text", fix="Give it to the model."
+            )
         model = cast(ContextualBertModel, self.base_model)
         num_rows = next(iter(context.values())).shape[0] if context else 1
         embedding = model.embed_context(context, batch_size=num_rows)
@@ -326,11 +330,16 @@ def check_memory(config: ContextualBertConfig) -> None:
     needed, memory = 4 * config.num_weights, memory_bytes()
     if memory is not None and needed > memory and torch.empty(0).device.type != "meta":
         raise ConfigurationError(
-            f"A model of hidden_size={config.hidden_size}, num_hidden_layers={config.num_hidden_layers}, "
-            f"intermediate_size={config.intermediate_size}, vocab_size={config.vocab_size:,} and a context of "
-            f"{config.context_size:,} components has "
-            f"{config.num_weights:,} weights or more. They take {needed / 2**30:,.0f} GiB, and this machine has "
-            f"{memory / 2**30:,.0f} GiB. Give smaller sizes."
+            Message(
+                f"A model of {{hidden_size}}, {{num_hidden_layers}}, {{intermediate_size}}, "
+                f"vocab_size={config.vocab_size:,} and a context of {config.context_size:,} components has "
+                f"{config.num_weights:,} weights or more",
+                hidden_size=config.hidden_size,
+                num_hidden_layers=config.num_hidden_layers,
+                intermediate_size=config.intermediate_size,
+            ),
+            fix=f"They take {needed / 2**30:,.0f} GiB, and this machine has {memory / 2**30:,.0f} GiB. "
+            "Give smaller sizes.",
         )
 
 
@@ -378,8 +387,8 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
     def __init__(self, config: ContextualBertConfig, *, has_pooler: bool = False) -> None:
         if config.has_context_as_text and not self.reads_words:
             raise ConfigurationError(
-                "The config says has_context_as_text, and this model by itself would pass over the context. Load it "
-                "with one of the heads, whose attribute `bert` reads the words."
+                "The config says has_context_as_text, and this model by itself would pass over the context",
+                fix="Load it with one of the heads, whose attribute `bert` reads the words.",
             )
         check_memory(config)
         ContextualBertPreTrainedModel.__init__(self, config)
@@ -447,8 +456,11 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
         needs_rows = added > 0 or (slot is not None and slot.reads_sequence)
         if needs_rows and attention_mask is not None and attention_mask.ndim != 2:
             raise ConfigurationError(
-                f"attention_mask has the shape {tuple(attention_mask.shape)}: conditioning="
-                f"{self.config.conditioning!r} takes (batch, length), 1 where a row has a position and 0 elsewhere."
+                Message(
+                    f"attention_mask has the shape {tuple(attention_mask.shape)}: {{conditioning}} takes (batch, "
+                    "length), 1 where a row has a position and 0 elsewhere.",
+                    conditioning=self.config.conditioning,
+                )
             )
         if self.conditioning is not None:
             embeddings, attention_mask = self.conditioning(embeddings, attention_mask, embedded_context)
@@ -474,8 +486,11 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
         given = cast(object, context)
         if given is not None and not isinstance(given, Mapping):
             raise ConfigurationError(
-                f"context={type(given).__name__}: give a tensor a feature by name. After input_ids and attention_mask "
-                "comes the context, and not token_type_ids as in BERT: name what you give."
+                "is not allowed",
+                setting="context",
+                value=type(given).__name__,
+                fix="Give a tensor a feature by name. After input_ids and attention_mask comes the context, and not "
+                "token_type_ids as in BERT: name what you give.",
             )
         if self.context_encoder is None:
             return None
@@ -486,7 +501,7 @@ class ContextualBertModel(ContextualBertPreTrainedModel, BertModel):  # pyright:
         embedded = self.context_encoder(context)
         if embedded.vector.shape[0] != batch_size:
             raise ConfigurationError(
-                f"context has {embedded.vector.shape[0]} rows and input_ids {batch_size}. Give one context a row."
+                f"context has {embedded.vector.shape[0]} rows and input_ids {batch_size}", fix="Give one context a row."
             )
         return embedded
 

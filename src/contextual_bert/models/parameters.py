@@ -164,7 +164,8 @@ def matching_sizes(conditioning: str, counted: int) -> dict[str, int]:
     reached = narrow + (width - 1) * (wide - narrow)
     if abs(reached - counted) > 0.01 * counted:
         raise ConfigurationError(
-            f"No {conditioning!r} has {counted:,} parameters: the closest has {reached:,}. Ask for another number."
+            f"No {conditioning!r} has {counted:,} parameters: the closest has {reached:,}",
+            fix="Ask for another number.",
         )
     return {"hidden_size": hidden_size, "intermediate_size": width}
 
@@ -189,5 +190,5 @@ def _part(name: str) -> str:
     if name.startswith("bert.encoder.layer."):
         return _LAYER_PARTS[name.split(".")[4]]
     raise ConfigurationError(
-        f"The parameter {name!r} is none of ContextualBertForMaskedLM. Count a model of that class."
+        f"The parameter {name!r} is none of ContextualBertForMaskedLM", fix="Count a model of that class."
     )

@@ -18,7 +18,7 @@ from transformers import BertForMaskedLM
 from contextual_bert.conditioning import get_method, methods_of_setting
 from contextual_bert.conditioning.method import BlockSlot
 from contextual_bert.context import ContextSchema
-from contextual_bert.errors import CheckpointError, ConfigurationError, did_you_mean
+from contextual_bert.errors import NAME, CheckpointError, ConfigurationError, Message, did_you_mean
 from contextual_bert.models.checkpoint_files import HUB_SETTINGS, found_config, load_tokenizer, tokens_of, weights_read
 from contextual_bert.models.configuration_contextual_bert import ContextualBertConfig
 
@@ -69,22 +69,27 @@ def load_bert(
     num_theirs = found_config(checkpoint, hub).num_hidden_layers
     if num_own > num_theirs:
         raise ConfigurationError(
-            f"num_hidden_layers={num_own}: {checkpoint} has {num_theirs}. Give no more; new blocks on top of them are "
-            "num_extra_layers."
+            f"is more than the {num_theirs} of {checkpoint}",
+            setting="num_hidden_layers",
+            value=num_own,
+            fix=Message("Give no more; new blocks on top of them are {num_extra_layers}.", num_extra_layers=NAME),
         )
     unread = [name for name in own if name in HEAD_FIELDS and name not in model_class.head_fields]
     if unread:
-        raise ConfigurationError(f"{model_class.__name__} does not read {', '.join(unread)}. Leave it out.")
+        raise ConfigurationError(f"{model_class.__name__} does not read {', '.join(unread)}", fix="Leave it out.")
     dropped = [name for name in DROPOUTS if own.get(name)]
     if dropped:
         raise ConfigurationError(
-            f"{dropped[0]}={own[dropped[0]]} says how a model was trained, and a model drops nothing itself. Give it "
-            "to ContextualTrainingArguments, and train with this package's trainers."
+            "says how a model was trained, and a model drops nothing itself",
+            setting=dropped[0],
+            value=own[dropped[0]],
+            fix="Give it to ContextualTrainingArguments, and train with this package's trainers.",
         )
     if config.type_vocab_size < model_class.num_segments:
         raise CheckpointError(
-            f"{checkpoint}: it has type_vocab_size={config.type_vocab_size}, and {model_class.__name__} tells a "
-            "question from its text by it. Give a BERT with two segments."
+            f"{checkpoint}: it has type_vocab_size={config.type_vocab_size}, and {model_class.__name__} "
+            "tells a question from its text by it",
+            fix="Give a BERT with two segments.",
         )
     if "torch_dtype" not in loading:  # as it was called before
         loading.setdefault("dtype", torch.float32)  # a checkpoint may be stored in half of that
@@ -96,18 +101,18 @@ def load_bert(
             )
     except TypeError as error:
         odd = sorted(name for name in loading if repr(name) in str(error)) or sorted(loading)
-        raise ConfigurationError(f"from_bert does not take {odd}. {did_you_mean(odd[0], _fields())}") from error
+        raise ConfigurationError(f"from_bert does not take {odd}", allowed=did_you_mean(odd[0], _fields())) from error
     for key, theirs, ours in sorted(info["mismatched_keys"]):
         if not (may_differ and is_added(key, model)) and not _is_of_extra_block(key, model):
             raise CheckpointError(
-                f"{checkpoint}: its {key!r} has the shape {tuple(theirs)} and the model's {tuple(ours)}. "
-                "Give the sizes of the checkpoint, or for a new head ignore_mismatched_sizes=True."
+                f"{checkpoint}: its {key!r} has the shape {tuple(theirs)} and the model's {tuple(ours)}",
+                fix="Give the sizes of the checkpoint, or for a new head ignore_mismatched_sizes=True.",
             )
     missing = [key for key in info["missing_keys"] if not is_added(key, model)]
     if missing:
         raise CheckpointError(
-            f"{checkpoint}: {len(missing)} weights of BERT are missing, {missing[0]!r} is the first. "
-            "Give the folder of a whole BERT checkpoint."
+            f"{checkpoint}: {len(missing)} weights of BERT are missing, {missing[0]!r} is the first",
+            fix="Give the folder of a whole BERT checkpoint.",
         )
     if num_theirs > num_own:
         _draw_extra_blocks(model)
@@ -208,8 +213,9 @@ def bert_config(
     given = cast(object, schema)
     if given is not None and not isinstance(given, ContextSchema):
         raise ConfigurationError(
-            f"schema={given!r:.60} is a {type(given).__name__}. Give a ContextSchema: "
-            'ContextSchema.load("schema.json"), ContextSchema.from_dict({...}) or infer_schema(table).schema.'
+            f"schema={given!r:.60} is a {type(given).__name__}",
+            fix='Give a ContextSchema: ContextSchema.load("schema.json"), ContextSchema.from_dict({...}) or '
+            "infer_schema(table).schema.",
         )
     found = found_config(checkpoint, hub)
     fields |= label_fields(fields)
@@ -218,7 +224,9 @@ def bert_config(
     num_extra_layers = extra_layers_of(fields, default=get_method(conditioning).num_extra_layers)
     num_layers = fields.get("num_hidden_layers", found.num_hidden_layers)
     if type(num_layers) is not int:
-        raise ConfigurationError(f"num_hidden_layers={num_layers!r}: give a whole number.")
+        raise ConfigurationError(
+            "is not allowed", setting="num_hidden_layers", value=num_layers, fix="Give a whole number."
+        )
     tokens = tokens_of(load_tokenizer(checkpoint, **hub))
     return ContextualBertConfig.from_schema(
         schema,
@@ -247,23 +255,32 @@ def label_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """
     number, names, ids = (fields.get(field) for field in ("num_labels", "id2label", "label2id"))
     if number is not None and (type(number) is bool or not isinstance(number, Integral) or number < 1):
-        raise ConfigurationError(f"num_labels={number!r}: give a whole number of labels, 1 or more.")
+        raise ConfigurationError(
+            "is not allowed", setting="num_labels", value=number, fix="Give a whole number of labels, 1 or more."
+        )
     for field, given in (("id2label", names), ("label2id", ids)):
         if given is not None and not isinstance(given, Mapping):
-            raise ConfigurationError(f"{field} is a {type(given).__name__}. Give a mapping: dict(enumerate(names)).")
+            raise ConfigurationError(
+                f"{field} is a {type(given).__name__}", fix="Give a mapping: dict(enumerate(names))."
+            )
     if names is None and ids is None:
         return {} if number is None else {"num_labels": int(number)}
     found: dict[Any, Any] = {key: name for name, key in ids.items()} if ids is not None else {}
     if names is not None:
         found = {int(key): name for key, name in names.items()}
     if sorted(found) != [*range(len(found))] or not all(isinstance(name, str) for name in found.values()):
-        raise ConfigurationError(f"The labels are {found}: give each id from 0 on a name, as text.")
+        raise ConfigurationError(f"The labels are {found}", fix="Give each id from 0 on a name, as text.")
     inverse = {name: key for key, name in sorted(found.items())}
     if len(inverse) != len(found) or (ids is not None and dict(ids) != inverse):
         said = f", and label2id={ids} says otherwise" if ids is not None else ""
-        raise ConfigurationError(f"The labels are {found}{said}: give each id one name, and each name once.")
+        raise ConfigurationError(f"The labels are {found}{said}", fix="Give each id one name, and each name once.")
     if number is not None and number != len(found):
-        raise ConfigurationError(f"num_labels={number}, and {len(found)} labels are named. Give one of them.")
+        raise ConfigurationError(
+            f"does not fit the {len(found)} labels that are named",
+            setting="num_labels",
+            value=number,
+            fix="Give one of them.",
+        )
     return {"id2label": {key: name for name, key in inverse.items()}, "label2id": inverse}
 
 
@@ -283,7 +300,12 @@ def extra_layers_of(fields: Mapping[str, Any], *, default: int) -> int:
     """
     found, least = fields.get("num_extra_layers", default), min(default, 1)
     if type(found) is not int or found < least:
-        raise ConfigurationError(f"num_extra_layers={found!r}: give a whole number of new blocks, {least} or more.")
+        raise ConfigurationError(
+            "is not allowed",
+            setting="num_extra_layers",
+            value=found,
+            fix=f"Give a whole number of new blocks, {least} or more.",
+        )
     return found
 
 

@@ -28,7 +28,7 @@ from contextual_bert.context import (
     table_sentences,
     unknown_values,
 )
-from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.models.checkpoint_files import load_tokenizer
 from contextual_bert.models.feature_extraction_contextual_bert import ContextFeatureExtractor, ContextualBatch
@@ -88,15 +88,22 @@ class ContextualBertProcessor(ProcessorMixin):
         self._items: Vocabulary | None = None
         if not isinstance(tokenizer.backend_tokenizer.model, WordLevel):
             if tokenizer.pad_token is None:
-                raise ConfigurationError("The tokenizer has no pad_token, with which texts get one length. Name it.")
+                raise ConfigurationError(
+                    "The tokenizer has no pad_token, with which texts get one length", fix="Name it."
+                )
             return
         if has_context_as_text:
-            raise ConfigurationError("has_context_as_text=True: words are read before a text, and these are items.")
+            raise ConfigurationError(
+                "is not allowed: words are read before a text, and these are items",
+                setting="has_context_as_text",
+                value=True,
+            )
         vocabulary = sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1])
         names = tuple(name for name, _ in vocabulary)
         if names[: len(RESERVED_ITEMS)] != RESERVED_ITEMS:
             raise ConfigurationError(
-                f"The first ids must be {', '.join(RESERVED_ITEMS)}, not {', '.join(names[:3])}. Use from_items()."
+                f"The first ids must be {', '.join(RESERVED_ITEMS)}, not {', '.join(names[:3])}",
+                fix="Use from_items().",
             )
         self._items = Vocabulary(names[len(RESERVED_ITEMS) :], reserved=RESERVED_ITEMS)
 
@@ -110,7 +117,12 @@ class ContextualBertProcessor(ProcessorMixin):
             ConfigurationError: ``trust_remote_code``.
         """
         if settings.pop("trust_remote_code", False):
-            raise ConfigurationError("trust_remote_code=True: code beside a model is never run. Leave it out.")
+            raise ConfigurationError(
+                "is not allowed: code beside a model is never run",
+                setting="trust_remote_code",
+                value=True,
+                fix="Leave it out.",
+            )
         return super().from_pretrained(pretrained_model_name_or_path, trust_remote_code=False, **settings)
 
     @classmethod
@@ -124,7 +136,8 @@ class ContextualBertProcessor(ProcessorMixin):
         if len({*RESERVED_ITEMS, *names}) != len(RESERVED_ITEMS) + len(names):
             raise ConfigurationError(
                 f"Items must be distinct and none of {', '.join(RESERVED_ITEMS)}; blanks at their ends make no "
-                "difference. Remove the repeated ones."
+                "difference",
+                fix="Remove the repeated ones.",
             )
         return cls._from_spelt(names, schema)
 
@@ -184,7 +197,10 @@ class ContextualBertProcessor(ProcessorMixin):
             ConfigurationError: this processor is for text.
         """
         if self._items is None:
-            raise ConfigurationError("This processor is for text and has no items. Give text=..., not items=....")
+            raise ConfigurationError(
+                "This processor is for text and has no items",
+                fix=Message("Give {text}, not {items}.", text=..., items=...),
+            )
         return self._items
 
     @property
@@ -232,13 +248,15 @@ class ContextualBertProcessor(ProcessorMixin):
             DataError, UnknownNameError: a record that does not fit the schema; a text that is none.
         """
         if settings.pop("return_tensors", "pt") != "pt":
-            raise ConfigurationError("The processor gives torch tensors: leave return_tensors out.")
+            raise ConfigurationError("The processor gives torch tensors", fix="Leave return_tensors out.")
         if (items is None) == (text is None):
-            raise ConfigurationError("Give either items=... (sets of item names) or text=....")
+            raise ConfigurationError(
+                Message("Give either {items} (sets of item names) or {text}.", items=..., text=...)
+            )
         if items is not None:
             if settings or text_pair is not None:
                 names = sorted({**settings, **({"text_pair": text_pair} if text_pair is not None else {})})
-                raise ConfigurationError(f"With items the processor takes a context and nothing else, not {names}.")
+                raise ConfigurationError(f"With items the processor takes a context and nothing else, not {names}")
             features = self.encode_items(items)
         else:
             features = self._encode_text(cast(Any, text), text_pair, settings)
@@ -271,7 +289,9 @@ class ContextualBertProcessor(ProcessorMixin):
         self, text: str | Sequence[str], text_pair: str | Sequence[str] | None, settings: Mapping[str, Any]
     ) -> dict[str, Any]:
         if not self.is_for_text:
-            raise ConfigurationError("This processor is for sets of items. Give items=..., not text=....")
+            raise ConfigurationError(
+                "This processor is for sets of items", fix=Message("Give {items}, not {text}.", items=..., text=...)
+            )
         columns: list[list[Any]] = [
             [column] if isinstance(column, str) else list(column) if column is not None else []
             for column in (text, text_pair)
@@ -295,7 +315,7 @@ class ContextualBertProcessor(ProcessorMixin):
             raise DataError(f"{records!r:.80} is one record", column="context", fix="Give a list of them: [{...}].")
         if len(records) != num_rows:
             raise ConfigurationError(
-                f"{num_rows} rows came with {len(records)} context records. Give one record a row."
+                f"{num_rows} rows came with {len(records)} context records", fix="Give one record a row."
             )
         encoded = encode_records(self.schema, records)
         return self._in_words(encoded, record_sentences(self.schema, records)) if self.has_context_as_text else encoded

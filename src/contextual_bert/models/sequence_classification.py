@@ -93,8 +93,10 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
         num_labels = cast(int, config.num_labels)
         if config.is_ordinal and (num_labels < 2 or config.problem_type is not None):
             raise ConfigurationError(
-                f"is_ordinal=True with num_labels={num_labels}, problem_type={config.problem_type!r}: grades "
-                "need two labels or more and no problem_type."
+                f"with num_labels={num_labels}, problem_type={config.problem_type!r}: grades need two labels "
+                "or more and no problem_type",
+                setting="is_ordinal",
+                value=True,
             )
         self.bert = text_encoder(config, has_pooler=config.classifier_pooling == "cls")
         self.dropout = nn.Dropout(dropout_of(config))
@@ -113,8 +115,8 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
         """
         if self.config.problem_type not in (None, "single_label_classification") or self.config.num_labels == 1:
             raise ConfigurationError(
-                "start_at_shares is for one label a text, and this model learns numbers or several labels. "
-                "Leave it out."
+                "start_at_shares is for one label a text, and this model learns numbers or several labels",
+                fix="Leave it out.",
             )
         start_at_shares(self.classifier, counts)
 
@@ -157,8 +159,8 @@ class ContextualBertForSequenceClassification(ContextualBertPreTrainedModel):
         if kind == "regression":
             if num_items_in_batch is not None and bool((labels == IGNORED_LABEL).any()):
                 raise ConfigurationError(
-                    f"A number to learn is exactly {IGNORED_LABEL}, which transformers' Trainer counts as none. Shift "
-                    "or scale the numbers."
+                    f"A number to learn is exactly {IGNORED_LABEL}, which transformers' Trainer counts as none",
+                    fix="Shift or scale the numbers.",
                 )
             total = functional.mse_loss(logits.view_as(labels), labels.float(), reduction="sum")
         elif kind == "multi_label_classification":

@@ -14,4 +14,6 @@ def check_truncation(truncation: str) -> None:
         >>> check_truncation("head")
     """
     if truncation not in get_args(Truncation):
-        raise ConfigurationError(f"truncation={truncation!r}: give 'head' or 'head_tail'.")
+        raise ConfigurationError(
+            "is not allowed", setting="truncation", value=truncation, fix="Give 'head' or 'head_tail'."
+        )

@@ -46,7 +46,7 @@ def load_continued(model_class: Any, checkpoint: str | Path, **settings: Any) ->
     asked = {name: value for name, value in settings.items() if name not in may_change}
     if fixed := [name for name, value in asked.items() if getattr(config, name, None) != value]:
         raise ConfigurationError(
-            f"{', '.join(fixed)} cannot change in a model that goes on from {checkpoint}. Leave it out."
+            f"{', '.join(fixed)} cannot change in a model that goes on from {checkpoint}", fix="Leave it out."
         )
     with weights_read(checkpoint):
         model, info = model_class.from_pretrained(
@@ -56,8 +56,8 @@ def load_continued(model_class: Any, checkpoint: str | Path, **settings: Any) ->
     lost = sorted(key for key in changed if not key.startswith(model_class.head_keys))
     if lost:
         raise CheckpointError(
-            f"{checkpoint}: {len(lost)} weights are missing or of another shape, {lost[0]!r} is the first. Give the "
-            "folder of a whole run."
+            f"{checkpoint}: {len(lost)} weights are missing or of another shape, {lost[0]!r} is the first",
+            fix="Give the folder of a whole run.",
         )
     is_same_head = config.architectures == [model_class.__name__] and config.id2label == model.config.id2label
     model.has_new_head = not is_same_head or any(key.startswith(HEAD_KEY) for key in changed)

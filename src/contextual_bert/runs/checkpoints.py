@@ -85,8 +85,9 @@ def check_resumable(checkpoint: Path, recipe: Recipe, *, digest: str) -> None:
     theirs = own.get("attributes", {}).get("recipe_digest") if isinstance(own, dict) else None
     if theirs is not None and theirs != digest:
         raise ConfigurationError(
-            f"{checkpoint} is of a run with other settings, table or split than the recipe beside it: two runs wrote "
-            "into one folder. Give another --output, or --overwrite to start again."
+            f"{checkpoint} is of a run with other settings, table or split than the recipe beside it: two "
+            "runs wrote into one folder",
+            fix="Give another --output, or --overwrite to start again.",
         )
     _check_files(checkpoint)
     _check_complete(checkpoint, recipe)
@@ -94,8 +95,8 @@ def check_resumable(checkpoint: Path, recipe: Recipe, *, digest: str) -> None:
     best = trainer_state(checkpoint).get("best_global_step")
     if type(best) is int and best != step_of(checkpoint) and best_weights(checkpoint).parent == checkpoint:
         raise RunDirectoryError(
-            f"{checkpoint.with_name(f'checkpoint-{best}')} is missing, which holds the best weights so far. Copy it "
-            "back, or give --overwrite to start again."
+            f"{checkpoint.with_name(f'checkpoint-{best}')} is missing, which holds the best weights so far",
+            fix="Copy it back, or give --overwrite to start again.",
         )
     if best_weights(checkpoint).parent != checkpoint:
         _check_files(best_weights(checkpoint).parent, names={WEIGHTS_FILE})
@@ -107,11 +108,11 @@ def _check_files(checkpoint: Path, names: Collection[str] = CHECKPOINT_FILES) ->
     again = "--overwrite starts again. If its files are right, write the manifest with write_manifest."
     if not has_manifest(checkpoint):
         raise RunDirectoryError(
-            f"{manifest} is missing: nothing says that the files of this checkpoint are its own. Copy it back, or "
-            f"remove {checkpoint} to go on at the checkpoint before it. {again}"
+            f"{manifest} is missing: nothing says that the files of this checkpoint are its own",
+            fix=f"Copy it back, or remove {checkpoint} to go on at the checkpoint before it. {again}",
         )
     if manifest.is_file() and "trainer_state.json" not in listed_files(checkpoint):
-        raise RunDirectoryError(f"{manifest} does not list trainer_state.json: another version wrote it. {again}")
+        raise RunDirectoryError(f"{manifest} does not list trainer_state.json: another version wrote it", fix=again)
     check_manifest(checkpoint, names)
 
 
@@ -125,6 +126,7 @@ def _check_complete(checkpoint: Path, recipe: Recipe) -> None:
         if not any(checkpoint.glob(pattern)):
             name = pattern.replace("*", "")
             raise RunDirectoryError(
-                f"{checkpoint} has no {name}: a run that goes on without it ends elsewhere. Copy the file back, remove "
-                "the folder to go on at the checkpoint before it, or give --overwrite to start again."
+                f"{checkpoint} has no {name}: a run that goes on without it ends elsewhere",
+                fix="Copy the file back, remove the folder to go on at the checkpoint before it, or give --overwrite "
+                "to start again.",
             )

@@ -130,7 +130,10 @@ def evaluated_recipe(own: Recipe, overrides: Mapping[str, Any]) -> Recipe:
     scored_tokens = changes.pop("scored_tokens", None)
     if scored_tokens is not None and own.texts is None:
         raise ConfigurationError(
-            f"scored_tokens={scored_tokens!r} is for hidden tokens of texts, and this run is on sets. Leave it out."
+            "is for hidden tokens of texts, and this run is on sets",
+            setting="scored_tokens",
+            value=scored_tokens,
+            fix="Leave it out.",
         )
     if scored_tokens is not None and own.texts is not None:
         changes["texts"] = replace(own.texts, scored_tokens=scored_tokens)
@@ -168,14 +171,16 @@ def split_for(recipe: Recipe, directory: Path, table: pa.Table, part: str | None
     if own.is_of(table):
         if part is None and not any(len(own.rows(each)) for each in ("validation", "test")):
             raise ConfigurationError(
-                f"{directory} was trained on all rows of {recipe.data}: nothing was held out. Name another table with "
-                "--data. Or give --part all for figures on the rows that it has learned."
+                f"{directory} was trained on all rows of {recipe.data}: nothing was held out",
+                fix="Name another table with --data. Or give --part all for figures on the rows that it has learned.",
             )
         return own, f"evaluated: the {part or 'test'} part of the split that the run was trained with"
     if part is not None:
         raise ConfigurationError(
-            f"part={part!r} of which split? {recipe.data} is not the table that the run was trained with. "
-            "Name a split file with --split, or leave --part out to evaluate all rows."
+            f"of which split? {recipe.data} is not the table that the run was trained with",
+            setting="part",
+            value=part,
+            fix="Name a split file with --split, or leave --part out to evaluate all rows.",
         )
     return None, "evaluated: all rows, for this is not the table that the run was trained with"
 

@@ -89,5 +89,5 @@ def named_rows(every: Mapping[str, Recipe], names: Sequence[str], *, beside: Seq
     """
     for name in names:
         if name not in every:
-            raise UnknownNameError(f"No row {name!r} in this study. {did_you_mean(name, [*every, *beside])}")
+            raise UnknownNameError(f"No row {name!r} in this study", allowed=did_you_mean(name, [*every, *beside]))
     return {name: every[name] for name in names}

@@ -183,7 +183,9 @@ def check_columns(names: Iterable[str], table: pa.Table, *, file: str) -> None:
     """Raise UnknownNameError for a column that the table lacks, with the closest one."""
     for name in names:
         if name not in table.column_names:
-            raise UnknownNameError(f"There is no column {name!r} in {file}. {did_you_mean(name, table.column_names)}")
+            raise UnknownNameError(
+                f"There is no column {name!r} in {file}", allowed=did_you_mean(name, table.column_names)
+            )
 
 
 def fault_lines(found: Audit) -> list[str]:

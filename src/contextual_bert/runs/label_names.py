@@ -13,7 +13,7 @@ from contextual_bert.context import alike_warning, canonical, canonical_array
 from contextual_bert.context.cells import FLOAT
 from contextual_bert.context.spelling import alike
 from contextual_bert.data import Split
-from contextual_bert.errors import DataError
+from contextual_bert.errors import NAME, DataError, Message, joined
 from contextual_bert.evaluation import has_grades
 
 NUM_SHOWN = 12  # labels that a sentence names
@@ -58,11 +58,12 @@ def label_names(
             fix="Give names or whole numbers, or lists of tags.",
         )
     if is_ordinal and is_list(column.type):
+        asked = "order" if order else "is_ordinal"
         raise DataError(
             f"the column is of type {column.type}: tags of words, and no grades of one scale",
             file=file,
             column=name,
-            fix="Leave order (--order) out." if order else "Leave is_ordinal (--ordinal) out.",
+            fix=Message(f"Leave {{{asked}}} out.", **{asked: NAME}),
         )
     values = label_values(column)
     names = sorted(pc.unique(values.drop_null()).to_pylist())
@@ -81,7 +82,7 @@ def label_names(
             file=file,
             row=_row_of(stray, values),
             column=name,
-            fix="Name it in order (--order) where it belongs, or correct the cell.",
+            fix=Message("Name it in {order} where it belongs, or correct the cell.", order=NAME),
         )
     names = list(dict.fromkeys(canonical(each) for each in names))  # -0.0 is 0
     if len(names) < 2:
@@ -95,7 +96,11 @@ def label_names(
             f"the labels {some_labels(names)} are no numbers, and as grades of one scale they need an order",
             file=file,
             column=name,
-            fix="Name all of them with order (--order), the lowest first, or leave is_ordinal (--ordinal) out.",
+            fix=Message(
+                "Name all of them with {order}, the lowest first, or leave {is_ordinal} out.",
+                order=NAME,
+                is_ordinal=NAME,
+            ),
         )
     grades = sorted(names, key=float)
     for low, high in pairwise(grades):
@@ -104,7 +109,7 @@ def label_names(
                 f"the labels {low!r} and {high!r} are one number, and two grades of a scale",
                 file=file,
                 column=name,
-                fix="Write each grade in one way, or leave is_ordinal (--ordinal) out.",
+                fix=Message("Write each grade in one way, or leave {is_ordinal} out.", is_ordinal=NAME),
             )
     return tuple(grades)
 
@@ -117,14 +122,13 @@ def _fault_of_fraction(
     if is_ordinal and is_grade:
         return None
     problem = f"the label {fraction} is no whole number: these are numbers and no classes"
-    fix = "Give whole numbers or names, such as bins of the numbers"
+    fix: str = "Give whole numbers or names, such as bins of the numbers"
     if is_ordinal and math.isfinite(float(fraction)):
         problem = f"{len(names):,} numbers, such as {fraction}, are no grades: hardly one occurs twice"
     elif is_grade:
-        fix += ", or is_ordinal (--ordinal) where they are grades of one scale"
-    return (
-        problem,
-        f"{fix}; numbers themselves are learned in Python alone, with encode_texts and transformers' Trainer.",
+        fix = Message(f"{fix}, or {{is_ordinal}} where they are grades of one scale", is_ordinal=NAME)
+    return problem, joined(
+        fix, "; numbers themselves are learned in Python alone, with encode_texts and transformers' Trainer."
     )
 
 

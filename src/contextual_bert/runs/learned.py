@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from contextual_bert.errors import Message
 from contextual_bert.evaluation import Report
 from contextual_bert.evaluation.learned import compare_with_shares
 from contextual_bert.inference import ScoredSet, set_index
@@ -61,13 +62,14 @@ def with_shares(
 
 def advice_of(arguments: ContextualTrainingArguments) -> str:
     """Return what to try where a training has taught nothing."""
-    rate = f"{LARGER_RATE * arguments.learning_rate:g}"
-    longer = f"num_train_epochs={MORE_EPOCHS * arguments.num_train_epochs:g}"
-    if arguments.max_steps > 0:
-        longer = f"max_steps={MORE_EPOCHS * arguments.max_steps}"
-    return (
-        f"Train longer, such as {longer}, or at a larger rate, such as learning_rate={rate}. Where neither helps, the "
-        "table says nothing of what is asked, or has too few rows."
+    name = "max_steps" if arguments.max_steps > 0 else "num_train_epochs"
+    more = float(MORE_EPOCHS * getattr(arguments, name))
+    longer: dict[str, object] = {name: int(more) if more.is_integer() else more}
+    return Message(
+        f"Train longer, such as {{{name}}}, or at a larger rate, such as {{learning_rate}}. Where neither helps, the "
+        "table says nothing of what is asked, or has too few rows.",
+        learning_rate=float(f"{LARGER_RATE * arguments.learning_rate:g}"),
+        **longer,
     )
 
 

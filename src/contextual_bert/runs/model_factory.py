@@ -16,7 +16,7 @@ from contextual_bert.baselines import BagOfItems, ItemPopularity
 from contextual_bert.conditioning import get_method
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import cooccurrence_vectors
-from contextual_bert.errors import ConfigurationError, ContextualBertError
+from contextual_bert.errors import ConfigurationError, ContextualBertError, Message, joined
 from contextual_bert.inference.saved_files import check_files
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, count_parameters
 from contextual_bert.runs.preparation import Preparation
@@ -51,7 +51,10 @@ def arguments_of(
     if not has_validation:
         if recipe.patience is not None:
             raise ConfigurationError(
-                f"patience={recipe.patience} needs a validation part. Give --validation, or leave it out."
+                "needs a validation part",
+                setting="patience",
+                value=recipe.patience,
+                fix="Give --validation, or leave it out.",
             )
         settings |= {"eval_strategy": "no", "load_best_model_at_end": False}
     return training_arguments(checkpoints, device=recipe.device, dtype=recipe.dtype, seed=recipe.seed, **settings)
@@ -96,8 +99,16 @@ def lines_on_steps(recipe: Recipe, chosen: ContextualTrainingArguments, *, num_r
     if own == 1 and "per_device_train_batch_size" in recipe.training:
         line += f". A step reads all {num_rows:,} training rows: a smaller batch takes more steps"
     if EPOCHS in recipe.training and steps < FEWEST_STEPS_OF_TEXTS:
-        line += f". Few steps teach little: without num_train_epochs={epochs:g} small tables get more"
+        advice = Message(
+            ". Few steps teach little: without {num_train_epochs} small tables get more", **{EPOCHS: _short(epochs)}
+        )
+        line = joined(line, advice)
     return [line]
+
+
+def _short(number: float) -> float:
+    """Return a number as people write it: 3 for 3.0."""
+    return int(number) if float(number).is_integer() else number
 
 
 def build_model(recipe: Recipe, ready: Preparation) -> nn.Module:
@@ -125,8 +136,11 @@ def check_context(recipe: Recipe, schema: ContextSchema | None) -> None:
     """Raise ConfigurationError where a method or baseline needs a context and the schema has no feature for one."""
     if has_context(recipe) and (schema is None or not schema.features):
         raise ConfigurationError(
-            f"conditioning={recipe.conditioning!r} needs a context, and no column of {recipe.data} became a feature of "
-            "one: contextual-bert inspect says why. Take 'none' (--conditioning none) or a baseline without context."
+            f"needs a context, and no column of {recipe.data} became a feature of one: contextual-bert "
+            "inspect says why",
+            setting="conditioning",
+            value=recipe.conditioning,
+            fix=Message("Take {conditioning} or a baseline without context.", conditioning="none"),
         )
 
 
@@ -165,7 +179,7 @@ def model_settings_in_words(recipe: Recipe) -> Generator[None]:
         if not recipe.model:
             raise
         reason = " ".join(str(error).split()).rstrip(".")
-        raise ConfigurationError(f"No model has these settings ({dict(recipe.model)}): {reason}.") from error
+        raise ConfigurationError(f"No model has these settings ({dict(recipe.model)}): {reason}") from error
 
 
 def attention_for(recipe: Recipe, ready: Prepared) -> str:
@@ -222,14 +236,16 @@ def started_from(recipe: Recipe, ready: Preparation) -> ContextualBertForMaskedL
     model = ContextualBertForMaskedLM.from_pretrained(str(recipe.init_from), attn_implementation=attention)
     if recipe.conditioning != model.config.conditioning:
         raise ConfigurationError(
-            f"{recipe.init_from} was trained with conditioning={model.config.conditioning!r}, "
-            f"this run asks for {recipe.conditioning!r}. "
-            "Give the same --conditioning, or start without --init-from."
+            Message(
+                f"{recipe.init_from} was trained with {{conditioning}}, this run asks for {recipe.conditioning!r}",
+                conditioning=model.config.conditioning,
+            ),
+            fix="Give the same --conditioning, or start without --init-from.",
         )
     differing = [field for field, value in recipe.model.items() if model.config.value_of(field) != value]
     if differing:
         raise ConfigurationError(
-            f"{', '.join(differing)} cannot change in a run that starts from {recipe.init_from}. Leave it out."
+            f"{', '.join(differing)} cannot change in a run that starts from {recipe.init_from}", fix="Leave it out."
         )
     if len(ready.processor.items) > model.config.vocab_size:
         model.resize_token_embeddings(len(ready.processor.items))

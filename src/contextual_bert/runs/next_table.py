@@ -32,9 +32,9 @@ def check_columns_of_run(schema: ContextSchema | None, table: pa.Table, *, run: 
     if absent:
         names = ", ".join(map(repr, absent))
         raise SchemaError(
-            f"{file} lacks the context column{'s' if absent[1:] else ''} {names}, which {run} reads. "
-            f"{did_you_mean(absent[0], table.column_names)} Rename the column. Or add it empty: its values are then "
-            "missing."
+            f"{file} lacks the context column{'s' if absent[1:] else ''} {names}, which {run} reads",
+            allowed=did_you_mean(absent[0], table.column_names),
+            fix="Rename the column. Or add it empty: its values are then missing.",
         )
 
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from contextual_bert.context.absence import missing_context
 from contextual_bert.data import SequenceDataset
 from contextual_bert.data.hashing import hash_counters, hash_strings
-from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.evaluation import FeatureImportances, Scores, measure_importances
 from contextual_bert.evaluation.importance import ALL_FEATURES, Replacement
 from contextual_bert.frames import Frame
@@ -81,7 +81,9 @@ def attribute_run(
         DataError, SchemaError, UnknownNameError: the table does not fit the run.
     """
     if num_permutations < 1:
-        raise ConfigurationError(f"num_permutations={num_permutations}: give 1 or more.")
+        raise ConfigurationError(
+            "is not allowed", setting="num_permutations", value=num_permutations, fix="Give 1 or more."
+        )
     how = _Replacing("permute", num_permutations, seed)
     return _attribution(
         directory, how, overrides=overrides, part=part, source=source, batch_size=batch_size, progress=progress
@@ -138,8 +140,12 @@ def _attribution(
     recipe = load_recipe(directory)
     if not has_context(recipe):
         raise ConfigurationError(
-            f"{directory} was trained with conditioning={recipe.conditioning!r}, which reads no context: there is no "
-            "feature to attribute anything to. Name the run of another method."
+            Message(
+                f"{directory} was trained with {{conditioning}}, which reads no context: there is no feature to "
+                "attribute anything to",
+                conditioning=recipe.conditioning,
+            ),
+            fix="Name the run of another method.",
         )
     data = load_evaluation(directory, overrides=overrides, part=part, source=source, batch_size=batch_size)
     dataset = data.dataset

@@ -181,7 +181,7 @@ def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | N
         check_brought(recipe, run=recipe.init_from)
         if recipe.schema is not None and not ContextSchema.from_dict(dict(recipe.schema)).is_like(known.schema):
             raise ConfigurationError(
-                f"{recipe.init_from} was trained with another schema. Leave --schema out: the run brings its own."
+                f"{recipe.init_from} was trained with another schema", fix="Leave --schema out: the run brings its own."
             )
         check_unlearned(known.schema, recipe, run=recipe.init_from)
         check_columns_of_run(known.schema, table, run=recipe.init_from, file=recipe.data)

@@ -26,7 +26,7 @@ from contextual_bert.context.infer import MIN_CUSTOMERS, SchemaSettings, infer_f
 from contextual_bert.context.running import follows_in_time
 from contextual_bert.data import Split, new_split
 from contextual_bert.data.splits import PARTS, ready_split
-from contextual_bert.errors import ConfigurationError, DataError, SchemaError
+from contextual_bert.errors import ConfigurationError, DataError, Message, SchemaError
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
 from contextual_bert.evaluation.tables import plural
 from contextual_bert.frames import Frame, as_table
@@ -170,8 +170,11 @@ class Prepared:
         if not unlearned:
             return []
         return [
-            f"context {', '.join(unlearned)}: validation or test have values that training has not, and what to say of "
-            "such values is not learned. Set field_dropout=0.1, or leave the column out."
+            Message(
+                f"context {', '.join(unlearned)}: validation or test have values that training has not, and what to "
+                "say of such values is not learned. Set {field_dropout}, or leave the column out.",
+                field_dropout=0.1,
+            )
         ]
 
     def holding_lines(self) -> list[str]:
@@ -251,8 +254,8 @@ class Prepared:
             differing.append("schema")
         if differing:
             raise ConfigurationError(
-                f"These data were prepared with another {', '.join(differing)} than the recipe asks for. "
-                "Prepare them for this recipe, or give the runs the same."
+                f"These data were prepared with another {', '.join(differing)} than the recipe asks for",
+                fix="Prepare them for this recipe, or give the runs the same.",
             )
         return resolved
 
@@ -302,7 +305,8 @@ def check_grouping(split: Split, recipe: Recipe) -> None:
         fix = f"Give --group-by {','.join(split.group_by)}" if split.group_by else "Leave --group-by out"
         raise ConfigurationError(
             f"The rows of {recipe.split} are {made}, and those of {recipe.data} "
-            f"{'grouped by ' + ', '.join(recipe.group_by) if recipe.group_by else 'not'}. {fix}, or make a new split."
+            f"{'grouped by ' + ', '.join(recipe.group_by) if recipe.group_by else 'not'}",
+            fix=f"{fix}, or make a new split.",
         )
 
 
@@ -369,8 +373,9 @@ def check_unlearned(schema: ContextSchema | None, recipe: Recipe, *, run: str | 
                 else "Leave it out of the schema: contextual-bert inspect, given the same columns, writes one without."
             )
             raise ConfigurationError(
-                f"{run or file or 'The schema'} reads {feature.column!r}{named} as context, and here it is learned or "
-                f"learned from. {fix}"
+                f"{run or file or 'The schema'} reads {feature.column!r}{named} as context, and here it is "
+                "learned or learned from",
+                fix=fix,
             )
 
 
@@ -387,8 +392,10 @@ def check_brought(recipe: Recipe, *, run: str) -> None:
     """Raise ConfigurationError where a recipe marks features that another run brings."""
     if recipe.sensitive:
         raise ConfigurationError(
-            f"sensitive={recipe.sensitive} (--sensitive) marks features, and {run} brings them as they are. Leave it "
-            "out; train that run with it."
+            f"marks features, and {run} brings them as they are",
+            setting="sensitive",
+            value=recipe.sensitive,
+            fix="Leave it out; train that run with it.",
         )
 
 
@@ -499,8 +506,8 @@ def check_missing_values(schema: ContextSchema, recipe: Recipe) -> None:
         readers = [feature for feature in schema.features if feature.column == column]
         if sign and any(value not in feature.missing_words for feature in readers):
             raise ConfigurationError(
-                f"missing_values: {each!r} (--missing-value) is not under 'missing' of the feature "
-                f"{readers[0].name!r} of the schema. Make the schema with it, or leave it out."
+                f"missing_values: {each!r} is not under 'missing' of the feature {readers[0].name!r} of the schema",
+                fix="Make the schema with it, or leave it out.",
             )
 
 
@@ -511,8 +518,9 @@ def check_spelling(schema: ContextSchema) -> None:
         for value in feature.listed:
             if (first := seen.setdefault(spelt(value), value)) != value:
                 raise SchemaError(
-                    f"feature {feature.name!r}: the values {first!r} and {value!r} are one value, for outer blanks "
-                    "and Unicode's forms make no difference. Leave one of them out."
+                    f"feature {feature.name!r}: the values {first!r} and {value!r} are one value, for outer "
+                    "blanks and Unicode's forms make no difference",
+                    fix="Leave one of them out.",
                 )
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from contextual_bert.arrow_types import decoded
 from contextual_bert.context.vocabulary import canonical_array
 from contextual_bert.data.splits import PARTS
-from contextual_bert.errors import DataError
+from contextual_bert.errors import DataError, Message
 from contextual_bert.training.recipe import Recipe
 
 Reader = Callable[[Any], pa.Table]
@@ -60,7 +60,7 @@ def read_parts(recipe: Recipe, source: pa.Table | None, read: Reader) -> PartTab
             raise DataError(
                 f"the column {lacking[0]!r} of {files[0]} is not there ({len(lacking)} such columns)",
                 file=name,
-                fix="Add it, or leave it out of all files with exclude=[...].",
+                fix=Message("Add it, or leave it out of all files with {exclude}.", exclude=...),
             )
         more = [column for column in table.column_names if column not in first.column_names]
         if more:

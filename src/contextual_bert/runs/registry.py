@@ -10,7 +10,7 @@ from typing import Any
 
 from contextual_bert.conditioning import METHODS, get_method, methods_of_setting
 from contextual_bert.data import Split
-from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
+from contextual_bert.errors import ConfigurationError, Message, UnknownNameError, did_you_mean
 from contextual_bert.training.adaptation import required_peft
 from contextual_bert.training.arguments import training_arguments
 from contextual_bert.training.defaults import NUM_MASKS
@@ -18,9 +18,11 @@ from contextual_bert.training.devices import chosen_device, chosen_dtype
 from contextual_bert.training.model_fields import DEFAULT_MODEL
 from contextual_bert.training.recipe import Recipe
 
-NOTHING_TO_COMPARE = (
-    "validation=0 and test=0 hold nothing out, and there is nothing to compare runs on. Give one of them a share above "
-    "0. Then train the one that was chosen on all rows."
+NOTHING_TO_COMPARE = Message(
+    "{validation} and {test} hold nothing out, and there is nothing to compare runs on. Give one of them a share above "
+    "0. Then train the one that was chosen on all rows.",
+    validation=0,
+    test=0,
 )
 CONTEXT_AS_TEXT = "bert_context_as_text"  # the one baseline for whatever is learned from a text
 PLAIN_BERT = ("none", CONTEXT_AS_TEXT)  # no weights but those of a checkpoint and its head
@@ -91,7 +93,7 @@ def check_conditioning(name: str) -> None:
         >>> check_conditioning("global_state")
     """
     if name not in (*METHODS, *BASELINES):
-        raise UnknownNameError(f"Unknown conditioning {name!r}. {did_you_mean(name, [*METHODS, *BASELINES])}")
+        raise UnknownNameError(f"Unknown conditioning {name!r}", allowed=did_you_mean(name, [*METHODS, *BASELINES]))
 
 
 def keeps_weights(recipe: Recipe) -> bool:
@@ -113,26 +115,38 @@ def check_kind(recipe: Recipe) -> None:
     """
     own, kind = (SET_BASELINES, "sets of items") if recipe.texts is None else (TEXT_BASELINES, "texts")
     if recipe.conditioning in BASELINES and recipe.conditioning not in own:
-        raise ConfigurationError(f"{recipe.conditioning!r} is no baseline for {kind}. Allowed: {', '.join(own)}.")
+        raise ConfigurationError(
+            f"{recipe.conditioning!r} is no baseline for {kind}", allowed=f"Allowed: {', '.join(own)}."
+        )
     if recipe.conditioning in BASELINES and recipe.trained_weights != "all":
         raise ConfigurationError(
-            f"trained_weights={recipe.trained_weights!r} says what of a BERT is trained, and {recipe.conditioning!r} "
-            "is a baseline, which trains all that is its own. Leave it out."
+            f"says what of a BERT is trained, and {recipe.conditioning!r} is a baseline, which trains all "
+            "that is its own",
+            setting="trained_weights",
+            value=recipe.trained_weights,
+            fix="Leave it out.",
         )
     for name in recipe.training.keys() - training_of(recipe.conditioning, recipe.training).keys():
         raise ConfigurationError(
-            f"{name}={recipe.training[name]} is for what {recipe.conditioning!r} does not have. Leave it out."
+            f"is for what {recipe.conditioning!r} does not have",
+            setting=name,
+            value=recipe.training[name],
+            fix="Leave it out.",
         )
     for name in recipe.model.keys() - model_of(recipe.conditioning, recipe.model).keys():
         raise ConfigurationError(
-            f"{name}={recipe.model[name]}: {recipe.conditioning!r} does not read this field of a model's config. "
-            "Leave it out."
+            "is not allowed",
+            setting=name,
+            value=recipe.model[name],
+            fix=f"{recipe.conditioning!r} does not read this field of a model's config. Leave it out.",
         )
     if recipe.conditioning in METHODS:
         get_method(recipe.conditioning, {name: recipe.model[name] for name in recipe.model if methods_of_setting(name)})
     if recipe.conditioning in FITTED_BASELINES and (recipe.is_context_shuffled or recipe.patience is not None):
         name = "is_context_shuffled" if recipe.is_context_shuffled else "patience"
-        raise ConfigurationError(f"{name} is for what is trained, and {recipe.conditioning!r} is not. Leave it out.")
+        raise ConfigurationError(
+            f"{name} is for what is trained, and {recipe.conditioning!r} is not", fix="Leave it out."
+        )
     chosen_device(recipe.device)
     chosen_dtype(recipe.dtype)
     if recipe.trained_weights == "lora":
@@ -149,7 +163,9 @@ def check_read(base: Recipe, rows: Sequence[Recipe]) -> None:
     for field in ("model", "training"):
         for name, value in getattr(base, field).items():
             if not any(name in getattr(row, field) for row in rows):
-                raise ConfigurationError(f"{name}={value}: no row of this comparison reads it. Leave it out.")
+                raise ConfigurationError(
+                    "is not allowed: no row of this comparison reads it", setting=name, value=value, fix="Leave it out."
+                )
 
 
 def training_of(conditioning: str, training: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,7 +209,7 @@ def checked_epochs(epochs: int) -> int:
         3
     """
     if epochs < 1:
-        raise ConfigurationError(f"epochs={epochs}: give 1 or more.")
+        raise ConfigurationError("is not allowed", setting="epochs", value=epochs, fix="Give 1 or more.")
     return epochs
 
 
@@ -204,11 +220,11 @@ def check_jobs(num_jobs: int) -> None:
         >>> check_jobs(2)
     """
     if num_jobs < 1:
-        raise ConfigurationError(f"num_jobs={num_jobs}: give 1 or more.")
+        raise ConfigurationError("is not allowed", setting="num_jobs", value=num_jobs, fix="Give 1 or more.")
     if num_jobs > 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ConfigurationError(
-            f"torchrun trains each run in several processes, so {num_jobs} runs beside each other are too many. Leave "
-            "out one of the two."
+            f"torchrun trains each run in several processes, so {num_jobs} runs beside each other are too many",
+            fix="Leave out one of the two.",
         )
 
 
@@ -227,7 +243,10 @@ def check_recipe(recipe: Recipe) -> None:
     are_numbers = type(size) is int and type(heads) is int and heads > 0
     if recipe.texts is None and recipe.conditioning not in BASELINES and are_numbers and size % heads:
         raise ConfigurationError(
-            f"hidden_size={size} is no multiple of num_attention_heads={heads}. Each head takes an equal share."
+            Message("is no multiple of {num_attention_heads}", num_attention_heads=heads),
+            setting="hidden_size",
+            value=size,
+            fix="Each head takes an equal share.",
         )
     settings: dict[str, Any] = {"disable_tqdm": True, **recipe.training}
     if "one_mask_epochs" in settings and recipe.texts is None:  # the defaults fit it: set_defaults
@@ -247,5 +266,5 @@ def check_study(recipes: Sequence[Recipe], *, reference: str, others: Sequence[s
     names = [*dict.fromkeys(recipe.label for recipe in recipes), *others]
     if reference not in names:
         raise UnknownNameError(
-            f"The reference {reference!r} is not among what is compared. {did_you_mean(reference, names)}"
+            f"The reference {reference!r} is not among what is compared", allowed=did_you_mean(reference, names)
         )

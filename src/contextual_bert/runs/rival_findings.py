@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from contextual_bert.conditioning import get_method
+from contextual_bert.errors import NAME, Message, joined
 from contextual_bert.evaluation import Interval, PairedRuns, Run, metric_of
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, Metric
 from contextual_bert.evaluation.tables import interval_cell
@@ -18,10 +19,16 @@ from contextual_bert.training.recipe import Recipe
 
 CONTEXT_SUFFIX = "_context"  # of baselines that read the context beside what the one without the suffix reads
 MOST_TURNED = 3  # pairs of rows that validation and test order differently, the largest first
-TRY_MORE = "Train longer (num_train_epochs) or at another learning_rate before you choose a trained method."
-WITHOUT_CONTEXT = (
-    "Take the row without the context. Or leave out columns that change between training and test with exclude "
-    "(--exclude): attribute says what each is worth. field_dropout=0.1 may take part of the harm away."
+TRY_MORE = Message(
+    "Train longer ({num_train_epochs}) or at another {learning_rate} before you choose a trained method.",
+    num_train_epochs=NAME,
+    learning_rate=NAME,
+)
+WITHOUT_CONTEXT = Message(
+    "Take the row without the context. Or leave out columns that change between training and test with {exclude}: "
+    "attribute says what each is worth. {field_dropout} may take part of the harm away.",
+    exclude=NAME,
+    field_dropout=0.1,
 )
 
 
@@ -69,9 +76,10 @@ def gaps_in_words(method: str, gaps: Mapping[str, Interval], key: str) -> str:
         if names:
             listed = ", ".join(f"`{name}` ({signed_words(gaps[name], metric)})" for name in names)
             said.append(f"{word} {listed}")
-    return (
+    return joined(
         f"No trained method is ahead of every baseline by {metric.label}. The best of them, `{method}`, is "
-        f"{' and '.join(said)}. {TRY_MORE}"
+        f"{' and '.join(said)}. ",
+        TRY_MORE,
     )
 
 
@@ -96,7 +104,7 @@ def about_contexts(recipes: Mapping[str, Recipe], roles: Mapping[str, str], pair
             open_ones.append(told)
     found: list[str] = []
     if harmed:
-        found.append(f"The context harms: {', '.join(harmed)}. {WITHOUT_CONTEXT}")
+        found.append(joined(f"The context harms: {', '.join(harmed)}. ", WITHOUT_CONTEXT))
     if open_ones:
         found.append(f"The context makes no difference that can be told: {', '.join(open_ones)}.")
     return found

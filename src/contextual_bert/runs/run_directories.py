@@ -62,19 +62,21 @@ def checkpoint_to_resume(output: Path, *, is_resumed: bool) -> Path | None:
             none.
     """
     if output.exists() and not output.is_dir():
-        raise ConfigurationError(f"{output} is a file, and a run is a folder. Give another --output.")
+        raise ConfigurationError(f"{output} is a file, and a run is a folder", fix="Give another --output.")
     if is_complete(output):
-        raise ConfigurationError(f"{output} holds a complete run. Give another --output, or --overwrite to replace it.")
+        raise ConfigurationError(
+            f"{output} holds a complete run", fix="Give another --output, or --overwrite to replace it."
+        )
     checkpoint = last_checkpoint(output)
     if checkpoint is not None and not is_resumed:
         raise ConfigurationError(
-            f"{output} holds an interrupted run. Give --resume to go on with it, or --overwrite to start again."
+            f"{output} holds an interrupted run", fix="Give --resume to go on with it, or --overwrite to start again."
         )
     foreign = [name for name in MODEL_FILES if (output / name).exists()]
     if foreign and not is_run(output):
         raise ConfigurationError(
-            f"{output} is no run directory and holds {', '.join(foreign)}, which a run would replace. "
-            "Give another --output."
+            f"{output} is no run directory and holds {', '.join(foreign)}, which a run would replace",
+            fix="Give another --output.",
         )
     return checkpoint
 
@@ -109,15 +111,16 @@ def load_recipe(directory: Path) -> Recipe:
     """
     check_run(directory)
     if (directory / RECORD_FILE).is_file():
-        raise RunDirectoryError(f"{directory} is an export. Name the run that it was made from.")
+        raise RunDirectoryError(f"{directory} is an export", fix="Name the run that it was made from.")
     check_manifest(directory, RESULT_FILES)
     recipe = Recipe.load(directory)
     is_baseline = recipe.texts is not None and recipe.conditioning in BASELINES
     is_older = is_baseline and not holds_baseline(directory) and not (directory / "config.json").is_file()
     if not keeps_weights(recipe) or is_older:
         raise RunDirectoryError(
-            f"{directory} is a run of the baseline {recipe.conditioning!r}, of which scores and metrics are kept and "
-            "no weights. Name the run of a method."
+            f"{directory} is a run of the baseline {recipe.conditioning!r}, of which scores and metrics "
+            "are kept and no weights",
+            fix="Name the run of a method.",
         )
     return recipe
 
@@ -170,8 +173,8 @@ def check_same_recipe(
     ]
     if differing:
         raise ConfigurationError(
-            f"{output} holds a run with other settings ({'; '.join(differing)}). "
-            "Give the same settings, another --output, or --overwrite to start again."
+            f"{output} holds a run with other settings ({'; '.join(differing)})",
+            fix="Give the same settings, another --output, or --overwrite to start again.",
         )
 
 
@@ -184,8 +187,9 @@ def check_same_devices(output: Path, *, num_devices: int) -> None:
     theirs = resolved_in(output / CHECKPOINTS, "num_devices")
     if theirs is not None and theirs != num_devices:
         raise ConfigurationError(
-            f"{output} holds a run that was interrupted on {theirs} devices (processes, GPUs), and here are "
-            f"{num_devices}: a step would be of other rows. Start it on as many, or give --overwrite to start again."
+            f"{output} holds a run that was interrupted on {theirs} devices (processes, GPUs), and here "
+            f"are {num_devices}: a step would be of other rows",
+            fix="Start it on as many, or give --overwrite to start again.",
         )
 
 

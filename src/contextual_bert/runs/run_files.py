@@ -163,7 +163,7 @@ def load_environment(directory: Path) -> dict[str, str]:
         made = content["environment"]
         return {"commit": made["commit"], "hardware": made["hardware"], **made}
     except (TypeError, KeyError) as error:
-        raise RunDirectoryError(f"{path} does not say what it was made with ({error}). Train again.") from error
+        raise RunDirectoryError(f"{path} does not say what it was made with ({error})", fix="Train again.") from error
 
 
 def save_scores(scores: Scores, clusters: np.ndarray | None, path: Path) -> None:
@@ -202,7 +202,7 @@ def load_scores(path: Path) -> tuple[Scores, np.ndarray | None]:
     except PermissionError as error:
         raise unreadable(path, error) from error
     except (OSError, SafetensorError, ValueError, TypeError, KeyError, RecursionError) as error:
-        raise RunDirectoryError(f"{path} holds no scores ({error}). Train again with --overwrite.") from error
+        raise RunDirectoryError(f"{path} holds no scores ({error})", fix="Train again with --overwrite.") from error
 
 
 def _predictions(columns: dict[str, Any], said: Mapping[str, Any]) -> Predictions | None:
@@ -230,7 +230,9 @@ def load_run(directory: Path, *, name: str, role: Any = "method") -> Run:
     except RunDirectoryError:
         raise
     except (OSError, ValueError, TypeError, KeyError, SafetensorError) as error:
-        raise RunDirectoryError(f"{directory} is no complete run: {error}. Train it again with --overwrite.") from error
+        raise RunDirectoryError(
+            f"{directory} is no complete run: {error}", fix="Train it again with --overwrite."
+        ) from error
     return Run(name, Recipe.load(directory).seed, scores, clusters, cost, role, validation)
 
 
@@ -285,7 +287,9 @@ def load_history(directory: Path) -> LearningCurve | None:
     except PermissionError as error:
         raise unreadable(path, error) from error
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise RunDirectoryError(f"{path} is no learning curve ({error}). Train again with --overwrite.") from error
+        raise RunDirectoryError(
+            f"{path} is no learning curve ({error})", fix="Train again with --overwrite."
+        ) from error
 
 
 def write_recipe(directory: Path, recipe: Recipe, resolved: Mapping[str, Any]) -> None:

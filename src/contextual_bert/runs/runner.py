@@ -97,7 +97,7 @@ def run(
     check_conditioning(recipe.conditioning)
     check_kind(recipe)
     if table is not None and preparation is not None:
-        raise ConfigurationError("table and preparation both say what the data are. Give one of them.")
+        raise ConfigurationError("table and preparation both say what the data are", fix="Give one of them.")
     with locked_folder(output):
         return _run(
             recipe,

@@ -74,7 +74,7 @@ def study(
     if is_report_only:
         recipes = [recipe for recipe in recipes if is_complete(run_directory(output, recipe))]
         if not recipes:
-            raise ConfigurationError(f"No run of these rows in {output} is complete. Train them first.")
+            raise ConfigurationError(f"No run of these rows in {output} is complete", fix="Train them first.")
     labels = [recipe.label for recipe in recipes]
     peers = peers or Peers()
     reference = peers.reference or (DEFAULT_REFERENCE if DEFAULT_REFERENCE in labels else labels[0])

@@ -165,7 +165,7 @@ def _hear(running: dict[connection.Connection, _Job], ours: connection.Connectio
                 else 'What it said stands above; a script that asks for several jobs needs if __name__ == "__main__":'
             )
             raise ConfigurationError(
-                f"The process of {job.label} ended with code {code} and wrote no run. {advice}."
+                f"The process of {job.label} ended with code {code} and wrote no run", fix=f"{advice}."
             ) from None
         say(f"{job.folder}: trained")
     else:

@@ -14,7 +14,7 @@ from contextual_bert.baselines import ConcatText, ConcatWord
 from contextual_bert.baselines.text import LabelModel
 from contextual_bert.context import FeatureLayout
 from contextual_bert.context.absence import rarely_missing
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import NAME, ConfigurationError, Message
 from contextual_bert.inference.text_baseline import TextBaselineConfig, give_ordinal_head, label_model
 from contextual_bert.models import ContextualBertModel, ContextualBertProcessor
 from contextual_bert.models.label_heads import start_at_shares
@@ -53,7 +53,9 @@ def check_baseline(recipe: Recipe, ready: TextPreparation) -> None:
     if recipe.conditioning not in possible:
         learned = {"answers": "answers", "masked_lm": "hidden words"}.get(ready.head, "these labels")
         allowed = ", ".join(possible)
-        raise ConfigurationError(f"The baseline {recipe.conditioning!r} cannot learn {learned}. Allowed: {allowed}.")
+        raise ConfigurationError(
+            f"The baseline {recipe.conditioning!r} cannot learn {learned}", allowed=f"Allowed: {allowed}."
+        )
 
 
 def baseline_on_texts(recipe: Recipe, ready: TextPreparation) -> LabelModel | LogisticBaseline:
@@ -104,9 +106,9 @@ def check_room(words: Mapping[str, Mapping[str, Tensor]], ready: TextPreparation
         length = int(ready.datasets[part].sizes.max())
         if length + num_words > num_positions:
             raise ConfigurationError(
-                f"{CONTEXT_AS_TEXT!r}: as text the context of the {part} part has up to {num_words} tokens, its texts "
-                f"have up to {length}, and {ready.task.checkpoint} reads {num_positions}. Give a smaller max_length "
-                "(--max-length), or leave a column out with exclude (--exclude)."
+                f"{CONTEXT_AS_TEXT!r}: as text the context of the {part} part has up to {num_words} tokens, "
+                f"its texts have up to {length}, and {ready.task.checkpoint} reads {num_positions}",
+                fix=Message("Give a smaller {max_length}, or leave a column out with exclude.", max_length=NAME),
             )
 
 

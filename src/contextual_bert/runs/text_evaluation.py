@@ -195,7 +195,10 @@ def load_texts(
     changes = overrides or {}
     if changes.get("items") is not None:
         raise ConfigurationError(
-            f"items={changes['items']!r} is for runs on sets, and {directory} was trained on texts. Leave it out."
+            f"is for runs on sets, and {directory} was trained on texts",
+            setting="items",
+            value=changes["items"],
+            fix="Leave it out.",
         )
     recipe = evaluated_recipe(own, {**changes, "is_context_shuffled": False})
     rows = read_data(recipe, source)

@@ -17,7 +17,7 @@ from contextual_bert.context import ContextSchema, canonical
 from contextual_bert.data import Split, audit_texts, reading_lines
 from contextual_bert.data.splits import PARTS
 from contextual_bert.data.text_audit import joined_words
-from contextual_bert.errors import ConfigurationError, DataError, place_of_row
+from contextual_bert.errors import ConfigurationError, DataError, Message, place_of_row
 from contextual_bert.evaluation import has_grades
 from contextual_bert.frames import Frame
 from contextual_bert.inference import encode_questions, encode_texts
@@ -202,7 +202,10 @@ def _tokens(table: pa.Table, recipe: Recipe, task: TextTask) -> _Look:
     cut = int((sizes > limit).sum())
     share = f"{cut:,} of {len(sizes):,} texts ({cut / len(sizes):.1%}) are" if cut else "no text is"
     lines.append(f"{share} longer than {limit:,} tokens{' and cut' if cut else ''}")
-    beyond = f"warning: {task.checkpoint} reads at most {longest:,} tokens: with max_length={limit} train stops there"
+    beyond = Message(
+        f"warning: {task.checkpoint} reads at most {longest:,} tokens: with {{max_length}} train stops there",
+        max_length=limit,
+    )
     return _Look(lines, [beyond] if limit > longest else [])
 
 

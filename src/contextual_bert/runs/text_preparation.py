@@ -23,7 +23,7 @@ from contextual_bert.data import Audit, SequenceDataset, reading_lines
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.splits import Split
 from contextual_bert.data.text_audit import audit_texts
-from contextual_bert.errors import ConfigurationError, DataError, did_you_mean
+from contextual_bert.errors import ConfigurationError, DataError, Message, did_you_mean
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
 from contextual_bert.frames import Frame
 from contextual_bert.inference import EncodedQuestions, EncodedTexts, encode_questions, encode_texts, placed
@@ -99,7 +99,9 @@ class TextPreparation(Prepared):
         if "classifier_pooling" in self.recipe.model:
             chosen = self.recipe.model["classifier_pooling"]
             if chosen not in POOLINGS:
-                raise ConfigurationError(f"classifier_pooling={chosen!r}. {did_you_mean(chosen, POOLINGS)}")
+                raise ConfigurationError(
+                    "is unknown", setting="classifier_pooling", value=chosen, allowed=did_you_mean(chosen, POOLINGS)
+                )
             return chosen
         return "cls" if self.task.is_from_scratch else pooling_of(self.task.checkpoint)
 
@@ -234,8 +236,11 @@ class TextPreparation(Prepared):
         if scored == num_tokens:
             return []
         return [
-            f"{part}: scores {scored:,} of {num_tokens:,} tokens, each hidden once: a sample, the same for every run "
-            "on these texts. To score all, give scored_tokens='all'."
+            Message(
+                f"{part}: scores {scored:,} of {num_tokens:,} tokens, each hidden once: a sample, the same for every "
+                "run on these texts. To score all, give {scored_tokens}.",
+                scored_tokens="all",
+            )
         ]
 
     @property

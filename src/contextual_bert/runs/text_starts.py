@@ -6,7 +6,7 @@ from typing import cast
 
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import Split
-from contextual_bert.errors import CheckpointError, ConfigurationError
+from contextual_bert.errors import NAME, CheckpointError, ConfigurationError, Message
 from contextual_bert.inference.text_baseline import holds_baseline
 from contextual_bert.manifest import check_manifest
 from contextual_bert.models import ContextualBertProcessor
@@ -54,33 +54,38 @@ def reader_of(recipe: Recipe) -> ContextualBertProcessor | None:
     check_manifest(folder)
     if is_run(folder):
         if load_recipe(folder).texts is None:
-            raise CheckpointError(f"{folder} is a run on sets of items, and these are texts. Give a BERT.")
+            raise CheckpointError(f"{folder} is a run on sets of items, and these are texts", fix="Give a BERT.")
         if holds_baseline(folder):
-            raise CheckpointError(f"{folder} is a run of a baseline, which has no BERT. Give a run of a method.")
+            raise CheckpointError(f"{folder} is a run of a baseline, which has no BERT", fix="Give a run of a method.")
     if (config := context_config(task.checkpoint)) is None:
         return None
     if task.is_from_scratch:
         raise ConfigurationError(
-            f"{task.checkpoint} has a context already, and is_from_scratch (--from-scratch) takes the sizes of a BERT. "
-            "Name that BERT, or leave it out."
+            Message(
+                f"{task.checkpoint} has a context already, and {{is_from_scratch}} takes the sizes of a BERT",
+                is_from_scratch=NAME,
+            ),
+            fix="Name that BERT, or leave it out.",
         )
     try:
         processor = ContextualBertProcessor.from_pretrained(task.checkpoint).with_context_as("values")
     except Exception as error:  # see load_saved
         raise CheckpointError(
-            f"{task.checkpoint}: its processor cannot be read ({first_line(error)}). Give the folder "
-            "of a whole run, with processor_config.json and tokenizer.json."
+            f"{task.checkpoint}: its processor cannot be read ({first_line(error)})",
+            fix="Give the folder of a whole run, with processor_config.json and tokenizer.json.",
         ) from error
     schema = processor.schema
     check_brought(recipe, run=task.checkpoint)
     if recipe.exclude:
         raise ConfigurationError(
-            f"exclude={recipe.exclude} (--exclude) says what of the table is no context, and {task.checkpoint} brings "
-            "the features. Leave it out."
+            f"says what of the table is no context, and {task.checkpoint} brings the features",
+            setting="exclude",
+            value=recipe.exclude,
+            fix="Leave it out.",
         )
     if recipe.schema is not None and not ContextSchema.from_dict(dict(recipe.schema)).is_like(schema):
         raise ConfigurationError(
-            f"{task.checkpoint} was trained with another schema. Leave --schema out: the run brings its own."
+            f"{task.checkpoint} was trained with another schema", fix="Leave --schema out: the run brings its own."
         )
     check_unlearned(schema, recipe, run=task.checkpoint)
     processor.tokenizer.model_max_length = config.max_position_embeddings  # not what that run was cut to

@@ -41,8 +41,9 @@ def check_hosts(hosts: Iterable[str]) -> None:
     for host in hosts:
         if host != ANY and split_authority(host.removeprefix("*.")) is None:
             raise ConfigurationError(
-                f"allowed_hosts has {host!r}, which is no host. Allowed: a name or an address, *.name for all below a "
-                "name, * for all; a port may follow. Give 'shop.example', for instance."
+                f"allowed_hosts has {host!r}, which is no host",
+                allowed="Allowed: a name or an address, *.name for all below a name, * for all; a port may follow.",
+                fix="Give 'shop.example', for instance.",
             )
 
 
@@ -52,8 +53,9 @@ def check_origins(origins: Iterable[str]) -> None:
         found = _ORIGIN.fullmatch(origin)
         if found is None or split_authority(found["authority"]) is None:
             raise ConfigurationError(
-                f"allowed_origins has {origin!r}, which is no origin. Allowed: a scheme, a name and perhaps a port. "
-                "Give 'https://shop.example', for instance."
+                f"allowed_origins has {origin!r}, which is no origin",
+                allowed="Allowed: a scheme, a name and perhaps a port.",
+                fix="Give 'https://shop.example', for instance.",
             )
 
 

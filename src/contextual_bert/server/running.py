@@ -40,7 +40,9 @@ def serve(app: FastAPI, *, host: str, port: int) -> None:
     try:
         listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, OverflowError) as error:
-        raise ConfigurationError(f"{host}:{port} cannot be listened on: {error}. Give another host or port.") from error
+        raise ConfigurationError(
+            f"{host}:{port} cannot be listened on: {error}", fix="Give another host or port."
+        ) from error
     # asyncio does this for sockets that say they are TCP, which create_server's do not. Without it the end of an answer
     # waits for the client's delayed acknowledgement of its beginning: 40 ms on a connection that is kept.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -71,9 +73,11 @@ def exposure(settings: ServerSettings, host: str) -> list[str]:
         return []
     if is_everywhere and not settings.allowed_hosts:
         raise ConfigurationError(
-            f"host={host!r} listens on every address of this machine, and without a key everybody who reaches it may "
-            "ask. Set a key (api_key, --api-key-file), or name the hosts that the server answers for (allowed_hosts, "
-            "--allow-host). 127.0.0.1 needs neither."
+            "listens on every address of this machine, and without a key everybody who reaches it may ask",
+            setting="host",
+            value=host,
+            fix="Set a key (api_key, --api-key-file), or name the hosts that the server answers for "
+            "(allowed_hosts, --allow-host). 127.0.0.1 needs neither.",
         )
     if is_everywhere or not _is_loopback(host):
         return [f"No key is set: everybody who reaches {host} may ask this server."]

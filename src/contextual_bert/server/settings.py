@@ -90,39 +90,56 @@ class ServerSettings:
         for name in (each.name for each in fields(self) if each.name.startswith("max_")):
             lowest = 0 if name == "max_wait_milliseconds" else 1
             if getattr(self, name) < lowest:
-                raise ConfigurationError(f"{name}={getattr(self, name)}: give {lowest} or more.")
+                raise ConfigurationError(
+                    "is not allowed", setting=name, value=getattr(self, name), fix=f"Give {lowest} or more."
+                )
         if not 0 <= self.stop_grace_seconds < float("inf"):
             raise ConfigurationError(
-                f"stop_grace_seconds={self.stop_grace_seconds}: give a number of seconds, 0 or more."
+                "is not allowed",
+                setting="stop_grace_seconds",
+                value=self.stop_grace_seconds,
+                fix="Give a number of seconds, 0 or more.",
             )
         for name in ("deadline_seconds", "study_deadline_seconds", "header_seconds", "idle_seconds"):
             if not 0 < getattr(self, name) < float("inf"):
-                raise ConfigurationError(f"{name}={getattr(self, name)}: give a number of seconds above 0.")
+                raise ConfigurationError(
+                    "is not allowed", setting=name, value=getattr(self, name), fix="Give a number of seconds above 0."
+                )
         if self.max_queue < self.max_queries:
             raise ConfigurationError(
-                f"max_queue={self.max_queue} is less than the {self.max_queries} queries that a request may have, "
-                "which could then never be answered. Give a longer queue or a lower max_queries."
+                f"is less than the {self.max_queries} queries that a request may have, which could then never "
+                "be answered",
+                setting="max_queue",
+                value=self.max_queue,
+                fix="Give a longer queue or a lower max_queries.",
             )
         if self.max_forward_passes < self.max_blanks:
             raise ConfigurationError(
-                f"max_forward_passes={self.max_forward_passes} is less than the {self.max_blanks} blanks that a set "
-                "may have, which no search could fill then. Allow more passes or fewer blanks."
+                f"is less than the {self.max_blanks} blanks that a set may have, which no search could fill then",
+                setting="max_forward_passes",
+                value=self.max_forward_passes,
+                fix="Allow more passes or fewer blanks.",
             )
         if self.max_exact_fields > MAX_EXACT_FIELDS:
             raise ConfigurationError(
-                f"max_exact_fields={self.max_exact_fields}: give {MAX_EXACT_FIELDS} or less; every field more doubles "
-                "the subsets, and beyond it they are sampled."
+                "is not allowed",
+                setting="max_exact_fields",
+                value=self.max_exact_fields,
+                fix=f"Give {MAX_EXACT_FIELDS} or less; every field more doubles the subsets, and beyond it they are "
+                "sampled.",
             )
         check_hosts(self.allowed_hosts)
         check_origins(self.allowed_origins)
         if self.max_all_conditions < self.max_conditions:
             raise ConfigurationError(
-                f"max_all_conditions={self.max_all_conditions} is less than the {self.max_conditions} conditions that "
-                "a query may have. Allow more for the whole request, or fewer for a query."
+                f"is less than the {self.max_conditions} conditions that a query may have",
+                setting="max_all_conditions",
+                value=self.max_all_conditions,
+                fix="Allow more for the whole request, or fewer for a query.",
             )
         key = self.api_key
         if key is not None and (len(key) < SHORTEST_KEY or not (key.isascii() and key.isprintable()) or " " in key):
             raise ConfigurationError(
-                f"The API key needs at least {SHORTEST_KEY} printable ASCII characters without spaces. Make one with "
-                "python -c 'import secrets; print(secrets.token_urlsafe(32))'."
+                f"The API key needs at least {SHORTEST_KEY} printable ASCII characters without spaces",
+                fix="Make one with python -c 'import secrets; print(secrets.token_urlsafe(32))'.",
             )

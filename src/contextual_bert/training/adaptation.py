@@ -40,8 +40,9 @@ def unfreeze_bert(model: ContextualBertPreTrainedModel) -> None:
 def _check_own(model: Any) -> None:
     if not isinstance(model, ContextualBertPreTrainedModel):
         raise ConfigurationError(
-            f"{type(model).__name__}: give a model of this package. With add_lora nothing of BERT is trained but the "
-            "low-rank changes, so there is nothing to freeze."
+            f"{type(model).__name__} is no model of this package",
+            fix="Give one. With add_lora nothing of BERT is trained but the low-rank changes, so there is nothing to "
+            "freeze.",
         )
 
 
@@ -90,7 +91,7 @@ def required_peft() -> Any:
     try:
         import peft  # noqa: PLC0415  (an optional extra)
     except ImportError as error:
-        raise ConfigurationError("LoRA needs peft. Install it: pip install 'contextual-bert[text]'.") from error
+        raise ConfigurationError("LoRA needs peft", fix="Install it: pip install 'contextual-bert[text]'.") from error
     return peft
 
 

@@ -15,7 +15,7 @@ import torch
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from transformers import TrainingArguments
 
-from contextual_bert.errors import ConfigurationError, ContextualBertError, UnknownNameError, did_you_mean
+from contextual_bert.errors import ConfigurationError, ContextualBertError, Message, UnknownNameError, did_you_mean
 from contextual_bert.evaluation.metrics import metric_key, metric_of
 from contextual_bert.memory import is_out_of_memory
 from contextual_bert.training.devices import chosen_device, chosen_dtype
@@ -89,15 +89,27 @@ class ContextualTrainingArguments(TrainingArguments):
         for name in SHARES:
             check_share(name, getattr(self, name))
         if self.masks_per_set < 1:
-            raise ConfigurationError(f"masks_per_set={self.masks_per_set}: nothing would be learned. Give 1 or more.")
+            raise ConfigurationError(
+                "is not allowed: nothing would be learned",
+                setting="masks_per_set",
+                value=self.masks_per_set,
+                fix="Give 1 or more.",
+            )
         if self.one_mask_epochs and self.masks_per_set == 1:
             raise ConfigurationError(
-                f"one_mask_epochs={self.one_mask_epochs}: with masks_per_set=1 every epoch is one. Leave it out."
+                Message("is not allowed: with {masks_per_set} every epoch is one", masks_per_set=1),
+                setting="one_mask_epochs",
+                value=self.one_mask_epochs,
+                fix="Leave it out.",
             )
         if self.one_mask_epochs and (self.max_steps > 0 or not 0 < self.one_mask_epochs <= self.num_train_epochs):
             raise ConfigurationError(
-                f"one_mask_epochs={self.one_mask_epochs}: they are the last of the epochs. Give a number up to "
-                f"num_train_epochs={self.num_train_epochs}, and no max_steps."
+                "is not allowed: they are the last of the epochs",
+                setting="one_mask_epochs",
+                value=self.one_mask_epochs,
+                fix=Message(
+                    "Give a number up to {num_train_epochs}, and no max_steps.", num_train_epochs=self.num_train_epochs
+                ),
             )
         if self.metric_for_best_model is not None:
             self.metric_for_best_model = metric_key(self.metric_for_best_model)
@@ -108,8 +120,9 @@ class ContextualTrainingArguments(TrainingArguments):
             self.dataloader_persistent_workers or self.dataloader_multiprocessing_context is not None
         ):
             raise ConfigurationError(
-                "dataloader_persistent_workers and dataloader_multiprocessing_context are for workers, and there are "
-                "none. Give dataloader_num_workers, or leave them out."
+                "dataloader_persistent_workers and dataloader_multiprocessing_context are for workers, and there "
+                "are none",
+                fix="Give dataloader_num_workers, or leave them out.",
             )
         self.adam_beta1, self.adam_beta2 = float(self.adam_beta1), float(self.adam_beta2)  # torch takes no integer 0
         super().__post_init__()
@@ -193,11 +206,15 @@ def check_settings_of_trainer(settings: Mapping[str, Any]) -> None:
     choices = {each.name: list(each.metadata.get("choices") or ()) for each in fields(ContextualTrainingArguments)}
     for name, value in settings.items():
         if name not in known:
-            raise ConfigurationError(f"No training setting {name!r}. {did_you_mean(name, known)}")
+            raise ConfigurationError(f"No training setting {name!r}", allowed=did_you_mean(name, known))
         try:
             TypeAdapter(known[name], config=_AS_GIVEN).validate_python(value)
         except ValidationError as error:
             reasons = dict.fromkeys(reason["msg"].removeprefix("Input should be ") for reason in error.errors())
-            raise ConfigurationError(f"{name}={value!r}: give {' or '.join(reasons)}.") from error
+            raise ConfigurationError(
+                "is not allowed", setting=name, value=value, fix=f"Give {' or '.join(reasons)}."
+            ) from error
         if choices[name] and value is not None and value not in choices[name]:
-            raise ConfigurationError(f"{name}={value!r}. {did_you_mean(value, choices[name])}")
+            raise ConfigurationError(
+                "is unknown", setting=name, value=value, allowed=did_you_mean(value, choices[name])
+            )

@@ -22,9 +22,14 @@ def chosen_device(name: str) -> torch.device:
         'cpu'
     """
     if name not in DEVICES:
-        raise ConfigurationError(f"device={name!r}. {did_you_mean(name, DEVICES)}")
+        raise ConfigurationError("is unknown", setting="device", value=name, allowed=did_you_mean(name, DEVICES))
     if (name == "cuda" and not torch.cuda.is_available()) or (name == "mps" and not torch.backends.mps.is_available()):
-        raise ConfigurationError(f"device={name!r}, and PyTorch finds none on this machine. Give 'cpu' or 'auto'.")
+        raise ConfigurationError(
+            "is not there: PyTorch finds none on this machine",
+            setting="device",
+            value=name,
+            fix="Give 'cpu' or 'auto'.",
+        )
     if name != "auto":
         return torch.device(name)
     accelerator = torch.accelerator.current_accelerator(check_available=True)
@@ -42,7 +47,9 @@ def chosen_dtype(name: str) -> torch.dtype:
         torch.bfloat16
     """
     if name not in DTYPES:
-        raise ConfigurationError(f"dtype={name!r}. {did_you_mean(name, ('auto', *DTYPES))}")
+        raise ConfigurationError(
+            "is unknown", setting="dtype", value=name, allowed=did_you_mean(name, ("auto", *DTYPES))
+        )
     return torch.bfloat16 if name == "bfloat16" else torch.float32
 
 

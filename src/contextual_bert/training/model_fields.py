@@ -46,17 +46,19 @@ def check_fields(model: Mapping[str, Any], *, texts: TextTask | None) -> None:
     free += NEW_FIELDS if texts is None or texts.is_from_scratch else ()
     for name in model:
         if name in SHARES:
-            raise ConfigurationError(f"{name!r} is a setting of the training: give it there (--set), not to the model.")
+            raise ConfigurationError(f"{name!r} is a setting of the training", fix="Give it there, not to the model.")
         # The methods and the config need torch, so they are asked for other names alone.
         if name in free or conditioning.methods_of_setting(name):
             continue
         if name in models.ContextualBertConfig.__dataclass_fields__:
             raise ConfigurationError(
-                f"{name!r} follows from the recipe, its data or its checkpoint: leave it out of the model's fields. "
-                f"Those that can be set: {', '.join(sorted(free))}."
+                f"{name!r} follows from the recipe, its data or its checkpoint",
+                fix=f"Leave it out of the model's fields. Those that can be set: {', '.join(sorted(free))}.",
             )
         free += [setting for method in conditioning.METHODS.values() for setting in method.setting_names()]
-        raise ConfigurationError(f"No field {name!r} in a model's config. {did_you_mean(name, free)}")
+        raise ConfigurationError(f"No field {name!r} in a model's config", allowed=did_you_mean(name, free))
     over = model.get("softmax_over", "vocabulary")
     if over not in get_args(SoftmaxOver):
-        raise ConfigurationError(f"softmax_over={over!r}. {did_you_mean(str(over), get_args(SoftmaxOver))}")
+        raise ConfigurationError(
+            "is unknown", setting="softmax_over", value=over, allowed=did_you_mean(str(over), get_args(SoftmaxOver))
+        )

@@ -16,7 +16,7 @@ from transformers import Trainer, TrainingArguments, get_scheduler
 from transformers.trainer_utils import TrainOutput
 
 from contextual_bert.data import DroppedContext, LengthBucketSampler, SequenceDataset
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import NAME, ConfigurationError, Message
 from contextual_bert.models.label_heads import OrdinalClassifier
 from contextual_bert.models.pretrained import context_weights, new_weights
 from contextual_bert.training.epochs import MaskEpoch
@@ -59,8 +59,11 @@ class NewWeightsTrainer(Trainer):
         # With float16 the gradients are scaled, and a step that overflows is left out.
         if not math.isfinite(loss) and not self.args.fp16:
             raise ConfigurationError(
-                f"The training diverged: its loss is {loss} at step {self.state.global_step}. Train again with a "
-                f"smaller learning_rate{', or in float32' if self.args.bf16 else ''}."
+                f"The training diverged: its loss is {loss} at step {self.state.global_step}",
+                fix=Message(
+                    f"Train again with a smaller {{learning_rate}}{', or in float32' if self.args.bf16 else ''}.",
+                    learning_rate=NAME,
+                ),
             )
 
     def _get_train_sampler(self, train_dataset: Dataset[Any] | None = None) -> Sampler[int] | None:
@@ -134,15 +137,16 @@ def rehearse(model: nn.Module, args: TrainingArguments, dataset: Sized) -> None:
     own_rates(model, args)
     if args.dataloader_drop_last and len(dataset) < args.train_batch_size:
         raise ConfigurationError(
-            f"dataloader_drop_last leaves out batches of fewer than {args.train_batch_size}, and training has "
-            f"{len(dataset)} rows. Leave it out, or give a smaller batch."
+            f"dataloader_drop_last leaves out batches of fewer than {args.train_batch_size}, and training "
+            f"has {len(dataset)} rows",
+            fix="Leave it out, or give a smaller batch.",
         )
     made, settings = Trainer.get_optimizer_cls_and_kwargs(args, cast(Any, model))
     if isinstance(made, type) and issubclass(made, torch.optim.Optimizer) and "params" not in settings:
         given = [each.partition("=")[0].strip() for each in (args.optim_args or "").split(",")]
         unread = ", ".join(name for name in given if name and name not in settings)
         if unread:
-            raise ConfigurationError(f"optim_args: {made.__name__} does not read {unread}. Leave them out.")
+            raise ConfigurationError(f"optim_args: {made.__name__} does not read {unread}", fix="Leave them out.")
         get_scheduler(
             args.lr_scheduler_type,
             optimizer=made([nn.Parameter(torch.zeros(1))], **settings),
@@ -168,16 +172,20 @@ def own_rates(model: nn.Module, args: TrainingArguments) -> dict[int, float]:
     if new_rate is not None:
         if not getattr(getattr(model, "config", None), "has_bert_start", False):
             raise ConfigurationError(
-                f"new_weights_learning_rate={new_rate} is for a model that starts from a BERT checkpoint, and all "
-                "weights of this one are new. Give learning_rate alone."
+                "is for a model that starts from a BERT checkpoint, and all weights of this one are new",
+                setting="new_weights_learning_rate",
+                value=new_rate,
+                fix=Message("Give {learning_rate} alone.", learning_rate=NAME),
             )
         rates.update({id(weight): new_rate for weight in new_weights(model).values()})
     if context_rate is not None:
         of_context = context_weights(model)
         if not of_context:
             raise ConfigurationError(
-                f"context_learning_rate={context_rate} is for the weights that read the context, and this model has "
-                "none. Leave it out."
+                "is for the weights that read the context, and this model has none",
+                setting="context_learning_rate",
+                value=context_rate,
+                fix="Leave it out.",
             )
         rates.update({id(weight): context_rate for weight in of_context})
     for weight in thresholds_of(model):

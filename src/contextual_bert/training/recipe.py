@@ -18,7 +18,15 @@ from contextual_bert.context.buckets import MAX_BUCKETS
 from contextual_bert.context.infer import MAX_CATEGORIES, MIN_CUSTOMERS
 from contextual_bert.data import ReadSettings, SetPolicy
 from contextual_bert.data.splits import check_fractions
-from contextual_bert.errors import ConfigurationError, RunDirectoryError, UnknownNameError, did_you_mean
+from contextual_bert.errors import (
+    NAME,
+    ConfigurationError,
+    Message,
+    RunDirectoryError,
+    SettingPlace,
+    UnknownNameError,
+    did_you_mean,
+)
 from contextual_bert.evaluation.metrics import LABEL_METRICS, RANK_METRICS, metric_key
 from contextual_bert.json_files import read_json_object
 from contextual_bert.training.model_fields import check_fields
@@ -136,8 +144,9 @@ class Recipe:
     def __post_init__(self) -> None:
         if not isinstance(cast(object, self.data), str | PathLike):
             raise ConfigurationError(
-                f"data is a {type(self.data).__name__}, and a recipe holds plain values. Give a path, or a name for a "
-                "table in memory and the table itself to run: run(Recipe(data='orders', ...), output, table=frame)."
+                f"data is a {type(self.data).__name__}, and a recipe holds plain values",
+                fix="Give a path, or a name for a table in memory and the table itself to run: "
+                "run(Recipe(data='orders', ...), output, table=frame).",
             )
         object.__setattr__(self, "data", str(self.data))
         if self.dtype == "auto":
@@ -146,7 +155,7 @@ class Recipe:
         check_fields(self.model, texts=self.texts)
         if (self.items is None) == (self.texts is None):
             raise ConfigurationError(
-                "Name either the column of items, items=..., or a column of texts, texts=TextTask()."
+                Message("Name either the column of items, {items}, or a column of texts, texts=TextTask().", items=...)
             )
         self._check_group_by()
         if self.texts is not None:
@@ -157,55 +166,88 @@ class Recipe:
         self._check_best_epoch()
         if self.split is not None and lost:
             raise ConfigurationError(
-                f"{lost[0]}={getattr(self, lost[0])!r} (--{lost[0].replace('_', '-')}) says how a split is made, and "
-                f"split={self.split!r} (--split) names one that is. Give one of them."
+                Message("says how a split is made, and {split} names one that is", split=self.split),
+                setting=lost[0],
+                value=getattr(self, lost[0]),
+                fix="Give one of them.",
             )
         if self.customer is not None and self.customer == self.items:
             raise ConfigurationError(
-                f"customer={self.customer!r} and items={self.items!r} are one column. Give each a column of its own."
+                Message("and {items} are one column", items=self.items),
+                setting="customer",
+                value=self.customer,
+                fix="Give each a column of its own.",
             )
         if self.split_by is not None and self.split_by not in get_args(SplitBy):
-            raise ConfigurationError(f"split_by={self.split_by!r}. {did_you_mean(self.split_by, get_args(SplitBy))}")
+            raise ConfigurationError(
+                "is unknown",
+                setting="split_by",
+                value=self.split_by,
+                allowed=did_you_mean(self.split_by, get_args(SplitBy)),
+            )
         if self.split_by == "customer" and self.customer is None:
             raise ConfigurationError(
-                "split_by='customer' needs the customer column. Name it with customer=... (--customer)."
+                "needs the customer column",
+                setting="split_by",
+                value="customer",
+                fix=Message("Name it with {customer}.", customer=...),
             )
         if self.split_by == "time" and self.time is None:
-            raise ConfigurationError("split_by='time' needs the time column. Name it with time=... (--time).")
+            raise ConfigurationError(
+                "needs the time column", setting="split_by", value="time", fix=Message("Name it with {time}.", time=...)
+            )
         if self.time is not None and self.split_by != "time":
             raise ConfigurationError(
-                f"time={self.time!r} (--time) is for a split by time. Give split_by='time' (--split-by time), too, or "
-                "leave it out."
+                "is for a split by time",
+                setting="time",
+                value=self.time,
+                fix=Message("Give {split_by}, too, or leave it out.", split_by="time"),
             )
         if self.item_vectors is not None:
             if self.item_vectors not in get_args(ItemVectors):
                 raise ConfigurationError(
-                    f"item_vectors={self.item_vectors!r}. {did_you_mean(self.item_vectors, get_args(ItemVectors))}"
+                    "is unknown",
+                    setting="item_vectors",
+                    value=self.item_vectors,
+                    allowed=did_you_mean(self.item_vectors, get_args(ItemVectors)),
                 )
             if self.init_from is not None:
                 raise ConfigurationError(
-                    f"item_vectors={self.item_vectors!r} is for a new model, and this one starts from "
-                    f"{self.init_from}, whose vectors are kept. Leave one of the two out."
+                    f"is for a new model, and this one starts from {self.init_from}, whose vectors are kept",
+                    setting="item_vectors",
+                    value=self.item_vectors,
+                    fix="Leave one of the two out.",
                 )
         both = [name for name in self.sensitive if name in self.exclude]
         if both:
             raise ConfigurationError(
-                f"the column {both[0]!r} is excluded (--exclude), so no feature of it can be sensitive (--sensitive). "
-                "Leave one of the two out."
+                f"the column {both[0]!r} is excluded, so no feature of it can be sensitive",
+                fix="Leave one of the two out.",
             )
         if self.min_customers < 1:
-            raise ConfigurationError(f"min_customers={self.min_customers}: give 1 or more.")
+            raise ConfigurationError(
+                "is not allowed", setting="min_customers", value=self.min_customers, fix="Give 1 or more."
+            )
         if self.max_categories < 1:
-            raise ConfigurationError(f"max_categories={self.max_categories}: give 1 or more.")
+            raise ConfigurationError(
+                "is not allowed", setting="max_categories", value=self.max_categories, fix="Give 1 or more."
+            )
         if self.hash_buckets is not None and not 0 <= self.hash_buckets <= MAX_BUCKETS:
             raise ConfigurationError(
-                f"hash_buckets={self.hash_buckets}: give 0 to {MAX_BUCKETS:,}. 0 makes rare values unknown."
+                "is not allowed",
+                setting="hash_buckets",
+                value=self.hash_buckets,
+                fix=f"Give 0 to {MAX_BUCKETS:,}. 0 makes rare values unknown.",
             )
         self._check_trained_weights()
         if self.name is not None and not re.fullmatch(r"\w[\w.-]*", self.name):
-            raise ConfigurationError(f"name={self.name!r} names a folder: give letters, digits, '_', '-' and '.'.")
+            raise ConfigurationError(
+                "names a folder", setting="name", value=self.name, fix="Give letters, digits, '_', '-' and '.'."
+            )
         if self.patience is not None and self.patience < 1:
-            raise ConfigurationError(f"patience={self.patience}: give 1 or more, or leave it out.")
+            raise ConfigurationError(
+                "is not allowed", setting="patience", value=self.patience, fix="Give 1 or more, or leave it out."
+            )
 
     def _check_texts(self) -> None:
         default = Recipe(data=self.data, items="items")
@@ -213,11 +255,15 @@ class Recipe:
             if getattr(self, name) != getattr(default, name):
                 advice = "Name a run to go on from as the checkpoint" if name == "init_from" else "Leave it out"
                 raise ConfigurationError(
-                    f"{name}={getattr(self, name)!r} is for sets of items, and this is a table of texts. {advice}."
+                    "is for sets of items, and this is a table of texts",
+                    setting=name,
+                    value=getattr(self, name),
+                    fix=f"{advice}.",
                 )
         if "masks_per_set" in self.training:
             raise ConfigurationError(
-                "masks_per_set is for sets of items. For texts, mask_rate says what share of the tokens is hidden."
+                Message("{masks_per_set} is for sets of items", masks_per_set=NAME),
+                fix=Message("For texts, {mask_rate} says what share of the tokens is hidden.", mask_rate=NAME),
             )
 
     def _check_group_by(self) -> None:
@@ -226,15 +272,20 @@ class Recipe:
         object.__setattr__(self, "group_by", names)
         if names and self.texts is not None:
             raise ConfigurationError(
-                f"group_by={names} (--group-by) is for sets of items, and this is a table of texts. Leave it out."
+                "is for sets of items, and this is a table of texts",
+                setting="group_by",
+                value=names,
+                fix="Leave it out.",
             )
         if self.items in names:
             raise ConfigurationError(
-                f"group_by={names} (--group-by) names the column of items. Name the column that says which set a row "
-                "belongs to."
+                "names the column of items",
+                setting="group_by",
+                value=names,
+                fix="Name the column that says which set a row belongs to.",
             )
         if len({*names}) < len(names):
-            raise ConfigurationError(f"group_by={names} (--group-by) names a column twice. Name it once.")
+            raise ConfigurationError("names a column twice", setting="group_by", value=names, fix="Name it once.")
 
     @property
     def has_validation(self) -> bool:
@@ -253,8 +304,13 @@ class Recipe:
         for name, value in asked.items():
             if value is not None and not self.has_validation:
                 raise ConfigurationError(
-                    f"{name}={value!r} chooses an epoch by the validation part, and validation=0 leaves none. Give "
-                    "validation a share above 0, or leave it out."
+                    Message("chooses an epoch by the validation part, and {validation} leaves none", validation=0),
+                    setting=name,
+                    value=value,
+                    fix=Message(
+                        "Give {validation} a share above 0, or leave {name} out.".replace("name", name),
+                        **{"validation": NAME, name: NAME},
+                    ),
                 )
         metric = asked[BEST_METRIC]
         if not isinstance(metric, str) or metric.removeprefix("eval_") == "loss":
@@ -263,7 +319,9 @@ class Recipe:
         learns_labels = self.texts is not None and self.texts.label is not None
         known = [*RANK_METRICS, *(LABEL_METRICS if learns_labels else ())]
         if key not in known and not re.fullmatch(r"recall_at_\d+_percent", key):
-            raise UnknownNameError(f"{BEST_METRIC}={metric!r}. {did_you_mean(metric, known)}")
+            raise UnknownNameError(
+                "is unknown", place=SettingPlace(BEST_METRIC), value=metric, allowed=did_you_mean(metric, known)
+            )
 
     def _check_parts(self, lost: list[str]) -> None:
         """Raise ConfigurationError where two settings say which rows are which part."""
@@ -271,50 +329,77 @@ class Recipe:
         if self.split is not None and ready:
             name, value = next(iter(ready.items()))
             raise ConfigurationError(
-                f"split={self.split!r} and {name}={value!r} both say which rows are which part. Give one of them."
+                Message(f"and {{{name}}} both say which rows are which part", **{name: value}),
+                setting="split",
+                value=self.split,
+                fix="Give one of them.",
             )
         if self.split_column is not None:
             others = [name for name in (*ready, *lost) if name != "split_column"]
             if others:
                 raise ConfigurationError(
-                    f"split_column={self.split_column!r} says the part of each row, and {others[0]}="
-                    f"{getattr(self, others[0])!r} says how parts are made. Give one of them."
+                    Message(
+                        f"says the part of each row, and {{{others[0]}}} says how parts are made",
+                        **{others[0]: getattr(self, others[0])},
+                    ),
+                    setting="split_column",
+                    value=self.split_column,
+                    fix="Give one of them.",
                 )
             learned = (self.items,) if self.texts is None else self.texts.columns
             if self.split_column in (*learned, self.customer):
                 raise ConfigurationError(
-                    f"split_column={self.split_column!r} is a column of something else, too. Give each its own."
+                    "is a column of something else, too",
+                    setting="split_column",
+                    value=self.split_column,
+                    fix="Give each its own.",
                 )
         for part, name in (("validation", "validation_data"), ("test", "test_data")):
             if name in ready and part in lost:
                 raise ConfigurationError(
-                    f"{name}={ready[name]!r} is the {part} part, and {part}={getattr(self, part)} would draw another. "
-                    "Give one of them."
+                    Message(f"is the {part} part, and {{{part}}} would draw another", **{part: getattr(self, part)}),
+                    setting=name,
+                    value=ready[name],
+                    fix="Give one of them.",
                 )
         paths = [self.data, *(ready[name] for name in ("validation_data", "test_data") if name in ready)]
         if len(set(paths)) < len(paths):
-            raise ConfigurationError(f"One file is named for two parts: {', '.join(paths)}. Give each part its own.")
+            raise ConfigurationError(
+                f"One file is named for two parts: {', '.join(paths)}", fix="Give each part its own."
+            )
 
     def _check_trained_weights(self) -> None:
         allowed = get_args(TrainedWeights)
         if self.trained_weights not in allowed:
             raise ConfigurationError(
-                f"trained_weights={self.trained_weights!r}. {did_you_mean(self.trained_weights, allowed)}"
+                "is unknown",
+                setting="trained_weights",
+                value=self.trained_weights,
+                allowed=did_you_mean(self.trained_weights, allowed),
             )
         if self.trained_weights != "all" and self.texts is not None and self.texts.is_from_scratch:
             raise ConfigurationError(
-                f"trained_weights={self.trained_weights!r} leaves a checkpoint's weights as they are, and with "
-                "is_from_scratch (--from-scratch) there are none. Leave one of them out."
+                Message(
+                    "leaves a checkpoint's weights as they are, and with {is_from_scratch} there are none",
+                    is_from_scratch=NAME,
+                ),
+                setting="trained_weights",
+                value=self.trained_weights,
+                fix="Leave one of them out.",
             )
         if self.trained_weights != "all" and self.texts is None:
             raise ConfigurationError(
-                f"trained_weights={self.trained_weights!r} is for texts, where a checkpoint's weights are started "
-                "from. Give 'all', or leave it out."
+                "is for texts, where a checkpoint's weights are started from",
+                setting="trained_weights",
+                value=self.trained_weights,
+                fix="Give 'all', or leave it out.",
             )
         if self.lora and self.trained_weights != "lora":
             raise ConfigurationError(
-                f"lora={dict(self.lora)} needs trained_weights='lora' (--trained-weights lora), and it is "
-                f"{self.trained_weights!r}. Leave one of the two out."
+                Message(f"needs {{trained_weights}}, and it is {self.trained_weights!r}", trained_weights="lora"),
+                setting="lora",
+                value=dict(self.lora),
+                fix="Leave one of the two out.",
             )
         check_lora(self.lora)
 
@@ -385,14 +470,15 @@ class Recipe:
         values = dict(content)
         if values.pop("format", None) != FORMAT:
             raise RunDirectoryError(
-                f"This is no {FORMAT!r} (format: {content.get('format')!r}). It is from another version: train again."
+                f"This is no {FORMAT!r} (format: {content.get('format')!r})",
+                fix="It is from another version: train again.",
             )
         lacking = [
             *(["data"] if "data" not in values else []),
             *(["items or texts"] if values.get("texts") is None and values.get("items") is None else []),
         ]
         if lacking:
-            raise RunDirectoryError(f"The recipe lacks {' and '.join(lacking)}: it is incomplete. Train again.")
+            raise RunDirectoryError(f"The recipe lacks {' and '.join(lacking)}: it is incomplete", fix="Train again.")
         task: Any = values.get("texts")
         if isinstance(task, dict) and "scored_tokens" not in task and not (task.get("label") or task.get("answer")):
             values["texts"] = {**task, "scored_tokens": "all"}  # as it was before there was a choice
@@ -415,29 +501,31 @@ class Recipe:
         path = directory / RECIPE_FILE
         if not path.exists():
             raise RunDirectoryError(
-                f"{path} does not exist: {directory} is no run directory. Name the folder given as --output."
+                f"{path} does not exist: {directory} is no run directory", fix="Name the folder given as --output."
             )
         content = read_json_object(path, what="recipe")
         found = content.get("recipe", content)
         if not isinstance(found, dict):
-            raise RunDirectoryError(f"{path} holds no recipe. Train again.")
+            raise RunDirectoryError(f"{path} holds no recipe", fix="Train again.")
         return cls.from_dict(cast("dict[str, Any]", found))
 
 
 def _checked(kind: type, values: Any, *, place: str = "") -> dict[str, Any]:
     """The values, of the types that the fields of a dataclass have."""
     if not isinstance(values, Mapping):
-        raise RunDirectoryError(f"The recipe has {place[:-1]}={values!r:.80}, which is no record. Train again.")
+        raise RunDirectoryError(f"The recipe has {place[:-1]}={values!r:.80}, which is no record", fix="Train again.")
     hints, read = get_type_hints(kind), dict[str, Any]()
     for name, value in cast("Mapping[str, Any]", values).items():
         if name not in hints:
-            raise RunDirectoryError(f"The recipe has an unknown key {place + name!r}. {did_you_mean(name, hints)}")
+            raise RunDirectoryError(
+                f"The recipe has an unknown key {place + name!r}", allowed=did_you_mean(name, hints)
+            )
         try:
             read[name] = TypeAdapter[Any](hints[name]).validate_python(value)
         except ValidationError as error:
             problem = error.errors()[0]["msg"]
             raise RunDirectoryError(
-                f"The recipe has {place}{name}={value!r:.80}: {problem[0].lower()}{problem[1:]}. Correct it, or train "
-                "again."
+                f"The recipe has {place}{name}={value!r:.80}: {problem[0].lower()}{problem[1:]}",
+                fix="Correct it, or train again.",
             ) from error
     return read

@@ -86,9 +86,11 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     """
     for name, value in settings.items():
         if name in OWN_SETTINGS:
-            raise ConfigurationError(f"{name!r} is not a setting of its own here: give {OWN_SETTINGS[name]} instead.")
+            raise ConfigurationError(
+                f"{name!r} is not a setting of its own here", fix=f"Give {OWN_SETTINGS[name]} instead."
+            )
         if name in FIXED:
-            raise ConfigurationError(f"{name!r} changes nothing here, or what must not be changed. Leave it out.")
+            raise ConfigurationError(f"{name!r} changes nothing here, or what must not be changed", fix="Leave it out.")
         check_value(name, value)
         if type(value) not in PLAIN.get(name, ()):
             training.check_settings_of_trainer({name: value})
@@ -102,11 +104,11 @@ def check_value(name: str, value: object) -> None:
     """
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else None
     if name in POSITIVE and value is not None and (number is None or not 0 < number < math.inf):
-        raise ConfigurationError(f"{name}={value!r}: give a number above 0.")
+        raise ConfigurationError("is not allowed", setting=name, value=value, fix="Give a number above 0.")
     if name in NOT_NEGATIVE and number is not None and not 0 <= number < math.inf:
-        raise ConfigurationError(f"{name}={value!r}: give 0 or more.")
+        raise ConfigurationError("is not allowed", setting=name, value=value, fix="Give 0 or more.")
     if name == "max_steps" and number is not None and number < 1 and number != -1:  # -1 is transformers' for none
-        raise ConfigurationError(f"{name}={value!r}: give 1 or more, or leave it out.")
+        raise ConfigurationError("is not allowed", setting=name, value=value, fix="Give 1 or more, or leave it out.")
     if name in SHARES:
         check_share(name, value)
 
@@ -118,7 +120,9 @@ def check_share(name: str, value: object) -> None:
         >>> check_share("context_dropout", 0.1)
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-        raise ConfigurationError(f"{name}={value!r}: give a share, a number from 0 to below 1.")
+        raise ConfigurationError(
+            "is not allowed", setting=name, value=value, fix="Give a share, a number from 0 to below 1."
+        )
 
 
 def check_lora(settings: Mapping[str, Any]) -> None:
@@ -130,10 +134,12 @@ def check_lora(settings: Mapping[str, Any]) -> None:
     for name, value in settings.items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if name not in LORA_SETTINGS:
-            raise ConfigurationError(f"No setting {name!r} of LoRA. {did_you_mean(name, LORA_SETTINGS)}")
+            raise ConfigurationError(f"No setting {name!r} of LoRA", allowed=did_you_mean(name, LORA_SETTINGS))
         if name == "rank" and not (is_number and isinstance(value, int) and value >= 1):
-            raise ConfigurationError(f"rank={value!r}: give 1 or more, a whole number.")
+            raise ConfigurationError(
+                "is not allowed", setting="rank", value=value, fix="Give 1 or more, a whole number."
+            )
         if name == "alpha" and not (is_number and 0 < value < math.inf):
-            raise ConfigurationError(f"alpha={value!r}: give a number above 0.")
+            raise ConfigurationError("is not allowed", setting="alpha", value=value, fix="Give a number above 0.")
         if name == "dropout":
             check_share(name, value)

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from contextual_bert.context import canonical
 from contextual_bert.data.mask_rates import Unit, check_rates
-from contextual_bert.errors import ConfigurationError, did_you_mean
+from contextual_bert.errors import ConfigurationError, Message, did_you_mean
 from contextual_bert.models.truncation import Truncation
 
 # Each hidden token is a forward pass of its text: of all of them, scoring takes as long as a short training.
@@ -72,7 +72,7 @@ class TextTask:
         for name, known in (("truncation", get_args(Truncation)), ("masking", get_args(Unit))):
             value: Any = getattr(self, name)
             if value not in known:
-                raise ConfigurationError(f"{name}={value!r}. {did_you_mean(value, known)}")
+                raise ConfigurationError("is unknown", setting=name, value=value, allowed=did_you_mean(value, known))
         check_rates(self.mask_rate, self.max_mask_rate, name="mask_rate")
         named = {"text": self.text, "pair": self.pair, "label": self.label}
         named |= {"question": self.question, "answer": self.answer, "answer_start": self.answer_start}
@@ -80,25 +80,43 @@ class TextTask:
             twice = [other for other in named if other != name and named[other] == column]
             if column is not None and twice:
                 raise ConfigurationError(
-                    f"{name}={column!r} and {twice[0]}={column!r} are one column. Give each a column of its own."
+                    Message(f"and {{{twice[0]}}} are one column", **{twice[0]: column}),
+                    setting=name,
+                    value=column,
+                    fix="Give each a column of its own.",
                 )
         self._check_order()
         if self.is_ordinal and self.label is None:
             raise ConfigurationError(
-                "is_ordinal=True is for labels, and none is named. Name the column with label=... (--label)."
+                "is for labels, and none is named",
+                setting="is_ordinal",
+                value=True,
+                fix=Message("Name the column with {label}.", label=...),
             )
         self._check_question()
         self._check_scored_tokens()
         if self.label is None and self.pair is not None:
             raise ConfigurationError(
-                f"pair={self.pair!r} needs a label to learn. Name the column with label=... (--label)."
+                "needs a label to learn",
+                setting="pair",
+                value=self.pair,
+                fix=Message("Name the column with {label}.", label=...),
             )
-        hidden = {"masking": self.masking, "mask_rate": self.mask_rate, "max_mask_rate": self.max_mask_rate}
+        hidden: dict[str, object] = {
+            "masking": self.masking,
+            "mask_rate": self.mask_rate,
+            "max_mask_rate": self.max_mask_rate,
+        }
         name, column = ("label", self.label) if self.answer is None else ("answer", self.answer)
         if column is not None and hidden != {"masking": "token", "mask_rate": 0.15, "max_mask_rate": None}:
             raise ConfigurationError(
-                f"{', '.join(f'{name}={value!r}' for name, value in hidden.items())} are for training without a label, "
-                f"and {name}={column!r}. Leave one of the two out."
+                Message(
+                    "{masking}, {mask_rate} and {max_mask_rate} are for training without a label, and "
+                    f"{{{name}}} is set",
+                    **hidden,
+                    **{name: column},
+                ),
+                fix="Leave one of the two out.",
             )
 
     @property
@@ -121,19 +139,31 @@ class TextTask:
     def _check_order(self) -> None:
         given: Any = self.order
         if isinstance(given, str) or not all(isinstance(each, str) for each in given):
-            raise ConfigurationError(f"order={given!r:.80}: give the labels as text, in a list, the lowest first.")
+            raise ConfigurationError(
+                "is not allowed",
+                setting="order",
+                value=given,
+                fix="Give the labels as text, in a list, the lowest first.",
+            )
         order = tuple(canonical(each) for each in given)
         object.__setattr__(self, "order", order)
         if not order:
             return
         twice = [name for number, name in enumerate(order) if name in order[:number]]
         if twice:
-            raise ConfigurationError(f"order={list(order)} names {twice[0]!r} twice. Name each label once.")
+            raise ConfigurationError(
+                f"names {twice[0]!r} twice", setting="order", value=list(order), fix="Name each label once."
+            )
         if len(order) < 2:
-            raise ConfigurationError(f"order={list(order)} names one label. Name two labels or more, the lowest first.")
+            raise ConfigurationError(
+                "names one label", setting="order", value=list(order), fix="Name two labels or more, the lowest first."
+            )
         if self.label is None:
             raise ConfigurationError(
-                f"order={list(order)} is for labels, and none is named. Name the column with label=... (--label)."
+                "is for labels, and none is named",
+                setting="order",
+                value=list(order),
+                fix=Message("Name the column with {label}.", label=...),
             )
         object.__setattr__(self, "is_ordinal", True)
 
@@ -142,12 +172,19 @@ class TextTask:
         if number is None or number == "all":
             pass
         elif isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            raise ConfigurationError(f"scored_tokens={number!r}: give a whole number of at least 1, or 'all'.")
+            raise ConfigurationError(
+                "is not allowed",
+                setting="scored_tokens",
+                value=number,
+                fix="Give a whole number of at least 1, or 'all'.",
+            )
         learned = "label" if self.label is not None else "answer"
         if number is not None and getattr(self, learned) is not None:
             raise ConfigurationError(
-                f"scored_tokens={number!r} is for hidden tokens, and {learned}={getattr(self, learned)!r} is learned. "
-                "Leave one of the two out."
+                Message(f"is for hidden tokens, and {{{learned}}} is learned", **{learned: getattr(self, learned)}),
+                setting="scored_tokens",
+                value=number,
+                fix="Leave one of the two out.",
             )
 
     def _check_question(self) -> None:
@@ -157,18 +194,24 @@ class TextTask:
         for needed in ("question", "answer"):
             if given and needed not in given:
                 raise ConfigurationError(
-                    f"{given[0]}={of_questions[given[0]]!r} needs a column of {needed}s beside it. Name it with "
-                    f"{needed}=... (--{needed})."
+                    f"needs a column of {needed}s beside it",
+                    setting=given[0],
+                    value=of_questions[given[0]],
+                    fix=Message(f"Name it with {{{needed}}}.", **{needed: ...}),
                 )
         others = {"label": self.label, "pair": self.pair}
         astray = [name for name, column in others.items() if column is not None]
         if given and self.truncation != "head":
             raise ConfigurationError(
-                f"truncation={self.truncation!r}: the text of a question is read in windows, and nothing is cut. "
-                "Leave it out."
+                "is not allowed: the text of a question is read in windows, and nothing is cut",
+                setting="truncation",
+                value=self.truncation,
+                fix="Leave it out.",
             )
         if given and astray:
             raise ConfigurationError(
-                f"{astray[0]}={others[astray[0]]!r}: answers to questions are learned without. Leave it out, or "
-                "question and answer."
+                "is not allowed: answers to questions are learned without",
+                setting=astray[0],
+                value=others[astray[0]],
+                fix="Leave it out, or question and answer.",
             )

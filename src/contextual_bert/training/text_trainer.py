@@ -90,13 +90,14 @@ class TextTrainer(NewWeightsTrainer):
                 continue
             if dataset.labels is None and dataset.spans is None:
                 raise ConfigurationError(
-                    "The texts have no labels, and no answers, which this trainer ranks. Name their column where the "
-                    "texts are encoded."
+                    "The texts have no labels, and no answers, which this trainer ranks",
+                    fix="Name their column where the texts are encoded.",
                 )
             if dataset.labels is not None and dataset.labels.is_floating_point():
                 raise ConfigurationError(
-                    "The labels are numbers, or several a text, and this trainer ranks one label among all. Take "
-                    "transformers' Trainer, with remove_unused_columns=False and data_collator=dataset.collate_fn."
+                    "The labels are numbers, or several a text, and this trainer ranks one label among all",
+                    fix="Take transformers' Trainer, with remove_unused_columns=False and "
+                    "data_collator=dataset.collate_fn.",
                 )
         training = with_context_dropout(train_dataset, model, args)
         if training is not None:

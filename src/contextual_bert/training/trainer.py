@@ -25,7 +25,7 @@ from contextual_bert.data import (
     SequenceDataset,
     TextMaskingCollator,
 )
-from contextual_bert.errors import ConfigurationError, UnknownNameError, did_you_mean
+from contextual_bert.errors import ConfigurationError, Message, SettingPlace, UnknownNameError, did_you_mean
 from contextual_bert.evaluation import Scores, summarise
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, DEFAULT_KS
 from contextual_bert.models import IGNORED_LABEL, RESERVED_ITEMS, ContextualBertForMaskedLM, ContextualBertProcessor
@@ -149,22 +149,33 @@ def check_arguments(
     """
     if args.label_smoothing_factor and not has_classes:
         raise ConfigurationError(
-            f"label_smoothing_factor={args.label_smoothing_factor} is for models that label texts or words. Masked "
-            "items and tokens and the baselines have their own loss: leave it out."
+            "is for models that label texts or words",
+            setting="label_smoothing_factor",
+            value=args.label_smoothing_factor,
+            fix="Masked items and tokens and the baselines have their own loss: leave it out.",
         )
     name = args.metric_for_best_model
     if patience is not None and (name is None or args.eval_strategy == IntervalStrategy.NO):
         strategy = IntervalStrategy(args.eval_strategy).value
         raise ConfigurationError(
-            f"patience={patience} counts evaluations without a better one, and with eval_strategy={strategy} and "
-            f"metric_for_best_model={name} there is none. Leave one of them out."
+            Message(
+                "counts evaluations without a better one, and with {eval_strategy} and {metric_for_best_model} "
+                "there is none",
+                eval_strategy=strategy,
+                metric_for_best_model=name,
+            ),
+            setting="patience",
+            value=patience,
+            fix="Leave one of them out.",
         )
     if name is None or args.eval_strategy == IntervalStrategy.NO:
         return
     one = np.ones(1)
     known = [*summarise_rows((0 * one, 0 * one, one, one), one > 0, ks=ks), *of_labels]
     if name.removeprefix("eval_") not in known:
-        raise UnknownNameError(f"metric_for_best_model={name!r}. {did_you_mean(name, known)}")
+        raise UnknownNameError(
+            "is unknown", place=SettingPlace("metric_for_best_model"), value=name, allowed=did_you_mean(name, known)
+        )
 
 
 class WholeBatchSampler(Sampler[int]):

@@ -1,35 +1,46 @@
 """A terminal reads options where the library names Python arguments."""
 
+from typing import Any
+
 import pytest
 
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import NAME, ConfigurationError, Message, rendered
 from contextual_bert.training import Recipe, TextTask
-from contextual_bert_cli.wording import in_options
+from contextual_bert_cli.wording import option_of
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("name", "value", "expected"),
     [
-        ("split_by='time' needs the time column. Name it with time=... (--time).",
-         "--split-by time needs the time column. Name it with --time."),
-        ("is_ordinal=True is for labels", "--ordinal is for labels"),
-        ("exclude=('age', 'sex') (--exclude) says", "--exclude age,sex says"),
-        ("per_device_train_batch_size=0: give a number above 0.", "--batch-size 0: give a number above 0."),
-        ("hidden_size=7 does not fit", "--model hidden_size=7 does not fit"),
-        ("Give field_dropout=0.1", "Give --set field_dropout=0.1"),
-        ("lora={'rank': 4} needs", "--lora needs"),
-        ("no max_size says how many", "no --max-size says how many"),
-        ("label='my label' is", "--label 'my label' is"),
-        # what is an option already, a value of the user's, or no argument of a command stays as it is
-        ("--set weight_decay=0.1 and --model hidden_size=8", "--set weight_decay=0.1 and --model hidden_size=8"),
-        ("--where 'label=coat' is no condition", "--where 'label=coat' is no condition"),
-        ("the column 'max_length' is missing", "the column 'max_length' is missing"),
-        ("(in Python SetPolicy(separator=';'))", "(in Python SetPolicy(separator=';'))"),
-        ("num_customers=9", "num_customers=9"),
+        ("split_by", "time", "--split-by time"),
+        ("time", ..., "--time"),
+        ("max_size", NAME, "--max-size"),
+        ("is_ordinal", True, "--ordinal"),
+        ("masks_per_set", 1, "--masks-per-set 1"),  # equals True, and is not it
+        ("min_count", 0, "--min-count 0"),
+        ("exclude", ("age", "sex"), "--exclude age,sex"),
+        ("per_device_train_batch_size", 0, "--batch-size 0"),
+        ("hidden_size", 7, "--model hidden_size=7"),
+        ("weight_decay", "x", "--set weight_decay=x"),
+        ("field_dropout", 0.1, "--set field_dropout=0.1"),
+        ("field_dropout", NAME, "field_dropout"),
+        ("lora", {"rank": 4}, "--lora"),
+        ("label", "my label", "--label 'my label'"),
+        ("--format", "xml", "--format xml"),
+        ("num_customers", 9, "num_customers=9"),
     ],
-)  # fmt: skip
-def test_arguments_become_options(text: str, expected: str) -> None:
-    assert in_options(text) == expected
+)
+def test_arguments_become_options(name: str, value: object, expected: str) -> None:
+    assert option_of(name, value) == expected
+
+
+def test_a_value_that_looks_like_an_argument_stays() -> None:
+    error = ConfigurationError(
+        Message("is no column of 'split_by=time', {label} is", label="min_count=0"), setting="text", value="max_size=3"
+    )
+    assert rendered(error, option_of) == (
+        "--text 'max_size=3' is no column of 'split_by=time', --label 'min_count=0' is"
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,7 +67,8 @@ def test_no_message_of_a_recipe_names_an_argument(settings: dict[str, object]) -
 
     with pytest.raises((ConfigurationError, LookupError)) as caught:
         made()
-    said = in_options(str(caught.value))
+    error: Any = caught.value
+    said = rendered(error, option_of)
     assert "='" not in said
     assert "=..." not in said
     assert "--" in said

@@ -93,8 +93,8 @@ def test_without_settings_the_defaults_hold_and_none_is_stored() -> None:
 @pytest.mark.parametrize(
     ("fields", "error", "message"),
     [
-        ({"direction": "upp"}, ConfigurationError, r"direction='upp'\. Did you mean 'up'"),
-        ({"strength": "much"}, ConfigurationError, r"strength='much': Input should be a valid number"),
+        ({"direction": "upp"}, ConfigurationError, r"direction='upp' is unknown\. Did you mean 'up'"),
+        ({"strength": "much"}, ConfigurationError, r"strength='much' is not allowed. Input should be a valid number"),
         ({"attribute_start": "ones"}, ConfigurationError, "attribute_start is for conditioning='multi_attribute', and"),
         ({"strenght": 2.0}, ConfigurationError, "has no field 'strenght'. Did you mean 'strength'"),
         ({"conditioning_settings": {"strenght": 2.0}}, UnknownNameError, "'shift' has no setting 'strenght'. Did you"),

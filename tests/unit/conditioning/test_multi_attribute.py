@@ -173,7 +173,7 @@ def test_dropout_of_attention_is_the_configs(attention: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"attribute_start": "one"}, r"attribute_start='one'\. Did you mean 'ones'"),
+        ({"attribute_start": "one"}, r"attribute_start='one' is unknown. Did you mean 'ones'"),
         ({"num_extra_layers": 4}, "num_extra_layers=4 of num_hidden_layers=3: they are the last of these"),
     ],
 )

@@ -171,7 +171,7 @@ def test_rows_of_a_hugging_face_dataset() -> None:
 
 
 def test_bad_settings_and_rows_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="masks_per_set is 0: give at least 1"):
+    with pytest.raises(ConfigurationError, match=r"masks_per_set=0 is not allowed. Give at least 1"):
         collator(masks_per_set=0)
     with pytest.raises(ConfigurationError, match="mask_id and pad_id are both 1"):
         MaskingCollator(mask_id=1, pad_id=1)

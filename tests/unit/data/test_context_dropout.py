@@ -223,5 +223,5 @@ def test_workers_give_the_same_batches(epoch: int) -> None:
 
 
 def test_data_without_a_context_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"context_dropout=0\.1.*no context that could be left out"):
+    with pytest.raises(ConfigurationError, match=r"context_dropout=0\.1.*are for data with a context"):
         DroppedContext(own_sets(5, fields=()), context_dropout=0.1)

@@ -64,7 +64,7 @@ def test_it_feeds_a_data_loader_and_takes_no_sets() -> None:
 
 
 def test_bad_settings_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="batch_size is 0: give at least 1"):
+    with pytest.raises(ConfigurationError, match=r"batch_size=0 is not allowed. Give at least 1"):
         LengthBucketSampler([1], batch_size=0)
     with pytest.raises(ConfigurationError, match=r"sizes has the shape \(1, 1\)"):
         LengthBucketSampler([[1]], batch_size=1)

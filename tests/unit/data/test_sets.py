@@ -194,18 +194,18 @@ def test_select_keeps_sets_and_rows_together() -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"drop_prefixes": "18"}, r"drop_prefixes is the string '18': give a tuple of strings, such as \('18',\)"),
-        ({"drop_items": 3}, "drop_items is 3"),
+        ({"drop_prefixes": "18"}, r"drop_prefixes is the string '18'. Give a tuple of strings, such as \('18',\)"),
+        ({"drop_items": 3}, "drop_items=3 is not allowed"),
         ({"drop_items": ("a", 3)}, "drop_items holds 3"),
         ({"drop_prefixes": ("",)}, "drop_prefixes holds ''"),
-        ({"duplicates": "dorp"}, "duplicates='dorp'. Did you mean 'drop'"),
-        ({"longer": "sampel"}, "longer='sampel'. Did you mean 'sample'"),
-        ({"min_count": 0}, "min_count=0: give an integer of at least 1"),
+        ({"duplicates": "dorp"}, "duplicates='dorp' is unknown. Did you mean 'drop'"),
+        ({"longer": "sampel"}, "longer='sampel' is unknown. Did you mean 'sample'"),
+        ({"min_count": 0}, "min_count=0 is not allowed. Give an integer of at least 1"),
         ({"min_size": True}, "min_size=True"),
         ({"min_size": 4, "max_size": 3}, "max_size=3 and min_size=4"),
         ({"longer": "sample"}, "no max_size says how many"),
         ({"separator": ""}, "separator=''"),
-        ({"seed": 1.5}, "seed is 1.5"),
+        ({"seed": 1.5}, "seed=1.5 is not allowed"),
     ],
 )
 def test_a_policy_that_cannot_work_is_refused(settings: dict, says: str) -> None:

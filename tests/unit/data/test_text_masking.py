@@ -139,11 +139,11 @@ def test_every_position_but_the_special_ones() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"rate": 0.0}, "rate=0.0: the share"),
+        ({"rate": 0.0}, "rate=0.0 is not allowed: the share"),
         ({"rate": 1.5}, "rate=1.5"),
-        ({"unit": "phrase"}, "unit='phrase': give"),
-        ({"max_rate": 0.1}, "max_rate=0.1: give a share between rate=0.15 and 1"),
-        ({"rate": 0.5, "max_rate": 1.1}, "max_rate=1.1: give a share between rate=0.5 and 1"),
+        ({"unit": "phrase"}, "unit='phrase' is not allowed. Give"),
+        ({"max_rate": 0.1}, "max_rate=0.1 is not allowed. Give a share between rate=0.15 and 1"),
+        ({"rate": 0.5, "max_rate": 1.1}, "max_rate=1.1 is not allowed. Give a share between rate=0.5 and 1"),
     ],
 )
 def test_settings_that_cannot_work(settings: dict[str, Any], message: str) -> None:

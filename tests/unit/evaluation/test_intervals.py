@@ -198,7 +198,7 @@ def test_a_missing_customer_is_named(missing):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"num_resamples": 10}, "at least 100"), ({"level": 95}, "level = 95.*0.95"), ({"level": 0.0}, "between 0 and 1")],
+    [({"num_resamples": 10}, "at least 100"), ({"level": 95}, "level=95.*0.95"), ({"level": 0.0}, "between 0 and 1")],
 )
 def test_settings_that_cannot_work_are_refused(options, message):
     with pytest.raises(ConfigurationError, match=message):
@@ -210,7 +210,7 @@ def test_values_that_have_no_mean_are_refused():
         bootstrap([1.0, math.inf], ["a", "b"])
     with pytest.raises(ConfigurationError, match="at least one row"):
         bootstrap([], [])
-    with pytest.raises(ConfigurationError, match=r"give \(2, number of columns\)"):
+    with pytest.raises(ConfigurationError, match=r"Give \(2, number of columns\)"):
         ClusterBootstrap(["a", "b"]).resampled_means(np.ones(2))
 
 

@@ -202,12 +202,12 @@ def test_faults_are_named(columns: dict[str, Any], message: str, processor: Cont
     [
         ({"max_length": 2}, "max_length=2 leaves no room"),
         ({"max_length": 4, "pair": "text"}, "max_length=4 leaves no room for two texts"),
-        ({"max_length": 8.0}, "max_length=8.0: give a whole number, 1 or more"),
-        ({"labels": "xy"}, "labels=.xy.: give the name of each label once, in a list"),
-        ({"labels": ("x", "x")}, "give the name of each label once"),
+        ({"max_length": 8.0}, "max_length=8.0 is not allowed. Give a whole number, 1 or more"),
+        ({"labels": "xy"}, "labels=.xy. is not allowed. Give the name of each label once, in a list"),
+        ({"labels": ("x", "x")}, "Give the name of each label once"),
         ({"max_length": 17}, "max_length=17: this tokenizer allows 16 tokens"),
-        ({"truncation": "tail"}, "truncation='tail': give 'head' or 'head_tail'"),
-        ({"pair": "pair", "truncation": "head_tail"}, "give no words and no 'head_tail'"),
+        ({"truncation": "tail"}, "truncation='tail' is not allowed. Give 'head' or 'head_tail'"),
+        ({"pair": "pair", "truncation": "head_tail"}, "Give no words and no 'head_tail'"),
     ],
 )
 def test_settings_that_do_not_go_together(

@@ -321,7 +321,7 @@ def test_what_is_unknown_is_said() -> None:
 
 @pytest.mark.parametrize("field", ["num_completions", "diversity", "max_forward_passes", "batch_size"])
 def test_settings_that_cannot_work(field: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"{field}=0: give a whole number, 1 or more"):
+    with pytest.raises(ConfigurationError, match=f"{field}=0 is not allowed. Give a whole number, 1 or more"):
         JointSearch(**{field: 0})  # pyright: ignore[reportArgumentType]
 
 

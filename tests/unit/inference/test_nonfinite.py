@@ -157,14 +157,14 @@ def test_temperatures_that_are_allowed_draw_texts(temperature: float) -> None:
 
 @pytest.mark.parametrize("temperature", [1e300, math.inf, math.nan, 0.0, -1.0])
 def test_other_temperatures_are_refused(temperature: float) -> None:
-    message = re.escape(f"temperature={temperature}: give a number above 0, at most 1e")
+    message = re.escape(f"temperature={temperature} is not allowed. Give a number above 0, at most 1e")
     with pytest.raises(ConfigurationError, match=message):
         TextSampling(temperature=temperature)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63, 1.5, True])
 def test_seeds_that_no_generator_takes_are_refused(seed: Any) -> None:
-    with pytest.raises(ConfigurationError, match=f"seed={seed}: give a whole number between 0"):
+    with pytest.raises(ConfigurationError, match=f"seed={seed} is not allowed. Give a whole number between 0"):
         pipeline_of().complete_jointly(QUERY, seed=seed)
     with pytest.raises(ConfigurationError, match=f"seed={seed}"):
         explain(pipeline_of(), QUERY, seed=seed)

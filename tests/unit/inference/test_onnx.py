@@ -259,7 +259,7 @@ def test_the_parity_sees_another_model(exported: tuple[CompletionPipeline, Path]
 def test_faults_are_named(exported: tuple[CompletionPipeline, Path], tmp_path: Path) -> None:
     eager, folder = exported
     fast = OnnxCompletionPipeline.from_pretrained(folder)
-    with pytest.raises(ConfigurationError, match=r"top_k=6, and this model was exported with top_k=5"):
+    with pytest.raises(ConfigurationError, match=r"top_k=6 is too many: this model was exported with top_k=5"):
         fast({"items": []}, top_k=6)
     inputs = example(eager.model, batch_size=2, length=1)
     with pytest.raises(ConfigurationError, match="made with conditioning='film', and the model has"):

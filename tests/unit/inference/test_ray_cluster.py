@@ -127,7 +127,7 @@ def test_without_ray_it_says_what_to_install(
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"num_workers": 0}, "num_workers=0: give 1 or more"),
+        ({"num_workers": 0}, "num_workers=0 is not allowed. Give 1 or more"),
         ({"device": "mps"}, "device='mps' on Ray. Known: auto, cpu, cuda"),
         ({"device": "cud"}, "Did you mean 'cuda'"),
         ({"address": "ray://head:10001"}, "ray://head:10001 is the address of a Ray client.*'auto'"),

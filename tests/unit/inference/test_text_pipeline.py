@@ -273,7 +273,7 @@ def test_what_is_no_query(queries: Any) -> None:
         pipeline_of()(queries)
     assert len(cast(Any, pipeline_of()(QUERIES, batch_size=np.int64(2)))) == 3  # pyright: ignore[reportArgumentType]
     for size in (0, 2.5, "3", True):
-        with pytest.raises(ConfigurationError, match=f"batch_size={size!r}: give a whole number"):
+        with pytest.raises(ConfigurationError, match=f"batch_size={size!r} is not allowed. Give a whole number"):
             pipeline_of()(QUERIES, batch_size=size)  # pyright: ignore[reportArgumentType]
 
 
@@ -287,7 +287,7 @@ def test_a_model_with_low_rank_changes_or_compiled_labels_words_too(wrap: Any) -
 
 @pytest.mark.parametrize("names", [{0: "a", 1: "a"}, {0: "a", 2: "b"}])
 def test_a_config_whose_labels_cannot_be_told_apart_is_refused(names: dict[int, str]) -> None:
-    with pytest.raises(ConfigurationError, match="in the config of the model: give each id from 0 on a name"):
+    with pytest.raises(ConfigurationError, match=r"in the config of the model. Give each id from 0 on a name"):
         pipeline_of(id2label=names)
 
 
@@ -323,7 +323,7 @@ def test_folders_that_will_not_do(tmp_path: Path) -> None:
 
 def test_parts_that_do_not_belong_together() -> None:
     model: Any = pipeline_of().model
-    with pytest.raises(ConfigurationError, match="truncation='tail': give 'head' or 'head_tail'"):
+    with pytest.raises(ConfigurationError, match=r"truncation='tail' is not allowed. Give 'head' or 'head_tail'"):
         TextPipeline(model, PROCESSOR, truncation="tail")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ConfigurationError, match="is for sets of items"):
         TextPipeline(model, miniature_processor())

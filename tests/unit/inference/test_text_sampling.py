@@ -163,8 +163,8 @@ def test_a_model_without_a_context(processor: ContextualBertProcessor) -> None:
         ({"prompt": "word1 word2"}, ConfigurationError, r"has no \[MASK\], so there is nothing to draw"),
         ({"prompt": 0}, ConfigurationError, "nothing to draw"),
         ({"prompt": 511}, ConfigurationError, "513 tokens.*The model reads 512: ask for fewer"),
-        ({"num_samples": 0}, ConfigurationError, "num_samples=0: give a whole number, 1 or more"),
-        ({"num_samples": "3"}, ConfigurationError, "num_samples='3': give a whole number"),
+        ({"num_samples": 0}, ConfigurationError, "num_samples=0 is not allowed. Give a whole number, 1 or more"),
+        ({"num_samples": "3"}, ConfigurationError, "num_samples='3' is not allowed. Give a whole number"),
         ({"prompt": "a\ud800 [MASK]"}, DataError, "row 1, column 'text': .*d800.*half of a character"),
         ({"sampling": TextSampling(guidance=2)}, ConfigurationError, "guidance=2 starts from .* context_dropout=0.1"),
         ({"context": {"sexx": "f"}}, UnknownNameError, "Did you mean 'sex'"),
@@ -184,13 +184,13 @@ def test_settings_that_cannot_work(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_sweeps": 0}, "num_sweeps=0: give a whole number, 1 or more"),
-        ({"num_sweeps": 1.5}, "num_sweeps=1.5: give a whole number"),
-        ({"temperature": float("inf")}, "temperature=inf: give a number above 0"),
-        ({"temperature": 0.0}, "temperature=0.0: give a number above 0"),
-        ({"temperature": float("nan")}, "temperature=nan: give a number above 0"),
-        ({"guidance": -0.5}, "guidance=-0.5: give a number between 0 and 100"),
-        ({"guidance": float("nan")}, "guidance=nan: give a number between 0 and 100"),
+        ({"num_sweeps": 0}, "num_sweeps=0 is not allowed. Give a whole number, 1 or more"),
+        ({"num_sweeps": 1.5}, "num_sweeps=1.5 is not allowed. Give a whole number"),
+        ({"temperature": float("inf")}, "temperature=inf is not allowed. Give a number above 0"),
+        ({"temperature": 0.0}, "temperature=0.0 is not allowed. Give a number above 0"),
+        ({"temperature": float("nan")}, "temperature=nan is not allowed. Give a number above 0"),
+        ({"guidance": -0.5}, "guidance=-0.5 is not allowed. Give a number between 0 and 100"),
+        ({"guidance": float("nan")}, "guidance=nan is not allowed. Give a number between 0 and 100"),
     ],
 )
 def test_ways_to_draw_that_cannot_work(settings: dict[str, Any], message: str) -> None:

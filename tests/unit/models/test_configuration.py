@@ -56,7 +56,7 @@ def test_a_key_of_somebody_else_is_kept_as_transformers_does() -> None:
     ],
 )
 def test_a_number_out_of_its_range(name: str, value: float) -> None:
-    with pytest.raises(ConfigurationError, match=f"{name}={value}: give a (whole number of at least 1|share)"):
+    with pytest.raises(ConfigurationError, match=f"{name}={value} is not allowed. Give a (whole|share)"):
         ContextualBertConfig(vocab_size=50, **{name: value})
 
 

@@ -89,7 +89,7 @@ def test_fill_takes_a_state_in_place_of_a_context() -> None:
     for items, slots, each_permitted in zip(SETS[:2], both, permitted, strict=True):
         (alone,) = pipeline.fill([items], context.tensors, [each_permitted], top_k=3)
         assert [each["item"] for each in slots[0]["candidates"]] == [each["item"] for each in alone[0]["candidates"]]
-    with pytest.raises(ConfigurationError, match="give the context itself"):
+    with pytest.raises(ConfigurationError, match="Give the context itself"):
         list(pipeline.fill(SETS[:2], state, permitted, top_k=3, guidance=2.0))
 
 

@@ -100,12 +100,12 @@ def test_logits_at_the_positions_that_a_mask_names(batch: dict[str, Any]) -> Non
     wanted[0, 1] = wanted[-1, 0] = True
     found = model(**{**batch, "labels": None}, logits_at=wanted).logits
     assert torch.allclose(found, model(**{**batch, "labels": None}, logits_at="all").logits[wanted], atol=1e-6)
-    with pytest.raises(ConfigurationError, match="leave out either them or logits_at"):
+    with pytest.raises(ConfigurationError, match="Leave out either them or logits_at"):
         model(**{**batch, "labels": batch["input_ids"]}, logits_at=wanted)
 
 
 def test_another_word_for_logits_at_is_refused(batch: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match=r"logits_at='every': give 'masked' or 'all'"):
+    with pytest.raises(ConfigurationError, match=r"logits_at='every' is not allowed. Give 'masked' or 'all'"):
         miniature_model("none")(**batch, logits_at="every")
 
 

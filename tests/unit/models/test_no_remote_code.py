@@ -97,7 +97,9 @@ def test_a_tokenizer_that_needs_its_code_is_refused_or_loads_without(texts: Path
 
 
 def test_nobody_can_ask_for_it(run: Path) -> None:
-    with pytest.raises(ConfigurationError, match="trust_remote_code=True: code beside a model is never run"):
+    with pytest.raises(
+        ConfigurationError, match="trust_remote_code=True is not allowed: code beside a model is never run"
+    ):
         ContextualBertProcessor.from_pretrained(with_code(run), trust_remote_code=True)
     assert ContextualBertProcessor.from_pretrained(run, trust_remote_code=False).items
     assert not [*run.glob("it-ran")]

@@ -66,7 +66,7 @@ def test_labels_that_a_person_would_read_as_one() -> None:
 def test_half_grades_are_grades_in_the_order_of_the_numbers(values: list[object]) -> None:
     found = label_names(column(values * 3), "t.csv", "stars", is_ordinal=True)
     assert found == ("1", "1.5", "2.5", "9", "10")
-    words = r"row 4, column 'stars'.*no whole number.*or is_ordinal \(--ordinal\) where they are grades of one scale;"
+    words = r"row 4, column 'stars'.*no whole number.*or is_ordinal where they are grades of one scale;"
     with pytest.raises(DataError, match=words):
         label_names(column(values * 3), "t.csv", "stars")
 
@@ -93,5 +93,5 @@ def test_words_are_grades_in_the_order_that_is_given() -> None:
         label_names(column([1.0, 1.5, 2.0]), "t.csv", "stars", is_ordinal=True, order=("1", "2"))
     with pytest.raises(DataError, match=r"only the label \['good'\] occurs"):
         label_names(column(["good", "good"]), "t.csv", "verdict", is_ordinal=True, order=order)
-    with pytest.raises(DataError, match=r"tags of words.*Leave order \(--order\) out"):
+    with pytest.raises(DataError, match=r"tags of words.*Leave order out"):
         label_names(column([["bad"], ["good"]]), "t.csv", "verdict", is_ordinal=True, order=order)

@@ -213,7 +213,7 @@ def test_a_run_without_a_context_has_nothing_to_attribute(planted: Recipe, tmp_p
 
 
 def test_faulty_arguments(finished: Path, planted: Recipe) -> None:
-    with pytest.raises(ConfigurationError, match="num_permutations=0: give 1 or more"):
+    with pytest.raises(ConfigurationError, match=r"num_permutations=0 is not allowed. Give 1 or more"):
         attribute_run(finished, num_permutations=0)
     with pytest.raises(DataError, match="only one set"):
         attribute_run(finished, source=pq.read_table(planted.data).slice(0, 1))

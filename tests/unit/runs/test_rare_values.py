@@ -92,5 +92,5 @@ def test_going_on_keeps_the_buckets_and_says_how_many_rows_are_in_one(
 
 @pytest.mark.parametrize(("name", "value"), [("hash_buckets", -1), ("max_categories", 0)])
 def test_settings_out_of_range_are_refused(name: str, value: int) -> None:
-    with pytest.raises(ConfigurationError, match=f"{name}={value}: give"):
+    with pytest.raises(ConfigurationError, match=f"{name}={value} is not allowed. Give"):
         replace(RECIPE, **{name: value})

@@ -25,9 +25,9 @@ def test_names_are_checked_before_anything_is_read() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"device": "gpu"}, "device='gpu'. Did you mean 'cpu'? Known: auto, cpu, cuda, mps"),
-        ({"device": "cuda"}, "device='cuda', and PyTorch finds none on this machine"),
-        ({"dtype": "float16"}, "dtype='float16'. Did you mean 'bfloat16'"),
+        ({"device": "gpu"}, "device='gpu' is unknown. Did you mean 'cpu'? Known: auto, cpu, cuda, mps"),
+        ({"device": "cuda"}, "device='cuda' is not there: PyTorch finds none on this machine"),
+        ({"dtype": "float16"}, "dtype='float16' is unknown. Did you mean 'bfloat16'"),
     ],
 )
 def test_what_this_machine_lacks_is_said_before_data_are_read(

@@ -108,7 +108,7 @@ def test_what_cannot_be_is_found_before_anything_is_trained(
     other = replace(recipes[2], training={"num_train_epochs": 2})
     with pytest.raises(ConfigurationError, match=r"other settings .*training"):
         train_missing([(recipes[0], tiny_data), (other, tiny_data)], tmp_path)
-    with pytest.raises(ConfigurationError, match="num_jobs=0: give 1 or more"):
+    with pytest.raises(ConfigurationError, match=r"num_jobs=0 is not allowed. Give 1 or more"):
         train_missing([(recipes[0], tiny_data)], tmp_path, num_jobs=0)
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigurationError, match="torchrun trains each run in several processes"):

@@ -159,7 +159,7 @@ def test_a_label_that_training_lacks_is_named() -> None:
     [
         ([1, 2, 10], True, None),
         ([1, 2, 10], False, None),  # classes are no worse, see docs/decisions/026
-        ([1, 1.5, 2], False, "or is_ordinal (--ordinal) where they are grades of one scale"),
+        ([1, 1.5, 2], False, "or is_ordinal where they are grades of one scale"),
         ([1, 1.5, 2], True, None),
         (["1", "2", "10"], True, None),
         (

@@ -452,7 +452,9 @@ def test_texts_longer_than_the_positions_of_a_new_model_are_refused(prepared: di
     assert recipe.texts is not None
     scratch = replace(recipe, texts=replace(recipe.texts, is_from_scratch=True), model={"max_position_embeddings": 6})
     ready = prepare_texts(replace(scratch, schema=None))
-    with pytest.raises(ConfigurationError, match=r"max_position_embeddings=6, and a text has 10 tokens.*max_length"):
+    with pytest.raises(
+        ConfigurationError, match=r"max_position_embeddings=6 is too few: a text has 10 tokens.*max_length"
+    ):
         task_of(ready).build_model(ready.recipe)
 
 

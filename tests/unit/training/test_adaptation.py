@@ -99,12 +99,12 @@ def test_lora_starts_where_the_model_is_and_merges(method_name: str, batch: dict
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"rank": 0}, "rank=0: give 1 or more"),
-        ({"rank": 1.5}, "rank=1.5: give 1 or more"),
+        ({"rank": 0}, "rank=0 is not allowed. Give 1 or more"),
+        ({"rank": 1.5}, "rank=1.5 is not allowed. Give 1 or more"),
         ({"rank": True}, "rank=True"),
-        ({"alpha": 0}, "alpha=0: give a number above 0"),
+        ({"alpha": 0}, "alpha=0 is not allowed. Give a number above 0"),
         ({"alpha": "8"}, "alpha='8'"),
-        ({"dropout": 1}, "dropout=1: give a share"),
+        ({"dropout": 1}, "dropout=1 is not allowed. Give a share"),
         ({"rnk": 4}, "'rnk' of LoRA. Did you mean 'rank'"),
     ],
 )
@@ -118,7 +118,7 @@ def test_settings_that_no_lora_has(settings: dict[str, Any], words: str) -> None
 
 @pytest.mark.parametrize("change", [freeze_bert, unfreeze_bert])
 def test_what_has_low_rank_changes_is_not_frozen_or_thawed(change: Any) -> None:
-    with pytest.raises(ConfigurationError, match="PeftModel: give a model of this package"):
+    with pytest.raises(ConfigurationError, match="PeftModel is no model of this package"):
         change(add_lora(model_of("film")))
 
 

@@ -71,25 +71,25 @@ def test_of_an_unknown_device() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("weight_decay", "x", "give a valid number"),
-        ("weight_decay", True, "give a valid number"),
-        ("max_steps", 1.5, "give a valid integer"),
-        ("torch_compile", 1, "give a valid boolean"),
-        ("report_to", 3, "give a valid string or a valid list"),
-        ("save_total_limit", "all", "give a valid integer"),
-        ("gradient_accumulation_steps", 0, "give a number above 0"),
-        ("gradient_accumulation_steps", 1.5, "give a valid integer"),
-        ("num_train_epochs", True, "give a number above 0"),
-        ("weight_decay", -0.1, "give 0 or more"),
-        ("max_grad_norm", float("inf"), "give 0 or more"),
-        ("dataloader_num_workers", -1, "give 0 or more"),
-        ("max_steps", 0, "give 1 or more, or leave it out"),
-        ("adam_beta1", 2, "give a share, a number from 0 to below 1"),
+        ("weight_decay", "x", "Give a valid number"),
+        ("weight_decay", True, "Give a valid number"),
+        ("max_steps", 1.5, "Give a valid integer"),
+        ("torch_compile", 1, "Give a valid boolean"),
+        ("report_to", 3, "Give a valid string or a valid list"),
+        ("save_total_limit", "all", "Give a valid integer"),
+        ("gradient_accumulation_steps", 0, "Give a number above 0"),
+        ("gradient_accumulation_steps", 1.5, "Give a valid integer"),
+        ("num_train_epochs", True, "Give a number above 0"),
+        ("weight_decay", -0.1, "Give 0 or more"),
+        ("max_grad_norm", float("inf"), "Give 0 or more"),
+        ("dataloader_num_workers", -1, "Give 0 or more"),
+        ("max_steps", 0, "Give 1 or more, or leave it out"),
+        ("adam_beta1", 2, "Give a share, a number from 0 to below 1"),
         ("train_sampling_strategy", "randm", r"Did you mean 'random'\?"),
     ],
 )
 def test_a_setting_of_another_kind(name: str, value: Any, words: str) -> None:
-    with pytest.raises(ConfigurationError, match=rf"^{name}={value!r}(: {words}\.|\. {words}.*)$"):
+    with pytest.raises(ConfigurationError, match=rf"^{name}={value!r} is (not allowed|unknown)\. {words}.*$"):
         check_settings({name: value})
 
 
@@ -107,7 +107,9 @@ def test_what_the_trainers_would_ignore_or_break_at(name: str) -> None:
 
 
 def test_what_another_option_says() -> None:
-    with pytest.raises(ConfigurationError, match="'resume_from_checkpoint' is not a setting of its own here: give res"):
+    with pytest.raises(
+        ConfigurationError, match=r"'resume_from_checkpoint' is not a setting of its own here. Give res"
+    ):
         check_settings({"resume_from_checkpoint": "runs/gsu"})
 
 

@@ -58,7 +58,7 @@ def test_a_recipe_of_another_version_or_with_a_mistake(change: dict[str, Any], m
 
 
 def test_a_column_that_is_excluded_is_not_sensitive() -> None:
-    with pytest.raises(ConfigurationError, match=r"'weight' is excluded .*Leave one of the two out"):
+    with pytest.raises(ConfigurationError, match=r"'weight' is excluded.*Leave one of the two out"):
         replace(RECIPE, sensitive=("age", "weight"))
 
 
@@ -92,8 +92,8 @@ def test_a_directory_without_a_recipe(tmp_path: Path, content: str | None, messa
     [
         ({"training": {"learning_rat": 1}}, "'learning_rat'. Did you mean 'learning_rate'"),
         ({"training": {"seed": 1}}, "'seed' is not a setting of its own"),
-        ({"training": {"output_dir": "x"}}, "give output instead"),
-        ({"training": {"bf16": True}}, "give dtype instead"),
+        ({"training": {"output_dir": "x"}}, "Give output instead"),
+        ({"training": {"bf16": True}}, "Give dtype instead"),
         ({"training": {"masks_per_set": 0}}, "masks_per_set=0"),
         ({"training": {"learning_rate": float("nan")}}, "learning_rate=nan"),
         ({"model": {"hidden_sise": 3}}, "'hidden_sise'.*Did you mean 'hidden_size'"),
@@ -108,8 +108,8 @@ def test_a_directory_without_a_recipe(tmp_path: Path, content: str | None, messa
         ({"split_by": "customer"}, "customer=..."),
         ({"split_by": "time"}, "time=..."),
         ({"patience": 0}, "patience=0"),
-        ({"split": "split.json", "test": 0.2}, r"test=0.2 \(--test\) says how a split is made, and split='split.json'"),
-        ({"split": "split.json", "split_seed": 1}, r"split_seed=1 \(--split-seed\)"),
+        ({"split": "split.json", "test": 0.2}, r"test=0.2 says how a split is made, and split='split.json'"),
+        ({"split": "split.json", "split_seed": 1}, r"split_seed=1 says"),
     ],
 )
 def test_what_cannot_work_is_refused_at_once(settings: dict[str, Any], message: str) -> None:

@@ -113,7 +113,7 @@ class FeatureLayout:
     def _kind(self) -> "type[Feature]":
         if self.kind not in KINDS:
             raise ConfigurationError(
-                f"feature {self.name!r}: unknown kind {self.kind!r}. {did_you_mean(self.kind, KINDS)}"
+                f"feature {self.name!r}: unknown kind {self.kind!r}", allowed=did_you_mean(self.kind, KINDS)
             )
         return KINDS[self.kind]
 
@@ -452,12 +452,12 @@ def register_kind(kind: type[Feature]) -> type[Feature]:
     declared = kind.model_fields.get("kind")
     if declared is None or not isinstance(declared.default, str):
         raise ConfigurationError(
-            f"{kind.__qualname__} has no kind. Declare the field, such as kind: Literal['place'] = 'place'."
+            f"{kind.__qualname__} has no kind", fix="Declare the field, such as kind: Literal['place'] = 'place'."
         )
     known = KINDS.setdefault(declared.default, kind)
     if known is not kind:
         raise ConfigurationError(
-            f"The kind of feature {declared.default!r} is already {known.__qualname__}. Choose another name."
+            f"The kind of feature {declared.default!r} is already {known.__qualname__}", fix="Choose another name."
         )
     return kind
 

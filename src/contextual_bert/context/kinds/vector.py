@@ -164,7 +164,7 @@ class Vector(Feature, frozen=True):
             return EncodedColumn(vectors)
         if not is_list(array.type):
             raise SchemaError(
-                f"column {column!r} has the type {array.type}, but its feature is a vector. Give it lists."
+                f"column {column!r} has the type {array.type}, but its feature is a vector", fix="Give it lists."
             )
         lengths = list_lengths(array)
         wrong = ~is_missing & (lengths != self.size)
@@ -213,8 +213,7 @@ class Vector(Feature, frozen=True):
 
     def say(self, array: pa.Array) -> pa.Array:
         raise ConfigurationError(
-            f"{self.column!r} is a vector, which cannot be said in words. Leave the column out with exclude "
-            "(--exclude)."
+            f"{self.column!r} is a vector, which cannot be said in words", fix="Leave the column out with exclude."
         )
 
     def json_schema(self) -> dict[str, Any]:

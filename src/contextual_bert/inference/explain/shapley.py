@@ -41,8 +41,9 @@ class ShapleyValues:
         scale = max(1.0, abs(self.empty), abs(self.whole), float(np.abs(self.values).sum()))
         if not abs(self.values.sum() - (self.whole - self.empty)) <= 1e-9 * scale:
             raise NonFiniteError(
-                f"The contributions sum to {self.values.sum()}, not to {self.whole} - {self.empty}: they explain "
-                "nothing. Report it, with the model and the question."
+                f"The contributions sum to {self.values.sum()}, not to {self.whole} - {self.empty}: they "
+                "explain nothing",
+                fix="Report it, with the model and the question.",
             )
 
 
@@ -75,19 +76,26 @@ def shapley_values(
         [0.667, 0.167, 0.167]
     """
     if not 0 <= max_exact <= MAX_EXACT_PLAYERS:
-        raise ConfigurationError(f"max_exact={max_exact}: give a number up to {MAX_EXACT_PLAYERS}; beyond, sample.")
+        raise ConfigurationError(
+            "is not allowed",
+            setting="max_exact",
+            value=max_exact,
+            fix=f"Give a number up to {MAX_EXACT_PLAYERS}; beyond, sample.",
+        )
     if num_players <= max_exact:
         return _exact(lambda coalitions: _finite(worth(coalitions)), num_players)
     if num_pairs < 2:
-        raise ConfigurationError(f"num_pairs={num_pairs}: give 2 or more, or there is no standard error.")
+        raise ConfigurationError(
+            "is not allowed", setting="num_pairs", value=num_pairs, fix="Give 2 or more, or there is no standard error."
+        )
     return _sampled(lambda coalitions: _finite(worth(coalitions)), num_players, num_pairs=num_pairs, seed=seed)
 
 
 def _finite(worths: NDArray[np.float64]) -> NDArray[np.float64]:
     if not np.isfinite(worths).all():
         raise ContextualBertError(
-            f"The worth of a coalition is {worths[~np.isfinite(worths)][0]}, no finite number. Look for weights of the "
-            "model that are none."
+            f"The worth of a coalition is {worths[~np.isfinite(worths)][0]}, no finite number",
+            fix="Look for weights of the model that are none.",
         )
     return worths
 

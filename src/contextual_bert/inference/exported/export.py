@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from contextual_bert.atomic_files import replacing_directory
-from contextual_bert.errors import ConfigurationError, ContextualBertError, did_you_mean
+from contextual_bert.errors import ConfigurationError, ContextualBertError, Message, did_you_mean
 from contextual_bert.inference.exported.completion_graph import (
     CompletionGraph,
     ContextGraph,
@@ -94,13 +94,16 @@ def export_onnx(
     """
     check_installed()
     if top_k < 1:
-        raise ConfigurationError(f"top_k={top_k}: give 1 or more.")
+        raise ConfigurationError("is not allowed", setting="top_k", value=top_k, fix="Give 1 or more.")
     if output_matrix not in get_args(OutputMatrix):
         raise ConfigurationError(
-            f"output_matrix={output_matrix!r}. {did_you_mean(output_matrix, get_args(OutputMatrix))}"
+            "is unknown",
+            setting="output_matrix",
+            value=output_matrix,
+            allowed=did_you_mean(output_matrix, get_args(OutputMatrix)),
         )
     if (Path(output) / "model.safetensors").exists():
-        raise ConfigurationError(f"{output} holds a model, which an export would hide. Give a folder of its own.")
+        raise ConfigurationError(f"{output} holds a model, which an export would hide", fix="Give a folder of its own.")
     pipeline = run if isinstance(run, CompletionPipeline) else CompletionPipeline.from_pretrained(run, device="cpu")
     model = pipeline.model
     if any(not bool(each.isfinite().all()) for each in model.state_dict().values() if each.is_floating_point()):
@@ -126,9 +129,11 @@ def export_onnx(
         # The rounding of int8 has no limit, but what it gives must be numbers.
         if not difference <= (MAX_DIFFERENCE_NATS if output_matrix == "float32" else sys.float_info.max):
             raise ContextualBertError(
-                f"The exported graph is {difference:.2g} nats from the model, more than {MAX_DIFFERENCE_NATS:g}: "
-                f"nothing was written to {output}. Does conditioning={model.config.conditioning!r} branch on "
-                "the values of tensors?"
+                f"The exported graph is {difference:.2g} nats from the model, more than "
+                f"{MAX_DIFFERENCE_NATS:g}: nothing was written to {output}",
+                fix=Message(
+                    "Does {conditioning} branch on the values of tensors?", conditioning=model.config.conditioning
+                ),
             )
         (folder / RECORD_FILE).write_text(json_text(record, indent=2) + "\n", encoding="utf-8")
         write_manifest(folder)
@@ -140,7 +145,8 @@ def check_installed() -> None:
     absent = [name for name in PACKAGES if find_spec(name) is None]
     if absent:
         raise ConfigurationError(
-            f"Exporting needs {', '.join(absent)}, not installed here. Run: pip install 'contextual-bert[export]'."
+            f"Exporting needs {', '.join(absent)}, not installed here",
+            fix="Run: pip install 'contextual-bert[export]'.",
         )
 
 

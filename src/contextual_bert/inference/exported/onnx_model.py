@@ -72,7 +72,7 @@ class OnnxModel:
         given: dict[str, Any] = {name: getattr(inputs, name).numpy() for name in INPUTS}
         if self.context is not None:
             if state is None:
-                raise ConfigurationError("This model takes a context. Give what encode_context makes of it.")
+                raise ConfigurationError("This model takes a context", fix="Give what encode_context makes of it.")
             state = state.for_sets(inputs.input_ids.shape[0], conditioning=self.conditioning)
             tensors = state.states
             if self.has_vector and state.embedding is not None:
@@ -82,8 +82,9 @@ class OnnxModel:
         found = Completions(*self.completion.run(None, given))
         if np.isnan(found.log_probabilities).any() or not np.isfinite(found.excluded).all():
             raise NonFiniteError(
-                "The exported graph gives no numbers. Its file is damaged, or its inputs are far from those of "
-                "training. Export the run again, and look for such numbers in the context."
+                "The exported graph gives no numbers",
+                fix="Its file is damaged, or its inputs are far from those of training. Export the run again, and "
+                "look for such numbers in the context.",
             )
         return found
 

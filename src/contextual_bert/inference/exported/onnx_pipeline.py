@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from contextual_bert.errors import ConfigurationError, RunDirectoryError
+from contextual_bert.errors import ConfigurationError, Message, RunDirectoryError
 from contextual_bert.frames import Frame
 from contextual_bert.inference.answers import Slot
 from contextual_bert.inference.catalogue import Catalogue
@@ -70,8 +70,8 @@ class OnnxCompletionPipeline(CompletionPipeline):
         missing = [name for name in FILES if not (directory / name).is_file()]
         if missing:
             raise RunDirectoryError(
-                f"{directory} is no complete export: {', '.join(missing)} missing. "
-                "Write it with: contextual-bert export RUN --output DIRECTORY."
+                f"{directory} is no complete export: {', '.join(missing)} missing",
+                fix="Write it with: contextual-bert export RUN --output DIRECTORY.",
             )
         check_files(directory)
         try:
@@ -109,7 +109,9 @@ class OnnxCompletionPipeline(CompletionPipeline):
             ConfigurationError: a device other than the CPU.
         """
         if torch.device(device or "cpu").type != "cpu":
-            raise ConfigurationError(f"device={device!r}: an exported model runs on the CPU. Leave it out.")
+            raise ConfigurationError(
+                "is not allowed: an exported model runs on the CPU", setting="device", value=device, fix="Leave it out."
+            )
         return cls(directory, catalogue=catalogue)
 
     def fill(
@@ -131,8 +133,10 @@ class OnnxCompletionPipeline(CompletionPipeline):
         top_k = min(top_k, self.model.config.vocab_size)
         if top_k > self.record["top_k"]:
             raise ConfigurationError(
-                f"top_k={top_k}, and this model was exported with top_k={self.record['top_k']}. Ask for less, or "
-                "export it again with more."
+                Message("is too many: this model was exported with {top_k}", top_k=self.record["top_k"]),
+                setting="top_k",
+                value=top_k,
+                fix="Ask for less, or export it again with more.",
             )
         found = self.rank(sets, context, np.concatenate([each.items for each in permitted]))
         probabilities = np.exp(found.log_probabilities[:, :top_k]).tolist()

@@ -52,9 +52,13 @@ class RayCluster:
 
     def __post_init__(self) -> None:
         if self.num_workers is not None and self.num_workers < 1:
-            raise ConfigurationError(f"num_workers={self.num_workers}: give 1 or more.")
+            raise ConfigurationError(
+                "is not allowed", setting="num_workers", value=self.num_workers, fix="Give 1 or more."
+            )
         if self.device not in DEVICES:
-            raise ConfigurationError(f"device={self.device!r} on Ray. {did_you_mean(self.device, DEVICES)}")
+            raise ConfigurationError(
+                "on Ray", setting="device", value=self.device, allowed=did_you_mean(self.device, DEVICES)
+            )
         check_address(self.address)
 
 
@@ -66,7 +70,7 @@ def ray_data() -> Any:
         _ = ray.data  # imported at this moment, with what it needs
     except ImportError as error:
         fix = "Install it: pip install 'contextual-bert[distributed]'."
-        raise ConfigurationError(f"RayCluster needs Ray Data. {fix}") from error
+        raise ConfigurationError("RayCluster needs Ray Data", fix=fix) from error
     return ray
 
 
@@ -74,8 +78,8 @@ def check_address(address: str | None) -> None:
     """Raise ConfigurationError for that of a Ray client."""
     if address is not None and address.startswith("ray://"):
         raise ConfigurationError(
-            f"{address} is the address of a Ray client, and Ray Data wants to run in the cluster. Run this on one of "
-            "its machines with the address 'auto', or hand it in with `ray job submit`."
+            f"{address} is the address of a Ray client, and Ray Data wants to run in the cluster",
+            fix="Run this on one of its machines with the address 'auto', or hand it in with `ray job submit`.",
         )
 
 
@@ -87,7 +91,7 @@ def check_answers(address: str | None) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_SECONDS).close()
     except OSError as error:
-        raise ConfigurationError(f"No Ray cluster answers at {address}: {error}. {START}") from error
+        raise ConfigurationError(f"No Ray cluster answers at {address}: {error}", fix=START) from error
 
 
 def workers_of(cluster: RayCluster) -> tuple[str, int]:
@@ -102,7 +106,12 @@ def workers_of(cluster: RayCluster) -> tuple[str, int]:
     kind = {"cpu": "CPU", "cuda": "GPU"}[device]
     room = int(there.get(kind, 0))
     if room < 1:
-        raise ConfigurationError(f"device={device!r}, and the Ray cluster has no {kind}. Start a machine that has one.")
+        raise ConfigurationError(
+            f"is not there: the Ray cluster has no {kind}",
+            setting="device",
+            value=device,
+            fix="Start a machine that has one.",
+        )
     return device, cluster.num_workers or room
 
 
@@ -117,7 +126,10 @@ def connected(cluster: RayCluster) -> Generator[None]:
     if ray.is_initialized():
         if cluster.address is not None:
             raise ConfigurationError(
-                f"address={cluster.address!r}, and this process is connected to Ray already. Leave the address out."
+                "is not possible: this process is connected to Ray already",
+                setting="address",
+                value=cluster.address,
+                fix="Leave the address out.",
             )
         yield
         return
@@ -131,7 +143,7 @@ def connected(cluster: RayCluster) -> Generator[None]:
             ray.init(address=cluster.address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
         except (ray.exceptions.RayError, OSError, RuntimeError, ValueError) as error:
             where = f" at {address}" if address else ""
-            raise ConfigurationError(f"No Ray cluster{where}: {error}. {START}") from error
+            raise ConfigurationError(f"No Ray cluster{where}: {error}", fix=START) from error
         yield
     finally:
         ray.shutdown()
@@ -151,8 +163,8 @@ def lost_workers(output: Path) -> Generator[None]:
         absent = re.search(r"No module named \S+", str(error))
         if absent is not None:
             fix = "Install the same version of contextual-bert on all machines of the cluster."
-            raise ConfigurationError(f"A worker of Ray cannot start: {absent[0]}. {fix}") from error
+            raise ConfigurationError(f"A worker of Ray cannot start: {absent[0]}", fix=fix) from error
         first_line = str(error).strip().split("\n")[0]
         raise ContextualBertError(
-            f"Ray lost its workers: {first_line} Finished files in {output} are kept: start the same again."
+            f"Ray lost its workers: {first_line} Finished files in {output} are kept", fix="Start the same again."
         ) from error

@@ -80,23 +80,24 @@ class ShardJob:
         """
         machine, manifest = f"The worker on {socket.gethostname()}", Path(self.output) / MANIFEST
         if not manifest.is_file():
-            raise ConfigurationError(f"{machine} sees no {manifest}. {SHARE}")
+            raise ConfigurationError(f"{machine} sees no {manifest}", fix=SHARE)
         try:
             check_manifest(Path(self.output), self.manifest)
         except ConfigurationError as error:
             raise ConfigurationError(f"{machine} sees another content of {manifest}: {error} {SHARE}") from error
         if not Path(self.run).is_dir():
-            raise ConfigurationError(f"{machine} sees no folder {self.run}. {SHARE}")
+            raise ConfigurationError(f"{machine} sees no folder {self.run}", fix=SHARE)
         if self.device == "cuda" and not torch.cuda.is_available():
             raise ConfigurationError(
-                f"{machine} has a GPU of Ray's, and PyTorch finds none there. Install PyTorch with CUDA, or give 'cpu'."
+                f"{machine} has a GPU of Ray's, and PyTorch finds none there",
+                fix="Install PyTorch with CUDA, or give 'cpu'.",
             )
         try:
             pipeline = CompletionPipeline.from_pretrained(self.run, device=self.device, catalogue=self.catalogue)
         except RunDirectoryError as error:
-            raise RunDirectoryError(f"{machine}: {error}") from error
+            raise error.about(f"{machine}:") from error
         if model_digest(pipeline) != json.loads(self.manifest)["model"]:
-            raise ConfigurationError(f"{machine} sees another model in {self.run}. {SHARE}")
+            raise ConfigurationError(f"{machine} sees another model in {self.run}", fix=SHARE)
         return TableCompleter(pipeline, self.settings)
 
 

@@ -118,7 +118,7 @@ class ShardPlan:
         shard_size: int,
     ) -> None:
         if shard_size < 1:
-            raise ConfigurationError(f"shard_size={shard_size}: give 1 or more.")
+            raise ConfigurationError("is not allowed", setting="shard_size", value=shard_size, fix="Give 1 or more.")
         settings = settled(settings, pipeline)
         codes = (settings.items, *settings.keep, *pipeline.processor.code_columns)
         self.file = str(source) if isinstance(source, str | Path) else None
@@ -131,7 +131,7 @@ class ShardPlan:
         table = self.groups.table if self.groups is not None else table
         if ROW in (settings.items, *context_columns(pipeline)):
             raise SchemaError(
-                f"the column {ROW!r} is read here, and {ROW!r} numbers the rows of the output. Rename it."
+                f"the column {ROW!r} is read here, and {ROW!r} numbers the rows of the output", fix="Rename it."
             )
         with naming(self.file), placing(self.groups):
             self.unknown = (
@@ -176,7 +176,8 @@ class ShardPlan:
                     progress(num_done, num_rows)
         if len(found) != self.num_shards or num_done != num_rows:
             raise ContextualBertError(
-                f"Only {len(found)} of {self.num_shards} files of {self.output} were computed. Start the same again."
+                f"Only {len(found)} of {self.num_shards} files of {self.output} were computed",
+                fix="Start the same again.",
             )
         (self.output / DONE).touch()
         num_blanks, num_empty = (
@@ -345,7 +346,7 @@ def check_manifest(output: Path, text: str) -> None:
     if not path.exists():
         strangers = sorted(entry.name for entry in output.glob("part-*"))
         if strangers:
-            raise ConfigurationError(f"{output} holds {strangers[0]} of something else. Give another --output.")
+            raise ConfigurationError(f"{output} holds {strangers[0]} of something else", fix="Give another --output.")
         return
     here = json.loads(text)
     try:
@@ -353,11 +354,13 @@ def check_manifest(output: Path, text: str) -> None:
         settings = dict(there["settings"])
     except (ValueError, TypeError, LookupError, RecursionError):
         raise ConfigurationError(
-            f"{path} cannot be read, which says what the files beside it are. Remove all, or give another --output."
+            f"{path} cannot be read, which says what the files beside it are",
+            fix="Remove all, or give another --output.",
         ) from None
     wanted = here.pop("settings") | here
     differing = [name for name in wanted if {**there, **settings}.get(name) != wanted[name]]
     if differing:
         raise ConfigurationError(
-            f"{output} holds completions with another {', '.join(differing)}. Give another --output, or the same again."
+            f"{output} holds completions with another {', '.join(differing)}",
+            fix="Give another --output, or the same again.",
         )

@@ -148,7 +148,9 @@ def encode_texts(
     layout = _laid_out(table, tokenizer, text=text, pair=pair, limit=limits, truncation=kept)
     word_starts = layout.word_starts()
     if isinstance(labels, str) or len(set(labels or ())) < len(labels or ()):
-        raise ConfigurationError(f"labels={labels!r}: give the name of each label once, in a list.")
+        raise ConfigurationError(
+            "is not allowed", setting="labels", value=labels, fix="Give the name of each label once, in a list."
+        )
     targets, names = None, tuple(labels or ())
     if label is not None and word_starts is not None:
         tags, names = _tags(checked_column(table, label, complete=True), table[text], label, labels)
@@ -210,11 +212,15 @@ def _laid_out(
     room, least = limit - num_special(pair is not None), 1 if pair is None else 2
     if np.min(room, initial=least) < least:
         what = "a text" if pair is None else "two texts"
-        raise ConfigurationError(f"max_length={limit} leaves no room for {what} beside [CLS] and [SEP]. Give more.")
+        raise ConfigurationError(
+            f"leaves no room for {what} beside [CLS] and [SEP]", setting="max_length", value=limit, fix="Give more."
+        )
     column = checked_column(table, text, complete=True)
     has_words = is_list(column.type)
     if pair is not None and (has_words or truncation == "head_tail"):
-        raise ConfigurationError("Pairs are two columns of text, cut at their ends: give no words and no 'head_tail'.")
+        raise ConfigurationError(
+            "Pairs are two columns of text, cut at their ends", fix="Give no words and no 'head_tail'."
+        )
     first = tokenized_words(column, tokenizer, text) if has_words else tokenized_texts(column, tokenizer, text)
     second = tokenized_texts(checked_column(table, pair, complete=True), tokenizer, pair) if pair is not None else None
     return Layout(first, second, room=room, truncation=truncation)

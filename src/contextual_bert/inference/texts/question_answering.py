@@ -125,12 +125,13 @@ class QuestionAnsweringPipeline:
         bare = bare_model(model)
         if not isinstance(bare, ContextualBertForQuestionAnswering):
             raise ConfigurationError(
-                f"{type(bare).__name__} answers no questions. Give a {ContextualBertForQuestionAnswering.__name__}."
+                f"{type(bare).__name__} answers no questions",
+                fix=f"Give a {ContextualBertForQuestionAnswering.__name__}.",
             )
         if bare.config.type_vocab_size < 2:
             raise ConfigurationError("A question and its text are two segments: the model needs type_vocab_size=2.")
         if not processor.is_for_text:
-            raise ConfigurationError("This processor is for sets of items. Give that of the text model.")
+            raise ConfigurationError("This processor is for sets of items", fix="Give that of the text model.")
         check_count("max_answer_tokens", max_answer_tokens)
         if model.config.reads_context:
             check_processor(model.config, processor)

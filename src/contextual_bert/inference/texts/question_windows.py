@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contextual_bert.data.ragged import offsets_of
-from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.errors import NAME, ConfigurationError, DataError, Message
 from contextual_bert.inference.texts.text_layout import num_special
 
 OVERLAP = 0.25  # of a window is read again in the next one: 128 of 512 tokens, as for BERT on SQuAD
@@ -70,14 +70,16 @@ def _overlaps(questions: Sequence[str], tokenizer: Any, name: str, *, limits: ND
     room = limits - num_special(has_pair=True) - sizes
     least = int(limits.min(initial=SLICE))
     if least <= num_special(has_pair=True) + 1:
-        raise ConfigurationError(f"max_length={least} leaves no room for a question and a text. Give more.")
+        raise ConfigurationError(
+            "leaves no room for a question and a text", setting="max_length", value=least, fix="Give more."
+        )
     if (room < 1).any():
         row = int((room < 1).argmax())
         raise DataError(
             f"the question has {sizes[row]} tokens, and a window of {limits[row]} leaves none for its text",
             row=row,
             column=name,
-            fix="Shorten it, or give a larger max_length.",
+            fix=Message("Shorten it, or give a larger {max_length}.", max_length=NAME),
         )
     return np.minimum((limits * OVERLAP).astype(np.int64), room // 2)
 

@@ -37,7 +37,10 @@ class LabelColumns:
         self.names: list[str] = [str(name) for _, name in sorted(given.items())]
         if sorted(given) != [*range(len(given))] or len({*self.names}) != len(given):
             raise ConfigurationError(
-                f"id2label={given} in the config of the model: give each id from 0 on a name of its own."
+                "in the config of the model",
+                setting="id2label",
+                value=given,
+                fix="Give each id from 0 on a name of its own.",
             )
         self.has_tags = has_tags
         self.has_numbers = not has_tags and (len(self.names) == 1 or config.problem_type == "regression")

@@ -140,8 +140,11 @@ def token_limit(tokenizer: Any, max_length: int | None) -> int:
     """
     if max_length is not None and max_length > tokenizer.model_max_length:
         raise ConfigurationError(
-            f"max_length={max_length}: this tokenizer allows {tokenizer.model_max_length} tokens, as many as the model "
-            "has positions. Give less, or leave it out."
+            f"is not allowed: this tokenizer allows {tokenizer.model_max_length} tokens, as many as the "
+            "model has positions",
+            setting="max_length",
+            value=max_length,
+            fix="Give less, or leave it out.",
         )
     return int(min(tokenizer.model_max_length, 10**9)) if max_length is None else max_length
 

@@ -108,9 +108,9 @@ class TextPipeline:
         bare = bare_model(model)
         if not isinstance(bare, get_args(TextModel)):
             wanted = ", ".join(each.__name__ for each in get_args(TextModel))
-            raise ConfigurationError(f"{type(bare).__name__} gives no labels. Give one of {wanted}.")
+            raise ConfigurationError(f"{type(bare).__name__} gives no labels", fix=f"Give one of {wanted}.")
         if not processor.is_for_text:
-            raise ConfigurationError("This processor is for sets of items. Give that of the text model.")
+            raise ConfigurationError("This processor is for sets of items", fix="Give that of the text model.")
         if model.config.reads_context:
             check_processor(model.config, processor)
         kept = processor.truncation if truncation is None else truncation
@@ -254,7 +254,8 @@ class TextPipeline:
     def _encoded(self, table: pa.Table, context: EncodedContext | None, *, text: str, pair: str | None) -> EncodedTexts:
         if pair is not None and getattr(self.model.config, "type_vocab_size", 2) == 1:
             raise ConfigurationError(
-                "This model has one segment (type_vocab_size=1), and a pair of texts two. Leave the second text out."
+                "This model has one segment (type_vocab_size=1), and a pair of texts two",
+                fix="Leave the second text out.",
             )
         tensors = context.tensors if context is not None else {}
         max_length = room_beside(tensors, self.model.config, longest=self.max_length)

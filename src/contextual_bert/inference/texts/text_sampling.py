@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import ConfigurationError, Message
 from contextual_bert.inference.guidance import guidance_notes, guided_logits
 from contextual_bert.inference.queries import check_count, check_seed
 from contextual_bert.inference.query_schema import MAX_WEIGHT
@@ -49,13 +49,23 @@ class TextSampling:
 
     def __post_init__(self) -> None:
         if type(self.num_sweeps) is not int or self.num_sweeps < 1:
-            raise ConfigurationError(f"num_sweeps={self.num_sweeps}: give a whole number, 1 or more.")
+            raise ConfigurationError(
+                "is not allowed", setting="num_sweeps", value=self.num_sweeps, fix="Give a whole number, 1 or more."
+            )
         if not 0 < self.temperature <= MAX_TEMPERATURE:
             raise ConfigurationError(
-                f"temperature={self.temperature}: give a number above 0, at most {MAX_TEMPERATURE:g}."
+                "is not allowed",
+                setting="temperature",
+                value=self.temperature,
+                fix=f"Give a number above 0, at most {MAX_TEMPERATURE:g}.",
             )
         if not 0 <= self.guidance <= MAX_WEIGHT:
-            raise ConfigurationError(f"guidance={self.guidance}: give a number between 0 and {MAX_WEIGHT:g}.")
+            raise ConfigurationError(
+                "is not allowed",
+                setting="guidance",
+                value=self.guidance,
+                fix=f"Give a number between 0 and {MAX_WEIGHT:g}.",
+            )
 
 
 @torch.no_grad()
@@ -111,7 +121,10 @@ def sample_texts(
     check_processor(model.config, processor)
     if context and not model.config.reads_context:
         raise ConfigurationError(
-            f"context={dict(context)}: conditioning={model.config.conditioning!r} takes none. Leave it out."
+            Message("is not allowed: {conditioning} takes none", conditioning=model.config.conditioning),
+            setting="context",
+            value=dict(context),
+            fix="Leave it out.",
         )
     tokenizer: Any = processor.tokenizer
     text = " ".join([tokenizer.mask_token] * prompt) if isinstance(prompt, int) else prompt
@@ -122,13 +135,15 @@ def sample_texts(
     if ids.shape[1] > longest:
         what, fix = ("The prompt", "shorten it") if isinstance(prompt, str) else ("What is asked for", "ask for fewer")
         raise ConfigurationError(
-            f"{what} has {ids.shape[1]} tokens, [CLS] and [SEP] included. The model reads {longest}: {fix}."
+            f"{what} has {ids.shape[1]} tokens, [CLS] and [SEP] included", fix=f"The model reads {longest}: {fix}."
         )
     free = (ids[0] == tokenizer.mask_token_id).nonzero(as_tuple=True)[0]
     if not len(free):
         raise ConfigurationError(
-            f"prompt={prompt!r} has no {tokenizer.mask_token}, so there is nothing to draw. Write it, in these "
-            "letters, for each token that is to be drawn."
+            f"has no {tokenizer.mask_token}, so there is nothing to draw",
+            setting="prompt",
+            value=prompt,
+            fix="Write it, in these letters, for each token that is to be drawn.",
         )
     generator = torch.Generator().manual_seed(seed)
     unused = (i for name, i in tokenizer.get_vocab().items() if UNUSED.match(name))

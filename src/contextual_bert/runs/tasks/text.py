@@ -16,7 +16,7 @@ from contextual_bert.data import (
     SequenceDataset,
     ShuffledContext,
 )
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import NAME, ConfigurationError, Message
 from contextual_bert.evaluation import LabelPredictions
 from contextual_bert.inference import ScoredSet, score_labels
 from contextual_bert.inference.text_baseline import TextBaseline
@@ -99,8 +99,12 @@ class TextModelTask(Task[TextPreparation]):
         method = self.ready.method
         if method is not None and recipe.conditioning not in (method, *WITHOUT_BERT):
             raise ConfigurationError(
-                f"{self.ready.task.checkpoint} was trained with conditioning={method!r}, and this asks for "
-                f"{recipe.conditioning!r}. Give the same, or start from a BERT."
+                Message(
+                    f"{self.ready.task.checkpoint} was trained with {{conditioning}}, and this asks for "
+                    f"{recipe.conditioning!r}",
+                    conditioning=method,
+                ),
+                fix="Give the same, or start from a BERT.",
             )
         if recipe.conditioning in TEXT_BASELINES:
             check_baseline(recipe, self.ready)
@@ -123,7 +127,8 @@ class TextModelTask(Task[TextPreparation]):
         if self.learned is not None and "classifier_pooling" in recipe.model:
             raise ConfigurationError(
                 "classifier_pooling says what one label for a whole text is read from, and these texts have "
-                f"{self.learned}. Leave it out."
+                f"{self.learned}",
+                fix="Leave it out.",
             )
         fields = {**self.label_fields(), **self.ready.model_fields, **recipe.model}
         arguments: dict[str, Any] = {
@@ -145,19 +150,27 @@ class TextModelTask(Task[TextPreparation]):
         if task.second is not None and model.config.type_vocab_size < 2:
             raise ConfigurationError(
                 f"{task.checkpoint} tells a text and its second part, or its question, not apart: it has "
-                f"type_vocab_size={model.config.type_vocab_size}. Name a checkpoint with two segments."
+                f"type_vocab_size={model.config.type_vocab_size}",
+                fix="Name a checkpoint with two segments.",
             )
         num_positions = model.config.max_position_embeddings
         if (task.max_length or 0) > num_positions:
             raise ConfigurationError(
-                f"max_length={task.max_length}: {task.checkpoint} reads at most {num_positions} tokens of a text. "
-                "Give no more than that; longer texts are cut and counted."
+                "is not allowed",
+                setting="max_length",
+                value=task.max_length,
+                fix=f"{task.checkpoint} reads at most {num_positions} tokens of a text. Give no more than that; "
+                "longer texts are cut and counted.",
             )
         longest = max(int(dataset.sizes.max()) for dataset in self.ready.datasets.values())
         if longest > num_positions:
             raise ConfigurationError(
-                f"max_position_embeddings={num_positions}, and a text has {longest} tokens. Give max_length "
-                "(--max-length), by which longer texts are cut and counted, or more positions."
+                f"is too few: a text has {longest} tokens",
+                setting="max_position_embeddings",
+                value=num_positions,
+                fix=Message(
+                    "Give {max_length}, by which longer texts are cut and counted, or more positions.", max_length=NAME
+                ),
             )
         if reads_words:
             self.check_words(num_positions=num_positions)
