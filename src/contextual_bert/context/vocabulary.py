@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from contextual_bert.arrow_types import is_single, is_text
 from contextual_bert.context.cells import BOOLEAN, DATE, FLOAT, INTEGER, TIME, ZONED
-from contextual_bert.context.spelling import BLANKS, spelt, spelt_array
+from contextual_bert.context.spelling import BLANKS, SPELLING_RULE, spelt, spelt_array
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError, shown
 
 UNKNOWN = -1
@@ -41,9 +41,8 @@ class Vocabulary:
     ids: `reserved` names come first (0, 1, ...), then `values` in their order.
 
     Args:
-        values: the canonical strings; repeated values, and values spelt like a reserved name, are errors.
-            ``array`` has them as a column of strings, each in its one spelling (see `canonical`). Values of before that
-            rule are found by it; of two that are spelt alike by now, the first.
+        values: the canonical strings; values that are one by their spelling, or spelt like a reserved name, are errors.
+            ``array`` has them as a column of strings, each in its one spelling (see `canonical`).
         reserved: names of ids that no table can produce: `lookup` finds only `values`, so that a cell which happens to
             read "[MASK]" is an unknown value. `id_of` and `in` know both.
 
@@ -70,18 +69,22 @@ class Vocabulary:
                     f"the value {name!r} of a vocabulary is a {type(name).__name__}",
                     fix="Values are strings; use canonical().",
                 )
-        ids = {name: index for index, name in enumerate(names)}
+        array = spelt_array(pa.array(list(values), pa.string()))
+        spellings = [*reserved, *array.to_pylist()]
+        ids = {name: index for index, name in enumerate(spellings)}
         if len(ids) < len(names):
-            repeated = next(name for index, name in enumerate(names) if ids[name] != index)
+            first, second = next((place, ids[name]) for place, name in enumerate(spellings) if ids[name] != place)
+            is_same = names[first] == names[second]
+            alike = "" if is_same else f" as {names[second]!r}, in another spelling of the rule {SPELLING_RULE!r},"
             raise ConfigurationError(
-                f"the value {repeated!r} occurs twice in a vocabulary",
+                f"the value {names[first]!r} occurs twice{alike} in a vocabulary",
                 fix="Every value and reserved name occurs once; remove or rename one of them.",
             )
         # A frozen dataclass can only be filled past its own guard.
         object.__setattr__(self, "values", tuple(values))
         object.__setattr__(self, "reserved", tuple(reserved))
         object.__setattr__(self, "_ids", ids)
-        object.__setattr__(self, "array", spelt_array(pa.array(list(values), pa.string())))
+        object.__setattr__(self, "array", array)
 
     def __deepcopy__(self, memo: object) -> "Vocabulary":
         return self  # it never changes; transformers copies a whole processor for a line of its log
@@ -93,13 +96,8 @@ class Vocabulary:
         return isinstance(value, str) and self.id_of(value) is not None
 
     def id_of(self, value: str) -> int | None:
-        """The id of a value or reserved name; None where it is unknown."""
-        found = self._ids.get(value)
-        return found if found is not None else next(iter(self.ids_of(value)), None)
-
-    def ids_of(self, value: str) -> tuple[int, ...]:
-        """The ids of all values, or of the reserved name, with the spelling of this one: more than one in old runs."""
-        return self._ids_by_spelling.get(spelt(value), ())
+        """Return the id of a value or reserved name; None where it is unknown."""
+        return self._ids.get(spelt(value))
 
     def id_of_value(self, value: str) -> int | None:
         """Return the id of a value; None where it is unknown, as a reserved name is that somebody gives as a value.
@@ -168,13 +166,6 @@ class Vocabulary:
                     found[place] = self._ids_by_form.get(short, UNKNOWN)
             ids[is_unknown] = found[encoded.indices.to_numpy()]
         return ids
-
-    @cached_property
-    def _ids_by_spelling(self) -> dict[str, tuple[int, ...]]:
-        found: dict[str, tuple[int, ...]] = {name: (index,) for index, name in enumerate(self.reserved)}
-        for index, name in enumerate(self.array.to_pylist(), start=len(self.reserved)):
-            found[name] = (*found.get(name, ()), index)
-        return found
 
     @cached_property
     def _ids_by_form(self) -> dict[str, int]:

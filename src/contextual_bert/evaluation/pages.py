@@ -1,7 +1,7 @@
 """A page of text, tables and pictures, as Markdown and as one HTML file that needs nothing else.
 
-The HTML carries its style and its pictures within itself, asks no server for anything, runs no script, and escapes
-whatever it is given. This module does not know what the page is about.
+The HTML carries its style and its pictures within itself, asks no server for anything and runs no script. Its templates
+escape whatever they are given. This module does not know what the page is about.
 
 Paper: not there.
 """
@@ -11,7 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from importlib.resources import files
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from contextual_bert.evaluation.tables import Table, markdown_text
 from contextual_bert_cli.printable import printable
@@ -22,7 +25,6 @@ _LONGEST_OPEN_TABLE = 25
 _PNG_SIZE = slice(16, 24)
 # Pictures are drawn with 150 dots an inch, and a browser's inch has 96 pixels.
 _DOTS_PER_PIXEL = 150 / 96
-_NUMBER = ' class="number"'
 
 
 @dataclass(frozen=True)
@@ -71,40 +73,19 @@ def render_markdown_page(title: str, sections: Sequence[Section]) -> str:
 
 
 def render_html_page(title: str, sections: Sequence[Section], images: Mapping[str, bytes]) -> str:
-    """The page as one HTML file.
+    """Return the page as one HTML file.
 
     Args:
         title: of the page.
         sections: in order.
         images: file name -> PNG; a picture without one is left out.
     """
-    links = "".join(f'<li><a href="#{_anchor(each.title)}">{_text(each.title)}</a></li>' for each in sections)
-    body = "\n".join(_section(each, images) for each in sections)
-    style = (files("contextual_bert.evaluation") / "page.css").read_text(encoding="utf-8")
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<title>{escape(title)}</title>
-<style>
-{style}</style>
-</head>
-<body>
-<main>
-<h1>{_text(title)}</h1>
-<nav aria-label="Contents"><ul>{links}</ul></nav>
-{body}
-</main>
-</body>
-</html>
-"""
+    drawn = {name: _Image.of(png) for name, png in images.items()}
+    return _TEMPLATES.get_template("page.html").render(title=title, sections=sections, images=drawn)
 
 
 def render_html_table(table: Table) -> str:
-    """The table that `Table.to_markdown` writes, as HTML: a caption, headings, rows; long ones are folded.
+    """Return the table that `Table.to_markdown` writes as HTML: a caption, headings, rows; long ones are folded.
 
     Example:
         >>> print(render_html_table(Table("Methods", ("method", "CE (nats)"), (("<b>", "3.26"),))))
@@ -116,52 +97,27 @@ def render_html_table(table: Table) -> str:
         </tbody>
         </table></div>
     """
-    num_labels = table.num_label_columns
-    head = "".join(
-        f'<th scope="col"{"" if index < num_labels else _NUMBER}>{_text(cell)}</th>'
-        for index, cell in enumerate(table.columns)
-    )
-    rows = "\n".join(
-        "<tr>"
-        + "".join(f'<th scope="row">{_text(cell)}</th>' for cell in row[:num_labels])
-        + "".join(f"<td>{_text(cell)}</td>" for cell in row[num_labels:])
-        + "</tr>"
-        for row in table.rows
-    )
-    drawn = (
-        f'<div class="wide" tabindex="0"><table>\n<caption>{_text(table.title)}</caption>\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table></div>"
-    )
-    if len(table.rows) <= _LONGEST_OPEN_TABLE:
-        return drawn
-    summary = f"{_text(table.title)}: all {len(table.rows):,} rows"
-    return f"<details><summary>{summary}</summary>\n{drawn}\n</details>"
+    macros: Any = _TEMPLATES.get_template("table.html").module
+    return str(macros.table(table))
 
 
-def _section(section: Section, images: Mapping[str, bytes]) -> str:
-    parts = [f'<section id="{_anchor(section.title)}">\n<h2>{_text(section.title)}</h2>']
-    parts += [f"<p>{_text(paragraph)}</p>" for paragraph in section.paragraphs]
-    parts += [render_html_table(table) for table in section.tables]
-    parts += [_figure(each, images[each.file_name]) for each in section.pictures if each.file_name in images]
-    if section.notes:
-        parts.append("<ul>\n" + "\n".join(f"<li>{_text(note)}</li>" for note in section.notes) + "\n</ul>")
-    return "\n".join([*parts, "</section>"])
+class _Image(NamedTuple):
+    """A picture within a page: its bytes as text, and its size in pixels of a browser."""
+
+    data: str
+    width: int
+    height: int
+
+    @classmethod
+    def of(cls, png: bytes) -> "_Image":
+        size = png[_PNG_SIZE]
+        width, height = (round(int.from_bytes(part, "big") / _DOTS_PER_PIXEL) for part in (size[:4], size[4:]))
+        return cls(base64.b64encode(png).decode("ascii"), width, height)
 
 
-def _figure(picture: Picture, png: bytes) -> str:
-    size = png[_PNG_SIZE]
-    width, height = (round(int.from_bytes(part, "big") / _DOTS_PER_PIXEL) for part in (size[:4], size[4:]))
-    data = base64.b64encode(png).decode("ascii")
-    return (
-        f'<figure>\n<div class="wide" tabindex="0"><img src="data:image/png;base64,{data}" width="{width}" '
-        f'height="{height}" alt="{escape(picture.description)}"></div>\n'
-        f"<figcaption>{_text(picture.caption)}</figcaption>\n</figure>"
-    )
-
-
-def _text(text: str) -> str:
-    """Escaped text: backticks make code, a line break stays one."""
-    return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text)).replace("\n", "<br>")
+def _words(text: str) -> Markup:
+    """Return escaped text: backticks make code, a line break stays one."""
+    return Markup(re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text)).replace("\n", "<br>"))
 
 
 def _anchor(title: str) -> str:
@@ -170,3 +126,20 @@ def _anchor(title: str) -> str:
 
 def _in_brackets(text: str) -> str:
     return text.replace("[", "(").replace("]", ")")
+
+
+def _templates() -> Environment:
+    templates = Environment(
+        loader=PackageLoader("contextual_bert.evaluation"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    templates.filters |= {"words": _words, "anchor": _anchor}
+    templates.globals["longest_open_table"] = _LONGEST_OPEN_TABLE
+    return templates
+
+
+_TEMPLATES = _templates()

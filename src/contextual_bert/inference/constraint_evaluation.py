@@ -100,7 +100,7 @@ class Asked:
         return self.catalogue
 
     def _ids(self, names: Sequence[str]) -> NDArray[np.int64]:
-        ids = [index for name in names for index in self.vocabulary.ids_of(name)]
+        ids = [index for name in names if (index := self.vocabulary.id_of(name)) is not None]
         num_reserved = len(self.vocabulary.reserved)
         return np.array([index for index in ids if index >= num_reserved], dtype=np.int64)
 

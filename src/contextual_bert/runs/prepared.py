@@ -19,14 +19,13 @@ from contextual_bert.context import (
     InferredSchema,
     alike_warning,
     canonical_array,
-    spelt,
 )
 from contextual_bert.context.binning import customers_of_values
 from contextual_bert.context.infer import MIN_CUSTOMERS, SchemaSettings, infer_features
 from contextual_bert.context.running import follows_in_time
 from contextual_bert.data import Split, new_split
 from contextual_bert.data.splits import PARTS, ready_split
-from contextual_bert.errors import ConfigurationError, DataError, Message, SchemaError
+from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
 from contextual_bert.evaluation.tables import plural
 from contextual_bert.frames import Frame, as_table
@@ -428,7 +427,6 @@ def schema_of(
     if recipe.schema is not None:
         schema = given_schema(recipe)
         check_unlearned(schema, recipe)
-        check_spelling(schema)
         check_missing_values(schema, recipe)
         try:
             return InferredSchema(schema.with_ranges(training), ())
@@ -509,19 +507,6 @@ def check_missing_values(schema: ContextSchema, recipe: Recipe) -> None:
                 f"missing_values: {each!r} is not under 'missing' of the feature {readers[0].name!r} of the schema",
                 fix="Make the schema with it, or leave it out.",
             )
-
-
-def check_spelling(schema: ContextSchema) -> None:
-    """Raise SchemaError where two values of a feature have one spelling: the second would never be found."""
-    for feature in schema.features:
-        seen: dict[str, str] = {}
-        for value in feature.listed:
-            if (first := seen.setdefault(spelt(value), value)) != value:
-                raise SchemaError(
-                    f"feature {feature.name!r}: the values {first!r} and {value!r} are one value, for outer "
-                    "blanks and Unicode's forms make no difference",
-                    fix="Leave one of them out.",
-                )
 
 
 def alike_values(schema: ContextSchema | None, training: pa.Table) -> list[str]:

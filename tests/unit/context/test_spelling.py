@@ -1,4 +1,4 @@
-"""The one spelling of a value: in columns and one by one, in vocabularies of now and of before the rule."""
+"""The one spelling of a value: in columns and one by one, in vocabularies."""
 
 import unicodedata
 
@@ -22,7 +22,7 @@ from contextual_bert.context import (
     spelt,
 )
 from contextual_bert.context.spelling import alike, check_rule
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import ConfigurationError, SchemaError
 
 COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"
 SAME = ["work", " work", "work ", "\u00a0work", "work\u200b", "\ufeffwork", "\twork\n", "\u200ework", "\u3000work"]
@@ -77,15 +77,16 @@ def test_text_of_blanks_alone_is_missing() -> None:
     assert encode_records(schema, [{"occasion": each} for each in blank]).tensors["occasion"].tolist() == [0, 0, 0]
 
 
-def test_a_vocabulary_of_before_the_rule_keeps_its_ids() -> None:
-    old = Vocabulary([" work", "work", DECOMPOSED, "play"], reserved=["[PAD]"])
-    assert old.lookup(pa.array(["work ", COMPOSED, "play", "rest", None])).tolist() == [1, 3, 4, -1, -2]
-    assert old.find(pa.array(["work ", COMPOSED])).tolist() == [1, 3]
-    assert old.id_of("work") == 2  # as it is written
-    assert old.id_of(COMPOSED) == 3
-    assert old.ids_of("work") == (1, 2)
-    assert COMPOSED in old
-    assert old.value_of(3) == DECOMPOSED
+def test_values_that_are_one_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"the value ' work' occurs twice as 'work', in another spelling"):
+        Vocabulary([" work", "work", "play"], reserved=["[PAD]"])
+    with pytest.raises(ConfigurationError, match="occurs twice"):
+        Vocabulary([DECOMPOSED, COMPOSED])
+    with pytest.raises(SchemaError, match=r"feature 'when'.*the value 'work' occurs twice in a vocabulary"):
+        ContextSchema.from_dict({"features": [{"kind": "categorical", "name": "when", "values": [" work", "work"]}]})
+    found = Vocabulary([" work", DECOMPOSED], reserved=["[PAD]"])
+    assert (found.id_of("work"), found.id_of(COMPOSED), found.id_of("rest")) == (1, 2, None)
+    assert found.lookup(pa.array(["work ", COMPOSED, "rest", None])).tolist() == [1, 2, -1, -2]
 
 
 def test_an_unknown_rule_is_refused() -> None:

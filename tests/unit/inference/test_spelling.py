@@ -47,16 +47,6 @@ def test_a_name_in_another_form_is_the_item(name: str) -> None:
     assert {each["item"] for each in answer["slots"][0]["candidates"]} == {"tea", "cake"}
 
 
-def test_a_run_of_before_the_rule_proposes_no_other_form_of_what_is_denied() -> None:
-    old = ContextualBertProcessor._from_spelt([COMPOSED, DECOMPOSED, "tea", " cake"], None)  # pyright: ignore[reportPrivateUsage]
-    pipeline = made(old)
-    assert proposed(pipeline) == {COMPOSED, DECOMPOSED, " cake"}
-    assert proposed(pipeline, deny=[DECOMPOSED]) == {" cake"}
-    assert proposed(pipeline, deny=["cake"]) == {COMPOSED, DECOMPOSED}
-    grown = old.with_items([COMPOSED, "cake", " scone", "scone"])
-    assert grown.items.values == (COMPOSED, DECOMPOSED, "tea", " cake", "scone")
-
-
 def test_items_that_are_one_are_refused_in_a_new_vocabulary() -> None:
     assert ContextualBertProcessor.from_items([" tea", DECOMPOSED]).items.values == ("tea", COMPOSED)
     with pytest.raises(ConfigurationError, match="Items must be distinct"):

@@ -21,7 +21,6 @@ import torch
 from contextual_bert.atomic_files import replacing_directory
 from contextual_bert.data import (
     Groups,
-    ReadSettings,
     group_rows,
     read_table,
     reading_lines,
@@ -322,11 +321,7 @@ def manifest_text(table: pa.Table, pipeline: CompletionPipeline, settings: BulkS
     catalogue = table_digest(shop.table) if shop is not None else None
     stock = hashlib.sha256(shop.in_stock.tobytes()).hexdigest() if shop is not None else None
     content = {"table": table_digest(table), "model": model_digest(pipeline), "catalogue": catalogue, "stock": stock}
-    chosen = {name: value for name, value in asdict(settings).items() if name not in ("batch_size", "reading")}
-    if settings.reading != ReadSettings():
-        chosen["reading"] = asdict(settings.reading)
-    if not settings.group_by:  # so that folders of before go on
-        del chosen["group_by"]
+    chosen = {name: value for name, value in asdict(settings).items() if name != "batch_size"}
     manifest = {"format": FORMAT, **content, "settings": chosen, "shard_size": shard_size}
     return json_text(manifest, indent=1, default=list) + "\n"
 
