@@ -1,11 +1,11 @@
-"""Scores a data set: for every item of every set the log-probability and the rank of the true one.
+"""Scoring of data sets: the one loop for masked items, labels and answers, and the scores of masked items.
 
-Streaming: no matrix of positions and items is ever stored. Anything with ``score_masked`` can be scored, a model or a
-baseline; the oracle of the stylist world scores tables itself. This module knows no metric: it gives the rows that
-``contextual_bert.evaluation`` summarises.
+No matrix of positions and items is ever stored. Anything with ``score_masked`` can be scored, a model or a baseline;
+the oracle of the stylist world scores tables itself. This module gives the rows that ``contextual_bert.evaluation``
+summarises.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple, Protocol
 
@@ -79,55 +79,154 @@ def score(
     Raises:
         DataError: there is no set.
         NonFiniteError: the scorer gives no numbers, by its weights or for some rows.
-
-    Example:
-        >>> from contextual_bert.data import SequenceDataset
-        >>> callable(score)
-        True
     """
     if len(dataset) == 0:
         raise DataError("there is no set to score", fix="Give a part with at least one set.")
-    reserved = range(len(RESERVED_ITEMS)) if tokenizer is None else tokenizer.all_special_ids
-    positions = EveryPosition(dataset, leave_out=() if tokenizer is None else reserved, most=most)
-    num_processes, process = (dist.get_world_size(), dist.get_rank()) if is_shared else (1, 0)
-    mask_id, pad_id = RESERVED_ITEMS.index("[MASK]"), RESERVED_ITEMS.index("[PAD]")
-    if tokenizer is not None:
-        mask_id, pad_id = tokenizer.mask_token_id, tokenizer.pad_token_id
-    collator = MaskingCollator(mask_id=mask_id, pad_id=pad_id)
-    device = scorer.device
-    autocast = torch.autocast(device.type, dtype=dtype) if dtype != torch.float32 else nullcontext()
-    # Filled in place: small results kept from each batch would pin the memory that the batch has freed.
-    results = np.empty((len(positions), 5))  # the true id and the four columns of MaskedScores
-    for start in range(process * batch_size, len(positions), num_processes * batch_size):
-        rows = slice(start, min(start + batch_size, len(positions)))
-        inputs = to_device(collator(positions.__getitems__(torch.arange(rows.start, rows.stop))), device)
-        with torch.no_grad(), autocast:
-            scores = scorer.score_masked(**inputs)
-        labels = inputs["labels"]
-        columns = (labels[labels != IGNORED_LABEL], *scores)
-        results[rows] = torch.stack([column.cpu().double() for column in columns], dim=1).numpy()
-        if progress is not None:
-            progress(rows.stop, len(positions))
-    if is_shared:
-        process_of = np.arange(len(positions)) // batch_size % num_processes
-        gathered: list[Any] = [None] * num_processes
-        dist.all_gather_object(gathered, results[process_of == process])
-        for number, rows_of_process in enumerate(gathered):
-            results[process_of == number] = rows_of_process
-    is_known = ~np.isin(results[:, 0], reserved)
-    check_scores(results[is_known, 1], scorer, dataset.example_ids[positions.set_index].numpy()[is_known])
+    targets = _MaskedItems(dataset, tokenizer=tokenizer, most=most)
+    rows = collect(scorer, targets, batch_size=batch_size, dtype=dtype, is_shared=is_shared, progress=progress)
+    rows = rows[rows[:, 0].argsort()]
+    positions, is_known = targets.positions, ~np.isin(rows[:, 1], targets.reserved)
+    example_id = dataset.example_ids[positions.set_index].numpy()[is_known]
+    check_scores(rows[is_known, 2], scorer, example_id)
     # Of a text's special tokens, which were not asked for, those that stand for a word are unknown answers, too.
     num_left_out = 0 if tokenizer is None else int((dataset.input_ids == tokenizer.unk_token_id).sum())
-    scores = Scores(
-        example_id=dataset.example_ids[positions.set_index].numpy()[is_known],
-        position=positions.positions.numpy()[is_known],
-        log_probability=results[is_known, 1],
-        num_better=results[is_known, 2].astype(np.int64),
-        num_tied=results[is_known, 3].astype(np.int64),
-        confidence=results[is_known, 4],
-    )
+    places = {"example_id": example_id, "position": positions.positions.numpy()[is_known]}
+    scores = Scores(**places, **rank_columns(rows[is_known, 2:]))
     num_possible = positions.num_possible if len(positions) < positions.num_possible else None
     return ScoredSet(scores.sorted(), num_left_out + int((~is_known).sum()), num_possible=num_possible)
+
+
+class Targets(Protocol):
+    """What is scored: which rows in which order, and what a batch of them gives.
+
+    Relation to its siblings: ``collect`` goes through it. Masked items, labels and answers are its kinds.
+    """
+
+    @property
+    def order(self) -> Tensor:
+        """Numbers of the rows, in the order of the batches."""
+        ...
+
+    @property
+    def num_results(self) -> int:
+        """How many results there will be."""
+        ...
+
+    def inputs(self, numbers: Tensor) -> dict[str, Any]:
+        """Return a batch of these rows."""
+        ...
+
+    def forward(self, model: Any, inputs: dict[str, Any]) -> Any:
+        """Return what the model makes of a batch on its device: this alone runs under autocast."""
+        ...
+
+    def results(self, model: Any, outputs: Any, inputs: dict[str, Any], numbers: Tensor) -> Tensor:
+        """Return one line of float64 a result, (results, columns)."""
+        ...
+
+
+def collect(
+    model: Any,
+    targets: Targets,
+    *,
+    batch_size: int,
+    dtype: torch.dtype,
+    is_shared: bool,
+    progress: Callable[[int, int], None] | None,
+) -> NDArray[np.float64]:
+    """Run a model over everything that is scored and return the results, (results, columns).
+
+    Args:
+        model: in ``eval()`` mode.
+        targets: what is scored.
+        batch_size: rows a forward pass.
+        dtype: bfloat16 runs the model under autocast.
+        is_shared: all processes of the default process group call this and share the batches; each gets all results.
+            The batches are those of one process, and so is every digit. The order of the results is another.
+        progress: called with (rows done, rows in all) after each batch.
+    """
+    num_processes, process = (dist.get_world_size(), dist.get_rank()) if is_shared else (1, 0)
+    device, order = _device_of(model), targets.order
+    autocast = torch.autocast(device.type, dtype=dtype) if dtype != torch.float32 else nullcontext()
+    # Filled in place: small results kept from each batch would pin the memory that the batch has freed.
+    found: NDArray[np.float64] | None = None
+    num_found = 0
+    for start in range(process * batch_size, len(order), num_processes * batch_size):
+        numbers = order[start : start + batch_size]
+        inputs = targets.inputs(numbers)
+        with torch.no_grad():
+            with autocast:
+                outputs = targets.forward(model, to_device(inputs, device))
+            results = targets.results(model, outputs, inputs, numbers).numpy()
+        if found is None:
+            found = np.empty((targets.num_results, results.shape[1]))
+        found[num_found : num_found + len(results)] = results
+        num_found += len(results)
+        if progress is not None:
+            progress(min(start + batch_size, len(order)), len(order))
+    own = found[:num_found] if found is not None else None
+    gathered: list[Any] = [own]
+    if is_shared:
+        gathered = [None] * num_processes
+        dist.all_gather_object(gathered, own)
+    return np.concatenate([part for part in gathered if part is not None])
+
+
+def rank_columns(columns: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
+    """Return the columns of ``Scores`` that a rank has, by their names.
+
+    Shapes: columns (rows, 4): log-probability, better ones, tied ones, confidence.
+    """
+    log_probability, num_better, num_tied, confidence = columns.T
+    return {
+        "log_probability": log_probability,
+        "num_better": num_better.astype(np.int64),
+        "num_tied": num_tied.astype(np.int64),
+        "confidence": confidence,
+    }
+
+
+class _MaskedItems:
+    """Every position of every set, or a sample of them, masked one at a time."""
+
+    def __init__(self, dataset: SequenceDataset, *, tokenizer: Any, most: int | None) -> None:
+        mask_id, pad_id = RESERVED_ITEMS.index("[MASK]"), RESERVED_ITEMS.index("[PAD]")
+        self.reserved: Sequence[int] = range(len(RESERVED_ITEMS))
+        left_out: Sequence[int] = ()
+        if tokenizer is not None:
+            mask_id, pad_id = tokenizer.mask_token_id, tokenizer.pad_token_id
+            self.reserved = left_out = tokenizer.all_special_ids
+        self.positions = EveryPosition(dataset, leave_out=left_out, most=most)
+        self._collator = MaskingCollator(mask_id=mask_id, pad_id=pad_id)
+
+    @property
+    def order(self) -> Tensor:
+        return torch.arange(len(self.positions))
+
+    @property
+    def num_results(self) -> int:
+        return len(self.positions)
+
+    def inputs(self, numbers: Tensor) -> dict[str, Any]:
+        return dict(self._collator(self.positions.__getitems__(numbers)))
+
+    def forward(self, model: Scorer, inputs: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return model.score_masked(**inputs)
+
+    def results(
+        self, model: Scorer, outputs: tuple[Tensor, Tensor, Tensor, Tensor], inputs: dict[str, Any], numbers: Tensor
+    ) -> Tensor:
+        """Return number, true id and the four columns of a rank."""
+        labels = inputs["labels"]
+        columns = (numbers, labels[labels != IGNORED_LABEL], *outputs)
+        return torch.stack([column.cpu().double() for column in columns], dim=1)
+
+
+def _device_of(model: Any) -> torch.device:
+    found = getattr(model, "device", None)
+    if isinstance(found, torch.device):
+        return found
+    return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
 
 
 def check_scores(log_probabilities: NDArray[np.float64], scorer: Any, rows: NDArray[np.int64]) -> None:

@@ -17,7 +17,6 @@ from contextual_bert.data import ShuffledContext
 from contextual_bert.errors import CheckpointError, ConfigurationError, DataError, UnknownNameError
 from contextual_bert.evaluation import AnswerPredictions
 from contextual_bert.inference import score_answers
-from contextual_bert.inference.texts.answer_spans import span_batches
 from contextual_bert.runs import TextPreparation, evaluate_run, load_run, prepare_texts, run, study
 from contextual_bert.runs.inspection import Inspection
 from contextual_bert.runs.permutation_importance import attribute_run, donor_of
@@ -254,24 +253,6 @@ def test_what_cannot_answer_says_so(recipe: Recipe, ready: TextPreparation, tmp_
     other = replace(recipe, texts=replace(cast(TextTask, recipe.texts), checkpoint=str(single)))
     with pytest.raises(CheckpointError, match=r"type_vocab_size=1, and .* Give a BERT with two segments"):
         task_of(prepare_texts(other)).build_model(other)
-
-
-def test_processes_share_the_windows_and_each_gets_all(ready: TextPreparation, finished: Path, tmp_path: Path) -> None:
-    model, questions = QuestionAnsweringPipeline.from_pretrained(finished).model, cast(Any, ready.texts["test"])
-    own = [
-        [batch.numbers.tolist() for batch in span_batches(model, questions.dataset, batch_size=4, **share)]
-        for share in ({}, {"process": 0, "num_processes": 2}, {"process": 1, "num_processes": 2})
-    ]
-    assert sorted(own[0]) == sorted([*own[1], *own[2]])
-    assert len(own[1]) - len(own[2]) in (0, 1)
-    alone = score_answers(model, questions, batch_size=4)
-    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
-    try:
-        shared = score_answers(model, questions, batch_size=4, is_shared=True)
-    finally:
-        torch.distributed.destroy_process_group()
-    np.testing.assert_array_equal(shared.scores.log_probability, alone.scores.log_probability)
-    np.testing.assert_array_equal(cast(Any, shared.scores.predictions).f1, cast(Any, alone.scores.predictions).f1)
 
 
 def test_what_has_no_answers_is_not_scored(ready: TextPreparation, finished: Path) -> None:

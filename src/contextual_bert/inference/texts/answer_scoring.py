@@ -1,4 +1,4 @@
-"""Scores answers to questions: how each end of an answer is ranked in its window, and how well the answers match.
+"""Scores of answers to questions: rank of each end of an answer in its window, and how well the answers match.
 
 It knows no column names; the metrics of the answers are those of ``evaluation``.
 """
@@ -8,17 +8,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import distributed as dist
+from torch import Tensor
 
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import AnswerPredictions, Scores
-from contextual_bert.inference.scoring import ScoredSet
+from contextual_bert.inference.scoring import ScoredSet, collect, rank_columns
 from contextual_bert.inference.texts.answer_spans import (
     MAX_ANSWER_TOKENS,
+    Batch,
     answers_of,
+    log_shares,
     question_numbers,
     read_spans,
-    span_batches,
+    without_answers,
 )
 from contextual_bert.inference.texts.encode_questions import EncodedQuestions
 from contextual_bert.models import rank_labels
@@ -58,44 +60,46 @@ def score_answers(
     Reference:
         Devlin et al. (2019), sections 4.2 and 4.3.
     """
-    dataset, num_processes = questions.dataset, dist.get_world_size() if is_shared else 1
+    dataset = questions.dataset
     if len(dataset) == 0 or dataset.spans is None or questions.answers is None:
         raise DataError("there is no question with an answer to score", fix="Give a part with at least one.")
-    parts: list[np.ndarray] = []
-    for batch in span_batches(
-        model,
-        dataset,
-        batch_size=batch_size,
-        dtype=dtype,
-        process=dist.get_rank() if is_shared else 0,
-        num_processes=num_processes,
-        progress=progress,
-    ):
-        true = torch.stack([batch.inputs["start_positions"], batch.inputs["end_positions"]], dim=1)
-        ranks = rank_labels(batch.shares.flatten(0, 1), true.flatten())
-        columns = [column.double().view(-1, 2) for column in ranks]
-        spans = read_spans(questions, batch, max_tokens=max_answer_tokens)
-        parts.append(torch.cat([batch.numbers[:, None].double(), spans, *columns], dim=1).numpy())
-    if is_shared:
-        gathered: list[Any] = [None] * num_processes
-        dist.all_gather_object(gathered, parts)
-        parts = [part for parts_of_process in gathered for part in parts_of_process]
-    rows = np.concatenate(parts)
+    targets = _AnswerEnds(questions, max_answer_tokens=max_answer_tokens)
+    rows = collect(model, targets, batch_size=batch_size, dtype=dtype, is_shared=is_shared, progress=progress)
     rows = rows[rows[:, 0].argsort()]
     numbers, ids = question_numbers(dataset), dataset.example_ids.numpy()
     firsts = np.unique(numbers, return_index=True)[1]
     windows = np.arange(len(ids)) - firsts[numbers]
-    log_probability, num_better, num_tied, confidence = (rows[:, start : start + 2].ravel() for start in (5, 7, 9, 11))
+    ranks = rows[:, 5:].reshape(len(ids), 4, 2).swapaxes(1, 2).reshape(-1, 4)
     answers = answers_of(questions, rows[:, 1:5])
     pieces = zip(answers.pieces(questions.texts), answers.is_none.tolist(), strict=True)
     given = ["" if is_none else piece for piece, is_none in pieces]
     scores = Scores(
         example_id=ids.repeat(2),
         position=(2 * windows[:, None] + np.arange(2)).ravel(),
-        log_probability=log_probability,
-        num_better=num_better.astype(np.int64),
-        num_tied=num_tied.astype(np.int64),
-        confidence=confidence,
+        **rank_columns(ranks),
         predictions=AnswerPredictions.of_answers(ids[firsts], given, questions.answers),
     )
     return ScoredSet(scores.sorted())
+
+
+class _AnswerEnds:
+    """The first and the last token of the answer in each window, the longest windows first."""
+
+    def __init__(self, questions: EncodedQuestions, *, max_answer_tokens: int) -> None:
+        self._questions, self._max_tokens = questions, max_answer_tokens
+        self.order = questions.dataset.by_length(is_descending=True)
+        self.num_results = len(questions.dataset)
+
+    def inputs(self, numbers: Tensor) -> dict[str, Any]:
+        return dict(self._questions.dataset.__getitems__(numbers).inputs())
+
+    def forward(self, model: Any, inputs: dict[str, Any]) -> Any:
+        return model(**without_answers(inputs))
+
+    def results(self, model: Any, outputs: Any, inputs: dict[str, Any], numbers: Tensor) -> Tensor:
+        """Return number, best span, and for the first and the last token the four columns of a rank, side by side."""
+        shares = log_shares(model, outputs, inputs)
+        true = torch.stack([inputs["start_positions"], inputs["end_positions"]], dim=1)
+        columns = [column.double().view(-1, 2) for column in rank_labels(shares.flatten(0, 1), true.flatten())]
+        spans = read_spans(self._questions, Batch(numbers, inputs, shares), max_tokens=self._max_tokens)
+        return torch.cat([numbers[:, None].double(), spans, *columns], dim=1)

@@ -4,7 +4,7 @@ It knows a model's logits and where its tokens stand in the texts, no query and 
 """
 
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -57,8 +57,6 @@ def span_batches(
     *,
     batch_size: int,
     dtype: torch.dtype = torch.float32,
-    process: int = 0,
-    num_processes: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[Batch]:
     """All windows, the longest first: what does not fit into memory fails at once.
@@ -68,7 +66,6 @@ def span_batches(
         dataset: the windows.
         batch_size: windows a forward pass.
         dtype: bfloat16 runs the model under autocast.
-        process, num_processes: this one's share of the batches.
         progress: called with (windows done, windows in all) after each batch.
 
     Raises:
@@ -77,18 +74,33 @@ def span_batches(
     device = next(model.parameters()).device
     autocast = torch.autocast(device.type, dtype=dtype) if dtype != torch.float32 else nullcontext()
     order = dataset.by_length(is_descending=True)
-    for start in range(process * batch_size, len(order), num_processes * batch_size):
+    for start in range(0, len(order), batch_size):
         numbers = order[start : start + batch_size]
         inputs = dataset.__getitems__(numbers).inputs()
-        asked = {name: value for name, value in inputs.items() if name not in ("start_positions", "end_positions")}
         with torch.inference_mode(), autocast:
-            outputs = model(**to_device(asked, device))
-        logits = {name: outputs[name].float().cpu() for name in ("start_logits", "end_logits")}
-        for each in logits.values():
-            check_finite(each, model)
-        yield Batch(numbers, inputs, span_logits(logits, inputs).log_softmax(dim=-1))
+            outputs = model(**to_device(without_answers(inputs), device))
+        yield Batch(numbers, inputs, log_shares(model, outputs, inputs))
         if progress is not None:
             progress(min(start + batch_size, len(order)), len(order))
+
+
+def without_answers(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs of a batch without the true answers, which a model would turn into a loss."""
+    return {name: value for name, value in inputs.items() if name not in ("start_positions", "end_positions")}
+
+
+def log_shares(model: Any, outputs: Mapping[str, Tensor], inputs: dict[str, Any]) -> Tensor:
+    """Return the logarithms of the probabilities that an answer begins, or ends, at each place.
+
+    Shapes: -> (windows, 2, length).
+
+    Raises:
+        NonFiniteError: the model gives no numbers.
+    """
+    logits = {name: outputs[name].float().cpu() for name in ("start_logits", "end_logits")}
+    for each in logits.values():
+        check_finite(each, model)
+    return span_logits(logits, inputs).log_softmax(dim=-1)
 
 
 def read_spans(questions: EncodedQuestions, batch: Batch, *, max_tokens: int) -> Tensor:

@@ -1,21 +1,19 @@
-"""Scores labelled texts or words: the log-probability and the rank of each true label, and which label was best.
+"""Scores of labelled texts or words: log-probability and rank of each true label, and the label that was best.
 
-Anything that gives logits can be scored, a model or a baseline, with labels that are a chain or not. It knows no metric
-and no column names.
+Anything that gives logits can be scored, a model or a baseline, with labels that are a chain or not.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import torch
-from torch import distributed as dist
+from torch import Tensor
 
 from contextual_bert.data import SequenceDataset
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import LabelPredictions, Scores
-from contextual_bert.inference.scoring import ScoredSet, check_scores, to_device
+from contextual_bert.inference.scoring import ScoredSet, check_scores, collect, rank_columns
 from contextual_bert.models import IGNORED_LABEL, best_labels, label_logits, rank_labels
 
 
@@ -60,49 +58,38 @@ def score_labels(
     """
     if len(dataset) == 0 or dataset.labels is None:
         raise DataError("there is no text with a label to score", fix="Give a part with at least one, and its labels.")
-    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-    autocast = torch.autocast(device.type, dtype=dtype) if dtype != torch.float32 else nullcontext()
-    num_processes, process = (dist.get_world_size(), dist.get_rank()) if is_shared else (1, 0)
-    order = dataset.by_length()
-    parts: list[np.ndarray] = []
-    for start in range(process * batch_size, len(order), num_processes * batch_size):
-        chosen = order[start : start + batch_size]
-        inputs = dataset.__getitems__(chosen).inputs()
-        labels = inputs.pop("labels")
-        with torch.no_grad(), autocast:
-            logits = model(**to_device(inputs, device))["logits"].float()
-        own = labels.to(device)
+    targets = _Labels(dataset, dataset.labels)
+    if targets.num_results == 0:
+        raise DataError("no text or word has a label", fix="Give a part with at least one.")
+    rows = collect(model, targets, batch_size=batch_size, dtype=dtype, is_shared=is_shared, progress=progress)
+    example_id, position, true, predicted = rows[:, :4].T.astype(np.int64)
+    check_scores(rows[:, 4], model, example_id)
+    places = {"example_id": example_id, "position": position}
+    predictions = LabelPredictions(**places, predicted=predicted, true=true, names=tuple(names), is_ordinal=is_ordinal)
+    return ScoredSet(Scores(**places, **rank_columns(rows[:, 4:]), predictions=predictions).sorted())
+
+
+class _Labels:
+    """The label of each text, or of each word."""
+
+    def __init__(self, dataset: SequenceDataset, labels: Tensor) -> None:
+        self._dataset = dataset
+        self.order = dataset.by_length()
+        self.num_results = int((labels != IGNORED_LABEL).sum())
+
+    def inputs(self, numbers: Tensor) -> dict[str, Any]:
+        return dict(self._dataset.__getitems__(numbers).inputs())
+
+    def forward(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        return model(**{name: value for name, value in inputs.items() if name != "labels"})["logits"]
+
+    def results(self, model: Any, outputs: Tensor, inputs: dict[str, Any], numbers: Tensor) -> Tensor:
+        """Return row of the table, position, true and predicted label, and the four columns of a rank."""
+        labels = inputs["labels"]
+        logits, own = outputs.float(), labels.to(outputs.device)
         predicted, logits = best_labels(model, logits, own).cpu(), label_logits(model, logits, own).cpu()
         asked = labels != IGNORED_LABEL
-        places = asked.view(len(chosen), -1).nonzero()
+        places = asked.view(len(numbers), -1).nonzero()
         true = labels[asked]
-        columns = (dataset.example_ids[chosen[places[:, 0]]], places[:, 1], true, predicted[asked])
-        ranks = rank_labels(logits[asked], true)
-        parts.append(torch.stack([column.double() for column in (*columns, *ranks)], dim=1).numpy())
-        if progress is not None:
-            progress(min(start + batch_size, len(order)), len(order))
-    if is_shared:
-        gathered: list[Any] = [None] * num_processes
-        dist.all_gather_object(gathered, parts)
-        parts = [part for parts_of_process in gathered for part in parts_of_process]
-    rows = np.concatenate(parts)
-    if len(rows) == 0:
-        raise DataError("no text or word has a label", fix="Give a part with at least one.")
-    example_id, position, true_label, predicted, log_probability, num_better, num_tied, confidence = rows.T
-    check_scores(log_probability, model, example_id.astype(np.int64))
-    places = {"example_id": example_id.astype(np.int64), "position": position.astype(np.int64)}
-    scores = Scores(
-        **places,
-        log_probability=log_probability,
-        num_better=num_better.astype(np.int64),
-        num_tied=num_tied.astype(np.int64),
-        confidence=confidence,
-        predictions=LabelPredictions(
-            **places,
-            predicted=predicted.astype(np.int64),
-            true=true_label.astype(np.int64),
-            names=tuple(names),
-            is_ordinal=is_ordinal,
-        ),
-    )
-    return ScoredSet(scores.sorted())
+        columns = (self._dataset.example_ids[numbers[places[:, 0]]], places[:, 1], true, predicted[asked])
+        return torch.stack([column.double() for column in (*columns, *rank_labels(logits[asked], true))], dim=1)
