@@ -1,6 +1,6 @@
 """Outfit completion in the stylist world: Table 1 on data that anybody can draw again, beside the best possible score.
 
-The rows are Recipes: the paper's five methods, two beyond it, and the controls of PROTOCOL, point 9. What is decided
+The rows are Recipes: the paper's five methods, two beyond it, and the controls of docs/protocol.md. What is decided
 before looking at results stands here: worlds, sizes, rows, one budget for all. Paper: section 4, Table 1.
 """
 

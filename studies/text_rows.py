@@ -50,7 +50,7 @@ def text_rows(base: Recipe, baseline_training: Mapping[str, Any]) -> dict[str, R
         base: data and training of every method.
         baseline_training: fields of ContextualTrainingArguments of what starts from nothing.
 
-    Reference: PROTOCOL, point 9; MA-BERT, section 4.2, for its three controls.
+    Reference: docs/protocol.md, "Controls"; MA-BERT, section 4.2, for its three controls.
     """
     rate_of_bert = base.training["learning_rate"]
     told_less = {**base.training, "field_dropout": 0.5}

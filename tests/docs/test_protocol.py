@@ -1,4 +1,4 @@
-"""Each point of the protocol that code or docs cite is one, and its numbers are those of the code."""
+"""Each section of the protocol that code cites is one, and its numbers are those of the code."""
 
 import re
 from pathlib import Path
@@ -12,15 +12,14 @@ from contextual_bert.training.defaults import FEWEST_STEPS, FEWEST_STEPS_OF_TEXT
 ROOT = Path(__file__).parents[2]
 PROTOCOL = (ROOT / "docs" / "protocol.md").read_text("utf-8")
 POINTS = [int(number) for number in re.findall(r"^## (\d+)\. ", PROTOCOL, flags=re.MULTILINE)]
-CITED = re.compile(r"protocol, points? ((?:\d+(?:-\d+| to \d+)?(?:, | and )?)+)", flags=re.IGNORECASE)
+SECTIONS = re.findall(r"^## \d+\. (.+)$", PROTOCOL, flags=re.MULTILINE)
+CITED = re.compile(r'docs/protocol\.md, "([^"]+)"(?: and "([^"]+)")?')
+FOLDERS = ("src", "studies", "examples", "benchmarks")
 
 
-def cited(text: str) -> set[int]:
-    found: set[int] = set()
-    for match in CITED.finditer(" ".join(text.split())):
-        for first, last in re.findall(r"(\d+)(?:(?:-| to )(\d+))?", match[1]):
-            found |= set(range(int(first), int(last or first) + 1))
-    return found
+def cited(text: str) -> set[str]:
+    """Names of sections that a text cites."""
+    return {name for match in CITED.finditer(" ".join(text.split())) for name in match.groups() if name}
 
 
 def test_points_are_numbered_from_one() -> None:
@@ -28,16 +27,18 @@ def test_points_are_numbered_from_one() -> None:
 
 
 def test_citations_are_read() -> None:
-    assert cited("PROTOCOL, points 8 to 10 and 14. PROTOCOL,\n point 2. Protocol, points 1-3, 11") == {
-        *(8, 9, 10, 14, 2, 1, 3, 11)
-    }
+    assert cited('See docs/protocol.md,\n "Ties" and "Sums", and docs/protocol.md, "Loss".') == {"Ties", "Sums", "Loss"}
 
 
-def test_each_cited_point_is_one() -> None:
-    pages = [path for folder in ("src", "studies", "examples", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
-    every = {number for path in pages for number in cited(path.read_text("utf-8"))}
-    assert len(every) > 10
-    assert every <= set(POINTS)
+def test_each_cited_section_is_one() -> None:
+    pages = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    every = {name for path in pages for name in cited(path.read_text("utf-8"))}
+    assert len(every) > 5
+    assert sorted(name for name in every if not any(title.startswith(name) for title in SECTIONS)) == []
+    numbered = [
+        path.name for path in pages if re.search(r"protocol, points? \d", path.read_text("utf-8"), re.IGNORECASE)
+    ]
+    assert numbered == [], "cite a section by its name"
 
 
 def test_the_numbers_are_those_of_the_code() -> None:

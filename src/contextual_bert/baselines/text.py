@@ -101,7 +101,7 @@ class LabelModel(nn.Module):
         token_type_ids are ignored: a pair is read as one text.
 
     Reference:
-        PROTOCOL, point 9: every model of a table has the same loss.
+        docs/protocol.md, "Controls": every model of a table has the same loss.
 
     Example:
         >>> class Undecided(LabelModel):

@@ -106,7 +106,7 @@ def placeholder_hint(column: str, unique: NDArray[np.float64], counts: NDArray[n
 
 
 def _stands_for_missing(numbers: NDArray[np.float64], counts: NDArray[np.int64]) -> bool:
-    """Whether the first of some numbers, the least or the largest, is apart from the others as a mark is."""
+    """Return True if the least or the largest number is apart from the others, as a placeholder is."""
     first, rest = float(numbers[0]), numbers[1:]
     if counts[0] < _FEWEST_MARKED or first != np.floor(first):
         return False

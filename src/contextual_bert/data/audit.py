@@ -3,7 +3,7 @@
 Five questions. Does a set of one part occur in another? Is a customer in two parts? Does a column name items of its
 row? Does a value of a column say which items are in the set? Does a number follow from the items, such as their sum?
 Columns are judged against the same column shuffled, so that chance is not taken for a leak. It changes nothing, and
-knows no model. Protocol, point 7.
+knows no model. docs/protocol.md, "Splits".
 """
 
 from collections.abc import Collection

@@ -242,7 +242,7 @@ class EveryPosition(Dataset[dict[str, Any]]):
     """Each (set, position) of a dataset once: what evaluation masks.
 
     Ordered by the length of the set, then by set and position: consecutive batches need next to no padding. Keeps two
-    numbers a position, never a copy of the sets. Protocol, point 2.
+    numbers a position, never a copy of the sets. docs/protocol.md, "Masks".
 
     Args:
         dataset: the sets.

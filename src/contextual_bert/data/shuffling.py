@@ -1,7 +1,7 @@
 """The control with a context that says nothing: each sequence gets the context of another, each epoch anew.
 
 Same model, same number of parameters, same distribution of contexts, no information. A model that gains from it has
-found a leak. Neither models nor metrics are known here. PROTOCOL, point 9.
+found a leak. Neither models nor metrics are known here. docs/protocol.md, "Controls".
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ class ShuffledContext(SequenceDataset):
 
     Relation to its siblings: `MaskingCollator` takes epochs in the same way; `MaskEpoch` tells both.
 
-    Reference: PROTOCOL, point 9.
+    Reference: docs/protocol.md, "Controls".
 
     Example:
         >>> own = SequenceDataset([5, 6, 7], [0, 1, 2, 3], context={"age": torch.tensor([1, 2, 3])})

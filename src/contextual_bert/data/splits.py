@@ -2,7 +2,7 @@
 
 The part of a customer is a pure function of (seed, customer), so it survives new rows and another order. The file
 names the data by their hash and itself by its own, so that wrong data and an edited file are both found out.
-It does not know items or contexts; `audit.py` looks for leaks. Protocol, point 7.
+It does not know items or contexts; `audit.py` looks for leaks. docs/protocol.md, "Splits".
 """
 
 import base64

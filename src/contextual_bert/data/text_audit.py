@@ -2,7 +2,7 @@
 
 Three questions. Does a text of one part stand in another? Is a customer in two parts? Do the rows that share a value of
 a column have nearly all the same label? The last one is judged against the same column shuffled, so that a label that
-nearly every row has is not taken for a leak. It changes nothing, and knows no model. Protocol, point 7.
+nearly every row has is not taken for a leak. It changes nothing, and knows no model. docs/protocol.md, "Splits".
 """
 
 from collections.abc import Sequence

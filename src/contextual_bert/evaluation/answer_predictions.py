@@ -1,4 +1,4 @@
-"""What was answered to questions about texts: exact match and F1, as SQuAD measures them.
+"""Scores of answers to questions about texts: exact match and F1, as SQuAD measures them.
 
 It knows strings alone: no model, no window and no token of a model.
 
@@ -25,7 +25,7 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 @dataclass(frozen=True, eq=False)
 class AnswerPredictions:
-    """How well each question was answered.
+    """Exact match and F1 of each question.
 
     Formula: exact match = mean of [the answers are equal]; F1 = mean of 2 both / (given + true), of the words of the
     two answers; both without case, punctuation and articles.
@@ -92,7 +92,7 @@ class AnswerPredictions:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What 0 and 1 of ``true`` say."""
+        """Return the names of 0 and 1 of ``true``."""
         return ("no answer", "an answer")
 
     @property

@@ -1,9 +1,9 @@
-"""How much of what could be asked was scored: rare and new items count as misses of a recall over all of them.
+"""Share of the askable items that was scored. Rare and new items count as misses of a recall over all of them.
 
 Metrics are means over the positions that can be ranked. What cannot be ranked is left out of them, so a filter that
 drops rare items improves each. This module says what was left out, and what the recall is over all that was bought.
 
-Paper: not there. PROTOCOL, point 16.
+Paper: not there. docs/protocol.md, "What was not asked".
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ class Unscored:
 
 @dataclass(frozen=True)
 class Asked(JsonText):
-    """How many items of a part were scored, of how many, and the recall over all of them.
+    """Counts of scored and of all items of a part, and the recall over all of them.
 
     Formula: recall over all = sum over scored items of recall / number of all items.
 

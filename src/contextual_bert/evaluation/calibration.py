@@ -1,4 +1,4 @@
-"""Whether a probability of 30% comes true three times in ten: confidence against how often the best answer is right.
+"""Calibration: confidence against how often the best answer is right.
 
 This module does not know where probabilities come from; the error itself is `metrics.expected_calibration_error`.
 
@@ -74,7 +74,7 @@ def calibrate(
 
 
 def _design_effect(gaps: NDArray[np.float64], clusters: NDArray[np.int64]) -> float:
-    """How much larger the variance of a mean is for the clusters its rows come in (Kish 1965); 1 where unknown."""
+    """Return the factor by which clusters enlarge the variance of a mean (Kish 1965); 1 if unknown."""
     together = cluster_interval(gaps, clusters).standard_error
     is_unknown = math.isnan(together) or np.ptp(gaps) < _NO_SPREAD
     return 1.0 if is_unknown else float(together**2 * len(gaps) / gaps.var(ddof=1))

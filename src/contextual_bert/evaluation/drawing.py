@@ -1,4 +1,4 @@
-"""What all pictures share: colours, whiskers, labels with units, and files that are whole or not there.
+"""Shared parts of all pictures: colours, whiskers, labels with units, and atomic files.
 
 Colours are Okabe and Ito's, which colour-blind readers can tell apart; a marker repeats what a colour says. This module
 does not know what is drawn. It uses matplotlib's figures directly, without pyplot's global state.
@@ -81,7 +81,7 @@ def draw_rows(panel: Axes, rows: Sequence[tuple[Interval, str]], *, limits: tupl
 
 
 def ends(interval: Interval) -> tuple[float, float]:
-    """Where the whisker of an interval ends; at the value where it is unknown."""
+    """Return the ends of an interval's whisker; the value itself if they are unknown."""
     return interval.value - arm(interval, -1), interval.value + arm(interval, 1)
 
 

@@ -5,7 +5,7 @@ takes from a feature, not what a model trained without the feature would lose. A
 evaluated cannot be judged by a permutation; one may take its value away instead. This module does not know how a
 feature is replaced, or what a model is: only the scores before and after.
 
-Paper: not there. References: Breiman 2001, section 10 (permutation importance); Holm 1979. PROTOCOL, point 10.
+References: Breiman 2001, section 10 (permutation importance); Holm 1979; docs/protocol.md, "Seeds and intervals".
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -60,7 +60,7 @@ class FeatureImportance:
 
 @dataclass(frozen=True)
 class FeatureImportances(JsonText):
-    """What a model takes from each feature of the context.
+    """Importance of each context feature for a model.
 
     Formula: rise(f) = mean over rows and permutations of CE(permuted f) - CE, both of the same masked position.
 
@@ -82,7 +82,7 @@ class FeatureImportances(JsonText):
     Relation to its siblings: `measure_importances` makes it; `Comparison` says what training without a context loses,
     `Report.segments` whom the model serves badly.
 
-    Reference: Breiman, Random Forests, 2001, section 10; PROTOCOL, point 10.
+    Reference: Breiman, Random Forests, 2001, section 10; docs/protocol.md, "Seeds and intervals".
 
     Example:
         >>> scores = Scores([0, 1], [0, 0], np.log([0.5, 0.5]), [0, 0], [1, 1], [0.5, 0.5])
@@ -135,7 +135,7 @@ class FeatureImportances(JsonText):
         return [*notes, self.provenance.line()]
 
     def _replacement_notes(self, rise: str) -> list[str]:
-        """How a feature is removed, and of which features nothing can be told."""
+        """Return notes on how features are removed, and on features that allow no statement."""
         name = self.settings.set_name
         if self.replaced_by == "missing":
             constant = "missing in every row already, so nothing can be taken away"
@@ -188,7 +188,7 @@ def measure_importances(
     permutation_seed: int = 0,
     provenance: Provenance | None = None,
 ) -> FeatureImportances:
-    """What permuting each feature changes, with intervals over customers and corrected p-values.
+    """Return the change of the loss by permuting each feature, with intervals over customers and corrected p-values.
 
     Args:
         unpermuted: scores with the true contexts, one row a masked position, in any order.

@@ -1,4 +1,4 @@
-"""How sure a number is: bootstrap over customers, paired differences, seeds, and many comparisons.
+"""Uncertainty of numbers: bootstrap over customers, paired differences, seeds, multiple comparisons.
 
 Rows of one customer are not independent, so whole customers (clusters) are resampled, and a mean is a ratio: sum of
 the drawn clusters' sums over the sum of their counts. Clusters are aggregated first, so a resample costs one row of a
@@ -37,7 +37,7 @@ class Interval:
     num_clusters: int
 
     def excludes(self, number: float) -> bool:
-        """Whether the number lies outside the interval; never true of an unknown interval."""
+        """Return True if the number lies outside the interval. It is never outside an unknown one."""
         return number < self.low or number > self.high
 
 

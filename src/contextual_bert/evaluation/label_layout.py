@@ -1,4 +1,4 @@
-"""Where the names of points stand in a picture: near their points, on nothing else. It computes no number of a study.
+"""Layout of point labels in a picture: near their points, on nothing else.
 
 Paper: not there.
 """
@@ -76,7 +76,7 @@ def place_labels(figure: Figure, panel: Axes, points: Sequence[LabelledPoint], *
 
 
 def _mark(panel: Axes, point: LabelledPoint, *, size: float) -> Bbox:
-    """What a point and its whisker cover."""
+    """Return the box that a point and its whisker cover."""
     (x, low), (_, high) = panel.transData.transform(
         [(point.across, point.height - point.error), (point.across, point.height + point.error)]
     )
@@ -84,7 +84,7 @@ def _mark(panel: Axes, point: LabelledPoint, *, size: float) -> Bbox:
 
 
 def _offsets(width: float, height: float, *, gap: float) -> list[tuple[float, float]]:
-    """Where the middle of a label may stand, seen from its point: beside it, above and below, the nearest first."""
+    """Return the offsets at which a label may stand beside, above or below its point, the nearest first."""
     ways = [0.0, *(sign * (gap + (0.5 + 1.2 * ring) * height) for ring in range(6) for sign in (1, -1))]
     beside = [(sign * (width / 2 + gap), up) for up in ways for sign in (1, -1)]
     across = [(shift * width, up) for up in ways[1:] for shift in (0, 0.25, -0.25, 0.5, -0.5)]
@@ -103,7 +103,7 @@ def _covered(box: Bbox, taken: Sequence[Bbox]) -> float:
 
 
 def _num_crossed(box: Bbox, here: NDArray[np.float64], others: Sequence[Bbox]) -> int:
-    """How many others lie on the way from a label to its point, those apart that lie on the point itself."""
+    """Return the number of other boxes between a label and its point, without those on the point itself."""
     way = here + np.linspace(0, 1, _STEPS)[:, None] * (_nearest(box, here) - here)
     apart = (other for other in others if not other.contains(*here))
     return sum(any(other.contains(*each) for each in way) for other in apart)

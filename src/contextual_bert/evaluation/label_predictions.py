@@ -135,7 +135,7 @@ class LabelPredictions:
 
     @property
     def counts_whole_examples(self) -> bool:
-        """Whether all rows of a text are counted together, as its entities are."""
+        """Return True if all rows of a text are counted together, as its entities are."""
         return has_tags(self.names)
 
     def is_of(self, example_id: NDArray[np.int64], position: NDArray[np.int64]) -> bool:
@@ -175,7 +175,7 @@ class LabelPredictions:
 
 
 def has_grades(names: Sequence[str]) -> bool:
-    """Whether every label is a number, such as stars.
+    """Return True if every label is a number, such as stars.
 
     Example:
         >>> has_grades(["1", "2.5", "-3"]), has_grades(["1", "good"])
@@ -185,7 +185,7 @@ def has_grades(names: Sequence[str]) -> bool:
 
 
 def has_tags(names: Sequence[str]) -> bool:
-    """Whether the labels mark where entities begin and end: O, and B, I, E, S with a type behind a hyphen or without.
+    """Return True if the labels mark entities: O, and B, I, E, S with or without a type behind a hyphen.
 
     Example:
         >>> has_tags(["O", "B-PER", "I-PER"]), has_tags(["B-PER"]), has_tags(["O", "A", "B"])

@@ -1,9 +1,9 @@
-"""Whether a run has learned anything: its loss beside that of shares that are counted, without a context or a text.
+"""Check that a run has learned anything: its loss beside that of counted shares, without a context or a text.
 
 Shares need no training: popularity of items or tokens, shares of labels. A model that is not ahead of them has learned
 nothing that can be told. This module knows no model: only the losses of two on the same rows.
 
-Paper: not there. PROTOCOL, point 8.
+Paper: not there. docs/protocol.md, "Equal treatment".
 """
 
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class ShareGap(JsonText):
 
     @property
     def has_learned(self) -> bool:
-        """Whether the interval of the gap lies below 0."""
+        """Return True if the interval of the gap lies below 0."""
         return self.gap_nats.high < 0
 
     def note(self) -> str:

@@ -4,7 +4,7 @@ A method that is still falling was compared too early: its number says what the 
 This module does not know trainers; a curve is a list of points. Note what "flat" cannot say: a learning rate that
 decays to nothing flattens every curve.
 
-Paper: not there. PROTOCOL, point 8.
+Paper: not there. docs/protocol.md, "Equal treatment".
 """
 
 import math
@@ -39,7 +39,7 @@ class LearningPoint:
 
 @dataclass(frozen=True)
 class LearningCurve(JsonText):
-    """How the validation cross-entropy of one run went down.
+    """Validation cross-entropy of one run over its training.
 
     Args:
         name: of the method.
@@ -48,7 +48,7 @@ class LearningCurve(JsonText):
 
     Relation to its siblings: a `Run` holds the scores at the end; `Convergence` sums up the curves of one method.
 
-    Reference: PROTOCOL, point 8.
+    Reference: docs/protocol.md, "Equal treatment".
 
     Example:
         >>> points = [LearningPoint(epoch, 10 * epoch, None, 5.0 - 0.1 * epoch) for epoch in (1, 2, 3)]
@@ -100,14 +100,14 @@ class Convergence:
 
     @property
     def slope_ahead_nats(self) -> float | None:
-        """What more training would change: an epoch, or ``FEWEST_STEPS_AHEAD`` steps where that is more."""
+        """Return the expected change by an epoch more, or by ``FEWEST_STEPS_AHEAD`` steps if that is more."""
         if self.slope_nats_per_epoch is None:
             return None
         return self.slope_nats_per_epoch * max(1.0, FEWEST_STEPS_AHEAD / (self.steps_per_epoch or math.inf))
 
     @property
     def is_still_falling(self) -> bool:
-        """Whether more training would have gained more than a study of a few seeds can tell apart."""
+        """Return True if more training would have gained more than a study of a few seeds can tell apart."""
         return self._has_fallen and not self.has_turned
 
     @property
@@ -116,11 +116,11 @@ class Convergence:
 
     @property
     def is_rising(self) -> bool:
-        """Whether the last epochs made the validation worse: overfitting, unless the best checkpoint was kept."""
+        """Return True if the last epochs made the validation worse: overfitting, unless the best epoch was kept."""
         return self.slope_ahead_nats is not None and self.slope_ahead_nats > -STILL_FALLING_NATS_PER_EPOCH
 
     def __str__(self) -> str:
-        """How a table says it.
+        """Return the words of a table cell.
 
         Example:
             >>> str(Convergence("none", -0.012, 3)), str(Convergence("none", -0.001, 3))

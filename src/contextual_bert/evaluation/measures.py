@@ -1,4 +1,4 @@
-"""How the metrics of scores are computed: each is a function of the means over rows of a few columns.
+"""Measures: each metric is a function of the means over rows of a few columns.
 
 So a bootstrap resamples the columns once for all metrics, and no metric is ever averaged over batches. Reports and
 comparisons read measures alone: they do not know what was scored.

@@ -1,4 +1,4 @@
-"""How far the loss on the training part is below that on others: what a run gives away of who is in its training part.
+"""Membership: the distance of the training loss below others, which tells who is in the training part.
 
 Whoever knows a row and can ask the model compares its loss with that of other rows. The gap is what such a guess lives
 on, on average. This module knows no model: only the scores of two parts.

@@ -60,7 +60,7 @@ PAPER_GAINS = (
 
 
 def relative_gain_percent(value: float, baseline: float) -> float | None:
-    """How much larger a value is than the baseline's, in percent of it; None over a baseline of 0.
+    """Return the relative gain over the baseline in percent; None over a baseline of 0.
 
     Example:
         >>> relative_gain_percent(12.0, 10.0), relative_gain_percent(12.0, 0.0)

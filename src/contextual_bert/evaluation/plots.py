@@ -95,7 +95,7 @@ def plot_recall(evaluated: Comparison | Report, path: str | Path) -> Path:
 
 
 def plot_reliability(report: Report, path: str | Path) -> Path:
-    """How often the best answer is right against how sure the model was, and how many rows were that sure."""
+    """Plot the share of right best answers against confidence, with the number of rows."""
     bins, error = report.calibration.bins, report.metrics[CALIBRATION_ERROR]
     figure = new_figure(5.6, 6.0)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))

@@ -65,7 +65,8 @@ MANY_VALUES = 50  # of a feature, as ids have them
 
 @dataclass(frozen=True)
 class EvaluationSettings:
-    """How to evaluate: ks of recall, bootstrap, calibration bins, small segments, and what rows and clusters are.
+    """Settings for evaluating ranks: ks of recall, bootstrap, calibration bins, small segments, names of rows and
+    clusters.
 
     ``min_cell_clusters``: a value of fewer customers has no segment of its own, for it would be about single people.
     """

@@ -1,4 +1,4 @@
-"""What an evaluation is computed from: how the true answer of each row was ranked, and what was predicted.
+"""Scores of an evaluation: the rank of each row's true answer, and the prediction.
 
 Sets, labels, tags, answers and hidden words share the one type. This module knows no model, customer or item.
 """

@@ -5,7 +5,7 @@ clusters are one segment together, for a report of a few customers tells about e
 cluster-robust and closed form, because there may be thousands of segments. This module does not know features or
 customers: only labels, one a row.
 
-Paper: not there. PROTOCOL, point 11.
+Paper: not there. docs/protocol.md, "Segments".
 """
 
 import math

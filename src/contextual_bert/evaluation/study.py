@@ -3,7 +3,7 @@
 This module decides what is said and in which order; tables are `study_tables`, pictures `study_plots`, files
 `study_files`, and what a page looks like `pages`. It does not know what was trained.
 
-Paper: Table 1 and section 4. PROTOCOL, points 8 to 14.
+Paper: Table 1 and section 4. docs/protocol.md.
 """
 
 from collections.abc import Mapping
@@ -61,7 +61,7 @@ class Study(JsonText):
 
     Relation to its siblings: `Comparison` is its main table and `Report` one run in depth; `write_study` writes it.
 
-    Reference: Contextual BERT, Table 1; PROTOCOL, points 8 to 14.
+    Reference: Contextual BERT, Table 1; docs/protocol.md.
 
     Example:
         >>> import numpy as np
@@ -112,11 +112,11 @@ class Study(JsonText):
         return render_html_page(self.title, self.sections(), images or {})
 
     def pictures(self) -> tuple[Picture, ...]:
-        """What this study has enough numbers to draw, in the order of the page."""
+        """Return the pictures that this study has numbers for, in the order of the page."""
         return tuple(picture for section in self.sections() for picture in section.pictures)
 
     def convergences(self) -> tuple[Convergence, ...]:
-        """How training ended, by method, measured after the last change of its masks."""
+        """Return the end of training of each method, measured after the last change of its masks."""
         return measure_convergence(self.curves, since=max(self.one_mask_from, default=0))
 
     def best_method(self) -> str | None:

@@ -1,6 +1,6 @@
 """A study as files: one HTML page that needs nothing else, Markdown with its pictures, and all numbers as JSON.
 
-Paper: not there. PROTOCOL, point 13: a table is generated, never typed.
+Paper: not there. docs/protocol.md, "Provenance": a table is generated, never typed.
 """
 
 from collections.abc import Callable, Mapping

@@ -2,7 +2,7 @@
 
 This module draws what it is given; the pictures of one report or one comparison are `plots`.
 
-Paper: not there. PROTOCOL, points 8, 11 and 12.
+Paper: not there. docs/protocol.md.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -109,7 +109,7 @@ def plot_learning_curves(
 
 
 def plot_gap_to_oracle(against_oracle: Comparison, path: str | Path) -> Path:
-    """How many nats each method is above the oracle, with its paired interval; the dashed line is the oracle."""
+    """Plot each method's distance to the oracle in nats, with its paired interval; the dashed line is the oracle."""
     rows = [row for row in against_oracle.rows if row.differences]
     if not rows:
         raise ConfigurationError(

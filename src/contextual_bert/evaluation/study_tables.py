@@ -2,7 +2,7 @@
 
 This module does not know pictures or pages.
 
-Paper: Table 1 and section 4. PROTOCOL, points 8, 12 and 14.
+Paper: Table 1 and section 4. docs/protocol.md.
 """
 
 from collections.abc import Mapping, Sequence
@@ -87,7 +87,7 @@ def gains_table(comparison: Comparison, paper: Mapping[str, PaperRow]) -> Table:
 
 
 def oracle_table(against_oracle: Comparison, *, reference: str) -> Table:
-    """How many nats each method is above the oracle, and how much of the reference's gap it closes on its seeds."""
+    """Return a table of distances to the oracle in nats, and of the reference's gap that each method closes."""
     metric, rows = metric_of(CROSS_ENTROPY), rows_by_name(against_oracle)
     gaps = {name: row.differences[CROSS_ENTROPY].interval for name, row in rows.items() if row.differences}
     whole = gaps[reference].value if reference in gaps else 0.0

@@ -1,8 +1,8 @@
-"""How numbers are laid out for people: one table, rendered for a terminal and as Markdown, and its provenance.
+"""Tables of numbers, rendered for a terminal and as Markdown, with their provenance.
 
 This module does not know what is in a table; `report` and `comparison` fill it.
 
-Paper: the layout of Table 1. Provenance: PROTOCOL, point 13.
+Paper: the layout of Table 1. Provenance: docs/protocol.md, "Provenance".
 """
 
 import math
@@ -31,7 +31,7 @@ _LARGEST_EXPONENT = 700
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a number comes from; what was not recorded is printed as such."""
+    """Provenance of a number. What was not recorded is printed as such."""
 
     data_digest: str | None = None
     commit: str | None = None
@@ -218,7 +218,7 @@ def metric_notes(
     choice: str = "item",
     cross_entropies: Mapping[str, float] | None = None,
 ) -> list[str]:
-    """What a reader must know of the metrics, said once under every table.
+    """Return notes on the metrics, printed once under every table.
 
     Args:
         num_items: how many are ranked, if known.

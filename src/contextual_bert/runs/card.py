@@ -177,7 +177,7 @@ def one_line(text: str) -> str:
 
 
 def limits_of(recipe: Recipe) -> str:
-    """Where it ends, beyond what holds for every run."""
+    """Return the limits of the model, beyond those of every run."""
     if recipe.texts is None:
         return SET_LIMITS
     has_bert_start = not recipe.texts.is_from_scratch and recipe.conditioning not in WITHOUT_BERT
@@ -185,7 +185,7 @@ def limits_of(recipe: Recipe) -> str:
 
 
 def about(recipe: Recipe) -> str:
-    """What it is and how it is used."""
+    """Return the card's description of the model and its use."""
     if not keeps_weights(recipe):
         return BASELINE.format(conditioning=recipe.conditioning)
     features = [feature["name"] for feature in (recipe.schema or {}).get("features", ())]

@@ -44,7 +44,7 @@ class CheckpointFiles(TrainerCallback, ExportableState):
         self.recipe_digest = recipe_digest
 
     def state(self) -> dict[str, Any]:
-        """What the trainer writes into trainer_state.json."""
+        """Return the state that the trainer writes into trainer_state.json."""
         return {"args": {}, "attributes": {"recipe_digest": self.recipe_digest}}
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a number depends on beside its recipe: versions, the commit of the code, the hardware."""
+"""Environment of a run: versions, the commit of the code, the hardware."""
 
 import os
 import platform

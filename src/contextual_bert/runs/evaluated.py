@@ -1,4 +1,4 @@
-"""What is evaluated and what that gives, which rows of a table it is of, where its numbers come from: sets and texts.
+"""Evaluation data of a finished run: rows of a table, their scores and the provenance of the numbers.
 
 It scores nothing.
 """
@@ -77,7 +77,7 @@ class EvaluationData(Protocol):
 
     @property
     def schema(self) -> ContextSchema | None:
-        """What the context consists of, None of a run without one."""
+        """Return the schema of the context, or None for a run without one."""
         ...
 
     @property
@@ -87,7 +87,7 @@ class EvaluationData(Protocol):
 
     @property
     def settings(self) -> EvaluationSettings:
-        """How it is evaluated, and what its rows are called."""
+        """Return the evaluation settings, with the names of rows."""
         ...
 
     def score(self, dataset: Any, *, progress: Progress | None = None) -> ScoredSet:
@@ -103,11 +103,11 @@ class EvaluationData(Protocol):
         ...
 
     def lines(self, *, num_unknown: int) -> tuple[str, ...]:
-        """What was read, and what could not be ranked, for people."""
+        """Return sentences on what was read and could not be ranked."""
         ...
 
     def provenance(self) -> Provenance:
-        """Where the numbers come from."""
+        """Return the provenance of the numbers."""
         ...
 
 
@@ -192,7 +192,7 @@ def shuffled_lines(own: Recipe) -> tuple[str, ...]:
 
 
 def provenance_of(table: pa.Table, *, seed: int, recipe: str) -> Provenance:
-    """Where the numbers come from."""
+    """Return the provenance of the numbers."""
     return Provenance(
         data_digest=table_digest(table)[:16], commit=commit(), seeds=(seed,), hardware=hardware(), recipe=recipe
     )

@@ -1,4 +1,4 @@
-"""Evaluation of a finished run on a table, and of the oracle on outfits of its world: PROTOCOL, points 1-5 and 11."""
+"""Evaluation of a finished run on a table, and of the oracle on outfits of its world: docs/protocol.md."""
 
 from collections.abc import Mapping
 from pathlib import Path

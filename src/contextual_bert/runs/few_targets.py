@@ -1,7 +1,8 @@
-"""Whether a few items carry a metric: the commonest of the training part beside all others.
+"""Check if a few items carry a metric: the commonest of training beside all others.
 
 The items are chosen by how often they are in the training part, not by what a model finds: a choice by the result would
-make every difference rest on a few. It reads scores, and writes sentences. PROTOCOL, point 18.
+make every difference rest on a few. It reads scores and writes sentences.
+docs/protocol.md, "Whether a few items decide".
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """The rows of Table 1 on any data: the paper's methods, two beyond it, the controls and the baselines, as recipes.
 
 It decides what is compared with what, once for every study; data, sizes and budget are those of the recipe it is given.
-Paper: Table 1. PROTOCOL, point 9.
+Paper: Table 1. docs/protocol.md, "Controls".
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,7 +56,7 @@ def table_rows(base: Recipe, *, baseline_training: Mapping[str, Any]) -> dict[st
         base: data, model and training of every method; its conditioning does not matter.
         baseline_training: fields of ContextualTrainingArguments for the baselines, which are cheap and small.
 
-    Reference: Table 1; PROTOCOL, point 9.
+    Reference: Table 1; docs/protocol.md, "Controls".
 
     Example:
         >>> rows = table_rows(Recipe(data="days.parquet", items="items"), baseline_training={"num_train_epochs": 20})

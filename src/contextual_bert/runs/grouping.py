@@ -9,7 +9,7 @@ from contextual_bert.data import Audit, Groups
 
 
 def grouping_lines(groups: Groups | None) -> list[str]:
-    """What was grouped, for people; nothing where rows were not grouped."""
+    """Return sentences on the grouping, or none if rows were not grouped."""
     return groups.lines() if groups is not None else []
 
 

@@ -1,4 +1,4 @@
-"""What is in a table of sets, before anything is trained: sizes, features, missing values, faults, what was left out.
+"""Inspection of a table of sets before training: sizes, features, missing values, faults, left-out columns.
 
 The features are found in the training part of the split that ``train`` would make from the same settings, so that no
 bin and no category is learned from the test. It trains nothing and writes nothing. ``text_inspection`` looks at texts.
@@ -34,7 +34,7 @@ _NUM_FREQUENT = 5
 
 @dataclass(frozen=True, eq=False)
 class Inspection:
-    """What was found in a table.
+    """Findings on a table.
 
     Args:
         schema: the features, None where no column is left for a context.
@@ -161,7 +161,7 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
 def _shift_lines(
     recipe: Recipe, split: Split, sets: SetTable, schema: ContextSchema, *, left_out: Collection[str]
 ) -> list[str]:
-    """What ``train`` will say of differences between the parts: of fields, and of the shares of items."""
+    """Return the sentences of ``train`` on shifts between the parts."""
     chosen = {part: split.select(sets, part) for part in PARTS}
     customer = recipe.customer if recipe.customer not in left_out else None
     known = {

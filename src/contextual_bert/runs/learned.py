@@ -1,7 +1,7 @@
-"""Whether a run has learned anything: its loss on the validation part beside counted shares of items, labels, tokens.
+"""Check that a run has learned anything: its validation loss beside counted shares of items, labels or tokens.
 
 The shares are those of the baseline ``popularity``: counted in training, the prior chosen on validation. It trains
-nothing. PROTOCOL, points 8 and 15.
+nothing. docs/protocol.md, "Equal treatment" and "How baselines are fitted".
 """
 
 from dataclasses import replace

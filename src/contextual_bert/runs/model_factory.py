@@ -165,8 +165,7 @@ def new_model(recipe: Recipe, ready: Preparation) -> ContextualBertForMaskedLM |
 
 @contextmanager
 def model_settings_in_words(recipe: Recipe) -> Generator[None]:
-    """Where a recipe has fields of the model's config, turn what a config or a model says of them into an error that
-    names them.
+    """Turn errors of a config or model into errors that name the fields of the recipe.
 
     Raises:
         ConfigurationError: a config or a model was refused.
@@ -192,7 +191,7 @@ def attention_for(recipe: Recipe, ready: Prepared) -> str:
 
 
 def has_context(recipe: Recipe) -> bool:
-    """Whether the method or baseline sees a context."""
+    """Return True if the method or baseline reads a context."""
     name = recipe.conditioning
     return "context" in BASELINES[name] if name in BASELINES else get_method(name).has_context
 

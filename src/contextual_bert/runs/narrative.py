@@ -23,7 +23,7 @@ from contextual_bert.runs.rival_findings import (
 )
 from contextual_bert.training.recipe import Recipe
 
-# Two models whose counted parameters differ by no more than this share are of one size. PROTOCOL, point 9.
+# Two models whose counted parameters differ by no more than this share are of one size. docs/protocol.md, "Controls".
 SAME_SIZE = 0.01
 WIDE_SUFFIX = "_wide"  # of controls that differ in size alone
 
@@ -107,7 +107,7 @@ def _about_order(paired: PairedRuns, even: PairedRuns, key: str) -> list[str]:
 
 
 def _about_the_papers_order(paper: Mapping[str, PaperRow], ours: PairedRuns) -> list[str]:
-    """Whether each method is ahead of the next one of the paper's table, by cross-entropy; nothing of one method."""
+    """Return sentences on the paper's order by cross-entropy; none for a single method."""
     names = sorted(paper, key=lambda name: paper[name].metrics[CROSS_ENTROPY].mean)
     if len(names) < 2:
         return []

@@ -1,4 +1,4 @@
-"""What a new table has, and lacks, beside the run that is gone on from: items, values of the context, columns.
+"""Comparison of a new table with the warm-started run: items, values of the context, columns.
 
 Next month's table differs. Whatever of it the old run does not know is said before training, with examples.
 """

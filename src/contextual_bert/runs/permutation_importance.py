@@ -5,7 +5,7 @@ values stay those of the data and only their tie to the items or labels is cut. 
 seed, feature and number of the permutation: it depends on no other feature and not on the order of the rows. A feature
 that says the same in every row has no other value to give: it can only be called missing.
 
-Paper: not there. Reference: Breiman 2001, section 10. PROTOCOL, points 9 and 10.
+Paper: not there. Reference: Breiman 2001, section 10. docs/protocol.md, "Controls" and "Seeds and intervals".
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,7 +38,7 @@ _TAKE_AWAY = ", or call each feature missing (--replace missing, in Python attri
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """What a run takes from each feature, and what it was measured on.
+    """Importance of each feature for a run, and the data it was measured on.
 
     Args:
         importances: the numbers.
@@ -62,7 +62,8 @@ def attribute_run(
     batch_size: int | None = None,
     progress: Progress | None = None,
 ) -> Attribution:
-    """How much the cross-entropy of a run rises when each feature of its context is permuted among the sets, or texts.
+    """Measure permutation importance: the rise of the cross-entropy when one context feature is permuted among sets or
+    texts.
 
     The model is scored (1 + features) x num_permutations + 1 times. Features that say the same in every row are
     named and have no figure: ``attribute_missing`` judges them.
@@ -99,7 +100,7 @@ def attribute_missing(
     batch_size: int | None = None,
     progress: Progress | None = None,
 ) -> Attribution:
-    """How much the cross-entropy of a run rises when each feature of its context is missing in every set, or text.
+    """Measure importance by absence: the rise of the cross-entropy when one context feature is missing everywhere.
 
     A feature that says the same in every row is judged, too. The model is scored 2 + features times. Where training
     never lacked a feature, its state missing was never learned.
@@ -119,7 +120,7 @@ def attribute_missing(
 
 
 class _Replacing(NamedTuple):
-    """How a feature is taken away: by what, how often, and the seed of its permutations."""
+    """Way of replacing a feature: by other rows' values or by missing, how often, and the seed."""
 
     by: Replacement
     num: int

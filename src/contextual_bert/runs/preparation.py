@@ -1,6 +1,6 @@
 """From a recipe to data sets and a processor: read, split, audit, infer the schema, encode. Trains nothing.
 
-The vocabulary, the bins of numbers and rare values are taken from the training part alone. PROTOCOL, point 7.
+The vocabulary, the bins of numbers and rare values are taken from the training part alone. docs/protocol.md, "Splits".
 """
 
 from dataclasses import dataclass, replace
@@ -85,7 +85,7 @@ class Preparation(Prepared):
 
     @cached_property
     def softmax_over(self) -> SoftmaxOver:
-        """What loss and scores go over: where a training set holds an item twice, the visible items as well."""
+        """Return the candidates of the loss. Visible items are among them if a training set holds an item twice."""
         training = self.datasets["train"]
         rows = np.repeat(np.arange(len(training)), training.sizes)
         pairs = rows * len(self.processor.items) + training.input_ids.numpy()
@@ -113,7 +113,7 @@ class Preparation(Prepared):
         )
 
     def lines(self) -> list[str]:
-        """What was read, split and found, for people."""
+        """Return sentences on what was read, split and found."""
         read = [*(self.origin.lines() if self.origin is not None else ()), *self.sets.report.lines()]
         found = [*read, *self.split.lines(), *self.audit.lines()]
         warned = [*self.share_lines(), *self.shift_lines, *self.unlearned_lines(), *self.holding_lines()]
@@ -128,7 +128,7 @@ class Preparation(Prepared):
 
     @property
     def num_choices(self) -> int:
-        """How many items are ranked."""
+        """Return the number of ranked items."""
         return len(self.processor.items.values)
 
 

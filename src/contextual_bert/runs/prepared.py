@@ -1,4 +1,4 @@
-"""What the data of a run are, sets or texts: a recipe, a split, a processor, and a data set for each part.
+"""Data of a run: a recipe, a split, a processor, and a data set for each part.
 
 It reads nothing: that is what its two kinds do.
 """
@@ -118,7 +118,7 @@ class Prepared:
 
     @property
     def head(self) -> str:
-        """What is learned, a key of ``TASKS``: "sets", "classification", "tags", "answers" or "masked_lm"."""
+        """Return the task, a key of ``TASKS``: "sets", "classification", "tags", "answers" or "masked_lm"."""
         raise NotImplementedError
 
     def encoded(self, part: str) -> Any:
@@ -130,15 +130,15 @@ class Prepared:
         raise NotImplementedError
 
     def unscored(self, part: str, scores: Scores) -> Unscored | None:
-        """What of a part was not scored; None where that is not counted."""
+        """Return counts of what was not scored in a part, or None if it is not counted."""
         return None
 
     def lines(self) -> list[str]:
-        """What was read, split and found, for people."""
+        """Return sentences on what was read, split and found."""
         raise NotImplementedError
 
     def customer_lines(self) -> list[str]:
-        """How many customers of the evaluated part are new; nothing where none are named."""
+        """Return a sentence on new customers of the evaluated part; none if customers are not named."""
         part = self.evaluated_part
         if part is None:
             return []
@@ -228,7 +228,7 @@ class Prepared:
 
     @property
     def settings(self) -> EvaluationSettings:
-        """How runs on these data are evaluated."""
+        """Return the evaluation settings for these data."""
         return EvaluationSettings()
 
     @property
@@ -238,7 +238,7 @@ class Prepared:
 
     @property
     def model_fields(self) -> Mapping[str, Any]:
-        """What the config of every model has from what these data come with, beside the recipe's own."""
+        """Return the config fields that follow from the data, beside the recipe's own."""
         return {}
 
     def resolve(self, recipe: Recipe) -> Recipe:
@@ -347,7 +347,7 @@ def not_context(recipe: Recipe, overrides: Mapping[str, Any]) -> tuple[str, ...]
 
 
 def num_trained_by(run: Split, split: Split, part: str) -> int:
-    """How many rows of a part the split of another run on the same table trains on; 0 where that is another table."""
+    """Return the number of rows of a part that another run on the same table trains on; 0 for another table."""
     if run.data_digest != split.data_digest:
         return 0
     return int(np.isin(split.rows(part), run.rows("train")).sum())

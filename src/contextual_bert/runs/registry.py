@@ -1,4 +1,4 @@
-"""What is checked before a run starts: that its method exists, and can be asked for this, on this machine.
+"""Checks before a run starts: the method exists, and this machine can train it.
 
 A mistake must cost seconds and not the reading of a large table. Trains nothing, and knows no directory.
 """
@@ -97,7 +97,7 @@ def check_conditioning(name: str) -> None:
 
 
 def keeps_weights(recipe: Recipe) -> bool:
-    """Whether the model of a run is kept: of a method, or of a baseline that is deployed.
+    """Return True if the run keeps its model: that of a method, or of a baseline that is deployed.
 
     Example:
         >>> keeps_weights(Recipe(data="days.parquet", items="items", conditioning="bag"))

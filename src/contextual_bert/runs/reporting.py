@@ -1,6 +1,6 @@
-"""What a run is reported with: metrics with intervals and segments, the customer of each row, where numbers come from.
+"""Reporting of a run: metrics with intervals and segments, the customer of each row, provenance.
 
-It trains nothing and writes no file. PROTOCOL, points 10, 11 and 13.
+It trains nothing and writes no file. docs/protocol.md.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,7 +60,7 @@ def report_on(
 def cold_rows(
     customers: NDArray[np.str_] | None, known: NDArray[np.str_] | None, index: NDArray[np.int64]
 ) -> NDArray[np.bool_] | None:
-    """Whether the customer of each row of the index is new, None where that tells no rows apart.
+    """Return the mask of rows whose customer is new, or None if it tells no rows apart.
 
     A split by customer makes every customer cold: a segment of all says nothing.
     """
@@ -123,7 +123,7 @@ def cluster_numbers(ready: Prepared, part: str, example_ids: NDArray[np.int64]) 
 
 
 def provenance(ready: Prepared, *, seed: int) -> Provenance:
-    """Where the numbers of a run that ends now come from."""
+    """Return the provenance of the numbers of a run that ends now."""
     return Provenance(
         data_digest=ready.split.data_digest[:16],
         commit=commit(),
@@ -134,7 +134,7 @@ def provenance(ready: Prepared, *, seed: int) -> Provenance:
 
 
 def provenance_of_runs(ready: Prepared, directories: Sequence[Path], *, seeds: Sequence[int]) -> Provenance:
-    """Where the numbers of a study come from: what its runs were made with, which may be older than the report."""
+    """Return the provenance of a study's numbers from its runs, which may be older than the report."""
     made = [load_environment(directory) for directory in directories]
     commits, machines = (", ".join(dict.fromkeys(each[key] for each in made)) for key in ("commit", "hardware"))
     return Provenance(

@@ -1,4 +1,4 @@
-"""What a run takes: the seconds it trained and the most memory it held.
+"""Resources of a run: training seconds and peak memory.
 
 A study trains all its rows in one process, and a run may be interrupted and go on: neither may blur what one run cost.
 """
@@ -42,7 +42,7 @@ class TrainingClock(TrainerCallback, ExportableState):
         return self.training_seconds + time.perf_counter() - self._started
 
     def state(self) -> dict[str, Any]:
-        """What the trainer writes into each checkpoint."""
+        """Return the state that the trainer writes into each checkpoint."""
         return {"args": {}, "attributes": {_SECONDS: self.seconds}}
 
 

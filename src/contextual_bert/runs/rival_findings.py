@@ -1,7 +1,7 @@
-"""What a study says of the rows that must be beaten: baselines, the row without a context, the order on validation.
+"""Findings on rivals: baselines, the row without a context, the order on validation.
 
 A difference is called one where its interval excludes 0. It reads runs and their recipes, and trains nothing.
-PROTOCOL, points 9, 10 and 17.
+docs/protocol.md.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a run directory holds already, and whether a run may write there or go on: no run is mixed with another."""
+"""Checks of a run directory: contents, and permission to write or resume. No run is mixed with another."""
 
 import json
 import shutil
@@ -82,7 +82,7 @@ def checkpoint_to_resume(output: Path, *, is_resumed: bool) -> Path | None:
 
 
 def is_run(directory: Path) -> bool:
-    """Whether this is the directory of a run, complete or not."""
+    """Return True for the directory of a run, complete or not."""
     return any((folder / RECIPE_FILE).is_file() for folder in (directory, directory / CHECKPOINTS))
 
 

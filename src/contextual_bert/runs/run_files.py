@@ -1,4 +1,4 @@
-"""What a run directory holds, and how it is written: whole or not at all.
+"""Files of a run directory, written atomically.
 
 Weights, config, processor and schema make it usable; recipe, metrics, scores and model card make it checkable.
 ``metrics.json`` comes last: a directory that has it is complete.
@@ -47,7 +47,7 @@ IN_MEMORY = "is_data_in_memory"  # key of what a recipe resolved to: no file has
 
 
 def is_complete(directory: Path) -> bool:
-    """Whether the run ended well."""
+    """Return True if the run is complete."""
     return (directory / METRICS_FILE).is_file()
 
 
@@ -87,8 +87,8 @@ def step_of(path: Path) -> int | None:
 
 
 def is_whole_checkpoint(path: Path) -> bool:
-    """Whether all of it can be read: trainer_state.json is written last, so what was interrupted lacks it; of others a
-    machine that went down may have kept the end from the disk. Of several processes each writes a file of its own.
+    """Return True if the whole checkpoint can be read. An interrupted one lacks trainer_state.json, which is written
+    last; after a power cut files may lack their end. Each of several processes writes a file of its own.
     """
     states = (*path.glob("*.pt"), *path.glob("*.pth"))  # of torch.save: archives with a directory at their end
     if trainer_state(path).get("global_step") != step_of(path) or not all(is_zipfile(each) for each in states):
@@ -108,14 +108,14 @@ def is_whole_checkpoint(path: Path) -> bool:
 
 
 def resolved_in(folder: Path, name: str) -> Any:
-    """What stands beside a recipe: the hash of split and table, how many devices took part; None where nothing does."""
+    """Return a resolved value beside a recipe, such as the hash of split and table, or None."""
     path = folder / RECIPE_FILE
     found = read_json_object(path).get("resolved") if path.is_file() else None
     return cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
 
 
 def trainer_state(checkpoint: Path) -> dict[str, Any]:
-    """What transformers' Trainer wrote about itself; empty where it is missing or damaged."""
+    """Return the Trainer's own state; empty if the file is missing or damaged."""
     try:
         state = read_json_object(checkpoint / "trainer_state.json")
     except RunDirectoryError as error:
@@ -137,7 +137,7 @@ def _is_callback(state: Any) -> bool:
 
 
 def is_trained(checkpoint: Path) -> bool:
-    """Whether training ended with this checkpoint: its steps were done, or it was stopped early."""
+    """Return True if training ended with this checkpoint: all steps were done, or it was stopped early."""
     control = trainer_state(checkpoint).get("stateful_callbacks", {}).get("TrainerControl", {})
     return isinstance(control, dict) and bool(control.get("args", {}).get("should_training_stop"))
 

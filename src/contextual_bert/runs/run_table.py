@@ -66,7 +66,7 @@ class RunTable:
             yield
 
     def lines(self) -> list[str]:
-        """What was joined and grouped, for people; nothing of one file with one row a set."""
+        """Return sentences on joined files and grouped rows; none for one file with one row a set."""
         return [*file_lines(self.parts), *grouping_lines(self.groups)]
 
     def without_rows(self) -> Self:

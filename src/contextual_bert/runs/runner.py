@@ -1,6 +1,6 @@
 """A recipe -> its run directory: train, evaluate, write. Those of a study are ``sweep``.
 
-An interrupted run goes on at its last checkpoint. PROTOCOL, points 7, 10, 13.
+An interrupted run goes on at its last checkpoint. docs/protocol.md.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Evaluation of a finished run on sets: PROTOCOL, points 1-5 and 11.
+"""Evaluation of a finished run on sets: docs/protocol.md.
 
 What the run directory does not say is asked for: another table, other columns, a part of a split. It trains nothing.
 """
@@ -96,17 +96,17 @@ class EvaluatedSets:
 
     @property
     def schema(self) -> ContextSchema | None:
-        """What the context consists of, None of a run without one."""
+        """Return the schema of the context, or None for a run without one."""
         return self.pipeline.processor.schema
 
     @property
     def num_choices(self) -> int:
-        """How many items are ranked."""
+        """Return the number of ranked items."""
         return len(self.pipeline.processor.items.values)
 
     @property
     def settings(self) -> EvaluationSettings:
-        """How sets are evaluated."""
+        """Return the evaluation settings for sets."""
         return EvaluationSettings()
 
     def customers(self, scores: Scores) -> NDArray[np.str_] | None:
@@ -152,11 +152,11 @@ class EvaluatedSets:
         )
 
     def lines(self, *, num_unknown: int) -> tuple[str, ...]:
-        """What was read, and what could not be ranked, for people."""
+        """Return sentences on what was read and could not be ranked."""
         return (*self.reading, *self._shift_lines(), *_unknown_lines(self.sets, self.pipeline, num_unknown))
 
     def _shift_lines(self) -> list[str]:
-        """What differs between training, where it is known, and what is evaluated."""
+        """Return sentences on shifts between training and the evaluated rows."""
         schema, customer = self.pipeline.processor.schema, self.recipe.customer
         owners = customers_of(self.sets) if customer is not None else None
         rows, drift = {self.part: part_rows(self.dataset, owners)}, list[str]()
@@ -167,7 +167,7 @@ class EvaluatedSets:
         return [*field_lines(schema, rows), *drift]
 
     def provenance(self) -> Provenance:
-        """Where the numbers come from."""
+        """Return the provenance of the numbers."""
         return provenance_of(self.table, seed=self.recipe.seed, recipe=f"{self.directory.name}/{RECIPE_FILE}")
 
 

@@ -1,4 +1,4 @@
-"""How the parts of a split differ: fields that are constant, rare or new there, and items whose share drifts.
+"""Shifts between the parts of a split: constant, rare or new field values, and items whose share drifts.
 
 It judges encoded values alone, so that a value of few customers is a number here and never a name. Sentences are for
 reports and cards: a value of a sensitive feature, or of a part of few customers, is not named.
@@ -195,7 +195,7 @@ def _moved(feature: Feature, ids: NDArray[Any], learned: NDArray[Any], part: str
 
 
 def _value(feature: Feature, rows: PartRows) -> str:
-    """What every row of a part says, in words, unless that would tell it of a few."""
+    """Return the constant value of a part in words, or a placeholder if it would tell of few customers."""
     if feature.sensitive or rows.num_owners < MIN_CUSTOMERS:
         return WITHHELD
     said = feature.names(rows.context[feature.name][:1].numpy())[0]

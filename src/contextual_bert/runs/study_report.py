@@ -1,7 +1,7 @@
 """From the run directories of a study to its report: what was compared, on which data, and what was found.
 
 It trains what is missing; the sentences are those of `findings`, and what the page looks like is `evaluation.study`.
-PROTOCOL, points 8 to 14.
+docs/protocol.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ UNTESTED = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Peers:
-    """What the rows of a study are set against.
+    """Comparison settings of a study: reference, oracle, and the paper's figures.
 
     Args:
         reference: the row that the others are compared with; None: ``none``, or the first row where that is not there.
@@ -147,7 +147,7 @@ def _one_mask_from(recipe: Recipe, output: Path) -> int | None:
 
 
 def _unranked(directory: Path, ready: Prepared) -> list[str]:
-    """How much of the evaluated part is left out, for training lacks it; of what no run counts whole."""
+    """Return sentences on the evaluated items that training lacks, and that no run counts."""
     metrics = load_metrics(directory)
     try:
         count = metrics["unknown_targets"][ready.evaluated_part]

@@ -1,7 +1,7 @@
 """The runs of a study: which are missing, and training them one after the other or beside each other.
 
 A run that is complete is not run again, an interrupted one goes on at its last checkpoint. What a run is, ``runner``
-knows. PROTOCOL, points 7, 10, 13.
+knows. docs/protocol.md.
 """
 
 import multiprocessing
@@ -87,12 +87,12 @@ def _train_missing(planned: Sequence[Planned], output: Path, *, num_jobs: int, s
 
 
 def run_directory(output: Path, recipe: Recipe) -> Path:
-    """Where a run of a study lies."""
+    """Return the folder of a run of a study."""
     return output / recipe.label / f"seed-{recipe.seed}"
 
 
 def role_of(recipe: Recipe) -> Role:
-    """What the row is in a comparison."""
+    """Return the role of a row in a comparison."""
     if recipe.is_control or recipe.is_context_shuffled:
         return "control"
     return "baseline" if recipe.conditioning in BASELINES else "method"
@@ -200,7 +200,7 @@ class _Told:
 
 
 def train_as_told(listener: connection.Connection) -> None:
-    """What a process does that trains one of several runs: hear what, and tell how far it is and what went wrong.
+    """Train the runs that the listener names, and report progress and errors to it.
 
     Args:
         listener: first says (recipe, run directory, its data, number of threads, transformers' verbosity).

@@ -1,4 +1,4 @@
-"""What is compared with on texts: the baselines' models, and a context in words for the one that reads it so.
+"""Baselines on texts: their models, and the context as words for the one that reads it so.
 
 It trains nothing. How a baseline works is its own file's matter, in ``baselines``.
 """
@@ -74,7 +74,7 @@ def baseline_on_texts(recipe: Recipe, ready: TextPreparation) -> LabelModel | Lo
 
 
 def config_of(recipe: Recipe, ready: TextPreparation) -> TextBaselineConfig:
-    """What a baseline that is deployed is built from."""
+    """Return the configuration of a baseline that can be deployed."""
     return TextBaselineConfig(
         name=recipe.conditioning,
         labels=ready.labels,

@@ -101,17 +101,17 @@ class EvaluatedTexts:
 
     @property
     def schema(self) -> ContextSchema | None:
-        """What the context consists of, None of a run without one."""
+        """Return the schema of the context, or None for a run without one."""
         return self.ready.processor.schema
 
     @property
     def num_choices(self) -> int:
-        """How many labels, or tokens, are ranked."""
+        """Return the number of ranked labels or tokens."""
         return self.ready.num_choices
 
     @property
     def settings(self) -> EvaluationSettings:
-        """How such texts are evaluated."""
+        """Return the evaluation settings for texts."""
         return self.ready.settings
 
     def score(self, dataset: SequenceDataset, *, progress: Progress | None = None) -> ScoredSet:
@@ -142,7 +142,7 @@ class EvaluatedTexts:
         return Evaluation(replace(report, provenance=origin), scored.scores, num_unknown, lines)
 
     def lines(self, *, num_unknown: int) -> tuple[str, ...]:
-        """What was read, and what could not be ranked, for people."""
+        """Return sentences on what was read and could not be ranked."""
         unknown = (
             (f"{num_unknown:,} {self.settings.row_name}s cannot be ranked and are left out",) if num_unknown else ()
         )
@@ -153,7 +153,7 @@ class EvaluatedTexts:
         return (*read, self.reading, *cut, *self._shift_lines(), *sampled, *unknown)
 
     def _shift_lines(self) -> list[str]:
-        """What differs between training, where it is known, and what is evaluated."""
+        """Return sentences on shifts between training and the evaluated rows."""
         schema, task = self.ready.processor.schema, cast(TextTask, self.recipe.texts)
         own = {self.part_name: part_rows(self.ready.datasets[self.part], self.ready.customers(self.part))}
         if self.training is None or self.part_name == LEARNED:
@@ -167,7 +167,7 @@ class EvaluatedTexts:
         return [*field_lines(schema, {**known, **own}), *drift]
 
     def provenance(self) -> Provenance:
-        """Where the numbers come from."""
+        """Return the provenance of the numbers."""
         return provenance_of(self.ready.table, seed=self.recipe.seed, recipe=f"{self.directory.name}/{RECIPE_FILE}")
 
 

@@ -1,4 +1,4 @@
-"""What is in a table of texts, before anything is trained: lengths, labels, features, faults. ``inspection`` does sets.
+"""Inspection of a table of texts before training: lengths, labels, features, faults.
 
 A cell that ``train`` would stop at is counted and not raised, so that one look shows all that there is to mend. It
 loads a tokenizer only where it is asked to, no weights, and trains nothing.
@@ -130,7 +130,7 @@ def _inspected(
 def _shift_lines(
     recipe: Recipe, task: TextTask, table: pa.Table, split: Split | None, schema: ContextSchema
 ) -> list[str]:
-    """What ``train`` will say of differences between the parts: of fields, and of the shares of labels."""
+    """Return the sentences of ``train`` on shifts between the parts."""
     if split is None:
         return []
     chosen = {part: table.take(pa.array(split.rows(part))) for part in PARTS}
@@ -158,7 +158,7 @@ class _Look:
 
 
 def _texts(table: pa.Table, recipe: Recipe, task: TextTask, *, has_tokens: bool) -> _Look:
-    """How many texts there are, how long they are, and which have nothing to read."""
+    """Inspect the number and length of the texts, and texts with nothing to read."""
     lines, faults = [f"{table.num_rows:,} rows"], list[str]()
     readable = np.ones(table.num_rows, dtype=np.bool_)
     for name in (task.text, *([task.second] if task.second is not None else [])):
@@ -186,7 +186,7 @@ def _texts(table: pa.Table, recipe: Recipe, task: TextTask, *, has_tokens: bool)
 
 
 def _tokens(table: pa.Table, recipe: Recipe, task: TextTask) -> _Look:
-    """How long the texts are for the checkpoint's tokenizer, and how many are cut."""
+    """Inspect the length of the texts in tokens, and the number of cut texts."""
     processor = reader_of(recipe) or ContextualBertProcessor.from_bert(task.checkpoint)
     longest = processor.tokenizer.model_max_length
     limit = task.max_length or longest
@@ -210,7 +210,7 @@ def _tokens(table: pa.Table, recipe: Recipe, task: TextTask) -> _Look:
 
 
 def _windows(table: pa.Table, recipe: Recipe, task: TextTask, processor: ContextualBertProcessor) -> _Look:
-    """How many windows the questions and their texts have."""
+    """Inspect the number of windows of the questions and their texts."""
     columns = {"question": str(task.question), "text": task.text}
     try:
         found = encode_questions(table, processor, **columns, max_length=task.max_length)
@@ -221,7 +221,7 @@ def _windows(table: pa.Table, recipe: Recipe, task: TextTask, processor: Context
 
 
 def _answers(table: pa.Table, recipe: Recipe, task: TextTask) -> _Look:
-    """How many questions have an answer, and which of these are not in their texts."""
+    """Inspect the number of answered questions, and answers that are not in their texts."""
     texts, name = table.column(task.text).cast(pa.string()).to_pylist(), str(task.answer)
     try:
         _, bounds = find_answers(table, texts, name, task.answer_start)

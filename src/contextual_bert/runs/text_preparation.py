@@ -1,7 +1,7 @@
 """From a recipe to encoded texts: read, split, infer the schema, cut and encode. ``preparation`` does it for sets.
 
 The schema, its bins and rare values are taken from the training part alone; the names of the labels from the whole
-table, for a label is no secret but how often it occurs is. PROTOCOL, point 7.
+table, for a label is no secret but how often it occurs is. docs/protocol.md, "Splits".
 """
 
 from collections.abc import Mapping
@@ -72,12 +72,12 @@ class TextPreparation(Prepared):
 
     @property
     def task(self) -> TextTask:
-        """What is learned from the texts."""
+        """Return the text task."""
         return cast(TextTask, self.recipe.texts)
 
     @property
     def head(self) -> Head:
-        """What the model must have on top."""
+        """Return the head of the model."""
         if self.task.answer is not None:
             return "answers"
         if self.task.label is None:
@@ -91,7 +91,7 @@ class TextPreparation(Prepared):
 
     @cached_property
     def pooling(self) -> str:
-        """What the label of a text is read from: unless the recipe says it, what the checkpoint was trained for.
+        """Return the pooling of a text: the recipe's, else that of the checkpoint's training.
 
         Raises:
             ConfigurationError: the recipe says something else.
@@ -178,7 +178,7 @@ class TextPreparation(Prepared):
         return column_as_text(texts, column)
 
     def lines(self) -> list[str]:
-        """What was read, cut, split and found, for people."""
+        """Return sentences on what was read, cut, split and found."""
         found = [
             f"{part}: {line}"
             for part, texts in self.texts.items()
@@ -251,7 +251,7 @@ class TextPreparation(Prepared):
 
     @property
     def num_choices(self) -> int:
-        """How many labels or tokens are ranked, or of answers the places of the longest window."""
+        """Return the number of ranked labels or tokens; of answers the places of the longest window."""
         if self.head == "answers":
             return max(int(windows.sizes.max()) for windows in self.datasets.values())
         tokenizer: Any = self.processor.tokenizer
@@ -307,7 +307,7 @@ class TextPreparation(Prepared):
 
     @cached_property
     def audit(self) -> Audit:
-        """Whether texts or customers are in two parts, or a column of the context tells the label."""
+        """Audit the texts: copies or customers in two parts, and columns of the context that tell the label."""
         schema, task = self.processor.schema, self.task
         return audit_texts(
             self.split,

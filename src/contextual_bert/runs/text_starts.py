@@ -1,4 +1,4 @@
-"""What a run on texts starts from: a BERT, or another run, with a context, that it goes on from."""
+"""Start of a run on texts: a BERT checkpoint, or an earlier run with a context."""
 
 from collections.abc import Sequence
 from pathlib import Path

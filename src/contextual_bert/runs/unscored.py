@@ -1,6 +1,6 @@
-"""What of an evaluated part cannot be scored: rare and new items, sets that are left out, words behind the cut.
+"""Counts of what cannot be scored: rare and new items, left-out sets, words behind the cut.
 
-``Unscored`` says whose they are and why. PROTOCOL, point 16.
+``Unscored`` says whose they are and why. docs/protocol.md, "What was not asked".
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""What share of the rows of each part keeps its value of a feature, has that of a bucket, or counts as unknown.
+"""Share of rows of each part that keep a feature's value, share a bucket's vector, or count as unknown.
 
 It reads encoded contexts. `context.rare_values` says the same of a column before anything is encoded.
 """

@@ -143,6 +143,7 @@ def parameter_problem(error: Exception, parameters: Mapping[str, Any]) -> Proble
         parameters: by the names that the pipeline has for them, with their values.
 
     Example:
+        >>> from contextual_bert.errors import ConfigurationError
         >>> error = ConfigurationError("is too large", setting="slot", value=2, fix="Give less.")
         >>> parameter_problem(error, {"slot": 2}).faults[0]["parameter"]
         'slot'
@@ -166,6 +167,7 @@ def problem_of(error: ContextualBertError, body: Any, *, sensitive: frozenset[st
         sensitive: names in a context whose values are withheld.
 
     Example:
+        >>> from contextual_bert.errors import QueryError
         >>> error = QueryError("'old' is no number", location=("context", "age"), fix="Give a number.")
         >>> problem_of(error, {"context": {"age": "old"}}).faults[0]["pointer"]
         '/context/age'

@@ -145,7 +145,7 @@ class CountedTask(Task[Data]):
     @property
     @abstractmethod
     def num_classes(self) -> tuple[int, int]:
-        """How many classes ``observations`` has, and how many of them, the first, are reserved."""
+        """Return the number of classes of ``observations``, and the number of reserved ones among the first."""
 
     @abstractmethod
     def targets(self, part: str, scored: ScoredSet) -> NDArray[np.int64]:

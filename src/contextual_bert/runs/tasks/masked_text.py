@@ -50,7 +50,7 @@ class MaskedText(CountedTask[TextPreparation], TextModelTask):
 
     @property
     def num_classes(self) -> tuple[int, int]:
-        """How many tokens there are, none of them reserved."""
+        """Return the number of tokens; none is reserved."""
         return len(self._tokenizer), 0
 
     def targets(self, part: str, scored: ScoredSet) -> NDArray[np.int64]:

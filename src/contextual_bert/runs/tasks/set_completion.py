@@ -93,7 +93,7 @@ class SetCompletion(CountedTask[Preparation]):
 
     @property
     def num_classes(self) -> tuple[int, int]:
-        """How many ids the vocabulary has, and how many of them are reserved."""
+        """Return the number of ids of the vocabulary, and the number of reserved ones."""
         return len(self.ready.processor.items), len(RESERVED_ITEMS)
 
     def targets(self, part: str, scored: ScoredSet) -> NDArray[np.int64]:
@@ -120,7 +120,7 @@ def _sums_of_sets(dataset: SequenceDataset, shares: NDArray[np.float64]) -> NDAr
 def item_frequencies(
     training: NDArray[np.int64], dataset: SequenceDataset, index: NDArray[np.int64], positions: NDArray[np.int64]
 ) -> NDArray[np.str_]:
-    """How often the item at each of these places is in training, as bins: are rare items predicted at all.
+    """Return bins of the training frequency of the item at each place.
 
     Args:
         training: the ids of all items of the training sets.

@@ -1,4 +1,4 @@
-"""What tasks on texts share: a model from a checkpoint, training settings, baselines, contexts in words."""
+"""Base of text tasks: a model from a checkpoint, training settings, baselines, contexts in words."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -286,7 +286,7 @@ class LabelTask(CountedTask[TextPreparation], TextModelTask):
 
     @property
     def num_classes(self) -> tuple[int, int]:
-        """How many labels there are, none of them reserved."""
+        """Return the number of labels; none is reserved."""
         return len(self.ready.labels), 0
 
     def targets(self, part: str, scored: ScoredSet) -> NDArray[np.int64]:
