@@ -46,6 +46,7 @@ def command(
     min_customers: options.MinCustomers = 10,
     max_categories: options.MaxCategories = 1000,
     hash_buckets: options.HashBuckets = None,
+    field_selection: options.FieldSelection = "auto",
     sensitive: options.Sensitive = None,
     conditioning: Annotated[
         list[str] | None,
@@ -119,9 +120,11 @@ def command(
     from contextual_bert.runs import Peers, as_row, prepare_for, study
     from contextual_bert.runs.registry import PAPER_METHODS, check_read, check_recipe, check_study, keeps_weights
     from contextual_bert.runs.run_directories import clear_run
+    from contextual_bert.runs.selected_fields import with_selected_fields
     from contextual_bert.runs.sweep import run_directory
     from contextual_bert.runs.tasks import task_of
     from contextual_bert.runs.text_starts import method_of
+    from contextual_bert.training import counting
 
     calm_transformers()
     method = method_of(checkpoint) if checkpoint is not None else None
@@ -139,6 +142,9 @@ def command(
     with resumable(output):
         with working(f"reading {data}"):
             ready = prepare_for(recipes[0])
+        folders = [] if overwrite else [run_directory(output, recipe) for recipe in recipes]
+        with counting("choosing the fields of the context") as progress:
+            ready = with_selected_fields(ready, recipes, remembered=folders, progress=progress)
         remark(*map(in_options, ready.lines()), *ready.remarks())
         if overwrite:
             for recipe in recipes:

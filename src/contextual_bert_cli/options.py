@@ -198,6 +198,14 @@ HashBuckets = Annotated[
         "out: one for each --min-customers of them.",
     ),
 ]
+FieldSelection = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|off",
+        help="auto: fields of the context that the training sets show to say nothing are read as missing; off: all are "
+        "read. Texts keep all fields.",
+    ),
+]
 Sensitive = Annotated[
     list[str] | None,
     typer.Option(

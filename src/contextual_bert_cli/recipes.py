@@ -65,6 +65,7 @@ _PLAIN_OPTIONS = (
         "min_customers",
         "max_categories",
         "hash_buckets",
+        "field_selection",
         "item_vectors",
         "patience",
         "device",

@@ -42,6 +42,7 @@ def command(
     min_customers: options.MinCustomers = 10,
     max_categories: options.MaxCategories = 1000,
     hash_buckets: options.HashBuckets = None,
+    field_selection: options.FieldSelection = "auto",
     sensitive: options.Sensitive = None,
     conditioning: Annotated[
         str | None,
@@ -119,10 +120,11 @@ def command(
         load_metrics,
         passed_over,
     )
+    from contextual_bert.runs.selected_fields import with_selected_fields
     from contextual_bert.runs.tasks import task_of
     from contextual_bert.runs.termination import Terminated, ending_at_sigterm
     from contextual_bert.runs.text_starts import method_of
-    from contextual_bert.training import emulation_lines
+    from contextual_bert.training import counting, emulation_lines
 
     calm_transformers()
     if resume and overwrite:
@@ -164,6 +166,8 @@ def command(
                     )
             with working(f"reading {data}"):
                 ready = prepare_for(recipe)
+            with counting("choosing the fields of the context", is_quiet=not is_main_process()) as progress:
+                ready = with_selected_fields(ready, [recipe], remembered=[output] if resume else [], progress=progress)
             remark(*map(in_options, ready.lines()), *ready.remarks(), *emulation_lines(device, recipe.dtype))
             own = ready.resolve(recipe)
             lines = training_lines(own, ready, defaults=task_of(ready).default_training(own))

@@ -116,7 +116,7 @@ def find_outside(schema: ContextSchema, table: pa.Table) -> dict[str, Outside]:
     features = [
         each
         for each in schema.features
-        if each.cells == "numbers" and not each.sensitive and each.column in table.column_names
+        if each.cells == "numbers" and not each.sensitive and not each.silenced and each.column in table.column_names
     ]
     found = ((feature.name, feature.find_outside(array)) for feature, array in _columns(features, table))
     return {name: outside for name, outside in found if outside is not None}

@@ -142,6 +142,21 @@ class ContextSchema(BaseModel):
                 description["sensitive"] = True
         return self.from_dict(values)
 
+    def with_silenced(self, names: Iterable[str]) -> "ContextSchema":
+        """A copy in which the features of these names are silenced, and no others."""
+        names = tuple(names)
+        for name in names:
+            self.feature(name)
+        values = self.to_dict()
+        for feature in values["features"]:
+            feature["silenced"] = feature["name"] in names
+        return self.from_dict(values)
+
+    @cached_property
+    def silenced_names(self) -> tuple[str, ...]:
+        """Names of the silenced features, in order."""
+        return tuple(feature.name for feature in self.features if feature.silenced)
+
     @cached_property
     def sensitive_names(self) -> frozenset[str]:
         """Names of the sensitive features, and of the columns that they read."""

@@ -183,6 +183,33 @@ class SequenceDataset(Dataset[dict[str, Any]]):
         """Return the rows of ``context`` that these sequences have: their own."""
         return index
 
+    def subset(self, rows: Ids) -> "SequenceDataset":
+        """Return the sequences of these indices, in that order.
+
+        Example:
+            >>> sets = SequenceDataset([5, 6, 7], [0, 2, 3], context={"age": torch.tensor([1, 2])}, example_ids=[0, 4])
+            >>> sets.subset([1]).input_ids, sets.subset([1]).context
+            (tensor([7]), {'age': tensor([2])})
+        """
+        index = _long(rows)
+        lengths = self.offsets.diff()[index]
+        offsets = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
+        places = torch.arange(int(offsets[-1])) + torch.repeat_interleave(self.offsets[index] - offsets[:-1], lengths)
+
+        def chosen(values: Tensor | None, by: Tensor = index) -> Tensor | None:
+            return values[by] if values is not None else None
+
+        return SequenceDataset(
+            self.input_ids[places],
+            offsets,
+            context={name: values[self.context_rows(index)] for name, values in self.context.items()},
+            labels=chosen(self.labels, places if self.has_label_per_token else index),
+            second_starts=chosen(self.second_starts),
+            spans=chosen(self.spans),
+            example_ids=self.example_ids[index],
+            pad_id=self.pad_id,
+        )
+
     def __getitem__(self, index: int) -> dict[str, Any]:
         """Return one sequence, without padding; its context is as wide as that of the others."""
         if not -len(self) <= index < len(self):

@@ -3,6 +3,7 @@
 The vocabulary, the bins of numbers and rare values are taken from the training part alone. docs/protocol.md, "Splits".
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
@@ -83,6 +84,23 @@ class Preparation(Prepared):
             processor=ContextualBertProcessor.from_items(self.processor.items.values, schema),
         )
 
+    def with_silenced(self, names: Iterable[str], *, selection: Sequence[str]) -> Self:
+        """The same sets, split and vocabulary; these features, and no others, are read as missing.
+
+        Args:
+            names: of the features.
+            selection: sentences on the choice.
+        """
+        schema = self.processor.schema
+        assert schema is not None
+        schema = schema.with_silenced(names)
+        return replace(
+            self,
+            recipe=replace(self.recipe, schema=schema.to_dict()),
+            processor=ContextualBertProcessor.from_items(self.processor.items.values, schema),
+            selection=tuple(selection),
+        )
+
     @cached_property
     def softmax_over(self) -> SoftmaxOver:
         """Return the candidates of the loss. Visible items are among them if a training set holds an item twice."""
@@ -117,7 +135,7 @@ class Preparation(Prepared):
         read = [*(self.origin.lines() if self.origin is not None else ()), *self.sets.report.lines()]
         found = [*read, *self.split.lines(), *self.audit.lines()]
         warned = [*self.share_lines(), *self.shift_lines, *self.unlearned_lines(), *self.holding_lines()]
-        return [*found, *self.held_out_lines(), *warned]
+        return [*found, *self.held_out_lines(), *warned, *self.selection]
 
     def drift_lines(self, part: str) -> list[str]:
         """Return a sentence on the items whose share differs most between training and a part."""

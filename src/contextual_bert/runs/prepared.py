@@ -59,6 +59,7 @@ DATA_FIELDS = (
     "min_customers",
     "max_categories",
     "hash_buckets",
+    "field_selection",
     "sensitive",
     "init_from",
 )
@@ -78,6 +79,7 @@ class Prepared:
         origin: where the rows come from, without the rows; None where that is not known.
         news: what the table has, and lacks, beside the run that is gone on from. It names values of single rows, so it
             is for the person who trains, and no part of ``lines``, which a model card holds.
+        selection: sentences on the choice of fields, where one was made.
     """
 
     recipe: Recipe
@@ -85,6 +87,7 @@ class Prepared:
     processor: ContextualBertProcessor
     origin: RunTable | None = None
     news: tuple[str, ...] = ()
+    selection: tuple[str, ...] = ()
 
     def remarks(self) -> list[str]:
         """Return what the person who trains should see, and nobody else: it names values of single rows."""
@@ -249,7 +252,7 @@ class Prepared:
         """
         resolved = replace(recipe, schema=self.recipe.schema)
         differing = [name for name in DATA_FIELDS if getattr(recipe, name) != getattr(self.recipe, name)]
-        if recipe.schema is not None and not given_schema(recipe).is_like(self.processor.schema):
+        if recipe.schema is not None and not self._has_schema(given_schema(recipe)):
             differing.append("schema")
         if differing:
             raise ConfigurationError(
@@ -257,6 +260,13 @@ class Prepared:
                 fix="Prepare them for this recipe, or give the runs the same.",
             )
         return resolved
+
+    def _has_schema(self, given: ContextSchema) -> bool:
+        """Whether a schema is that of these data, as it was before fields of it were silenced or as it is."""
+        own = self.processor.schema
+        return given.is_like(own) or (
+            bool(self.selection) and own is not None and given.is_like(own.with_silenced(given.silenced_names))
+        )
 
 
 def make_split(recipe: Recipe, table: Frame, *, sizes: Sequence[int] = ()) -> Split:

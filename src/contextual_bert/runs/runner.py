@@ -50,6 +50,7 @@ from contextual_bert.runs.run_files import (
     write_metrics,
     write_recipe,
 )
+from contextual_bert.runs.selected_fields import with_selected_fields
 from contextual_bert.runs.tasks import prepare_for, task_of
 from contextual_bert.runs.text_baselines import processor_of
 from contextual_bert.training import (
@@ -124,7 +125,13 @@ def _run(
 ) -> Report | None:
     is_overwritten = is_overwritten and is_run(output)
     checkpoint = checkpoint_to_resume(output, is_resumed=is_resumed) if not is_overwritten else None
-    ready = preparation or prepare_for(recipe, source=table)
+    ready = preparation
+    if ready is None:
+        ready = prepare_for(recipe, source=table)
+        with counting("choosing the fields of the context", is_quiet=is_quiet) as progress:
+            ready = with_selected_fields(
+                ready, [recipe], remembered=[output] if checkpoint is not None else [], progress=progress
+            )
     recipe, task, evaluated_part = ready.resolve(recipe), task_of(ready), ready.evaluated_part
     digest = recipe_digest(recipe, digests=ready.digests)
     if checkpoint is not None:

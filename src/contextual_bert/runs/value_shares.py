@@ -26,7 +26,7 @@ def share_line(feature: Feature, contexts: Mapping[str, Mapping[str, Tensor]]) -
         >>> share_line(feature, {"train": {"user": torch.tensor([2, 2, 3, 4])}}).partition("; ")[2]
         'train: 50.0% of the rows keep their value, 50.0% a bucket'
     """
-    if feature.cells != "codes" or feature.layout.unknown_id is None:
+    if feature.silenced or feature.cells != "codes" or feature.layout.unknown_id is None:
         return None
     shares = {part: _shares(feature, context[feature.name].numpy()) for part, context in contexts.items()}
     if all(own == 1 for own, _, _ in shares.values()):

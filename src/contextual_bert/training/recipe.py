@@ -38,6 +38,7 @@ RECIPE_FILE = "recipe.json"
 SplitBy = Literal["customer", "time", "row"]
 ItemVectors = Literal["cooccurrence", "random"]
 TrainedWeights = Literal["all", "new", "lora"]
+FieldSelection = Literal["auto", "off"]
 # How a split is made where no file has it -> what it is where nobody said so.
 SPLIT_FIELDS: Mapping[str, Any] = {"time": None, "split_by": None, "validation": 0.1, "test": 0.1, "split_seed": 0}
 BEST_METRIC = "metric_for_best_model"
@@ -76,6 +77,8 @@ class Recipe:
         max_categories: the most values of a feature with a vector of their own, of a schema that is inferred.
         hash_buckets: how many vectors the other values of a feature share; 0: none, they are unknown. None: as many as
             customers allow, see ``infer_schema``.
+        field_selection: "auto" silences the features of sets that the training part shows to say nothing
+            (docs/decisions/035); "off" keeps all. ``prepare`` alone silences none.
         conditioning: name of the method, or of a baseline.
         name: the row's name in tables and folders, where it is not the method's: for a control, or another setting.
         is_control: a row that no one would deploy; it shows what the methods' gains are due to.
@@ -126,6 +129,7 @@ class Recipe:
     min_customers: int = MIN_CUSTOMERS
     max_categories: int = MAX_CATEGORIES
     hash_buckets: int | None = None
+    field_selection: FieldSelection = "auto"
     conditioning: str = "global_state_update"
     name: str | None = None
     is_control: bool = False
@@ -238,6 +242,11 @@ class Recipe:
                 setting="hash_buckets",
                 value=self.hash_buckets,
                 fix=f"Give 0 to {MAX_BUCKETS:,}. 0 makes rare values unknown.",
+            )
+        if self.field_selection not in get_args(FieldSelection):
+            raise ConfigurationError(
+                f"field_selection={self.field_selection!r}. "
+                f"{did_you_mean(self.field_selection, get_args(FieldSelection))}"
             )
         self._check_trained_weights()
         if self.name is not None and not re.fullmatch(r"\w[\w.-]*", self.name):

@@ -8,6 +8,7 @@ Paper: section 4 (the features of the customer); the sizes of their embeddings s
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -217,6 +218,7 @@ class Feature(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
         embedding_size: width of the embedding; None for a default.
         source: the raw column if it differs from the name.
         sensitive: its values stand in no card, report, log, error or OpenAPI document.
+        silenced: its values are checked and then read as missing, for they were found to say nothing.
     """
 
     form: ClassVar[Form] = "id"
@@ -228,6 +230,7 @@ class Feature(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     embedding_size: int | None = Field(default=None, ge=1, strict=True)
     source: str | None = Field(default=None, min_length=1)
     sensitive: bool = Field(default=False, strict=True)
+    silenced: bool = Field(default=False, strict=True)
 
     if TYPE_CHECKING:  # each kind declares it with its own name as the default
         kind: str
@@ -235,8 +238,9 @@ class Feature(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     @model_serializer(mode="wrap")
     def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = handler(self)
-        if not self.sensitive:  # the digest of a schema depends on what is set
-            values.pop("sensitive", None)
+        for name in ("sensitive", "silenced"):  # the digest of a schema depends on what is set
+            if not getattr(self, name):
+                values.pop(name, None)
         return {name: value for name, value in values.items() if name != "decimal" or value is not None}
 
     if not TYPE_CHECKING:  # Type checkers keep the signature that pydantic declares.
@@ -353,8 +357,13 @@ class Feature(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     def encode(self, array: pa.Array, *, file: str | None = None) -> EncodedColumn:
         """Encode one column; a faulty value is an error that names its row.
 
-        Of a sensitive feature neither the error nor ``unknown`` and ``shared`` repeat a value.
+        Of a sensitive feature neither the error nor ``unknown`` and ``shared`` repeat a value. A silenced feature is
+        missing in every row, once its values were checked.
         """
+        if self.silenced:
+            with withholding() if self.sensitive else nullcontext():
+                self.encode_values(array, file=file)
+            return self.encode_values(pa.nulls(len(array), array.type), file=file)
         if not self.sensitive:
             return self.encode_values(array, file=file)
         with withholding():

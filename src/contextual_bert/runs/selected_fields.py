@@ -1,0 +1,125 @@
+"""The choice of the fields of a context, before a run on sets: measured on the training part, or as it was remembered.
+
+``training.field_selection`` measures. Paper: not there; docs/decisions/035.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contextual_bert.context import ContextSchema
+from contextual_bert.data.splits import split_by_time
+from contextual_bert.errors import ContextualBertError
+from contextual_bert.runs.model_factory import has_context
+from contextual_bert.runs.preparation import Preparation
+from contextual_bert.runs.prepared import Prepared
+from contextual_bert.runs.registry import FITTED_BASELINES
+from contextual_bert.runs.run_files import CHECKPOINTS
+from contextual_bert.training.field_selection import FieldGain, Fold, can_select, field_gains, halves
+from contextual_bert.training.recipe import RECIPE_FILE, Recipe
+
+
+def with_selected_fields(
+    ready: Prepared,
+    recipes: Iterable[Recipe],
+    *,
+    remembered: Iterable[Path] = (),
+    progress: Callable[[int, int], None] | None = None,
+) -> Prepared:
+    """Return the data with the fields silenced that the training part shows to say nothing.
+
+    Nothing is chosen for texts, for methods without a context, with ``field_selection="off"``, with ``init_from``, by a
+    schema that has silenced fields, and from a small training part.
+
+    Args:
+        ready: data in which nothing was silenced yet.
+        recipes: of the runs on these data. The choice is one for all, so that methods are compared on equal contexts.
+        remembered: run directories. If one of them has a recipe, its choice is taken.
+        progress: called with (parts done, parts in all).
+    """
+    recipe, schema = ready.recipe, ready.processor.schema
+    is_asked = any(has_context(each) and each.conditioning not in FITTED_BASELINES for each in recipes)
+    if not isinstance(ready, Preparation) or schema is None or not is_asked or recipe.field_selection == "off":
+        return ready
+    if recipe.init_from is not None or schema.silenced_names or not schema.features:
+        return ready
+    known = remembered_names(remembered, schema)
+    if known is not None:
+        return ready.with_silenced(known, selection=_lines(schema, known, "as the run that is there"))
+    dataset, clusters = ready.datasets["train"], cluster_codes(ready)
+    if not can_select(len(dataset), len(np.unique(clusters))):
+        return ready
+    started = time.perf_counter()
+    gains = field_gains(
+        dataset,
+        schema.layout,
+        folds_of(ready, clusters),
+        clusters,
+        vocab_size=len(ready.processor.items),
+        progress=progress,
+    )
+    names = [gain.name for gain in gains if not gain.is_useful]
+    seconds = f"chosen in {time.perf_counter() - started:.0f} seconds"
+    return ready.with_silenced(names, selection=[*_lines(schema, names, seconds), *_gain_lines(gains)])
+
+
+def remembered_names(directories: Iterable[Path], schema: ContextSchema) -> tuple[str, ...] | None:
+    """Return the fields that a run in one of these directories silenced; None where none has a run on such a schema.
+
+    Args:
+        directories: of runs, complete or interrupted.
+        schema: of the data that are prepared now.
+    """
+    for directory in directories:
+        for folder in (directory, directory / CHECKPOINTS):
+            if not (folder / RECIPE_FILE).is_file():
+                continue
+            try:
+                found = Recipe.load(folder)
+                theirs = ContextSchema.from_dict(dict(found.schema or {}))
+            except ContextualBertError:  # what is wrong with it, the run says
+                continue
+            if found.field_selection == "auto" and theirs.names == schema.names:
+                return theirs.silenced_names
+    return None
+
+
+def cluster_codes(ready: Preparation) -> NDArray[np.int64]:
+    """Return a number for the customer of each training set; without customers each set has its own."""
+    customers = ready.customers("train")
+    if customers is None:
+        return np.arange(len(ready.datasets["train"]))
+    return np.unique(customers, return_inverse=True)[1].astype(np.int64)
+
+
+def folds_of(ready: Preparation, clusters: NDArray[np.int64]) -> list[Fold]:
+    """Return the folds that are like the split: of a split by time the later half is asked about."""
+    if ready.split.by != "time" or ready.split.column is None:
+        return halves(clusters, seed=0)
+    times = ready.split.select(ready.sets, "train").table.select([ready.split.column])
+    formats = ready.recipe.reading.date_formats
+    parts = split_by_time(times, ready.split.column, validation=0.5, test=0.0, date_formats=formats).assignment
+    return [Fold(np.flatnonzero(parts == 0), np.flatnonzero(parts == 1))]
+
+
+def _lines(schema: ContextSchema, names: Sequence[str], how: str) -> list[str]:
+    number = len(schema.features)
+    if not names:
+        return [f"field selection: all {number} fields of the context are kept ({how})"]
+    listed = ", ".join(map(repr, names))
+    return [
+        f"field selection: {len(names)} of {number} fields of the context are silenced ({how}): {listed}. Half of the "
+        "training part, predicted from the other half, is predicted no better with their values. To keep all fields, "
+        "set field_selection='off'."
+    ]
+
+
+def _gain_lines(gains: Sequence[FieldGain]) -> list[str]:
+    kept = sorted((gain for gain in gains if gain.is_useful), key=lambda gain: -max(gain.alone, gain.last))
+    if not kept:
+        return ["field selection: no field is left, so the context says nothing to this run"]
+    listed = ", ".join(f"{gain.name!r} {max(gain.alone, gain.last):.3f}" for gain in kept)
+    return [f"field selection: kept, with their gain in nats an item: {listed}"]

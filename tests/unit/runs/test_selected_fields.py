@@ -1,0 +1,131 @@
+"""Fields that say nothing are silenced before a run, and the run, its files and its answers know it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from contextual_bert import CompletionPipeline
+from contextual_bert.context import ContextSchema
+from contextual_bert.runs import prepare, run
+from contextual_bert.runs import selected_fields as selected
+from contextual_bert.runs.preparation import Preparation
+from contextual_bert.runs.selected_fields import folds_of, with_selected_fields
+from contextual_bert.training import Recipe, field_selection
+
+NUM_SETS = 1_400
+MODEL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+
+
+def table(num_sets: int = NUM_SETS, seed: int = 0) -> pa.Table:
+    random = np.random.default_rng(seed)
+    taste = random.integers(0, 4, num_sets)
+    items = 10 * taste[:, None] + np.stack([random.permutation(10)[:4] for _ in range(num_sets)])
+    items[:, 1:] = np.stack([random.permutation(40)[:3] for _ in range(num_sets)])
+    return pa.table(
+        {
+            "items": [[f"item-{item}" for item in {*row}] for row in items.tolist()],
+            "taste": [f"taste-{value}" for value in taste],
+            "noise": [f"noise-{value}" for value in random.integers(0, 20, num_sets)],
+            "day": random.integers(0, 1_000, num_sets),
+        }
+    )
+
+
+def recipe(**fields: object) -> Recipe:
+    training = {"num_train_epochs": 1, "per_device_train_batch_size": 256}
+    return replace(Recipe(data="sets", items="items", exclude=("day",), model=MODEL, training=training), **fields)
+
+
+@pytest.fixture(autouse=True)
+def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(field_selection, "FEWEST_STEPS", 150)
+    monkeypatch.setattr(field_selection, "EPOCHS", 1)
+
+
+@pytest.fixture(scope="module")
+def sets() -> pa.Table:
+    return table()
+
+
+def test_the_field_without_a_message_is_silenced_and_said(sets: pa.Table) -> None:
+    ready = prepare(recipe(), source=sets)
+    chosen = with_selected_fields(ready, [recipe()])
+    schema = chosen.processor.schema
+    assert schema is not None
+    assert schema.silenced_names == ("noise",)
+    assert chosen.datasets["train"].context["noise"].unique().tolist() == [0]
+    assert chosen.datasets["test"].context["noise"].unique().tolist() == [0]
+    assert len(chosen.datasets["train"].context["taste"].unique()) == 4
+    told = " ".join(chosen.lines())
+    assert "1 of 2 fields of the context are silenced" in told
+    assert "'noise'" in told
+    assert "field_selection='off'" in told
+    assert len(ready.datasets["train"].context["noise"].unique()) > 10  # the data that were given stay
+
+
+@pytest.mark.parametrize(
+    ("fields", "methods"),
+    [
+        ({"field_selection": "off"}, ["global_state"]),
+        ({}, ["none"]),
+        ({}, ["context_popularity", "bag"]),
+    ],
+)
+def test_all_fields_stay_where_nobody_asks(
+    sets: pa.Table, fields: dict[str, object], methods: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selected, "field_gains", lambda *_, **__: pytest.fail("nothing is to be measured"))
+    asked = recipe(**fields)
+    ready = prepare(asked, source=sets)
+    assert with_selected_fields(ready, [replace(asked, conditioning=name) for name in methods]) is ready
+
+
+def test_small_tables_keep_all_fields() -> None:
+    ready = prepare(recipe(), source=table(300))
+    assert with_selected_fields(ready, [recipe()]) is ready
+
+
+def test_a_schema_with_silenced_fields_is_taken_as_it_is(sets: pa.Table) -> None:
+    schema = prepare(recipe(), source=sets).processor.schema
+    assert schema is not None
+    given = recipe(schema=schema.with_silenced(["taste"]).to_dict())
+    ready = prepare(given, source=sets)
+    assert with_selected_fields(ready, [given]) is ready
+    assert ready.processor.schema is not None
+    assert ready.processor.schema.silenced_names == ("taste",)
+
+
+def test_of_a_split_by_time_the_later_half_is_asked_about(sets: pa.Table) -> None:
+    ready = prepare(recipe(time="day", split_by="time"), source=sets)
+    assert isinstance(ready, Preparation)
+    (fold,) = folds_of(ready, np.arange(len(ready.datasets["train"])))
+    days = np.array(ready.split.select(ready.sets, "train").table["day"].to_pylist())
+    assert days[fold.fitted].max() < days[fold.asked].min()
+    assert abs(len(fold.asked) - len(fold.fitted)) < 20
+
+
+def test_a_run_keeps_the_choice_and_a_resume_does_not_choose_again(
+    sets: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = prepare(recipe(), source=sets).processor.schema
+    assert given is not None
+    asked = recipe(schema=given.to_dict())  # as inspect writes it and train --schema takes it
+    run(asked, tmp_path, table=sets, is_quiet=True)
+    assert ContextSchema.load(tmp_path / "schema.json").silenced_names == ("noise",)
+    kept = Recipe.load(tmp_path)
+    assert kept.field_selection == "auto"
+    monkeypatch.setattr(selected, "field_gains", lambda *_, **__: pytest.fail("it was chosen already"))
+    again = with_selected_fields(prepare(asked, source=sets), [asked], remembered=[tmp_path])
+    assert again.processor.schema is not None
+    assert again.processor.schema.silenced_names == ("noise",)
+    assert again.resolve(asked).schema == kept.schema
+    complete = CompletionPipeline.from_pretrained(tmp_path)
+    answers = [
+        complete({"items": ["item-1"], "context": {"taste": "taste-0", "noise": noise}})["slots"]
+        for noise in ("noise-1", "new", None)
+    ]
+    assert answers[0] == answers[1] == answers[2]
+    assert answers[0] != complete({"items": ["item-1"], "context": {"taste": "taste-3", "noise": "noise-1"}})["slots"]
