@@ -44,6 +44,7 @@ class PairedRuns:
     Relation to its siblings: `compare_runs` makes a table of it; `paired_bootstrap` is one difference of plain numbers.
 
     Example:
+        >>> from contextual_bert.evaluation import Scores
         >>> scores = Scores([0, 1], [0, 0], np.log([0.5, 0.25]), [0, 3], [1, 1], [0.5, 0.4])
         >>> better = Scores([0, 1], [0, 0], np.log([0.5, 0.5]), [0, 3], [1, 1], [0.5, 0.5])
         >>> paired = PairedRuns([Run("none", 0, scores), Run("film", 0, better)])

@@ -53,6 +53,7 @@ class Scores:
 
     Example:
         >>> scores = Scores([7, 7], [0, 1], np.log([0.5, 0.25]), [0, 3], [1, 1], [0.5, 0.4])
+        >>> from contextual_bert.evaluation import summarise
         >>> summarise(scores, ks=(1, 5))["recall_at_1_percent"]
         50.0
     """
