@@ -101,6 +101,7 @@ def command(
     on_bad_row: options.OnBadRow = "error",
     date_format: options.DateFormat = None,
     decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
     missing_value: options.MissingValue = None,
     max_length: options.MaxLength = None,
     truncation: options.Truncation = None,

@@ -67,6 +67,7 @@ def command(
     on_bad_row: options.OnBadRow = "error",
     date_format: options.DateFormat = None,
     decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
     missing_value: options.MissingValue = None,
     split: options.SplitFile = None,
     split_column: options.SplitColumn = None,

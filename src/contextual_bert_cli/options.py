@@ -255,6 +255,10 @@ Decimal = Annotated[
         "1'234.50. Left out: a point, and nothing between thousands.",
     ),
 ]
+Encoding = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Encoding of a file of text that is not UTF-8, as Python names it: cp1252."),
+]
 MissingValue = Annotated[
     list[str] | None,
     typer.Option(

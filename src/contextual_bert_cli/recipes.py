@@ -57,6 +57,7 @@ READ_OPTIONS: Mapping[str, Any] = {
     "date_format": None,
     "decimal": None,
     "missing_value": None,
+    "encoding": None,
 }
 _PLAIN_OPTIONS = (
     *("items", "customer", "time", "split_column", "split_by", "validation", "test", "split_seed"),
@@ -154,6 +155,7 @@ def reading_of(options: Mapping[str, Any]) -> "ReadSettings":
         date_formats=tuple(options.get("date_format") or ()),
         decimal=options.get("decimal"),
         missing_values=tuple(options.get("missing_value") or ()),
+        encoding=options.get("encoding"),
     )
 
 

@@ -72,6 +72,7 @@ def command(
     on_bad_row: options.OnBadRow = "error",
     date_format: options.DateFormat = None,
     decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
     exclude_customers: Annotated[
         Path | None,
         typer.Option(

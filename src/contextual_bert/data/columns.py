@@ -38,6 +38,10 @@ __all__ = [
 ]
 
 _ALLOWED = "Items are a list of strings or whole numbers a row, or one string a row with a separator between the items."
+_FLOATS = (
+    "Numbers with decimals are no names, for 10.10 would be 10.1. Write the column as text; in pandas "
+    "frame[column].astype('string')."
+)
 _SEPARATORS = (",", ";", "|", "\t", " ")
 # What hardly ever stands in the name of an item, and so is a separator wherever some cells have it.
 _MISSED_SEPARATORS = (";", "|", "\t")
@@ -121,7 +125,8 @@ def flatten_items(
     elif has_text:
         column = _split(column, items=items, separator=separator, file=file)
     elif not is_list(kind) or not _is_item(kind.value_type):
-        raise DataError(f"the column is of type {kind}", file=file, column=items, fix=_ALLOWED)
+        fix = _FLOATS if pa.types.is_floating(kind) else _ALLOWED
+        raise DataError(f"the column is of type {kind}", file=file, column=items, fix=fix)
     sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy().astype(np.int64)
     rows = np.repeat(np.arange(len(sizes)), sizes)
     places = places_of(sizes)

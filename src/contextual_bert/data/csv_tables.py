@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,10 @@ from contextual_bert.errors import NAME, DataError, Message, rows_are_lines
 __all__ = ["check_names", "read_csv"]
 
 _DELIMITERS = (",", ";", "\t", "|")
-_UTF8_FIX = "Save it as CSV in UTF-8."
+_UTF8_FIX = "Save it as CSV in UTF-8, or name its encoding: --encoding cp1252 (in Python ReadSettings)."
 _NUM_SHOWN = 80
+_NUM_COUNTED = 100  # rows whose cells are counted
+_SEPARATOR_LINE = re.compile(rb"^(sep=([,;|\t]))\r?\n", re.IGNORECASE)
 _QUOTED = re.compile(r'"[^"]*"')
 _LATE_QUOTES = r'^[ \t]+"([^"]*)"[ \t]*$'
 
@@ -59,6 +62,17 @@ def read_csv(
     Raises:
         DataError: it is no CSV file in UTF-8, or a row of it is broken.
     """
+    told = list[str]()
+    if (line := _SEPARATOR_LINE.match(content)) is not None:  # as spreadsheets write it for themselves
+        content = content[line.end(1) :]
+        settings = replace(settings, delimiter=settings.delimiter or line[2].decode())
+    if _has_empty_ends(content, settings.delimiter or usual):
+        header, end, rest = content.partition(b"\n")
+        mark = (settings.delimiter or usual).encode()
+        content = header.rstrip(b"\r") + mark + end + rest
+        told.append(
+            f"{file}: each row ends with a {mark.decode()!r} that the header lacks; the empty cells are left out"
+        )
     fault = utf8_fault(content)
     delimiter, remark = _delimiter(content, file, settings.delimiter, usual)
     if fault is not None:
@@ -77,7 +91,7 @@ def read_csv(
         with arrow_csv.open_csv(pa.BufferReader(content), read_options=options, parse_options=parse) as stream:
             names: list[str] = stream.schema.names
         broken.clear()
-        _check_header(names, file)
+        _check_header([name for place, name in enumerate(names) if name or place < _first_blank(names)], file)
         convert = arrow_csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
         )
@@ -100,7 +114,13 @@ def read_csv(
     if broken and (broken[0].text.count('"') % 2 or not is_dropping):
         raise _broken(broken[0], file, delimiter)
     _check_quotes(content, file, table.num_rows - 1, delimiter)
-    columns = {_name_of(name): _unquoted(table.column(name)) for name in table.column_names}
+    named = [
+        (_name_of(name), place)
+        for place, name in enumerate(table.column_names)
+        if name or table.column(place).null_count < table.num_rows
+    ]
+    check_names([name for name, _ in named], file)
+    columns = {name: _unquoted(table.column(place)) for name, place in named}
     del table
     kept = {
         name: kept_column(
@@ -117,13 +137,16 @@ def read_csv(
             hints += cut_digits_hint(name, each)
         if settings.decimal is None and pa.types.is_floating(kept[name][0].type):
             hints += spelling_hints(name, filled_cells(each))
+    rows = tuple(place - 1 for place in dropped) if is_dropping else ()
     counted = {"with more or fewer cells than the header": len(broken)} if broken else {}
     long = [
         digits_remark(name)
         for name, (column, _) in kept.items()
         if name not in text_columns and name not in code_columns and is_text(column.type) and is_long_number(column)
     ]
-    return read_in, ReadingNotes(remarks=(*([remark] if remark else []), *long, *hints), rows_dropped=counted)
+    return read_in, ReadingNotes(
+        remarks=(*told, *([remark] if remark else []), *long, *hints), rows_dropped=counted, dropped_rows=rows
+    )
 
 
 def check_names(names: Sequence[str], file: str | None) -> None:
@@ -160,6 +183,22 @@ def _delimiter(content: bytes, file: str, chosen: str | None, usual: str) -> tup
             fix="Say which of them stands between the cells: --delimiter (in Python ReadSettings(delimiter=...)).",
         )
     return found[0], f"{file}: the cells are separated by {found[0]!r}"
+
+
+def _first_blank(names: Sequence[str]) -> int:
+    """The place from which on no column has a name: such columns, without a value, end the rows of some exports."""
+    return max((place + 1 for place, name in enumerate(names) if name), default=0)
+
+
+def _has_empty_ends(content: bytes, delimiter: str) -> bool:
+    """Whether each row ends with a delimiter that the header lacks."""
+    mark, whole = delimiter.encode(), content.rstrip(b"\r\n")
+    num_ends = sum(whole.count(mark + end) for end in (b"\n", b"\r\n")) + whole.endswith(mark)
+    lines = [line.rstrip(b"\r") for line in whole.split(b"\n", maxsplit=1 + _NUM_COUNTED)[: 1 + _NUM_COUNTED]]
+    if len(lines) < 2 or lines[0].endswith(mark) or num_ends != whole.count(b"\n"):
+        return False
+    counts = [re.sub(rb'"[^"]*"', b"", line).count(mark) for line in lines]
+    return all(count == counts[0] + 1 for count in counts[1:])
 
 
 def _check_header(names: list[str], file: str) -> None:

@@ -111,6 +111,7 @@ def group_rows(
     items: str,
     separator: str | None = None,
     needed: Sequence[str] = (),
+    context: Sequence[str] = (),
     file: str | None = None,
     on_bad_row: OnBadRow = "error",
 ) -> Groups:
@@ -127,6 +128,7 @@ def group_rows(
         items: column of items. An empty cell holds none.
         separator: what stands between several items of a cell; None: a cell is one item.
         needed: columns that may not vary, such as the customer and the time.
+        context: columns that may not be left out. They vary in slips at most.
         file: path of the table, for messages.
         on_bad_row: a row with a missing or empty item among several is an "error", or is left out ("drop") and counted.
 
@@ -173,7 +175,7 @@ def group_rows(
             row = int(varying[0])
             num_varying = int((np.bincount(group_of[varying]) > 0).sum())
             group = ", ".join(f"{each} {str(table[each][row].as_py())!r}" for each in by)
-            if name in needed:
+            if name in needed or (name in context and num_varying > _SLIPS * num_several):
                 values = [cells[index].as_py() for index in (int(own_values.rows[group_of[row]]), row)]
                 shown = " and ".join(f"{value!r:.40}" for value in values)
                 raise DataError(

@@ -6,7 +6,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, cast
 
@@ -84,6 +84,7 @@ def read_json_lines(
     """
     check_utf8(content, file, fix="Save the file as UTF-8.")
     lines, dropped = filled_lines(content), Counter[str]()
+    content_lines = lines
     deep = _deep_lines(content)
     if deep and settings.on_bad_row == "error":
         raise _line_error(
@@ -108,7 +109,11 @@ def read_json_lines(
     rows_are_lines(file, lines if len(lines) == table.num_rows else None)
     table, exact = _with_exact_numbers(table, content, file, code_columns)
     remarks = [digits_remark(name) for name in exact if name not in text_columns and name not in code_columns]
-    return _with_times(table, content, text_columns), ReadingNotes(tuple(remarks), rows_dropped=dict(dropped))
+    return _with_times(table, content, text_columns), ReadingNotes(
+        tuple(remarks),
+        rows_dropped=dict(dropped),
+        dropped_rows=_places_without(lines, content_lines) if dropped else (),
+    )
 
 
 def lines_of_json(content: bytes, file: str) -> tuple[bytes, bool]:
@@ -244,6 +249,12 @@ def _deep_lines(content: bytes) -> list[int]:
     suspects = np.flatnonzero(counts > MAX_DEPTH).tolist()
     starts = np.append(0, ends[:-1] + 1)
     return [index + 1 for index in suspects if _depth(content[starts[index] : ends[index]]) > MAX_DEPTH]
+
+
+def _places_without(lines: Collection[int], all_lines: Sequence[int]) -> tuple[int, ...]:
+    """The places of the lines that were left out among those that are not blank."""
+    kept = {*lines}
+    return tuple(place for place, line in enumerate(all_lines) if line not in kept)
 
 
 def _healthy(

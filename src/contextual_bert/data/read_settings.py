@@ -1,5 +1,6 @@
 """Settings for reading a file of rows: delimiter, broken rows, spelling of dates."""
 
+import codecs
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
@@ -31,6 +32,8 @@ class ReadSettings:
             then read, too: 1.234,50 or 1'234.50; and a minus behind the number. None: a point, and no other mark.
         missing_values: values of the context that stand for a missing one: "age=999" of a column, "n/a" of each that
             has it. The features keep them.
+        encoding: of a file of text, as Python names it: "cp1252". None: UTF-8, or UTF-16 where the file begins with
+            its mark.
 
     Raises:
         ConfigurationError: a delimiter of several characters, another policy, a format that names no day, another
@@ -46,6 +49,7 @@ class ReadSettings:
     date_formats: tuple[str, ...] = ()
     decimal: DecimalMark | None = None
     missing_values: tuple[str, ...] = ()
+    encoding: str | None = None
 
     def __post_init__(self) -> None:
         delimiter = cast(object, self.delimiter)
@@ -92,3 +96,14 @@ class ReadSettings:
                 fix="Give a tuple of values, such as ('age=999', 'n/a').",
             )
         object.__setattr__(self, "missing_values", tuple(self.missing_values))
+        if self.encoding is not None and not _is_encoding(self.encoding):
+            raise ConfigurationError(f"encoding={self.encoding!r} is not known. Allowed: those of Python, as 'cp1252'.")
+
+
+def _is_encoding(name: object) -> bool:
+    try:
+        codecs.lookup(str(name))
+        "a".encode(str(name))
+    except LookupError:  # unknown, or no encoding of text
+        return False
+    return isinstance(name, str) and bool(name)

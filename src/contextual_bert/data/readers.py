@@ -18,9 +18,9 @@ from contextual_bert.context.dates import with_written_digits
 from contextual_bert.data.csv_tables import check_names, read_csv
 from contextual_bert.data.json_tables import lines_of_json, read_json_lines
 from contextual_bert.data.read_settings import ReadSettings
-from contextual_bert.data.reading_notes import ReadingNotes, reading_notes
+from contextual_bert.data.reading_notes import ReadingNotes, reading_notes, rows_of_file
 from contextual_bert.data.reviews import REVIEW_SUFFIX, reviews_of
-from contextual_bert.data.text_files import COMPRESSIONS, content_of, kind_of
+from contextual_bert.data.text_files import COMPRESSIONS, content_of, in_utf8, kind_of
 from contextual_bert.errors import DataError, did_you_mean, rows_are_left, rows_are_lines
 from contextual_bert.foreign_metadata import with_class_names, with_known_zones
 from contextual_bert.frames import Frame, as_table
@@ -110,7 +110,10 @@ def without_gaps(
             fix="Fill in the cells, or name another column.",
         )
     notes = reading_notes(table)
-    return replace(notes, rows_dropped={**notes.rows_dropped, **counts}).noted(table.filter(pa.array(is_left)))
+    own = rows_of_file(table)
+    dropped = tuple(sorted({*notes.dropped_rows, *own[~is_left].tolist()}))
+    notes = replace(notes, rows_dropped={**notes.rows_dropped, **counts}, dropped_rows=dropped)
+    return notes.noted(table.filter(pa.array(is_left)))
 
 
 def _read_file(
@@ -139,9 +142,9 @@ def _read_file(
             raise DataError("the file is empty (0 bytes)", file=file, fix="Write it again: it needs at least one row.")
         if suffix == ".parquet":
             return _checked(_read_parquet(path), file)
-        content = content_of(path, compression)
+        content, told = in_utf8(content_of(path, compression), file, settings.encoding)
         table, notes = _read_text(content, file, suffix, text_columns, code_columns, settings)
-        return notes.noted(_checked(table, file))
+        return replace(notes, remarks=(*told, *notes.remarks)).noted(_checked(table, file))
     except OSError as error:
         raise DataError(
             f"the file cannot be read: {error}", file=file, fix="Check its permissions and content."

@@ -5,11 +5,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from contextual_bert.json_text import json_text
 
-__all__ = ["KEY", "ReadingNotes", "joined_notes", "reading_lines", "reading_notes", "without_notes"]
+__all__ = ["KEY", "ReadingNotes", "joined_notes", "reading_lines", "reading_notes", "rows_of_file", "without_notes"]
 
 _OWN = b"contextual_bert."  # begins the keys of our metadata
 KEY = _OWN + b"reading"
@@ -22,6 +24,7 @@ class ReadingNotes:
     Args:
         remarks: sentences.
         rows_dropped: number of rows that were left out, by reason.
+        dropped_rows: which rows of the file these are, counted from 0.
 
     Example:
         >>> ReadingNotes(rows_dropped={"that are not valid JSON": 2}).lines()
@@ -30,6 +33,7 @@ class ReadingNotes:
 
     remarks: tuple[str, ...] = ()
     rows_dropped: Mapping[str, int] = field(default_factory=dict[str, int])
+    dropped_rows: tuple[int, ...] = ()
 
     def lines(self) -> list[str]:
         """The remarks and counts, a sentence a line."""
@@ -49,7 +53,19 @@ def reading_notes(table: pa.Table) -> ReadingNotes:
     if content is None:
         return ReadingNotes()
     found = json.loads(content)
-    return ReadingNotes(tuple(found["remarks"]), found["rows_dropped"])
+    return ReadingNotes(tuple(found["remarks"]), found["rows_dropped"], tuple(found["dropped_rows"]))
+
+
+def rows_of_file(table: pa.Table) -> NDArray[np.int64]:
+    """Return which row of its file each row of a table is, counted from 0; some may have been left out.
+
+    Example:
+        >>> notes = ReadingNotes(rows_dropped={"broken": 1}, dropped_rows=(1,))
+        >>> rows_of_file(notes.noted(pa.table({"a": [1, 2]}))).tolist()
+        [0, 2]
+    """
+    dropped = reading_notes(table).dropped_rows
+    return np.setdiff1d(np.arange(table.num_rows + len(dropped)), np.array(dropped, np.int64))
 
 
 def reading_lines(table: pa.Table) -> list[str]:

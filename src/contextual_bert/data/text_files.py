@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 
 from contextual_bert.errors import DataError, rows_are_lines
 
-__all__ = ["COMPRESSIONS", "check_utf8", "content_of", "grown_blocks", "kind_of", "number_rows", "utf8_fault"]
+__all__ = [
+    "COMPRESSIONS",
+    "check_utf8",
+    "content_of",
+    "grown_blocks",
+    "in_utf8",
+    "kind_of",
+    "number_rows",
+    "utf8_fault",
+]
 
 # Ending -> the name that arrow has for it.
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
@@ -50,6 +59,32 @@ def content_of(path: Path, compression: str | None) -> bytes:
             fix="Write it again: it needs at least one row.",
         )
     return content
+
+
+def in_utf8(content: bytes, file: str, encoding: str | None) -> tuple[bytes, tuple[str, ...]]:
+    """Return the content in UTF-8, without a mark of byte order, and a remark where only its mark named the encoding.
+
+    Args:
+        content: of the file.
+        file: its path, for messages.
+        encoding: as Python names it. None: UTF-8, or UTF-16 where the content begins with its mark.
+
+    Raises:
+        DataError: a byte that the encoding does not have, with its line.
+    """
+    told = ()
+    if encoding is None and content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding, told = "utf-16", (f"{file}: read as UTF-16, which its first bytes say",)
+    if encoding is None:
+        return content, told
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError as error:
+        number = content.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"line {number} is not in {encoding}", file=file, fix="Name the encoding of the file: --encoding."
+        ) from error
+    return text.removeprefix("\ufeff").encode(errors="surrogateescape"), told
 
 
 def utf8_fault(content: bytes) -> int | None:

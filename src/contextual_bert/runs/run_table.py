@@ -115,7 +115,7 @@ def read_data(
     if not recipe.group_by:
         return RunTable(parts.table, parts.without_rows())
     schema = ContextSchema.from_dict(dict(recipe.schema)) if recipe.schema is not None else None
-    named = (recipe.customer, recipe.time, recipe.split_column, *(schema.columns if schema is not None else ()))
+    named = (recipe.customer, recipe.time, recipe.split_column)
     table, by = parts.table, recipe.group_by
     if len(parts.files) > 1:
         # The same name in two files names two groups. The column stands there while rows are grouped, and in errors.
@@ -130,7 +130,8 @@ def read_data(
             by,
             items=recipe.item_column,
             separator=separator_of_cells(recipe.policy.separator),
-            needed=[name for name in (*named, *needed) if name is not None],
+            needed=[name for name in named if name is not None],
+            context=(*needed, *(schema.columns if schema is not None else ())),
             file=recipe.data,
             on_bad_row=recipe.reading.on_bad_row,
         )

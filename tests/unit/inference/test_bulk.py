@@ -1,6 +1,5 @@
 """Bulk completion: the answers of the pipeline, as shards that survive an interruption."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from contextual_bert.context import infer_schema
-from contextual_bert.data import read_table, write_table
+from contextual_bert.data import ReadSettings, read_table, write_table
 from contextual_bert.errors import ConfigurationError, DataError, SchemaError, UnknownNameError
 from contextual_bert.inference import BulkSettings, Catalogue, CompletionPipeline, TableCompleter, complete_table
 from contextual_bert.inference.queries import TrainedSets
@@ -180,15 +179,40 @@ def test_faulty_columns_are_named(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_context_that_the_file_lacks_is_named_with_it(
+def test_a_feature_that_the_file_lacks_is_missing_as_in_a_query(
     pipeline: CompletionPipeline, table: pa.Table, tmp_path: Path
 ) -> None:
-    path, schema = tmp_path / "sets.parquet", pipeline.processor.schema
+    schema = pipeline.processor.schema
     assert schema is not None
-    column = schema.columns[0]
-    write_table(table.drop_columns([column]), path)
-    with pytest.raises(SchemaError, match=rf"^{re.escape(str(path))}: the table lacks the context column '{column}'"):
-        complete_table(pipeline, path, tmp_path / "out", settings=BulkSettings())
+    for column in schema.columns:
+        path, output = tmp_path / "sets.parquet", tmp_path / column
+        write_table(table.drop_columns([column]), path)
+        report = complete_table(pipeline, path, output, settings=BulkSettings(top_k=3))
+        assert any(
+            f"the table lacks context columns, which are missing in each row: {column!r}" in line
+            for line in report.lines()
+        )
+        found = read_table(output / "part-00000.parquet").to_pylist()
+        queries = queries_of(table, pipeline)
+        for query in queries:
+            del query["context"][column]
+        answers: Any = pipeline(queries, top_k=3)
+        expected = [slot["candidates"] for answer in answers for slot in answer["slots"]]
+        assert [row["candidates"] for row in found] == [[each["item"] for each in slot] for slot in expected]
+    write_table(table.drop_columns(schema.columns), path)
+    with pytest.raises(SchemaError, match=r"the table has no column of the context"):
+        complete_table(pipeline, path, tmp_path / "none", settings=BulkSettings())
+
+
+def test_rows_are_counted_as_in_the_file_where_some_were_left_out(
+    pipeline: CompletionPipeline, names: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "sets.jsonl"
+    rows = [f'{{"items": ["{name}"], "age": 34}}' for name in names[:2]]
+    path.write_text("\n".join([rows[0], '{"items": [', rows[1]]))
+    settings = BulkSettings(top_k=1, reading=ReadSettings(on_bad_row="drop"))
+    complete_table(pipeline, path, tmp_path / "out", settings=settings)
+    assert read_table(tmp_path / "out" / "part-00000.parquet")["row"].to_pylist() == [0, 2]
 
 
 def test_other_faults_are_named(pipeline: CompletionPipeline, table: pa.Table, tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as parquet
@@ -30,7 +29,8 @@ from contextual_bert.data import (
 from contextual_bert.data.columns import check_separator, checked_column
 from contextual_bert.data.groups import placing, separator_of_cells
 from contextual_bert.data.readers import without_gaps
-from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
+from contextual_bert.data.reading_notes import rows_of_file
+from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError, did_you_mean
 from contextual_bert.frames import Frame
 from contextual_bert.inference.constraint_evaluation import constraint_keys
 from contextual_bert.inference.context_notes import table_lines
@@ -123,7 +123,9 @@ class ShardPlan:
         self.file = str(source) if isinstance(source, str | Path) else None
         table = read_table(source, text_columns=settings.group_by, code_columns=codes, settings=settings.reading)
         table = without_gaps(table, settings.group_by, settings.reading, file=self.file)
-        notes = reading_lines(table)
+        notes, own_rows = reading_lines(table), rows_of_file(table)
+        table, absent = with_absent_columns(table, pipeline)
+        notes += absent
         for name in settings.keep:
             checked_column(table, name, file=self.file)
         self.groups = grouped(table, pipeline, settings, file=self.file) if settings.group_by else None
@@ -142,7 +144,7 @@ class ShardPlan:
         check_manifest(output, self.manifest)
         self.output, self.shard_size = output, shard_size
         numbered = table.drop_columns([ROW]) if ROW in table.column_names else table
-        rows = self.groups.first_rows if self.groups is not None else np.arange(table.num_rows)
+        rows = own_rows[self.groups.first_rows] if self.groups is not None else own_rows
         self.table = numbered.append_column(ROW, [pa.array(rows)])
         self.num_shards = -(-table.num_rows // shard_size)
         self.kept = [number for number in range(self.num_shards) if is_whole(shard_path(output, number))]
@@ -246,13 +248,38 @@ def is_whole(path: Path) -> bool:
     return True
 
 
+def with_absent_columns(table: pa.Table, pipeline: CompletionPipeline) -> tuple[pa.Table, list[str]]:
+    """Return the table with an empty column for each that the context lacks, as a query may leave a feature out.
+
+    Returns:
+        The table, and a remark on what it lacks.
+
+    Raises:
+        SchemaError: it has none of the columns of the context.
+    """
+    columns = context_columns(pipeline)
+    absent = [name for name in columns if name not in table.column_names]
+    if not absent:
+        return table, []
+    hint = did_you_mean(absent[0], table.column_names)
+    shown = ", ".join(map(repr, absent))
+    if len(absent) == len(columns):
+        raise SchemaError(
+            f"the table has no column of the context ({shown}). {hint} Rename the columns; or give each query by "
+            "itself, without a context."
+        )
+    for name in absent:
+        table = table.append_column(name, pa.nulls(table.num_rows))
+    return table, [f"the table lacks context columns, which are missing in each row: {shown}. {hint}"]
+
+
 def grouped(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSettings, *, file: str | None) -> Groups:
     """The rows of each set put together, where the table has one item a row.
 
     Raises:
         DataError, UnknownNameError: as ``group_rows``.
     """
-    read = (*settings.keep, *context_columns(pipeline), *constraint_keys())
+    read = (*settings.keep, *constraint_keys())
     needed = [name for name in read if name in table.column_names]
     separator = separator_of_cells(str(settings.separator))
     with naming(file):
@@ -262,6 +289,7 @@ def grouped(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSetting
             items=settings.items,
             separator=separator,
             needed=needed,
+            context=context_columns(pipeline),
             file=file,
             on_bad_row=settings.reading.on_bad_row,
         )
