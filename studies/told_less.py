@@ -33,8 +33,9 @@ from contextual_bert.inference import score
 from contextual_bert.inference.guidance import guided_logits
 from contextual_bert.models import IGNORED_LABEL, ContextualBertForMaskedLM
 from contextual_bert.runs import is_complete, run
+from contextual_bert.runs.evaluator import Evaluator
 from contextual_bert.runs.run_directories import load_recipe
-from contextual_bert.runs.set_evaluation import EvaluatedSets, load_sets
+from contextual_bert.runs.set_evaluation import load_sets
 from contextual_bert.runs.sweep import run_directory
 from contextual_bert.training import Recipe
 from contextual_bert_cli.failures import in_words
@@ -59,9 +60,9 @@ def rows(data: StudyData) -> dict[str, Recipe]:
     return {NONE: data.row(NONE), GSU: own, TOLD_LESS: told_less}
 
 
-def with_known(data: EvaluatedSets, level: str, *, seed: int = 0) -> SequenceDataset:
+def with_known(data: Evaluator, level: str, *, seed: int = 0) -> SequenceDataset:
     """The sets where only this much of each context is known; "half": every field of every set with a coin."""
-    dataset, schema = data.dataset, data.pipeline.processor.schema
+    dataset, schema = data.dataset, data.ready.processor.schema
     assert schema is not None  # these runs have a context
     generator = torch.Generator().manual_seed(seed)
     context: dict[str, Tensor] = {}
@@ -151,9 +152,9 @@ def measure(runs: Mapping[str, Path]) -> dict[str, Any]:
     }
 
 
-def scored_with(data: EvaluatedSets, weight: float) -> Any:
+def scored_with(data: Evaluator, weight: float) -> Any:
     """The scores of a run whose answers are as personal as the weight says."""
-    return score(Guided(data.pipeline.model, weight), data.dataset, batch_size=data.batch_size).scores
+    return score(Guided(cast(Any, data.model), weight), data.dataset, batch_size=data.batch_size).scores
 
 
 def markdown(found: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from contextual_bert.data import Oracle, StylistWorld
 from contextual_bert.errors import DataError
 from contextual_bert.evaluation import Scores, evaluate_scores
 from contextual_bert.frames import Frame
-from contextual_bert.runs.evaluated import Evaluation, EvaluationData, Progress, provenance_of
+from contextual_bert.runs.evaluator import Evaluation, Evaluator, Progress, provenance_of
 from contextual_bert.runs.run_directories import load_recipe
 from contextual_bert.runs.run_files import IN_MEMORY, resolved_in
 from contextual_bert.runs.set_evaluation import load_sets
@@ -24,7 +24,7 @@ def load_evaluation(
     part: str | None = None,
     source: Frame | None = None,
     batch_size: int | None = None,
-) -> EvaluationData:
+) -> Evaluator:
     """Load a finished run, on sets or texts, and read what it is evaluated on.
 
     Args:

@@ -4,7 +4,7 @@ The features are found in the training part of the split that ``train`` would ma
 bin and no category is learned from the test. It trains nothing and writes nothing. ``text_inspection`` looks at texts.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +24,7 @@ from contextual_bert.runs.by_time import by_time_lines
 from contextual_bert.runs.grouping import audit_of_file
 from contextual_bert.runs.prepared import alike_values, inferred, make_split, not_context, withheld_lines
 from contextual_bert.runs.run_table import RunTable, read_data
-from contextual_bert.runs.shifts import field_lines, name_drift, rows_of
+from contextual_bert.runs.shifts import LEARNED, field_lines, name_drift, rows_of
 from contextual_bert.training.recipe import Recipe
 
 # An item of nearly every set is no choice of anybody, and makes every score look better.
@@ -139,9 +139,16 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
     faults: list[str] = []
     if split is not None:
         leaks = audit(split, sets, customer=recipe.customer, context=found.schema.columns)
+        parts = {part: split.select(sets, part) for part in PARTS}
         faults = [
             *fault_lines(audit_of_file(leaks, rows.groups)),
-            *_shift_lines(recipe, split, sets, found.schema, left_out=tuple(left_out)),
+            *shift_lines(
+                {part: each.table for part, each in parts.items()},
+                {part: each.values for part, each in parts.items()},
+                schema=found.schema,
+                customer=recipe.customer if recipe.customer not in left_out else None,
+                what="items",
+            ),
         ]
     varying = tuple(ColumnNote(name, None, reason, 0, 0) for name, reason in left_out.items())
     return Inspection(
@@ -158,19 +165,30 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
     )
 
 
-def _shift_lines(
-    recipe: Recipe, split: Split, sets: SetTable, schema: ContextSchema, *, left_out: Collection[str]
+def shift_lines(
+    tables: Mapping[str, pa.Table],
+    names: Mapping[str, pa.Array],
+    *,
+    schema: ContextSchema,
+    customer: str | None,
+    what: str,
 ) -> list[str]:
-    """Return the sentences of ``train`` on shifts between the parts."""
-    chosen = {part: split.select(sets, part) for part in PARTS}
-    customer = recipe.customer if recipe.customer not in left_out else None
+    """Return what ``train`` will say of differences between the parts: of fields, and of items or labels.
+
+    Args:
+        tables: part -> its rows.
+        names: part -> the items or labels in its rows; empty where their shares are not compared.
+        schema: what the context consists of.
+        customer: column that says whose row each is, None where there is none.
+        what: "items" or "labels".
+    """
     known = {
-        part: rows_of(each.table, schema, customer=customer)
-        for part, each in chosen.items()
-        if len(each) and schema.features
+        part: rows_of(table, schema, customer=customer)
+        for part, table in tables.items()
+        if table.num_rows and schema.features
     }
-    part = "test" if len(chosen["test"]) else "validation"
-    drift = name_drift(chosen["train"].values, chosen[part].values, part=part, what="items")
+    part = "test" if tables["test"].num_rows else "validation"
+    drift = name_drift(names[LEARNED], names[part], part=part, what=what) if names else []
     return [*field_lines(schema, known), *drift]
 
 

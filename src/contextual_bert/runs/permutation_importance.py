@@ -26,8 +26,8 @@ from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.evaluation import FeatureImportances, Scores, measure_importances
 from contextual_bert.evaluation.importance import ALL_FEATURES, Replacement
 from contextual_bert.frames import Frame
-from contextual_bert.runs.evaluated import EvaluationData, Progress
 from contextual_bert.runs.evaluation import load_evaluation
+from contextual_bert.runs.evaluator import Evaluator, Progress
 from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.registry import CONTEXT_AS_TEXT
 from contextual_bert.runs.run_directories import load_recipe
@@ -204,7 +204,7 @@ def _attribution(
     return Attribution(importances, num_unknown, data.lines(num_unknown=num_unknown))
 
 
-def _without_context(data: EvaluationData) -> dict[str, Tensor]:
+def _without_context(data: Evaluator) -> dict[str, Tensor]:
     """The context of rows of which nothing is known, as the run's model reads it."""
     own: Mapping[str, Tensor] = data.dataset.context
     if data.schema is None or data.recipe.conditioning == CONTEXT_AS_TEXT:  # words, of which none are said

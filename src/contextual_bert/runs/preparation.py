@@ -6,9 +6,10 @@ The vocabulary, the bins of numbers and rare values are taken from the training 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from contextual_bert.candidates import SoftmaxOver
@@ -53,16 +54,33 @@ class Preparation(Prepared):
         split: the part of each row of the table.
         processor: vocabulary of the training part, and the schema.
         sets: all sets that were kept.
-        audit: what the leak audit found.
+        learned_items: the items that a finished run learned from, where they are in no part of these data.
     """
 
+    named: ClassVar[str] = "items"
     sets: SetTable
-    audit: Audit
+    learned_items: pa.Array | None = None
 
     @property
     def head(self) -> str:
         """Items of sets are learned."""
         return "sets"
+
+    @cached_property
+    def audit(self) -> Audit:
+        """Whether sets or customers are in two parts, or a column of the context gives items away."""
+        schema = self.processor.schema
+        columns = schema.columns if schema is not None else ()
+        leaks = audit(self.split, self.sets, customer=self.recipe.customer, context=columns)
+        return audit_of_file(leaks, self.origin.groups if self.origin is not None else None)
+
+    @cached_property
+    def training_ids(self) -> NDArray[np.int64] | None:
+        """The ids of all items that were learned from, None where they are not known."""
+        if self.learned_items is not None:
+            known = self.processor.items.lookup(self.learned_items)
+            return known[known >= 0]
+        return self.datasets["train"].input_ids.numpy() if "train" in self.datasets else None
 
     def encoded(self, part: str) -> SequenceDataset | None:
         """The encoded sets of a part, None where it has none."""
@@ -118,6 +136,23 @@ class Preparation(Prepared):
         # Of the one column: the others, and the items, are copied for nothing.
         return column_as_text(self.sets.table.select([self.sets.customer]).filter(is_chosen), self.sets.customer)
 
+    def names(self, part: str) -> pa.Array | None:
+        """Return the items in the sets of a part."""
+        return self.split.select(self.sets, part).values
+
+    def unranked_lines(self, part: str, num_unknown: int) -> list[str]:
+        """Return a sentence on the items that the vocabulary does not know; none where it knows all."""
+        if num_unknown == 0:
+            return []
+        values = self.split.select(self.sets, part).values
+        is_known = self.processor.items.lookup(values) >= 0
+        new = sorted(set(values.filter(pa.array(~is_known)).to_pylist()))
+        listed = ", ".join(new[:5]) + (", ..." if len(new) > 5 else "")
+        return [
+            f"{num_unknown:,} of {len(values):,} positions hold one of {len(new):,} items that the run never saw "
+            f"({listed}): they cannot be ranked and are left out"
+        ]
+
     def unscored(self, part: str, scores: Scores) -> Unscored | None:
         """The items of a part that were not scored: rare and new ones, those of sets that are left out or cut."""
         return unscored_items(
@@ -125,7 +160,7 @@ class Preparation(Prepared):
             self.datasets[part],
             scores,
             rows=self.split.rows(part),
-            part=part,
+            part=self.part_name or part,
             policy=self.recipe.policy,
             customers=self.customers(part),
         )
@@ -230,13 +265,11 @@ def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | N
         *alike_values(schema, training.table),
         *outside_lines_of(in_a_part, processor, first_rows=first_rows),
     ]
-    leaks = audit(split, sets, customer=recipe.customer, context=schema.columns if schema is not None else ())
     return Preparation(
         recipe=resolved,
         split=split,
         processor=processor,
         sets=sets,
-        audit=audit_of_file(leaks, rows.groups),
         origin=rows.without_rows(),
         news=tuple(news),
     )

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -80,7 +80,10 @@ class Prepared:
         news: what the table has, and lacks, beside the run that is gone on from. It names values of single rows, so it
             is for the person who trains, and no part of ``lines``, which a model card holds.
         selection: sentences on the choice of fields, where one was made.
+        part_name: what the evaluated rows are called where they are no part of a split.
     """
+
+    named: ClassVar[str] = "labels"
 
     recipe: Recipe
     split: Split
@@ -88,6 +91,7 @@ class Prepared:
     origin: RunTable | None = None
     news: tuple[str, ...] = ()
     selection: tuple[str, ...] = ()
+    part_name: str | None = None
 
     def remarks(self) -> list[str]:
         """Return what the person who trains should see, and nobody else: it names values of single rows."""
@@ -130,6 +134,14 @@ class Prepared:
 
     def customers(self, part: str) -> NDArray[np.str_] | None:
         """The customer of each row of a part, None where the table names none."""
+        raise NotImplementedError
+
+    def names(self, part: str) -> pa.Array | None:
+        """Return the items or labels in the rows of a part, whose shares are compared; None where there are none."""
+        return None
+
+    def unranked_lines(self, part: str, num_unknown: int) -> list[str]:
+        """Return sentences on what of a part was scored by a sample, or could not be ranked."""
         raise NotImplementedError
 
     def unscored(self, part: str, scores: Scores) -> Unscored | None:

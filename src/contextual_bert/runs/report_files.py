@@ -11,7 +11,7 @@ from contextual_bert.evaluation import (
     plot_reliability,
     plot_segments,
 )
-from contextual_bert.runs.evaluated import Evaluation
+from contextual_bert.runs.evaluator import Evaluation
 
 
 def write_report(evaluation: Evaluation, directory: Path, *, num_segments: int | None = None) -> list[Path]:

@@ -29,12 +29,12 @@ from contextual_bert.runs.inspection import (
     check_columns,
     fault_lines,
     overridden_codes,
+    shift_lines,
     split_of,
 )
 from contextual_bert.runs.label_names import NUM_SHOWN, label_names, label_values, label_warnings
 from contextual_bert.runs.prepared import alike_values, inferred, not_context
 from contextual_bert.runs.run_table import RunTable, read_data
-from contextual_bert.runs.shifts import field_lines, name_drift, rows_of
 from contextual_bert.runs.text_preparation import rows_in_parts
 from contextual_bert.runs.text_starts import reader_of
 from contextual_bert.training import TextTask
@@ -130,20 +130,14 @@ def _inspected(
 def _shift_lines(
     recipe: Recipe, task: TextTask, table: pa.Table, split: Split | None, schema: ContextSchema
 ) -> list[str]:
-    """Return the sentences of ``train`` on shifts between the parts."""
+    """Return what ``train`` will say of differences between the parts; nothing where the table cannot be split."""
     if split is None:
         return []
-    chosen = {part: table.take(pa.array(split.rows(part))) for part in PARTS}
-    known = {
-        part: rows_of(each, schema, customer=recipe.customer)
-        for part, each in chosen.items()
-        if each.num_rows and schema.features
-    }
-    part, drift = "test" if chosen["test"].num_rows else "validation", list[str]()
+    tables = {part: table.take(pa.array(split.rows(part))) for part in PARTS}
+    names: dict[str, pa.Array] = {}
     if task.label is not None and is_single(value_type(table.schema.field(task.label).type)):
-        learned, asked = (label_values(chosen[each][task.label]).combine_chunks() for each in ("train", part))
-        drift = name_drift(learned, asked, part=part, what="labels")
-    return [*field_lines(schema, known), *drift]
+        names = {part: label_values(each[task.label]).combine_chunks() for part, each in tables.items()}
+    return shift_lines(tables, names, schema=schema, customer=recipe.customer, what="labels")
 
 
 _HIDDEN = "no --label: hidden words are learned (masked language model)"

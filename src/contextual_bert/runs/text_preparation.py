@@ -30,7 +30,7 @@ from contextual_bert.inference import EncodedQuestions, EncodedTexts, encode_que
 from contextual_bert.models import IGNORED_LABEL, ContextualBertProcessor
 from contextual_bert.models.checkpoint_files import pooling_of
 from contextual_bert.models.configuration_contextual_bert import POOLINGS
-from contextual_bert.runs.label_names import label_names, label_warnings, some_labels
+from contextual_bert.runs.label_names import label_names, label_values, label_warnings, some_labels
 from contextual_bert.runs.model_factory import check_context
 from contextual_bert.runs.next_table import check_columns_of_run, context_lines
 from contextual_bert.runs.prepared import (
@@ -144,13 +144,28 @@ class TextPreparation(Prepared):
             return None
         return self.texts[part].dataset
 
+    def names(self, part: str) -> pa.Array | None:
+        """Return the labels of the texts of a part; None of tags, answers and hidden tokens."""
+        return self.names_of(self.split.rows(part))
+
+    def names_of(self, rows: NDArray[np.int64]) -> pa.Array | None:
+        """Return the labels of these rows of the table, as ``names`` does."""
+        if self.head != "classification":
+            return None
+        return label_values(self.table.column(str(self.task.label)).take(pa.array(rows))).combine_chunks()
+
+    def unranked_lines(self, part: str, num_unknown: int) -> list[str]:
+        """Return a sentence on a sample of hidden tokens, and one on what cannot be ranked."""
+        left = f"{num_unknown:,} {self.settings.row_name}s cannot be ranked and are left out"
+        return [*self.scored_lines(part), *([left] if num_unknown else [])]
+
     def unscored(self, part: str, scores: Scores) -> Unscored | None:
         """The words of a part that stand behind the cut; None of answers, hidden tokens and whole texts."""
         if self.head != "tags":
             return None
         rows = self.datasets[part].example_ids.numpy()
         words = self.table.column(self.task.text).take(pa.array(rows))
-        return unscored_words(words, rows, scores, part=part, customers=self.customers_of(rows))
+        return unscored_words(words, rows, scores, part=self.part_name or part, customers=self.customers_of(rows))
 
     def customers(self, part: str) -> NDArray[np.str_] | None:
         """The customer of each text, or window of a question, of a part, None where the table names none.

@@ -92,7 +92,7 @@ def test_the_true_context_gives_the_numbers_of_the_run(found: FeatureImportances
 def test_a_rise_is_that_of_a_table_with_the_column_permuted(finished: Path, planted: Recipe, feature: str) -> None:
     """Another route: permute the raw values in the table, and evaluate that."""
     found = attribute_run(finished, seed=3).importances
-    rows = load_sets(finished, load_recipe(finished)).sets.rows
+    rows = load_sets(finished, load_recipe(finished)).dataset.example_ids.numpy()
     table = pq.read_table(planted.data)
     values = table.column(feature).to_pylist()
     donors = rows[donor_of(rows, feature=feature, number=0, seed=3)]

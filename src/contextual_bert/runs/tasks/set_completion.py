@@ -83,7 +83,9 @@ class SetCompletion(CountedTask[Preparation]):
 
     def own_segments(self, part: str, scored: ScoredSet, index: NDArray[np.int64]) -> dict[str, Any]:
         """Return how often the masked item is in training."""
-        training, dataset = self.ready.datasets["train"].input_ids.numpy(), self.ready.datasets[part]
+        training, dataset = self.ready.training_ids, self.ready.datasets[part]
+        if training is None:
+            return {}
         return {FREQUENCY_FEATURE: item_frequencies(training, dataset, index, scored.scores.position)}
 
     def observations(self, dataset: SequenceDataset) -> Observations:

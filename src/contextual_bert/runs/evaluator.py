@@ -1,27 +1,29 @@
-"""Evaluation data of a finished run: rows of a table, their scores and the provenance of the numbers.
-
-It scores nothing.
-"""
+"""Evaluate a finished run on one part of a table: the evaluator, which rows it takes, where its numbers come from."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+import torch
 from numpy.typing import NDArray
 from rich.console import Group
+from torch import nn
 
 from contextual_bert.context import ContextSchema
-from contextual_bert.data import Split, table_digest
+from contextual_bert.data import SequenceDataset, Split, table_digest
 from contextual_bert.data.splits import PARTS
-from contextual_bert.errors import ConfigurationError
+from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation import EvaluationSettings, Provenance, Report, Scores
-from contextual_bert.inference import ScoredSet
+from contextual_bert.inference import ScoredSet, set_index
 from contextual_bert.runs.environment import commit, hardware
-from contextual_bert.runs.prepared import check_grouping, num_trained_by
-from contextual_bert.training.recipe import READY_PARTS, SPLIT_FIELDS, Recipe
+from contextual_bert.runs.prepared import Prepared, check_grouping, num_trained_by
+from contextual_bert.runs.reporting import report_on
+from contextual_bert.runs.shifts import LEARNED, field_lines, name_drift, part_rows, rows_of
+from contextual_bert.runs.tasks import Task
+from contextual_bert.training.recipe import READY_PARTS, RECIPE_FILE, SPLIT_FIELDS, Recipe
 
 Progress = Callable[[int, int], None]
 BATCH_SIZE = "per_device_eval_batch_size"
@@ -58,57 +60,139 @@ class Evaluation:
         return self.report.to_rich(num_segments=num_segments)
 
 
-class EvaluationData(Protocol):
-    """A finished run and what it is evaluated on, loaded once and scored as often as asked.
+@dataclass(frozen=True, eq=False)
+class LearnedRows:
+    """The rows that a run learned from, where they are in the evaluated table.
 
-    Relation to its siblings:
-        ``EvaluatedSets`` and ``EvaluatedTexts`` are its two kinds; ``load_evaluation`` makes the one of a run.
+    Args:
+        table: the rows.
+        customers: whose they are, None where no column names customers.
+        names: the items or labels in them, as ``Prepared.names``.
     """
+
+    table: pa.Table
+    customers: NDArray[np.str_] | None
+    names: pa.Array | None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Evaluator:
+    """A finished run and the rows that it is evaluated on, loaded once and scored as often as asked.
+
+    Args:
+        directory: the run directory.
+        task: the task on the rows, with the run's vocabulary or labels; of no other part than the evaluated one.
+        model: that of the run.
+        part: the part of the split that is evaluated.
+        part_name: what it is called: ``part``, or ``EVALUATED`` for all rows.
+        batch_size: rows a forward pass.
+        dtype: what the model runs in.
+        reading: what was read and which rows are evaluated, for people.
+        learned: the rows that the run learned from, where they are in this table.
+        table: as it was read.
+    """
+
+    directory: Path
+    task: Task[Any]
+    model: nn.Module
+    part: str
+    part_name: str
+    batch_size: int
+    dtype: torch.dtype
+    reading: tuple[str, ...]
+    learned: LearnedRows | None
+    table: pa.Table
+
+    @property
+    def ready(self) -> Prepared:
+        """The rows with the run's processor."""
+        return self.task.ready
 
     @property
     def recipe(self) -> Recipe:
-        """That of the run, with what was overridden."""
-        ...
+        """The recipe of the run, with what was overridden."""
+        return self.ready.recipe
 
     @property
-    def dataset(self) -> Any:
-        """The encoded rows, a SequenceDataset or a SequenceDataset."""
-        ...
+    def dataset(self) -> SequenceDataset:
+        """The encoded rows."""
+        return cast(SequenceDataset, self.task.dataset(self.recipe, self.part))
 
     @property
     def schema(self) -> ContextSchema | None:
-        """Return the schema of the context, or None for a run without one."""
-        ...
+        """What the context consists of, None of a run without one."""
+        return self.ready.processor.schema
 
     @property
     def num_choices(self) -> int:
         """Among how many items, labels or tokens the true one is ranked."""
-        ...
+        return self.ready.num_choices
 
     @property
     def settings(self) -> EvaluationSettings:
-        """Return the evaluation settings, with the names of rows."""
-        ...
+        """How the rows are evaluated, and what they are called."""
+        return self.ready.settings
 
-    def score(self, dataset: Any, *, progress: Progress | None = None) -> ScoredSet:
-        """The scores of the run's model on ``dataset``: its own, or the same rows with other contexts."""
-        ...
+    def score(self, dataset: SequenceDataset, *, progress: Progress | None = None) -> ScoredSet:
+        """Score the run's model on its own rows, or on the same rows with other contexts.
+
+        Raises:
+            DataError: the vocabulary knows none of the items.
+        """
+        found = self.task.score_dataset(
+            self.model, dataset, self.part, batch_size=self.batch_size, dtype=self.dtype, progress=progress
+        )
+        if not len(found.scores):
+            raise DataError(
+                f"none of the {found.num_unknown_targets:,} items is in the vocabulary of {self.directory}",
+                file=self.recipe.data,
+                column=self.recipe.items,
+                fix="Name the column and the separator that the run was trained with.",
+            )
+        return found
 
     def customers(self, scores: Scores) -> NDArray[np.str_] | None:
-        """The customer of each scored row, None where no column names one."""
-        ...
+        """Return the customer of each scored row, None where no column names one."""
+        customers = self.ready.customers(self.part)
+        return None if customers is None else customers[set_index(self.ready.datasets[self.part], scores.example_id)]
 
     def evaluate(self, *, progress: Progress | None = None) -> Evaluation:
-        """Score the data set and report on it."""
-        ...
+        """Score every row once and return an ``Evaluation``."""
+        scored = self.score(self.dataset, progress=progress)
+        report = report_on(
+            self.part,
+            scored,
+            self.ready,
+            segments=self.task.segments(self.part, scored),
+            seed=self.recipe.seed,
+            known_customers=self.learned.customers if self.learned is not None else None,
+        )
+        return Evaluation(
+            replace(report, provenance=self.provenance()),
+            scored.scores,
+            scored.num_unknown_targets,
+            self.lines(num_unknown=scored.num_unknown_targets),
+        )
 
     def lines(self, *, num_unknown: int) -> tuple[str, ...]:
-        """Return sentences on what was read and could not be ranked."""
-        ...
+        """Return what was read, how it differs from training, and what could not be ranked, for people."""
+        return (*self.reading, *self._shift_lines(), *self.ready.unranked_lines(self.part, num_unknown))
+
+    def _shift_lines(self) -> list[str]:
+        """Return what differs between training, where it is known, and what is evaluated."""
+        parts = {self.part_name: part_rows(self.ready.datasets[self.part], self.ready.customers(self.part))}
+        learned, drift = self.learned, list[str]()
+        if learned is not None and self.part_name != LEARNED:
+            asked = self.ready.names(self.part)
+            if learned.names is not None and asked is not None:
+                drift = name_drift(learned.names, asked, part=self.part_name, what=self.ready.named)
+            if self.schema is not None:
+                parts = {LEARNED: rows_of(learned.table, self.schema, customer=self.recipe.customer), **parts}
+        return [*field_lines(self.schema, parts), *drift]
 
     def provenance(self) -> Provenance:
-        """Return the provenance of the numbers."""
-        ...
+        """Return where the numbers come from."""
+        return provenance_of(self.table, seed=self.recipe.seed, recipe=f"{self.directory.name}/{RECIPE_FILE}")
 
 
 def evaluated_recipe(own: Recipe, overrides: Mapping[str, Any]) -> Recipe:
@@ -137,7 +221,7 @@ def evaluated_recipe(own: Recipe, overrides: Mapping[str, Any]) -> Recipe:
         )
     if scored_tokens is not None and own.texts is not None:
         changes["texts"] = replace(own.texts, scored_tokens=scored_tokens)
-    return replace(own, **{"split": None, "dtype": "float32", **made, **changes})
+    return replace(own, **{"split": None, "dtype": "float32", "is_context_shuffled": False, **made, **changes})
 
 
 def evaluated_part(part: str | None) -> str:
@@ -195,4 +279,16 @@ def provenance_of(table: pa.Table, *, seed: int, recipe: str) -> Provenance:
     """Return the provenance of the numbers."""
     return Provenance(
         data_digest=table_digest(table)[:16], commit=commit(), seeds=(seed,), hardware=hardware(), recipe=recipe
+    )
+
+
+def all_rows(table: pa.Table) -> Split:
+    """Return a split in which all rows are the test part."""
+    return Split(
+        assignment=np.full(table.num_rows, PARTS.index("test"), dtype=np.uint8),
+        by="row",
+        column=None,
+        fractions=(0.0, 1.0),
+        seed=None,
+        data_digest=table_digest(table),
     )
