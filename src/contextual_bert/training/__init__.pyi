@@ -16,7 +16,6 @@ from .progress import (
 from .recipe import Recipe
 from .settings import check_settings
 from .text_task import TextTask
-from .text_trainer import TextTrainer
 from .trainer import ContextualBertTrainer, MaskEpoch
 
 __all__ = [
@@ -27,7 +26,6 @@ __all__ = [
     "ProgressLines",
     "Recipe",
     "TextTask",
-    "TextTrainer",
     "TrainingBars",
     "TrainingProgress",
     "add_lora",

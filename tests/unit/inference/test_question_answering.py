@@ -21,7 +21,7 @@ from contextual_bert.models import (
 )
 from contextual_bert.testing import miniature_processor, miniature_text_processor
 from contextual_bert.testing.miniature import drawn_anew
-from contextual_bert.training import ContextualTrainingArguments, TextTrainer
+from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
 
 PROCESSOR = miniature_text_processor()
 SIZES = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 16}
@@ -275,7 +275,7 @@ def test_what_is_not_to_be_learned_is_not_trained_on(tmp_path: Path) -> None:
     questions = encode_questions(TABLE, PROCESSOR).dataset
     arguments = ContextualTrainingArguments(str(tmp_path), use_cpu=True)
     with pytest.raises(ConfigurationError, match="have no labels, and no answers"):
-        TextTrainer(cast(Any, model_of()), arguments, train_dataset=questions)
+        ContextualBertTrainer(cast(Any, model_of()), arguments, train_dataset=questions)
 
 
 def test_what_does_not_go_together_is_refused() -> None:

@@ -23,7 +23,7 @@ from contextual_bert.runs.run_files import best_weights, is_trained, last_checkp
 from contextual_bert.runs.tasks import task_of
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
-from contextual_bert.training import Recipe, TextTask, TextTrainer, training_arguments
+from contextual_bert.training import ContextualBertTrainer, Recipe, TextTask, training_arguments
 
 pytest.importorskip("peft")
 
@@ -188,7 +188,7 @@ def test_a_run_interrupted_while_scoring_is_not_trained_further(
     assert checkpoint is not None
     assert is_trained(checkpoint)
     assert best_weights(checkpoint).parent != checkpoint
-    monkeypatch.setattr(TextTrainer, "train", lambda *_, **__: pytest.fail("trained again"))
+    monkeypatch.setattr(ContextualBertTrainer, "train", lambda *_, **__: pytest.fail("trained again"))
     run(recipe, output, preparation=ready, is_resumed=True, is_quiet=True)
     assert_same(output, tmp_path / "whole")
 

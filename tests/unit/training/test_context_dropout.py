@@ -18,7 +18,7 @@ from contextual_bert.models import (
     ContextualBertForSequenceClassification,
 )
 from contextual_bert.runs import Preparation, run
-from contextual_bert.training import ContextualBertTrainer, Recipe, TextTrainer, training_arguments
+from contextual_bert.training import ContextualBertTrainer, Recipe, training_arguments
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 BRIEF = {"eval_strategy": "no", "save_strategy": "no", "load_best_model_at_end": False, "report_to": []}
@@ -163,7 +163,7 @@ def test_texts_are_trained_with_it_too(tmp_path: Path) -> None:
     set_seed(0)
     model = ContextualBertForSequenceClassification(config)
     settings = {"field_dropout": 0.4, "num_train_epochs": 2, "disable_tqdm": True, **BRIEF}
-    trainer = TextTrainer(
+    trainer = ContextualBertTrainer(
         model, training_arguments(tmp_path, device="cpu", **settings), train_dataset=texts, eval_dataset=texts
     )
     seen = contexts_seen(model)

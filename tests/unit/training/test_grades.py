@@ -11,7 +11,7 @@ from contextual_bert.data import SequenceDataset
 from contextual_bert.models import ContextualBertConfig, ContextualBertForSequenceClassification
 from contextual_bert.models.label_heads import OrdinalClassifier
 from contextual_bert.testing import miniature_config
-from contextual_bert.training import TextTrainer, training_arguments
+from contextual_bert.training import ContextualBertTrainer, training_arguments
 from contextual_bert.training.param_groups import THRESHOLD_LEARNING_RATE
 
 SIZES: dict[str, Any] = {
@@ -36,13 +36,13 @@ def random_texts(count: int, *, seed: int) -> SequenceDataset:
     return SequenceDataset(ids, torch.arange(0, 6 * count + 1, 6), context={}, labels=torch.from_numpy(grades))
 
 
-def trained(texts: SequenceDataset, folder: Path, *, is_ordinal: bool) -> tuple[TextTrainer, Any]:
+def trained(texts: SequenceDataset, folder: Path, *, is_ordinal: bool) -> tuple[ContextualBertTrainer, Any]:
     torch.manual_seed(0)
     model = ContextualBertForSequenceClassification(ContextualBertConfig(**SIZES, is_ordinal=is_ordinal))
     model.start_at_shares(torch.bincount(texts.labels, minlength=5))  # type: ignore[arg-type]
     settings: dict[str, Any] = {"learning_rate": 1e-4, "num_train_epochs": 4, "per_device_train_batch_size": 32}
     arguments = training_arguments(folder, device="cpu", **settings, **QUIET)
-    trainer = TextTrainer(model, arguments, train_dataset=texts, eval_dataset=random_texts(1000, seed=1))
+    trainer = ContextualBertTrainer(model, arguments, train_dataset=texts, eval_dataset=random_texts(1000, seed=1))
     trainer.train()
     return trainer, model
 
@@ -68,7 +68,7 @@ def test_thresholds_move_to_where_the_labels_are(tmp_path: Path) -> None:
     start = model.classifier.thresholds.detach().clone()
     settings: dict[str, Any] = {"learning_rate": 1e-4, "num_train_epochs": 8, "per_device_train_batch_size": 32}
     arguments = training_arguments(tmp_path, device="cpu", **settings, **QUIET)
-    trainer = TextTrainer(model, arguments, train_dataset=texts, eval_dataset=texts)
+    trainer = ContextualBertTrainer(model, arguments, train_dataset=texts, eval_dataset=texts)
     before = trainer.evaluate()["eval_cross_entropy_nats"]
     trainer.train()
     assert before > 1.6
@@ -84,7 +84,7 @@ def test_thresholds_have_a_rate_of_their_own_and_no_weight_decay(
     model = ContextualBertForSequenceClassification(config)
     rates = {"learning_rate": 1e-4, "weight_decay": 0.1, "new_weights_learning_rate": rate_of_new}
     arguments = training_arguments(tmp_path, device="cpu", **rates, **QUIET, eval_strategy="no")
-    groups = TextTrainer(model, arguments).create_optimizer().param_groups
+    groups = ContextualBertTrainer(model, arguments).create_optimizer().param_groups
     found = {id(weight): (group["lr"], group["weight_decay"]) for group in groups for weight in group["params"]}
     assert len(found) == sum(len(group["params"]) for group in groups) == len(list(model.parameters()))
     classifier: Any = model.classifier

@@ -15,7 +15,7 @@ from contextual_bert.inference import score
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
 from contextual_bert.runs import Preparation
 from contextual_bert.training import ContextualBertTrainer, MaskEpoch, training_arguments
-from contextual_bert.training.trainer import WholeBatchSampler
+from contextual_bert.training.objectives import WholeBatchSampler
 
 NO_SAVING = {"eval_strategy": "no", "save_strategy": "no", "load_best_model_at_end": False}
 

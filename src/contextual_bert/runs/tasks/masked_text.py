@@ -15,6 +15,7 @@ from contextual_bert.runs.tasks.base import CountedTask, targets_in
 from contextual_bert.runs.tasks.text import TextModelTask
 from contextual_bert.runs.text_preparation import TextPreparation
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
+from contextual_bert.training.objectives import MaskedObjective
 from contextual_bert.training.recipe import Recipe
 
 
@@ -35,7 +36,8 @@ class MaskedText(CountedTask[TextPreparation], TextModelTask):
             special_ids = self._tokenizer.all_special_ids
             most = self.ready.task.most_scored
             settings = {**settings, "eval_dataset": EveryPosition(validation, leave_out=special_ids, most=most)}
-        return ContextualBertTrainer(model, arguments, collator=self._collator(recipe), **settings)
+        objective = MaskedObjective(arguments, self._tokenizer, self._collator(recipe))
+        return ContextualBertTrainer(model, arguments, objective=objective, **settings)
 
     def score_dataset(self, model: nn.Module, dataset: SequenceDataset, part: str, **settings: Any) -> ScoredSet:
         """Hide each token once, or a sample of them, and rank the true one."""

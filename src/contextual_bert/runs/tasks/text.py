@@ -47,13 +47,14 @@ from contextual_bert.runs.text_baselines import (
 )
 from contextual_bert.runs.text_preparation import TextPreparation
 from contextual_bert.training import (
+    ContextualBertTrainer,
     ContextualTrainingArguments,
-    TextTrainer,
     add_lora,
     freeze_bert,
 )
 from contextual_bert.training.adaptation import train_new_weights
 from contextual_bert.training.defaults import text_epochs
+from contextual_bert.training.objectives import LabelObjective
 from contextual_bert.training.recipe import Recipe
 
 # What stands in fine-tuning scripts fits a pretrained BERT; a context that starts at nothing learns too slowly at 2e-5.
@@ -224,7 +225,8 @@ class TextModelTask(Task[TextPreparation]):
         self, recipe: Recipe, model: nn.Module, arguments: ContextualTrainingArguments, settings: dict[str, Any]
     ) -> Trainer:
         """Return the trainer for what is learned; ``settings`` are data, processor, patience and callbacks."""
-        return TextTrainer(model, arguments, names=self.ready.labels, **settings)
+        objective = LabelObjective(model, settings["train_dataset"], self.ready.labels)
+        return ContextualBertTrainer(model, arguments, objective=objective, **settings)
 
     def fit(self, recipe: Recipe, model: nn.Module) -> Mapping[str, Any] | None:
         """Solve a logistic regression, count shares; None for a model that is to be trained."""

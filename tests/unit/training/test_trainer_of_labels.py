@@ -14,7 +14,7 @@ from contextual_bert.models import (
     ContextualBertForTokenClassification,
 )
 from contextual_bert.testing import miniature_config
-from contextual_bert.training import TextTrainer, add_lora, training_arguments
+from contextual_bert.training import ContextualBertTrainer, add_lora, training_arguments
 
 SIZES: dict[str, Any] = {
     "hidden_size": 16,
@@ -36,9 +36,9 @@ def test_evaluation_reads_texts_of_one_length_together(tmp_path: Path) -> None:
         ContextualBertConfig(vocab_size=23, conditioning="none", initializer_range=0.5, **SIZES)
     )
 
-    def trainer(batch_size: int, **more: Any) -> TextTrainer:
+    def trainer(batch_size: int, **more: Any) -> ContextualBertTrainer:
         settings: dict[str, Any] = {"per_device_eval_batch_size": batch_size, "report_to": [], **more}
-        return TextTrainer(model, training_arguments(tmp_path, device="cpu", **settings), eval_dataset=texts)
+        return ContextualBertTrainer(model, training_arguments(tmp_path, device="cpu", **settings), eval_dataset=texts)
 
     batches = list(trainer(10).get_eval_dataloader())
     assert [batch["input_ids"].shape[1] for batch in batches] == [2, 3, 8, 9]
@@ -60,7 +60,7 @@ def test_predictions_are_in_the_order_of_the_texts(tmp_path: Path) -> None:
     sizes = {**SIZES, "num_labels": 5}
     model = ContextualBertForSequenceClassification(ContextualBertConfig(vocab_size=23, conditioning="none", **sizes))
     settings: dict[str, Any] = {"per_device_eval_batch_size": 2, "report_to": [], "dataloader_drop_last": True}
-    trainer = TextTrainer(model, training_arguments(tmp_path, device="cpu", **settings), eval_dataset=texts)
+    trainer = ContextualBertTrainer(model, training_arguments(tmp_path, device="cpu", **settings), eval_dataset=texts)
     found = trainer.predict(texts)
     assert found.label_ids.tolist() == [0, 1, 2, 3, 4]
     with torch.no_grad():
@@ -74,14 +74,14 @@ def test_what_it_cannot_evaluate_is_refused(labels: torch.Tensor, tmp_path: Path
     texts = SequenceDataset(torch.tensor([3, 4]), torch.tensor([0, 2]), context={}, labels=labels)
     model = ContextualBertForSequenceClassification(miniature_config("none"))
     with pytest.raises(ConfigurationError, match=r"numbers, or several a text.*Take transformers' Trainer"):
-        TextTrainer(model, training_arguments(tmp_path, device="cpu", report_to=[]), eval_dataset=texts)
+        ContextualBertTrainer(model, training_arguments(tmp_path, device="cpu", report_to=[]), eval_dataset=texts)
 
 
 def test_an_adapter_hides_no_new_weight_from_its_rate(tmp_path: Path) -> None:
     model = add_lora(ContextualBertForSequenceClassification(miniature_config("film", has_bert_start=True)))
     rates: dict[str, Any] = {"learning_rate": 1e-4, "new_weights_learning_rate": 1e-2, "report_to": []}
     rates |= {"eval_strategy": "no", "save_strategy": "no", "load_best_model_at_end": False}
-    trainer = TextTrainer(model, training_arguments(tmp_path, device="cpu", **rates))
+    trainer = ContextualBertTrainer(model, training_arguments(tmp_path, device="cpu", **rates))
     names = {id(weight): name for name, weight in model.named_parameters()}
     groups = trainer.create_optimizer().param_groups
     found = {names[id(weight)]: group["lr"] for group in groups for weight in group["params"]}
@@ -105,7 +105,7 @@ def test_accuracy_f1_and_rmse_are_evaluated_and_choose_the_best_epoch(tmp_path: 
     settings: dict[str, Any] = {"num_train_epochs": 4, "learning_rate": 0.02, "report_to": [], "disable_tqdm": True}
     arguments = training_arguments(tmp_path, device="cpu", metric_for_best_model="rmse", **settings)
     assert (arguments.metric_for_best_model, arguments.greater_is_better) == ("root_mean_squared_error", False)
-    trainer = TextTrainer(model, arguments, train_dataset=texts, eval_dataset=texts)
+    trainer = ContextualBertTrainer(model, arguments, train_dataset=texts, eval_dataset=texts)
     trainer.train()
     logs = [log for log in trainer.state.log_history if "eval_loss" in log]
     assert trainer.state.best_metric == min(log["eval_root_mean_squared_error"] for log in logs)
@@ -131,7 +131,7 @@ def test_entities_are_counted_while_tags_are_learned(tmp_path: Path) -> None:
     sizes = {**SIZES, "num_labels": 2, "id2label": {0: "O", 1: "B-EVEN"}}
     model = ContextualBertForTokenClassification(ContextualBertConfig(vocab_size=23, conditioning="none", **sizes))
     best = {"metric_for_best_model": "entity_f1", "report_to": []}
-    trainer = TextTrainer(model, training_arguments(tmp_path, device="cpu", **best), eval_dataset=texts)
+    trainer = ContextualBertTrainer(model, training_arguments(tmp_path, device="cpu", **best), eval_dataset=texts)
     with torch.no_grad():
         predicted = model.eval()(ids.view(12, 5)).logits.argmax(-1)
     right = int(((predicted == 1) & (labels.view(12, 5) == 1)).sum())
