@@ -147,13 +147,13 @@ class Comparison(JsonText):
             choice=settings.choice_name,
             cross_entropies={row.name: row.metrics[CROSS_ENTROPY].mean for row in self.rows},
         )
-        shown = "Methods, groups and labels" if self.groups or self.classes else "First table"
-        notes.append(f"{shown}: mean over seeds, standard error over seeds in brackets; (-) where there is one seed.")
+        shown = "Methods, groups and labels" if self.groups or self.classes else "Methods"
+        notes.append(f"{shown}: mean over seeds, with its standard error in brackets. (-): one seed.")
         notes.append(
             f"Differences to {self.reference}: {100 * settings.level:g}% interval from a paired bootstrap over "
             f"{self.num_clusters:,} {plural(settings.cluster_name)} ({settings.num_resamples:,} resamples, seed "
-            f"{settings.seed}), the metric averaged over the seeds in each, between trained methods over those that "
-            "both have; p corrected by Holm over the rows of its column."
+            f"{settings.seed}). Metrics are averaged over seeds first, for two trained methods over the seeds that "
+            "both have. p is corrected by Holm over the rows of a column."
         )
         if settings.choice_name == "item" and any(row.cost.parameters is not None for row in self.rows):
             notes.append(

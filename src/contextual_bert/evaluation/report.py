@@ -192,11 +192,11 @@ class Report(JsonText):
         )
         notes.append(
             f"Brackets: {100 * settings.level:g}% interval from a bootstrap over {self.num_clusters:,} {plural(name)} "
-            f"({settings.num_resamples:,} resamples, seed {settings.seed}); in segments the closed form of the same."
+            f"({settings.num_resamples:,} resamples, seed {settings.seed}). Segments have its closed form."
         )
         notes.append(
-            f"ECE: calibration error of the best answer over {settings.num_bins} equal bins, 0 to 1. It cannot be "
-            f"negative: perfectly calibrated probabilities would show about {self.calibration.chance_error:.4f} here."
+            f"ECE: expected calibration error of the best answer over {settings.num_bins} equal bins, 0 to 1. By "
+            f"chance alone, perfectly calibrated probabilities would show about {self.calibration.chance_error:.4f}."
         )
         notes += self.left_out
         if self.asked is not None:
@@ -204,7 +204,7 @@ class Report(JsonText):
         if self.num_possible_rows is not None:
             notes.append(
                 f"Scored {self.num_rows:,} of {self.num_possible_rows:,} {settings.row_name}s: a sample by a hash of "
-                "row and place, the same for every run on these rows. The brackets hold its error, too."
+                "row and position, the same for every run. The intervals include the error of the sample."
             )
         if self.num_clusters < FEW_CLUSTERS:
             notes.append(f"Few {plural(name)} ({self.num_clusters}): the intervals are too narrow or unknown.")
@@ -222,16 +222,17 @@ class Report(JsonText):
         """Return how many segments are small, and which of the others is the worst."""
         small = sum(segment.is_small for segment in self.segments)
         limit = f"{self.settings.min_segment_clusters} {plural(self.settings.cluster_name)}"
-        text = f"Segments marked * have fewer than {limit} ({small} of {len(self.segments)}) and are never the worst."
+        share = f"{small} of {len(self.segments)}"
+        text = f"Segments marked * have fewer than {limit} ({share}) and are never called the worst."
         num_hidden = len(self.segments) - len(self._legible_segments())
         if num_hidden:
-            text += f" Tables of all leave out {num_hidden:,} of them, of features with more than {MANY_VALUES} values."
+            text += f" The full table leaves out {num_hidden:,} of them, of features with over {MANY_VALUES} values."
         if self.worst is None:
             return text
         metric, worst = metric_of(CROSS_ENTROPY), self.worst
         return (
             f"{text} Worst segment: {worst.name}, CE {interval_cell(worst.metrics[CROSS_ENTROPY], metric)} nats, "
-            f"n = {worst.num_rows:,}; the worst of many looks worse than it is."
+            f"n = {worst.num_rows:,}. The worst of many looks worse than it is."
         )
 
     def _heading(self) -> str:

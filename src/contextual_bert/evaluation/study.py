@@ -178,7 +178,7 @@ class Study(JsonText):
             Picture(
                 "comparison.png",
                 f"{metrics} with intervals over {clusters}. The methods share the {clusters}, so "
-                "differences between them are surer than these intervals look: see the table of differences.",
+                "differences between methods are surer than these intervals suggest: see the table of differences.",
                 f"{metrics}, a row each for {names}.",
             ),
         ]
@@ -200,7 +200,7 @@ class Study(JsonText):
         table = oracle_table(self.against_oracle, reference=self.comparison.reference)
         gaps = "; ".join(f"{row[0]} {row[1]}" for row in table.rows)
         text = (
-            "The oracle knows how the data were made: no scorer can do better but by chance. The gap is the "
+            "The oracle knows how the data were made. No model can be better except by chance. The gap is the "
             "difference in cross-entropy on the same masked positions, with a paired bootstrap over "
             f"{self.against_oracle.num_clusters:,} {plural(self.against_oracle.settings.cluster_name)}."
         )
@@ -215,7 +215,7 @@ class Study(JsonText):
         found = self.convergences()
         falling = [each.name for each in found if each.is_still_falling]
         text = (
-            f"Still falling when training ended: {', '.join(falling)}; more epochs would have changed the table. "
+            f"Still falling when training ended: {', '.join(falling)}; more epochs would change the table. "
             if falling
             else "No method with enough evaluations was still falling when training ended. "
         )
@@ -226,20 +226,20 @@ class Study(JsonText):
         limit = (
             f"Falling means that another epoch would lower the validation cross-entropy by more than "
             f"{-STILL_FALLING_NATS_PER_EPOCH:g} nats, or another {FEWEST_STEPS_AHEAD} steps where an epoch has fewer. "
-            "The slope is by least squares over the last fifth of the epochs and at least three evaluations, and the "
-            "last evaluation must not be worse than the one before. A learning rate that decays to nothing "
-            "flattens every curve, and what is flat may still be falling by more than two methods differ."
+            "The slope is by least squares over the last fifth of the epochs and at least three evaluations. The last "
+            "evaluation must not be worse than the one before. A learning rate that decays to 0 flattens every curve: "
+            "a flat one may still fall by more than two methods differ."
         )
         if self.one_mask_from:
             limit += (
-                " The curves have a step where training went from several masks a set to one (dotted): the evaluation "
-                "has one throughout, and a model that has seen only several is too unsure of it. Slopes are of the "
+                " The curves have a step where training went from several masks a set to one (dotted). The evaluation "
+                "always has one mask, for which a model trained with several is not sure enough. Slopes are of the "
                 "epochs after the step."
             )
         if self.comparison.main != CROSS_ENTROPY:
             limit += (
-                f" All of this is of the cross-entropy: {metric_of(self.comparison.main).label}, by which the methods "
-                "are judged, may still get better when that does not."
+                f" This section is about the cross-entropy. The main metric, {metric_of(self.comparison.main).label}, "
+                "may still improve when the cross-entropy does not."
             )
         ends = "; ".join(f"{each.name}: {each}" for each in found)
         picture = Picture(
@@ -259,8 +259,8 @@ class Study(JsonText):
                 text = f"Cross-entropy against {what}: low and left is good. Whiskers: standard error over seeds."
                 pictures.append(Picture(f"cost_{name}.png", text, f"{text} The numbers are in the tables."))
         text = (
-            "Mean over seeds of the training time, largest peak memory of any seed. A time is that of the run's own "
-            "machine, and of what else ran there."
+            "Training time: mean over seeds. Peak memory: the largest of all seeds. Times depend on the machine of the "
+            "run and its other load."
         )
         return Section("Cost", (text,), (table,), tuple(pictures)) if table.rows else Section("Cost")
 

@@ -226,11 +226,11 @@ def metric_notes(
         choice: what is ranked: an item, a label, a token.
         cross_entropies: name -> nats, of which the pseudo-perplexity of tokens is told.
     """
-    over = f" of all {num_items:,} {choice}s" if num_items else f" of all {choice}s"
+    every = f"all {num_items:,} {choice}s" if num_items else f"all {choice}s"
     what = {"item": "masked item", "token": "masked token"}.get(choice, f"true {choice}")
     notes = [
-        f"CE: cross-entropy of the {what} in nats, lower is better. Recall in percent, from the full "
-        f"ranking{over}, higher is better; ties get their expected rank; with one target recall@k equals hit rate@k.",
+        f"CE: cross-entropy of the {what} in nats, lower is better. Recall@k (hit rate): percent of rows whose true "
+        f"{choice} is among the first k of {every}, higher is better. Ties get their expected rank.",
     ]
     if choice == "token" and cross_entropies:
         told = ", ".join(f"{name} {_exponential(nats)}".strip() for name, nats in cross_entropies.items())
@@ -239,7 +239,7 @@ def metric_notes(
         )
     if left_out_ks:
         names = ", ".join(f"recall@{k}" for k in left_out_ks)
-        notes.append(f"Left out: {names}. With {num_items} {choice}s it is 100% whatever the scorer does.")
+        notes.append(f"Left out: {names}. With {num_items} {choice}s it is 100% for every model.")
     return notes
 
 

@@ -75,9 +75,9 @@ def about_few(name: str, other: str | None, paired: PairedRuns, few: FewTargets)
     if own >= LEAST_SHARE and own >= LEAST_LIFT * share:
         of_others = exact_mean(hits[~few.is_few])
         found.append(
-            f"{NUM_FEW} items carry recall@1 of `{name}`: the commonest of the training part, {listed}, are "
-            f"{share:.1%} of the positions and {own:.1%} of what is found. Of the other items {of_others:.2f}% are "
-            f"found, of all {exact_mean(hits):.2f}%."
+            f"{NUM_FEW} items carry recall@1 of `{name}`: {listed}, the most frequent in training, are {share:.1%} of "
+            f"the positions and {own:.1%} of the hits. Recall@1 is {of_others:.2f}% without them and "
+            f"{exact_mean(hits):.2f}% over all."
         )
     if other is None:
         return found

@@ -101,8 +101,8 @@ def _about_order(paired: PairedRuns, even: PairedRuns, key: str) -> list[str]:
     on_seeds = f" on the seeds that all methods have ({kept})" if len(even.runs) < len(paired.runs) else ""
     label = "cross-entropy" if key == CROSS_ENTROPY else metric.label
     return [
-        f"By {label}{on_seeds}: {', '.join(steps)}. In brackets: {unit} to the row before it, with the interval of "
-        "this one comparison."
+        f"By {label}{on_seeds}: {', '.join(steps)}. In brackets: difference to the row before in {unit}, with its "
+        "interval."
     ]
 
 
@@ -119,7 +119,7 @@ def _about_the_papers_order(paper: Mapping[str, PaperRow], ours: PairedRuns) -> 
     ]
     order = ", ".join(f"`{name}`" for name in names)
     if failing:
-        return [f"The paper's order, from the best {order}, does not hold: {', '.join(failing)}."]
+        return [f"The paper's order, the best first {order}, does not hold: {', '.join(failing)}."]
     return [f"The paper's order holds: {order}, each ahead of the next."]
 
 
@@ -129,26 +129,28 @@ def _about_leaks(
     firsts: Mapping[str, Run],
     difference: Callable[[str, str], Interval],
 ) -> str:
-    """A model with the contexts of others beside the row without a context of its size, or else the plain one: with as
-    many new blocks, where there is one."""
+    """Return a sentence on a model trained on the contexts of other rows.
+
+    It is compared with a row without a context: of its size, else with as many new blocks, else the plain one.
+    """
     models = ((each, recipe) for each, recipe in recipes.items() if recipe.conditioning not in BASELINES)
     without = [each for each, recipe in models if not has_context(recipe)]
     if not without:
-        return f"Whether something leaks is unknown: `{name}` has no row without a context beside it."
+        return f"Leaks cannot be tested: no row without a context is compared with `{name}`."
     like = _of_one_size(name, without, firsts)
     as_deep = [each for each in without if num_new_blocks(recipes[each]) == num_new_blocks(recipes[name])]
     other = like or min(as_deep or without, key=lambda each: recipes[each].is_control)
     gap = difference(name, other)
     if math.isnan(gap.high):
-        return f"Whether something leaks is unknown: one customer tells nothing of `{name}` beside `{other}`."
+        return f"Leaks cannot be tested: one customer is too few to compare `{name}` with `{other}`."
     verdict = "not better: no leak is seen"
     if gap.high < 0:
         verdict = "better: something leaks" if like else "better, by its size or by a leak"
-    return f"With the contexts of others, `{name}` is {verdict} ({_interval(gap)} nats to `{other}`)."
+    return f"Trained on the contexts of other rows, `{name}` is {verdict} ({_interval(gap)} nats to `{other}`)."
 
 
 def _of_one_size(name: str, others: Sequence[str], firsts: Mapping[str, Run]) -> str | None:
-    """Of these rows the one that is closest to a row in its number of parameters, if it is of the same size."""
+    """Return the row with the nearest number of parameters, None where it is of another size."""
     size = {each: run.cost.parameters or 0 for each, run in firsts.items()}
     closest = min(others, key=lambda each: abs(size[each] - size[name]))
     return closest if abs(size[closest] - size[name]) <= SAME_SIZE * size[name] else None

@@ -26,7 +26,7 @@ TRY_MORE = Message(
 )
 WITHOUT_CONTEXT = Message(
     "Take the row without the context. Or leave out columns that change between training and test with {exclude}: "
-    "attribute says what each is worth. {field_dropout} may take part of the harm away.",
+    "attribute measures what each is worth. {field_dropout} may reduce the harm.",
     exclude=NAME,
     field_dropout=0.1,
 )
@@ -106,7 +106,7 @@ def about_contexts(recipes: Mapping[str, Recipe], roles: Mapping[str, str], pair
     if harmed:
         found.append(joined(f"The context harms: {', '.join(harmed)}. ", WITHOUT_CONTEXT))
     if open_ones:
-        found.append(f"The context makes no difference that can be told: {', '.join(open_ones)}.")
+        found.append(f"The context makes no significant difference: {', '.join(open_ones)}.")
     return found
 
 
@@ -165,7 +165,7 @@ def about_turned_orders(names: Sequence[str], paired: PairedRuns) -> list[str]:
     more = f", and {len(turned) - MOST_TURNED:,} pairs more" if len(turned) > MOST_TURNED else ""
     return [
         f"Validation and test order the rows differently: {'; '.join(told for _, told in turned[:MOST_TURNED])}{more}. "
-        "What validation chooses does not hold for the test part. Where the split is by time, look for columns that "
+        "A choice made on validation does not hold on the test part. Where the split is by time, look for columns that "
         "change with time."
     ]
 

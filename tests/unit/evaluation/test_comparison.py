@@ -151,12 +151,12 @@ GOLDEN = """## Comparison on 2 masked positions of 2 sets, 2 customers
 | :-- | --: | --: | --: |
 | none | 546,432 | 61 | 3 |
 
-- CE: cross-entropy of the masked item in nats, lower is better. Recall in percent, from the full ranking of all 9 \
-items, higher is better; ties get their expected rank; with one target recall@k equals hit rate@k.
-- First table: mean over seeds, standard error over seeds in brackets; (-) where there is one seed.
-- Differences to none: 95% interval from a paired bootstrap over 2 customers (100 resamples, seed 0), the metric \
-averaged over the seeds in each, between trained methods over those that both have; p corrected by Holm over the \
-rows of its column.
+- CE: cross-entropy of the masked item in nats, lower is better. Recall@k (hit rate): percent of rows whose \
+true item is among the first k of all 9 items, higher is better. Ties get their expected rank.
+- Methods: mean over seeds, with its standard error in brackets. (-): one seed.
+- Differences to none: 95% interval from a paired bootstrap over 2 customers (100 resamples, seed 0). Metrics \
+are averaged over seeds first, for two trained methods over the seeds that both have. p is corrected by Holm over the \
+rows of a column.
 - Parameters are counted as in the paper's Table 1: without the vectors of the items, the encoder of the context and \
 the output.
 - Warning: few customers (2): the intervals are too narrow or unknown, p too small.

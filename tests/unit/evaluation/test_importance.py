@@ -187,8 +187,8 @@ say the same can stand in for each other.
 - all features: permuted together, so each set gets the whole context of another one.
 - Brackets: 95% interval from a paired bootstrap over 2 customers (100 resamples, seed 0), the permutations held \
 fixed; p corrected by Holm over the features of its column, that of all features is a question of its own.
-- CE: cross-entropy of the masked item in nats, lower is better. Recall in percent, from the full ranking of all 9 \
-items, higher is better; ties get their expected rank; with one target recall@k equals hit rate@k.
+- CE: cross-entropy of the masked item in nats, lower is better. Recall@k (hit rate): percent of rows whose \
+true item is among the first k of all 9 items, higher is better. Ties get their expected rank.
 - Few customers (2): the intervals are too narrow or unknown, p too small.
 - Data 1f3a; commit not recorded; seeds not recorded; hardware not recorded; recipe not recorded.
 """

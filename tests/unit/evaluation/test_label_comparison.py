@@ -268,12 +268,12 @@ GOLDEN = """## Comparison on 2 labels of 2 texts
 - Macro F1: plain mean over the classes that occur in the truth or the prediction.
 - MAE and RMSE: of the labels' numbers, or of their places in the order where labels are words. Over all rows at \
 once, lower is better.
-- CE: cross-entropy of the true label in nats, lower is better. Recall in percent, from the full ranking of all \
-labels, higher is better; ties get their expected rank; with one target recall@k equals hit rate@k.
-- Methods, groups and labels: mean over seeds, standard error over seeds in brackets; (-) where there is one seed.
-- Differences to none: 95% interval from a paired bootstrap over 2 texts (100 resamples, seed 0), the metric averaged \
-over the seeds in each, between trained methods over those that both have; p corrected by Holm over the rows \
-of its column.
+- CE: cross-entropy of the true label in nats, lower is better. Recall@k (hit rate): percent of rows whose \
+true label is among the first k of all labels, higher is better. Ties get their expected rank.
+- Methods, groups and labels: mean over seeds, with its standard error in brackets. (-): one seed.
+- Differences to none: 95% interval from a paired bootstrap over 2 texts (100 resamples, seed 0). Metrics are averaged \
+over seeds first, for two trained methods over the seeds that both have. p is corrected by Holm over the rows \
+of a column.
 - Warning: one seed for film: how much another seed would change is unknown.
 - Warning: methods have different numbers of seeds (none 2, film 1): a lucky seed weighs more where there are fewer.
 - Warning: few texts (2): the intervals are too narrow or unknown, p too small.

@@ -228,16 +228,16 @@ GOLDEN = """## Evaluation: 4 masked positions of 2 sets, 2 customers
 | a\\|b | u | 2 | 2 | 0.6931 [0.6931, 0.6931] | 100.00 [15.81, 100.00] |
 | a\\|b | v | 2 | 2 | 1.3863 [1.3863, 1.3863] | 0.00 [0.00, 84.19] |
 
-- CE: cross-entropy of the masked item in nats, lower is better. Recall in percent, from the full ranking of all 20 \
-items, higher is better; ties get their expected rank; with one target recall@k equals hit rate@k.
-- Left out: recall@250. With 20 items it is 100% whatever the scorer does.
-- Brackets: 95% interval from a bootstrap over 2 customers (100 resamples, seed 0); in segments the closed form of the \
-same.
-- ECE: calibration error of the best answer over 15 equal bins, 0 to 1. It cannot be negative: perfectly calibrated \
-probabilities would show about 0.0000 here.
+- CE: cross-entropy of the masked item in nats, lower is better. Recall@k (hit rate): percent of rows whose \
+true item is among the first k of all 20 items, higher is better. Ties get their expected rank.
+- Left out: recall@250. With 20 items it is 100% for every model.
+- Brackets: 95% interval from a bootstrap over 2 customers (100 resamples, seed 0). Segments have its \
+closed form.
+- ECE: expected calibration error of the best answer over 15 equal bins, 0 to 1. By chance alone, perfectly calibrated \
+probabilities would show about 0.0000.
 - Few customers (2): the intervals are too narrow or unknown.
-- Segments marked * have fewer than 2 customers (0 of 2) and are never the worst. Worst segment: a|b = v, CE 1.3863 \
-[1.3863, 1.3863] nats, n = 2; the worst of many looks worse than it is.
+- Segments marked * have fewer than 2 customers (0 of 2) and are never called the worst. Worst segment: a|b = v, \
+CE 1.3863 [1.3863, 1.3863] nats, n = 2. The worst of many looks worse than it is.
 - Data 1f3a; commit not recorded; seeds 0; hardware not recorded; recipe not recorded.
 """
 
@@ -291,9 +291,9 @@ def test_labels_that_do_not_fit_are_refused():
         ({"ks": (0,)}, "whole number"),
         ({"level": 1.0}, "between 0 and 1"),
         ({"num_resamples": 1}, "at least 100"),
-        ({"num_bins": 0}, "at least 1"),
-        ({"min_segment_clusters": 0}, "at least 1"),
-        ({"min_cell_clusters": 0}, "at least 1"),
+        ({"num_bins": 0}, "num_bins=0 is not allowed. Give 1 or more"),
+        ({"min_segment_clusters": 0}, "Give 1 or more"),
+        ({"min_cell_clusters": 0}, "Give 1 or more"),
     ],
 )
 def test_settings_that_cannot_work_are_refused_when_made(options, message):
@@ -338,7 +338,7 @@ def test_thousands_of_segments_are_those_of_one_by_one() -> None:
                 [found.value, found.low, found.high, found.standard_error], wanted, rtol=1e-9, atol=1e-9
             )
     assert [row[0] for row in report.segment_table().rows] == ["tag"] * 5, "small segments of a feature of many values"
-    assert f"Tables of all leave out {len(np.unique(codes)):,} of them" in report.segment_note()
+    assert f"The full table leaves out {len(np.unique(codes)):,} of them" in report.segment_note()
 
 
 def test_values_of_fewer_than_ten_customers_are_shown_together_or_not_at_all() -> None:
