@@ -16,6 +16,7 @@ from rich.text import Text
 
 from contextual_bert.context import ContextSchema
 from contextual_bert.context.infer import ColumnNote
+from contextual_bert.context.kinds import KINDS
 from contextual_bert.data import Audit, SetTable, Split, audit, read_sets
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
@@ -193,8 +194,8 @@ def shift_lines(
 
 
 def overridden_codes(overrides: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns that an override makes categories, so that they are read as they are spelt."""
-    return tuple(name for name, kind in overrides.items() if kind in ("categorical", "multi_categorical"))
+    """Return the columns whose override is a kind of codes, so that they are read as they are spelt."""
+    return tuple(name for name, kind in overrides.items() if kind in KINDS and KINDS[kind].has_codes)
 
 
 def check_columns(names: Iterable[str], table: pa.Table, *, file: str) -> None:

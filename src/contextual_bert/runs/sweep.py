@@ -10,12 +10,13 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing import connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers.utils import logging
@@ -98,65 +99,91 @@ def role_of(recipe: Recipe) -> Role:
     return "baseline" if recipe.conditioning in BASELINES else "method"
 
 
-@dataclass(frozen=True)
-class _Job:
-    folder: Path
-    label: str
-    process: BaseProcess
-
-
 def _train_beside_each_other(missing: Sequence[Planned], output: Path, *, num_jobs: int, say: Say) -> None:
-    num_threads = max(1, torch.get_num_threads() // num_jobs)
-    waiting, running = list(reversed(missing)), dict[connection.Connection, _Job]()
-    bars = progress_bars()
+    """Train each run in a process, and let a thread of a pool listen to it.
+
+    A pool of processes tells neither which process died nor with which code, and asks none to write a checkpoint.
+    """
+    bars, num_threads = progress_bars(), max(1, torch.get_num_threads() // num_jobs)
+    jobs = [
+        _Job(recipe, ready, run_directory(output, recipe), num_threads=num_threads, bars=bars)
+        for recipe, ready in missing
+    ]
+    pool = ThreadPoolExecutor(num_jobs)
     try:
-        while waiting or running:
-            started: list[tuple[connection.Connection, Planned]] = []
-            while waiting and len(running) < num_jobs:
-                recipe, ready = waiting.pop()
-                ours, process = _started()
-                running[ours] = _Job(run_directory(output, recipe), f"{recipe.label}, seed {recipe.seed}", process)
-                started.append((ours, (recipe, ready)))
-            for ours, (recipe, ready) in started:
-                with suppress(ConnectionError):  # it has ended: that is heard below
-                    ours.send((recipe, running[ours].folder, ready, num_threads, logging.get_verbosity()))
-            telling = connection.wait([*running])
-            for ours in [each for each in running if each in telling]:
-                _hear(running, ours, bars, say)
+        job_of = {pool.submit(job.train): job for job in jobs}
+        for ended in as_completed(job_of):
+            job, error = job_of[ended], ended.exception()
+            if error is not None and not isinstance(error, _ProcessEndedError):
+                say(f"{job.label} failed; what runs beside it stops and goes on at its last checkpoint")
+            ended.result()
+            say(f"{job.folder}: trained")
     finally:
-        for job in running.values():
-            job.process.terminate()  # what trains finishes its step and writes a checkpoint
+        pool.shutdown(wait=False, cancel_futures=True)
+        for job in jobs:
+            job.stop()
         try:
-            for job in running.values():
-                job.process.join()
+            pool.shutdown()
         except BaseException:  # asked to end a second time
-            for job in running.values():
-                job.process.kill()
+            for job in jobs:
+                job.kill()
             raise
         bars.close()  # last, for where nobody reads what is shown it raises
 
 
-def _started() -> tuple[connection.Connection, BaseProcess]:
-    """A process that waits for what to train, and the way to it."""
-    context = multiprocessing.get_context("spawn")  # neither torch's threads nor CUDA survive a fork
-    ours, theirs = context.Pipe()
-    # What to train is sent, not given: a process that ends before it has read its arguments is waited for without end.
-    process = context.Process(target=train_as_told, args=(theirs,))
-    process.start()
-    theirs.close()  # so that the end of the process is the end of what it tells
-    return ours, process
+class _ProcessEndedError(ConfigurationError):
+    """A process ended without a run and without a word."""
 
 
-def _hear(running: dict[connection.Connection, _Job], ours: connection.Connection, bars: Bars, say: Say) -> None:
-    job = running[ours]
-    try:
-        told = ours.recv()
-    except (EOFError, ConnectionError):
-        job.process.join()
-        del running[ours]
-        bars.remove(job.label)
-        if not is_complete(job.folder):
-            code = job.process.exitcode or 0
+class _Job:
+    """A run that is trained in a process of its own.
+
+    Args:
+        recipe, ready: what to train.
+        folder: of the run.
+        num_threads: of the process.
+        bars: that show how far it is.
+    """
+
+    def __init__(self, recipe: Recipe, ready: Prepared, folder: Path, *, num_threads: int, bars: Bars) -> None:
+        self.folder, self.label = folder, f"{recipe.label}, seed {recipe.seed}"
+        self._told = (recipe, folder, ready, num_threads, logging.get_verbosity())
+        self._bars = bars
+        self._process: BaseProcess | None = None
+        self._is_stopped = False
+
+    def train(self) -> None:
+        """Start the process, and show how far it is until it ends.
+
+        Raises:
+            Exception: what the process tells.
+            ConfigurationError: it ended without a run.
+        """
+        context = multiprocessing.get_context("spawn")  # neither torch's threads nor CUDA survive a fork
+        ours, theirs = context.Pipe()
+        # What to train is sent: a process that ends before it has read its arguments is waited for without end.
+        process = context.Process(target=train_as_told, args=(theirs,))
+        process.start()
+        theirs.close()  # so that the end of the process is the end of what it tells
+        self._process = process
+        try:
+            if self._is_stopped:  # before there was a process to ask
+                process.terminate()
+            with suppress(ConnectionError):  # it has ended: that is heard next
+                ours.send(self._told)
+            while (told := _heard(ours)) is not None:
+                if isinstance(told, Exception):
+                    raise told
+                *counted, is_milestone = told
+                self._bars.show(self.label, *counted, is_milestone=is_milestone)
+        except BaseException:
+            process.terminate()
+            raise
+        finally:
+            process.join()
+            self._bars.remove(self.label)
+        if not is_complete(self.folder):
+            code = process.exitcode or 0
             advice = (
                 "It was stopped: the same command goes on at its last checkpoint"
                 if code == EXIT_CODE
@@ -164,16 +191,28 @@ def _hear(running: dict[connection.Connection, _Job], ours: connection.Connectio
                 if code < 0
                 else 'What it said stands above; a script that asks for several jobs needs if __name__ == "__main__":'
             )
-            raise ConfigurationError(
-                f"The process of {job.label} ended with code {code} and wrote no run", fix=f"{advice}."
-            ) from None
-        say(f"{job.folder}: trained")
-    else:
-        if isinstance(told, Exception):
-            say(f"{job.label} failed; what runs beside it stops and goes on at its last checkpoint")
-            raise told
-        *counted, is_milestone = told
-        bars.show(job.label, *counted, is_milestone=is_milestone)
+            raise _ProcessEndedError(
+                f"The process of {self.label} ended with code {code} and wrote no run", fix=f"{advice}."
+            )
+
+    def stop(self) -> None:
+        """Ask the process to finish its step, write a checkpoint and end."""
+        self._is_stopped = True
+        if self._process is not None:
+            self._process.terminate()
+
+    def kill(self) -> None:
+        """End the process at once."""
+        if self._process is not None:
+            self._process.kill()
+
+
+def _heard(listener: connection.Connection) -> Any:
+    """Return what a process tells next, None where it has ended."""
+    try:
+        return listener.recv()
+    except (EOFError, ConnectionError):
+        return None
 
 
 class _Told:

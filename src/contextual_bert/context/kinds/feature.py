@@ -211,6 +211,7 @@ class Feature(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
         form: the form of its tensor in a batch: an id a row, a list of ids, or a vector.
         reserved: names of the ids before that of the first value, such as "[missing]".
         has_lists: whether a cell is a list, so that text may be a printed one.
+        has_codes: whether its values are codes, so that its column is read as it is spelt ("10.10" is not "10.1").
         has_missing_words: whether inference looks for words that say "missing" among the values, such as "unknown".
 
     Args:
@@ -224,6 +225,7 @@ class Feature(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     form: ClassVar[Form] = "id"
     reserved: ClassVar[tuple[str, ...]] = (MISSING_NAME,)
     has_lists: ClassVar[bool] = False
+    has_codes: ClassVar[bool] = False
     has_missing_words: ClassVar[bool] = False
 
     name: str = Field(min_length=1)
@@ -336,8 +338,8 @@ class Feature(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 
     @property
     def cells(self) -> Cells | None:
-        """Return the kind of cells: "codes", read as they are spelt ("10.10" is not "10.1"), or "numbers"."""
-        return None
+        """The contents of the column: "codes" or "numbers"; None for dates and anything else."""
+        return "codes" if self.has_codes and self.date is None else None
 
     @property
     def date(self) -> DateReading | None:

@@ -2,7 +2,7 @@
 
 import itertools
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from contextual_bert.arrow_types import checked_text
 from contextual_bert.context.buckets import MAX_BUCKETS, buckets_of
 from contextual_bert.context.codes import SpeltNumbers, holds_text
-from contextual_bert.context.kinds.feature import Cells, Feature, InferenceSettings
+from contextual_bert.context.kinds.feature import Feature, InferenceSettings
 from contextual_bert.context.rare_values import KeptValues, Rarity, keep_values
 from contextual_bert.context.raw_values import check_single
 from contextual_bert.context.vocabulary import NULL, UNKNOWN, Vocabulary, canonical
@@ -22,6 +22,8 @@ MOST_ENUMERATED, NUM_EXAMPLES = 50, 10
 
 class ListedFeature(Feature, frozen=True):
     """A feature with a list of values, each of which has an id; others share ids by a hash, or are unknown."""
+
+    has_codes: ClassVar[bool] = True
 
     values: tuple[str, ...]
     num_buckets: int | None = Field(default=None, ge=1, le=MAX_BUCKETS, strict=True)
@@ -48,10 +50,6 @@ class ListedFeature(Feature, frozen=True):
                     f"the buckets must rise strictly from 0 to below num_buckets, but {right} follows {left}"
                 )
         return self
-
-    @property
-    def cells(self) -> Cells | None:
-        return "codes" if self.date is None else None
 
     @property
     def listed(self) -> tuple[str, ...]:
