@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.arrow_types import without_views
@@ -38,6 +39,7 @@ class EncodedContext:
         unknown: feature -> raw value that the schema does not know -> how often it occurred.
         shared: feature -> raw value that has the vector of a bucket, which rare values share -> how often it occurred.
         outside: feature -> the rows whose number is far from those of training, and was clipped.
+        unread: silenced feature -> the rows whose value is given and not read.
 
     Relation to its siblings: what `encode_table` and `encode_records` return, and a data set holds.
 
@@ -54,6 +56,7 @@ class EncodedContext:
     unknown: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     shared: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     outside: dict[str, Outside] = field(default_factory=dict[str, Outside])
+    unread: dict[str, NDArray[np.bool_]] = field(default_factory=dict[str, NDArray[np.bool_]])
 
     def rows(self, index: Tensor | np.ndarray | slice) -> dict[str, Tensor]:
         """Return the tensors of the chosen rows, by number, mask or slice."""
@@ -201,4 +204,5 @@ def _context(encoded: Mapping[str, EncodedColumn], num_rows: int) -> EncodedCont
         unknown={name: column.unknown for name, column in encoded.items() if column.unknown},
         shared={name: column.shared for name, column in encoded.items() if column.shared},
         outside={name: column.outside for name, column in encoded.items() if column.outside is not None},
+        unread={name: column.unread for name, column in encoded.items() if column.unread is not None},
     )

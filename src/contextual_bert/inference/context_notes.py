@@ -1,4 +1,4 @@
-"""Notes on the context of an answer: clipped numbers, shared vectors, fields that were not given.
+"""Notes on the context of an answer: clipped numbers, shared vectors, fields not read or not given.
 
 It knows encoded contexts and what a model learned of missing ones. It knows no item and no label. Not in the
 paper; docs/decisions/027.
@@ -63,6 +63,9 @@ class ContextNotes:
                 f"Shared: {', '.join(shared)}. The value was rare in training, or new. It has the vector of its hash, "
                 "which other values share."
             )
+        unread = [name for name, is_given in self._context.unread.items() if is_given[row]]
+        if unread:
+            notes.append(f"Not read: {', '.join(unread)}. The training sets did not show that it helps.")
         absent = [name for name, is_absent in self._absent.items() if is_absent[row]]
         if absent:
             them = "it" if len(absent) == 1 else "them"

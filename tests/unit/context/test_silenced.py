@@ -48,6 +48,13 @@ def test_an_unknown_value_is_no_news() -> None:
     assert encode_records(SCHEMA.with_silenced(["sex"]), [{"sex": "x"}]).unknown == {}
 
 
+@pytest.mark.parametrize("name", SCHEMA.names)
+def test_the_rows_whose_value_is_not_read_are_known(name: str) -> None:
+    encoded = encode_records(SCHEMA.with_silenced([name]), [RECORD, {}])
+    assert {each: rows.tolist() for each, rows in encoded.unread.items()} == {name: [True, False]}
+    assert encode_records(SCHEMA, [RECORD]).unread == {}
+
+
 def test_it_travels_as_json_and_changes_the_digest() -> None:
     silenced = SCHEMA.with_silenced(["age"])
     assert ContextSchema.from_json(silenced.to_json()) == silenced

@@ -129,3 +129,5 @@ def test_a_run_keeps_the_choice_and_a_resume_does_not_choose_again(
     ]
     assert answers[0] == answers[1] == answers[2]
     assert answers[0] != complete({"items": ["item-1"], "context": {"taste": "taste-3", "noise": "noise-1"}})["slots"]
+    note = complete({"items": ["item-1"], "context": {"taste": "taste-0", "noise": "noise-1"}})["notes"]
+    assert any("Not read: noise." in each for each in note)

@@ -133,6 +133,7 @@ class EncodedColumn:
         unknown: raw value -> how often it occurred.
         shared: the same of values that the feature does not list, and that share the vector of their bucket.
         outside: the rows whose number is far from those of training, clipped here; None where there is none.
+        unread: the rows whose value is given and not read, for the feature is silenced; None of other features.
 
     Example:
         >>> EncodedColumn(np.array([2, 1]), {"hooli": 1}).unknown
@@ -143,6 +144,7 @@ class EncodedColumn:
     unknown: dict[str, int] = field(default_factory=dict[str, int])
     shared: dict[str, int] = field(default_factory=dict[str, int])
     outside: Outside | None = None
+    unread: NDArray[np.bool_] | None = None
 
 
 class DateReading(NamedTuple):
@@ -365,7 +367,8 @@ class Feature(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
         if self.silenced:
             with withholding() if self.sensitive else nullcontext():
                 self.encode_values(array, file=file)
-            return self.encode_values(pa.nulls(len(array), array.type), file=file)
+            missing = self.encode_values(pa.nulls(len(array), array.type), file=file)
+            return replace(missing, unread=~np.asarray(without_value(array), np.bool_))
         if not self.sensitive:
             return self.encode_values(array, file=file)
         with withholding():
