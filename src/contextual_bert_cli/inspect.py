@@ -128,6 +128,9 @@ def command(
     if any(fault.startswith("error:") for fault in found.faults):
         remark("", "mend what is marked as an error first: train stops there")
         raise typer.Exit(MISTAKE)
+    if not found.is_split:
+        remark("", "train stops where inspect says that the table cannot be split: give it other shares, or more rows")
+        return
     remark(*hidden_words_lines(choices, command="inspect"))
     next_commands([*train, "--conditioning", name, "--output", free_folder(folder or f"runs/{name}")])
 

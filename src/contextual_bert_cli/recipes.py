@@ -59,6 +59,7 @@ READ_OPTIONS: Mapping[str, Any] = {
     "missing_value": None,
     "encoding": None,
 }
+_NUM_EXAMPLES = 2  # features in the command to run next
 _PLAIN_OPTIONS = (
     *("items", "customer", "time", "split_column", "split_by", "validation", "test", "split_seed"),
     *(
@@ -251,17 +252,31 @@ def hidden_words_lines(choices: Mapping[str, Any], *, command: str) -> list[str]
 
 def use_of(recipe: "Recipe", directory: Path) -> list[str]:
     """Return the command that uses a finished run, with an item of its vocabulary and its own separator."""
+    context = context_of(recipe)
     if recipe.texts is None:
         separator = recipe.policy.separator
         given = ["--separator", separator] if separator != "," else []
         query = f"{known_item(directory, separator)}{separator}[MASK]"
-        return ["complete", str(directory), "--set", query, *given, "--context", "{}", "--top", "5"]
+        return ["complete", str(directory), "--set", query, *given, *context, "--top", "5"]
     if recipe.texts.answer is not None:
-        return ["predict", str(directory), "--question", "...", "--text", "...", "--context", "{}"]
+        return ["predict", str(directory), "--question", "...", "--text", "...", *context]
     if recipe.texts.label is None:
-        return ["sample", str(directory), "--context", "{}"]
+        return ["sample", str(directory), *context]
     pair = ["--pair", "..."] if recipe.texts.pair is not None else []
-    return ["predict", str(directory), "--text", "...", *pair, "--context", "{}"]
+    return ["predict", str(directory), "--text", "...", *pair, *context]
+
+
+def context_of(recipe: "Recipe") -> list[str]:
+    """Return an example of --context for a finished run, of values that it knows; empty where it has no context."""
+    from contextual_bert.context import ContextSchema
+
+    schema = ContextSchema.from_dict(dict(recipe.schema)) if recipe.schema is not None else None
+    values: dict[str, Any] = {}
+    for feature in schema.features if schema is not None else ():
+        value = feature.example
+        if value is not None and len(values) < _NUM_EXAMPLES:
+            values[feature.name] = value
+    return ["--context", json.dumps(values, ensure_ascii=False)] if schema is not None else []
 
 
 def known_item(directory: Path, separator: str) -> str:

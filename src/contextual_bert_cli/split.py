@@ -247,7 +247,8 @@ def command(
         )
         return
     method = method_of(checkpoint) if checkpoint is not None else None
-    name = method or ("global_state_update" if context else "none")
+    leaking = [name for name in found.leaking_columns if name in context] if found is not None and not features else []
+    name = method or ("global_state_update" if len(context) > len(leaking) else "none")
     given = [] if method is not None else ["--conditioning", name]
     folder = free_folder(f"{checkpoint}-on" if method is not None else f"runs/{name}")
     remark(*hidden_words_lines(choices, command="split"))
@@ -256,7 +257,9 @@ def command(
     if repeated:
         remark("", f"{repeated:,} items stand twice in their set: the command below drops the second one")
         choices["duplicates"] = "drop"
-    if by_column is not None and schema is None:
-        choices["exclude"] = [*(exclude or ()), by_column]
+    if leaking and method is None:
+        remark("", f"the command below leaves out what was called a leak: {', '.join(leaking)}")
+    if schema is None and (by_column is not None or leaking):
+        choices["exclude"] = [*(exclude or ()), *([by_column] if by_column is not None else []), *leaking]
     read = same_options({**choices, "customer": customer or by})
     next_commands(["train", str(data), *read, "--split", str(output), *given, "--output", folder])

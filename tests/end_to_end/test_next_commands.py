@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel
 
+from contextual_bert.context import ContextSchema
 from contextual_bert.testing.heads import miniature_checkpoint
 from contextual_bert.testing.miniature import drawn_anew
 from contextual_bert.training import Recipe
@@ -91,6 +92,8 @@ def test_a_split_of_sets_with_another_separator(
     recipe = Recipe.load(Path(train[train.index("--output") + 1]))
     assert (recipe.items, recipe.policy.separator, recipe.customer) == ("goods", ";", "who")
     assert [feature["name"] for feature in (recipe.schema or {})["features"]] == ["shop"]
+    context = json.loads(complete[complete.index("--context") + 1])
+    assert context == {"shop": "a"}
     found = json.loads(command(*complete, "--format", "json").stdout)
     assert "unknown_items" not in found or not found["unknown_items"], found
     (again,) = next_of(command(*evaluate))
@@ -108,6 +111,37 @@ def test_inspect_goes_on_with_the_columns_it_was_given(
     assert command(*train, *TINY, *TINY_MODEL).exit_code == 0
     recipe = Recipe.load(Path(train[train.index("--output") + 1]))
     assert (recipe.time, recipe.split_by) == ("number", "time")
+
+
+def test_what_was_called_a_leak_is_no_context_of_the_next_command(
+    command: Any, baskets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    header, *rows = baskets.read_text(encoding="utf-8").splitlines()
+    kept = [row.replace(";", ",", row.count(";") - 1 - number % 2) for number, row in enumerate(rows)]
+    lines = [f"{row},{row.count(';') + 1}" for row in kept]
+    baskets.write_text("\n".join([f"{header},size", *lines]) + "\n", encoding="utf-8")
+    given = ("--items", "goods", "--separator", ";", "--exclude", "number", "--duplicates", "keep")
+    result = command("inspect", baskets, *given)
+    (train,) = next_of(result)
+    assert "left out of the schema as leaks: 'size'" in result.output
+    assert ContextSchema.load(tmp_path / "schema.json").names == ("who", "shop")
+    assert train[train.index("--schema") + 1] == "schema.json"
+    kept_in = command("inspect", baskets, *given, "--override", "size=numerical", "--overwrite")
+    assert "size" in ContextSchema.load(tmp_path / "schema.json").names, kept_in.output
+    (train,) = next_of(command("split", baskets, "--by-row", *given[:-2]))
+    assert train[train.index("--exclude") + 1] == "number,size"
+
+
+def test_a_table_that_cannot_be_split_gets_no_command(command: Any, tmp_path: Path) -> None:
+    path = tmp_path / "few.csv"
+    path.write_text("goods,who\n" + "a;b,ann\n" * 30)
+    result = command(
+        "inspect", path, "--items", "goods", "--separator", ";", "--customer", "who", "--output", tmp_path / "s.json"
+    )
+    assert "cannot be split" in result.stdout
+    assert "next:" not in result.stderr
+    assert "give it other shares" in result.stderr
 
 
 def test_what_is_attributed_is_what_is_evaluated_next(command: Any, finished: Path, table: Path) -> None:

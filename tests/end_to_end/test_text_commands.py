@@ -1,6 +1,7 @@
 """The commands on tables of texts and miniature text models: for people, for programs and as files."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -231,8 +232,8 @@ def test_a_model_of_pairs_needs_the_second_text(command: Any, own_texts: Path) -
     columns = ("--text", "review", "--pair", "other", "--label", "verdict", "--checkpoint", own_texts / "bert")
     run = own_texts / "pairs"
     told = ok(command("train", own_texts / "pairs.csv", *columns, "--epochs", 1, "--device", "cpu", "--output", run))
-    next_one = told.stderr.splitlines()[-1].replace("...", "word1").split()
-    assert "word1" in ok(command(*[each.replace("'{}'", "{}") for each in next_one[1:]])).stdout
+    next_one = shlex.split(told.stderr.splitlines()[-1].replace("...", "word1"))
+    assert "word1" in ok(command(*next_one[1:])).stdout
     refused = command("predict", run, "--text", "word1")
     assert refused.exit_code == 2
     assert "The run was trained on pairs of texts. Give the second one with --pair." in refused.stderr

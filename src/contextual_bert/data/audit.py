@@ -40,6 +40,7 @@ class Fault:
         message: the fault, how often, and what to do.
         count: rows, sets, texts or customers concerned.
         rows: up to ten of them, as rows of the table.
+        column: that it is about; None where it is about whole sets, texts or customers.
     """
 
     kind: Literal[
@@ -55,6 +56,7 @@ class Fault:
     message: str
     count: int
     rows: tuple[int, ...]
+    column: str | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,11 @@ class Audit:
     def leaks(self) -> tuple[Fault, ...]:
         """The faults that make scores too good."""
         return tuple(fault for fault in self.faults if fault.severity == "leak")
+
+    @property
+    def leaking_columns(self) -> tuple[str, ...]:
+        """The columns that tell what is asked for, each once."""
+        return tuple(dict.fromkeys(fault.column for fault in self.leaks if fault.column is not None))
 
     def lines(self) -> list[str]:
         """The audit for people: a line for each check, then one for each fault."""
@@ -234,7 +241,9 @@ def _names_items(
         return []
     share = f"{naming_rows.mean():.1%} of the rows"
     message = f"the column {column!r} names an item of its own set in {share}: leave it out of the context"
-    return [Fault("column_names_items", "leak", message, int(naming_rows.sum()), first_rows(sets.rows, naming_rows))]
+    return [
+        Fault("column_names_items", "leak", message, int(naming_rows.sum()), first_rows(sets.rows, naming_rows), column)
+    ]
 
 
 def _determines_items(sets: SetTable, column: str, codes: NDArray[np.int64], owner: NDArray[np.int64]) -> list[Fault]:
@@ -261,7 +270,7 @@ def _determines_items(sets: SetTable, column: str, codes: NDArray[np.int64], own
     if not given.any():
         return []
     message = f"the column {column!r} {what}, in {given.mean():.1%} of the rows: leave it out of the context"
-    return [Fault("column_determines_items", "leak", message, int(given.sum()), first_rows(sets.rows, given))]
+    return [Fault("column_determines_items", "leak", message, int(given.sum()), first_rows(sets.rows, given), column)]
 
 
 def _raw_items(sets: SetTable) -> SetItems:
@@ -282,7 +291,7 @@ def _follows_from_set(sets: SetTable, column: str, raw: SetItems | None) -> list
         "tells of the item that is asked for: leave it out of the context, unless it is known before the items are"
     )
     rows = tuple(int(row) for row in sets.rows[:10])
-    return [Fault("column_follows_from_set", "leak", message, len(sets), rows)]
+    return [Fault("column_follows_from_set", "leak", message, len(sets), rows, column)]
 
 
 def _equals_size(sets: SetTable, column: str) -> NDArray[np.bool_]:

@@ -150,5 +150,12 @@ def _determines_label(name: str, values: NDArray[np.int64], labels: NDArray[np.i
     )
     rows = first_rows(np.arange(len(values)), found)
     return [
-        Fault("column_determines_label", "leak" if share > _LEAK_SHARE else "warning", message, int(found.sum()), rows)
+        Fault(
+            "column_determines_label",
+            "leak" if share > _LEAK_SHARE else "warning",
+            message,
+            int(found.sum()),
+            rows,
+            name,
+        )
     ]

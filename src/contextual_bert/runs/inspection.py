@@ -44,6 +44,7 @@ class Inspection:
         reading: the sentences that say what the rows hold: of sets what became of their items, of texts their lengths.
         basis: the sentences that say which rows the features were found in.
         faults: what should be looked at before training.
+        is_split: the table can be split as ``train`` would.
 
     Example:
         >>> table = pa.table({"items": [["a", "b"], ["a", "c"]] * 50, "sex": ["f", "m", "m", "f"] * 25})
@@ -57,6 +58,7 @@ class Inspection:
     reading: tuple[str, ...]
     basis: tuple[str, ...]
     faults: tuple[str, ...]
+    is_split: bool = True
 
     def lines(self) -> list[str]:
         """Everything but the table of columns, a sentence a line."""
@@ -138,6 +140,7 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
         left_out=tuple(left_out),
     )
     faults: list[str] = []
+    schema = found.schema
     if split is not None:
         leaks = audit(split, sets, customer=recipe.customer, context=found.schema.columns)
         parts = {part: split.select(sets, part) for part in PARTS}
@@ -151,9 +154,12 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
                 what="items",
             ),
         ]
+        schema, told = without_leaks(schema, leaks, overrides)
+        faults += told
     varying = tuple(ColumnNote(name, None, reason, 0, 0) for name, reason in left_out.items())
     return Inspection(
-        schema=found.schema if found.schema.features else None,
+        schema=schema if schema.features else None,
+        is_split=split is not None,
         notes=(*found.notes, *varying),
         num_rows=len(training),
         reading=(*rows.lines(), *sets.report.lines()),
@@ -196,6 +202,23 @@ def shift_lines(
 def overridden_codes(overrides: Mapping[str, str]) -> tuple[str, ...]:
     """Return the columns whose override is a kind of codes, so that they are read as they are spelt."""
     return tuple(name for name, kind in overrides.items() if kind in KINDS and KINDS[kind].has_codes)
+
+
+def without_leaks(schema: ContextSchema, found: Audit, overrides: Mapping[str, str]) -> tuple[ContextSchema, list[str]]:
+    """Return the schema without the columns that leak what is asked for, and a sentence that names them.
+
+    Args:
+        schema: the features that were inferred.
+        found: the audit.
+        overrides: column -> a kind; a column that one names stays.
+    """
+    leaking = [name for name in found.leaking_columns if name in schema.columns and name not in overrides]
+    if not leaking:
+        return schema, []
+    kept = tuple(feature for feature in schema.features if feature.column not in leaking)
+    named = ", ".join(map(repr, leaking))
+    told = f"left out of the schema as leaks: {named}; an override keeps one that is known before"
+    return ContextSchema(features=kept), [told]
 
 
 def check_columns(names: Iterable[str], table: pa.Table, *, file: str) -> None:

@@ -31,6 +31,7 @@ from contextual_bert.runs.inspection import (
     overridden_codes,
     shift_lines,
     split_of,
+    without_leaks,
 )
 from contextual_bert.runs.label_names import NUM_SHOWN, label_names, label_values, label_warnings
 from contextual_bert.runs.prepared import alike_values, inferred, not_context
@@ -111,8 +112,10 @@ def _inspected(
         if split is not None
         else None
     )
+    schema, told = (found.schema, []) if leaks is None else without_leaks(found.schema, leaks, overrides)
     return Inspection(
-        schema=found.schema if found.schema.features else None,
+        schema=schema if schema.features else None,
+        is_split=split is not None,
         notes=found.notes,
         num_rows=len(training),
         reading=(*reading_lines(table), *origin.lines(), *(line for look in looks for line in look.lines)),
@@ -120,6 +123,7 @@ def _inspected(
         faults=(
             *(fault for look in looks for fault in look.faults),
             *(fault_lines(leaks) if leaks is not None else []),
+            *told,
             *_shift_lines(recipe, task, table, split, found.schema),
             *found.warnings(),
             *alike_values(found.schema, training),

@@ -413,6 +413,11 @@ class Feature(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
         return ()
 
     @property
+    def example(self) -> object:
+        """A value that the feature knows; None of a sensitive one, or where none is known."""
+        return self.listed[0] if self.listed and not self.sensitive else None
+
+    @property
     def num_shared(self) -> int:
         """Number of ids, the last ones, that values which are not listed share; 0 where such values are unknown."""
         return 0

@@ -157,6 +157,11 @@ class MultiCategorical(ListedFeature, frozen=True):
         return [None if element is None else self.read_single(element) for element in map(plain, value)]
 
     @property
+    def example(self) -> object:
+        first = super().example
+        return [first] if first is not None else None
+
+    @property
     def choices(self) -> tuple[str, ...]:
         return ()  # a row has any number of them
 

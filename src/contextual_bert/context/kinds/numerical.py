@@ -164,6 +164,13 @@ class Numerical(DatePartFeature, frozen=True):
         return outside_of(self, to_numbers(array, column=self.column, decimal=self.decimal))
 
     @property
+    def example(self) -> object:
+        if self.sensitive or not self.edges:
+            return None
+        edge = self.edges[len(self.edges) // 2]
+        return int(edge) if edge == int(edge) else edge
+
+    @property
     def choices(self) -> list[str]:
         return bin_names(self.edges)
 
