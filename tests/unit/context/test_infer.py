@@ -145,7 +145,7 @@ def test_overrides(days):
         ({"overrides": {"planet": "categorical"}}, SchemaError, "cannot be categorical.*constant"),
         ({"overrides": {"state": "vector"}}, SchemaError, "cannot be vector"),
         ({"overrides": {"state": "categorical"}, "exclude": ["state"]}, ConfigurationError, "'state' is excluded, and"),
-        ({"min_count": 0}, ConfigurationError, "min_count is 0"),
+        ({"min_count": 0}, ConfigurationError, "min_count=0 is not allowed. Allowed: 1 or more"),
     ],
 )
 def test_what_cannot_be_inferred_is_an_error(days, settings, error, message):
