@@ -17,7 +17,7 @@ from rich.table import Column, Table
 from contextual_bert import CompletionPipeline
 from contextual_bert.data import StylistWorld
 from contextual_bert.evaluation import Comparison, metric_of, write_study
-from contextual_bert.runs import Peers, Preparation, oracle_run, prepare, study
+from contextual_bert.runs import Peers, PreparedSets, oracle_run, prepare, study
 from contextual_bert.training import Recipe
 from contextual_bert_cli.failures import in_words
 from contextual_bert_cli.output import calm_transformers
@@ -62,7 +62,7 @@ def main(folder: Path = Path("demo")) -> None:
         f"Outfits of {NUM_ITEMS} articles, with and without the customer",
         recipes,
         folder / "runs",
-        preparation=ready,
+        prepared=ready,
         peers=Peers(extra=[oracle_run(world, ready)]),
         say=CONSOLE.print,
     )
@@ -110,7 +110,7 @@ def summary(comparison: Comparison) -> Table:
     return table
 
 
-def show_completions(pipeline: CompletionPipeline, ready: Preparation) -> None:
+def show_completions(pipeline: CompletionPipeline, ready: PreparedSets) -> None:
     """The same outfit completed for the two of its possible customers whose answers differ most."""
     test = ready.split.select(ready.sets, "test").table
     outfit = max(test.slice(0, 200).to_pylist(), key=lambda row: len(row["items"]))["items"]

@@ -19,7 +19,7 @@ from contextual_bert.data import SetPolicy
 from contextual_bert.evaluation import write_study
 from contextual_bert.evaluation.paper import PAPER_TABLE_1
 from contextual_bert.models import PAPER_CONTEXT_SIZE
-from contextual_bert.runs import Peers, Preparation, named_rows, prepare, study, table_rows
+from contextual_bert.runs import Peers, PreparedSets, named_rows, prepare, study, table_rows
 from contextual_bert.training import Recipe
 from contextual_bert_cli.failures import in_words
 from contextual_bert_cli.output import calm_transformers
@@ -45,7 +45,7 @@ TRAINING = {
 BASELINE_TRAINING = {"num_train_epochs": 30}
 
 
-def card(ready: Preparation) -> TaskCard:
+def card(ready: PreparedSets) -> TaskCard:
     """What the task is about, with the columns that became its context."""
     schema = ready.processor.schema
     return TaskCard(
@@ -65,7 +65,7 @@ def card(ready: Preparation) -> TaskCard:
     )
 
 
-def prepare_days(data: str, *, dtype: str = "float32") -> Preparation:
+def prepare_days(data: str, *, dtype: str = "float32") -> PreparedSets:
     """Read and split the survey, its context scaled to the paper's 736 components."""
     recipe = Recipe(
         data=data,
@@ -105,7 +105,7 @@ def main() -> None:
         about.title,
         [row.with_seed(seed) for seed in range(arguments.seeds) for row in rows.values()],
         arguments.output / "runs",
-        preparation=ready,
+        prepared=ready,
         peers=Peers(paper=PAPER_TABLE_1),
         is_report_only=arguments.report_only,
     )

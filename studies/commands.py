@@ -75,7 +75,7 @@ def text_command(task: TextBenchmark) -> Callable[..., None]:
                     device=device,
                     dtype=dtype,
                 )
-            remark(*task.card.lines(), *map(in_options, ready.preparation.lines()))
+            remark(*task.card.lines(), *map(in_options, ready.prepared.lines()))
             found = run_text_study(
                 ready,
                 output / "runs",

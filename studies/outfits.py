@@ -20,7 +20,7 @@ from contextual_bert.evaluation.paper import PAPER_TABLE_1
 from contextual_bert.models import PAPER_CONTEXT_SIZE
 from contextual_bert.runs.grid import named_rows, table_rows
 from contextual_bert.runs.oracle_run import oracle_run
-from contextual_bert.runs.preparation import Preparation, prepare
+from contextual_bert.runs.prepared_sets import PreparedSets, prepare
 from contextual_bert.runs.registry import checked_epochs
 from contextual_bert.runs.study_report import Peers, study
 from contextual_bert.runs.world_files import OUTFITS_FILE, write_world
@@ -142,12 +142,12 @@ class StudyData:
 
     Args:
         world: the world, for its oracle.
-        preparation: the data of every row, the context scaled to the paper's 736 components.
+        prepared: the data of every row, the context scaled to the paper's 736 components.
         size: what was drawn.
     """
 
     world: StylistWorld
-    preparation: Preparation
+    prepared: PreparedSets
     size: Size
 
     def rows(self, names: Sequence[str] = ()) -> dict[str, Recipe]:
@@ -160,7 +160,7 @@ class StudyData:
 
     @cached_property
     def _every(self) -> Mapping[str, Recipe]:
-        base = replace(self.preparation.recipe, model=MODEL, training=self.size.training)
+        base = replace(self.prepared.recipe, model=MODEL, training=self.size.training)
         return table_rows(base, baseline_training=self.size.baseline_training)
 
     def row(self, name: str) -> Recipe:
@@ -248,8 +248,8 @@ def run_study(
         f"{size.training['num_train_epochs']} epochs",
         [recipe.with_seed(seed) for seed in range(num_seeds) for recipe in chosen],
         output,
-        preparation=data.preparation,
-        peers=Peers(reference=reference, extra=[oracle_run(data.world, data.preparation)], paper=PAPER_TABLE_1),
+        prepared=data.prepared,
+        peers=Peers(reference=reference, extra=[oracle_run(data.world, data.prepared)], paper=PAPER_TABLE_1),
         is_report_only=is_report_only,
         num_jobs=num_jobs,
         say=say,

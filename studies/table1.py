@@ -60,7 +60,7 @@ def command(
     with resumable(folder):
         with working("drawing and reading the outfits"):
             data = prepare_study(folder / "world", size=size, world=world, epochs=epochs, device=device, dtype=dtype)
-        remark(*CARD.lines(), *map(in_options, data.preparation.lines()))
+        remark(*CARD.lines(), *map(in_options, data.prepared.lines()))
         chosen = [*data.rows(listed(rows)).values()]
         found = run_study(
             data,

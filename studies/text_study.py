@@ -18,13 +18,13 @@ from contextual_bert.data.columns import checked_column
 from contextual_bert.errors import ConfigurationError, DataError, UnknownNameError, did_you_mean
 from contextual_bert.evaluation import Run, Study
 from contextual_bert.runs.grid import named_rows
+from contextual_bert.runs.prepared_texts import PreparedTexts, prepare_texts
 from contextual_bert.runs.registry import TEXT_BASELINES, check_jobs, checked_epochs
 from contextual_bert.runs.run_directories import START
 from contextual_bert.runs.run_files import WEIGHTS_FILE, is_complete
 from contextual_bert.runs.study_report import Peers, study
 from contextual_bert.runs.sweep import run_directory, train_missing
 from contextual_bert.runs.text_baselines import baselines_of
-from contextual_bert.runs.text_preparation import TextPreparation, prepare_texts
 from contextual_bert.training.recipe import Recipe
 from studies.cards import TaskCard
 from studies.text_rows import RowSettings, text_rows
@@ -92,21 +92,21 @@ class TextStudyData:
     """The texts of a task, read, split and encoded for all rows."""
 
     task: TextBenchmark
-    preparation: TextPreparation
+    prepared: PreparedTexts
     size: TextSize
 
     @property
     def start(self) -> Recipe | None:
         """The run that every row starts from, None where it is the checkpoint."""
         training = self.size.start
-        recipe = self.preparation.recipe
+        recipe = self.prepared.recipe
         return replace(recipe, conditioning="none", name=START, training=training) if training is not None else None
 
     def starting_from(self, run: Path) -> "TextStudyData":
         """The same for rows that start from the model of a run without a context."""
-        recipe = self.preparation.recipe
-        texts = replace(self.preparation.task, checkpoint=str(run))
-        return replace(self, preparation=replace(self.preparation, recipe=replace(recipe, texts=texts)))
+        recipe = self.prepared.recipe
+        texts = replace(self.prepared.task, checkpoint=str(run))
+        return replace(self, prepared=replace(self.prepared, recipe=replace(recipe, texts=texts)))
 
     def rows(self, names: Sequence[str] = ()) -> dict[str, Recipe]:
         """Row -> recipe, in the table's order; all rows of the size unless some are named.
@@ -114,14 +114,14 @@ class TextStudyData:
         Raises:
             UnknownNameError: no such row.
         """
-        every = text_rows(replace(self.preparation.recipe, training=self.size.training), self.size.baseline_training)
+        every = text_rows(replace(self.prepared.recipe, training=self.size.training), self.size.baseline_training)
         for row, own in self.size.row_settings.items():
             every[row] = replace(
                 every[row],
                 training={**every[row].training, **own.get("training", {})},
                 model={**every[row].model, **own.get("model", {})},
             )
-        possible = baselines_of(self.preparation.head)
+        possible = baselines_of(self.prepared.head)
         every = {
             row: recipe
             for row, recipe in every.items()
@@ -243,7 +243,7 @@ def run_text_study(
     folder = run_directory(output, start) if start is not None else None
     if start is not None and folder is not None:
         if not is_report_only or is_complete(folder):
-            train_missing([(start, data.preparation)], output, say=say)
+            train_missing([(start, data.prepared)], output, say=say)
         data = data.starting_from(folder)
         epochs = start.training["num_train_epochs"]
         about.append(
@@ -271,7 +271,7 @@ def run_text_study(
         data.task.card.title,
         recipes,
         output,
-        preparation=data.preparation,
+        prepared=data.prepared,
         peers=Peers(reference=reference, extra=data.task.extra(data, output, extra)),
         is_report_only=is_report_only,
         num_jobs=num_jobs,

@@ -32,7 +32,7 @@ from contextual_bert.evaluation import bootstrap
 from contextual_bert.evaluation.tables import Table, render_markdown
 from contextual_bert.inference import load_text_model
 from contextual_bert.runs import is_complete, run
-from contextual_bert.runs.text_preparation import TextPreparation, prepare_texts
+from contextual_bert.runs.prepared_texts import PreparedTexts, prepare_texts
 from contextual_bert_cli.failures import in_words
 from contextual_bert_cli.output import calm_transformers
 from studies.addresses import CONTEXT, TASK
@@ -54,7 +54,7 @@ TRAINING = {
 }
 
 
-def prepare(source: Path, folder: Path, checkpoint: str, *, dtype: str) -> TextPreparation:
+def prepare(source: Path, folder: Path, checkpoint: str, *, dtype: str) -> PreparedTexts:
     """The passages, their split by address and the recipe: the year is all the context."""
     own = TASK.recipe(task_table(TASK, source, folder / "passages"), checkpoint)
     assert own.texts is not None
@@ -69,7 +69,7 @@ def prepare(source: Path, folder: Path, checkpoint: str, *, dtype: str) -> TextP
     return prepare_texts(recipe)
 
 
-def pieces(ready: TextPreparation, part: Any) -> tuple[list[str], NDArray[np.int64]]:
+def pieces(ready: PreparedTexts, part: Any) -> tuple[list[str], NDArray[np.int64]]:
     """Runs of a few words of the passages of a part, and the year of each."""
     chosen = ready.table.take(ready.split.rows(part))
     found = [
@@ -93,7 +93,7 @@ def share_later(late: NDArray[np.float64], early: NDArray[np.float64]) -> float:
     return float(roc_auc_score(is_late, np.concatenate([late, early])))
 
 
-def measure(directory: Path, ready: TextPreparation, *, num_samples: int, num_sweeps: int) -> dict[str, Any]:
+def measure(directory: Path, ready: PreparedTexts, *, num_samples: int, num_sweeps: int) -> dict[str, Any]:
     """Guessed years of real and of drawn texts, and the texts."""
     texts, years = pieces(ready, "train")
     judge: Any = make_pipeline(TfidfVectorizer(ngram_range=(1, 2), min_df=3, sublinear_tf=True), Ridge())
@@ -190,7 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ready = prepare(chosen.data, chosen.runs, chosen.checkpoint, dtype=chosen.dtype)
     directory = chosen.runs / "model"
     if not is_complete(directory):
-        run(ready.recipe, directory, preparation=ready, is_resumed=True)
+        run(ready.recipe, directory, prepared=ready, is_resumed=True)
     found = measure(directory, ready, num_samples=chosen.num_samples, num_sweeps=chosen.sweeps)
     with replacing_directory(chosen.output) as folder:
         (folder / "results.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")

@@ -209,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, recipe in rows(data).items():
         directories[name] = run_directory(folder / "runs", recipe)
         if not is_complete(directories[name]):
-            run(recipe, directories[name], preparation=data.preparation, is_resumed=True)
+            run(recipe, directories[name], prepared=data.prepared, is_resumed=True)
     found = measure(directories)
     with replacing_directory(chosen.output) as folder:
         (folder / "results.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

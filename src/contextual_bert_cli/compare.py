@@ -156,7 +156,7 @@ def command(
             f"Methods compared on {data}",
             recipes,
             output,
-            preparation=ready,
+            prepared=ready,
             peers=Peers(reference=reference),
             num_jobs=jobs,
             say=remark,

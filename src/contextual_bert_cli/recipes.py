@@ -331,7 +331,7 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
     """
     from contextual_bert.context import ContextSchema
     from contextual_bert.errors import ConfigurationError
-    from contextual_bert.runs.prepared import check_unlearned
+    from contextual_bert.runs.prepared_data import check_unlearned
     from contextual_bert.runs.text_starts import method_of
     from contextual_bert.training import Recipe
 

@@ -176,7 +176,7 @@ def command(
             report = run(
                 recipe,
                 output,
-                preparation=ready,
+                prepared=ready,
                 is_resumed=resume,
                 is_overwritten=overwrite,
                 is_quiet=not is_main_process(),

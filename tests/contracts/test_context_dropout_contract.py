@@ -15,7 +15,7 @@ from contextual_bert.context import missing_like
 from contextual_bert.data import SequenceDataset, StylistWorld
 from contextual_bert.evaluation import Interval, paired_bootstrap
 from contextual_bert.inference import score
-from contextual_bert.runs import Preparation, prepare
+from contextual_bert.runs import PreparedSets, prepare
 from contextual_bert.runs.model_factory import arguments_of, build_model
 from contextual_bert.runs.tasks import task_of
 from contextual_bert.training import Recipe
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Preparation:
+def data(tmp_path_factory: pytest.TempPathFactory) -> PreparedSets:
     path = tmp_path_factory.mktemp("world") / "outfits.parquet"
     table = StylistWorld.generate(48).sample(5_000, seed=1)
     pq.write_table(table.select(["customer_id", "items", *FIELDS]), path)
@@ -51,7 +51,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Preparation:
     )
 
 
-def scored(data: Preparation, folder: Path, subsets: list[frozenset[str]], **changes: Any) -> Scored:
+def scored(data: PreparedSets, folder: Path, subsets: list[frozenset[str]], **changes: Any) -> Scored:
     """Known fields -> the log-probability of every test item, by the model of the recipe with these changes."""
     training = {**data.recipe.training, **changes.pop("training", {})}
     recipe = replace(data.recipe, training=training, **changes)
@@ -68,22 +68,22 @@ def scored(data: Preparation, folder: Path, subsets: list[frozenset[str]], **cha
 
 
 @pytest.fixture(scope="module")
-def plain(data: Preparation, tmp_path_factory: pytest.TempPathFactory) -> Scored:
+def plain(data: PreparedSets, tmp_path_factory: pytest.TempPathFactory) -> Scored:
     return scored(data, tmp_path_factory.mktemp("plain"), SUBSETS)
 
 
 @pytest.fixture(scope="module")
-def dropped(data: Preparation, tmp_path_factory: pytest.TempPathFactory) -> Scored:
+def dropped(data: PreparedSets, tmp_path_factory: pytest.TempPathFactory) -> Scored:
     rates = {"context_dropout": 0.15, "field_dropout": 0.3}
     return scored(data, tmp_path_factory.mktemp("dropped"), SUBSETS, training=rates)
 
 
 @pytest.fixture(scope="module")
-def blind(data: Preparation, tmp_path_factory: pytest.TempPathFactory) -> Scored:
+def blind(data: PreparedSets, tmp_path_factory: pytest.TempPathFactory) -> Scored:
     return scored(data, tmp_path_factory.mktemp("none"), [NOTHING], conditioning="none")
 
 
-def rise(data: Preparation, a: NDArray[np.float64], b: NDArray[np.float64]) -> Interval:
+def rise(data: PreparedSets, a: NDArray[np.float64], b: NDArray[np.float64]) -> Interval:
     """Cross-entropy of a minus that of b, in nats, with its interval over sets."""
     return paired_bootstrap(
         -a, -b, np.repeat(np.arange(len(data.datasets["test"])), data.datasets["test"].sizes)
@@ -94,13 +94,13 @@ def supersets() -> Iterator[tuple[frozenset[str], frozenset[str]]]:
     return ((known, known | {field}) for known in SUBSETS for field in FIELDS if field not in known)
 
 
-def test_the_anonymous_query_is_answered_better(data: Preparation, plain: Scored, dropped: Scored) -> None:
+def test_the_anonymous_query_is_answered_better(data: PreparedSets, plain: Scored, dropped: Scored) -> None:
     interval = rise(data, dropped[NOTHING], plain[NOTHING])
     assert interval.high < -0.02, interval
 
 
 def test_it_is_answered_about_as_a_model_does_that_never_had_a_context(
-    data: Preparation, dropped: Scored, blind: Scored
+    data: PreparedSets, dropped: Scored, blind: Scored
 ) -> None:
     assert abs(rise(data, dropped[NOTHING], blind[NOTHING]).value) < 0.08
 
@@ -113,7 +113,7 @@ def test_knowing_one_field_more_never_hurts(dropped: Scored) -> None:
 
 
 def test_every_subset_that_lacks_what_matters_is_answered_better(
-    data: Preparation, plain: Scored, dropped: Scored
+    data: PreparedSets, plain: Scored, dropped: Scored
 ) -> None:
     for known in SUBSETS:
         if "gender" not in known:

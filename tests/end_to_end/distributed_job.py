@@ -13,7 +13,7 @@ from transformers import TrainerCallback, set_seed
 from contextual_bert.data import MaskingCollator, SequenceBatch, SequenceDataset
 from contextual_bert.inference import score
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
-from contextual_bert.runs import Preparation, as_row, prepare, runner, study
+from contextual_bert.runs import PreparedSets, as_row, prepare, runner, study
 from contextual_bert.training import ContextualBertTrainer, Recipe, training_arguments
 
 BATCH = 16  # of all processes together, where gradients are compared
@@ -44,7 +44,7 @@ class Gradients(TrainerCallback):
         }
 
 
-def model_for(data: Preparation, *, dropout: float) -> ContextualBertForMaskedLM:
+def model_for(data: PreparedSets, *, dropout: float) -> ContextualBertForMaskedLM:
     set_seed(0)
     config = ContextualBertConfig.from_schema(
         data.processor.schema,
@@ -60,7 +60,7 @@ def model_for(data: Preparation, *, dropout: float) -> ContextualBertForMaskedLM
     return ContextualBertForMaskedLM(config)
 
 
-def trainer_for(data: Preparation, output: Path, *, dropout: float, **settings: Any) -> ContextualBertTrainer:
+def trainer_for(data: PreparedSets, output: Path, *, dropout: float, **settings: Any) -> ContextualBertTrainer:
     chosen = {"save_strategy": "no", "eval_strategy": "no", "load_best_model_at_end": False, **settings}
     return ContextualBertTrainer(
         model_for(data, dropout=dropout),
@@ -71,7 +71,7 @@ def trainer_for(data: Preparation, output: Path, *, dropout: float, **settings: 
     )
 
 
-def trained(data: Preparation, output: Path) -> dict[str, Any]:
+def trained(data: PreparedSets, output: Path) -> dict[str, Any]:
     trainer = trainer_for(
         data,
         output,
@@ -89,7 +89,7 @@ def trained(data: Preparation, output: Path) -> dict[str, Any]:
     return {"masks": recorder.masks, "losses": losses, "steps": trainer.state.global_step}
 
 
-def evaluated(data: Preparation, output: Path, checkpoint: str) -> dict[str, Any]:
+def evaluated(data: PreparedSets, output: Path, checkpoint: str) -> dict[str, Any]:
     """Trainer.evaluate and score of one checkpoint; batches that do not divide the rows."""
     numbers: dict[str, Any] = {}
     for batch_size in (7, 16, 4096):
@@ -110,7 +110,7 @@ def evaluated(data: Preparation, output: Path, checkpoint: str) -> dict[str, Any
     return numbers
 
 
-def gradients(data: Preparation, output: Path) -> dict[str, Any]:
+def gradients(data: PreparedSets, output: Path) -> dict[str, Any]:
     """Of one step on the first 16 sets, in the order of the table; sets of 4 and 5 have fewer masks than others."""
     recorder = Gradients()
     world_size = training_arguments(output, device="cpu").world_size
@@ -132,7 +132,7 @@ def gradients(data: Preparation, output: Path) -> dict[str, Any]:
     return recorder.norms
 
 
-def with_unknown_items(data: Preparation) -> Preparation:
+def with_unknown_items(data: PreparedSets) -> PreparedSets:
     """The same data whose validation part holds items that the vocabulary lacks."""
     validation = data.datasets["validation"]
     items = validation.input_ids.clone()
@@ -163,7 +163,7 @@ def main() -> None:
     runner.write_run = recorded
     seen = {"training": trained(data, output / "training"), "gradients": gradients(data, output / "gradients")}
     recipes = [as_row(recipe, name) for name in ("none", "bag")]
-    found = study("Two methods", recipes, output / "runs", preparation=data)
+    found = study("Two methods", recipes, output / "runs", prepared=data)
     seen |= {"comparison": found.to_markdown(), "written": written}
     seen["evaluation"] = evaluated(with_unknown_items(data), output / "evaluation", checkpoint)
     (output / f"process-{process}.json").write_text(json.dumps(seen))

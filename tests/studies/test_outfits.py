@@ -34,12 +34,12 @@ def test_the_rows(data: StudyData, tiny_size: Size) -> None:
     assert [name for name, recipe in rows.items() if recipe.is_control or recipe.is_context_shuffled] == CONTROLS
     assert {str(recipe.training) for name, recipe in rows.items() if name not in BASELINES} == {str(tiny_size.training)}
     for recipe in rows.values():
-        data.preparation.resolve(recipe)  # raises if a row asked for other data
+        data.prepared.resolve(recipe)  # raises if a row asked for other data
 
 
 def test_the_sizes_of_the_models(data: StudyData) -> None:
     counted = {
-        name: count_counted(build_model(data.preparation.resolve(recipe), data.preparation))
+        name: count_counted(build_model(data.prepared.resolve(recipe), data.prepared))
         for name, recipe in data.rows().items()
     }
     assert PAPER_PARAMETERS.items() <= counted.items()

@@ -109,8 +109,8 @@ def study_of(
 
 
 def test_offensiveness_is_split_by_comment_or_by_reader(source: Path, tmp_path: Path, checkpoint: str) -> None:
-    by_text = study_of("offensiveness", source, tmp_path / "a", checkpoint, rows={}).preparation
-    by_reader = study_of("offensiveness-readers", source, tmp_path / "b", checkpoint, rows={}).preparation
+    by_text = study_of("offensiveness", source, tmp_path / "a", checkpoint, rows={}).prepared
+    by_reader = study_of("offensiveness-readers", source, tmp_path / "b", checkpoint, rows={}).prepared
     assert by_text.labels == by_reader.labels == ("1", "2", "3", "4", "5")
     assert by_text.processor.schema is not None
     assert by_reader.processor.schema is not None
@@ -153,7 +153,7 @@ def test_new_blocks_are_one_in_small_and_as_in_the_paper_in_full(
     named = ("multi_attribute", "attention_bias", "bert_concat_word", "global_state_update")
     for size, num_blocks in (("small", 1), ("full", 6)):
         rows = replace(data, size=TEXT_TASKS[task].sizes[size]).rows(named)  # by reader not all are rows of small
-        work = task_of(data.preparation)
+        work = task_of(data.prepared)
         for name in ("multi_attribute", "attention_bias"):
             model: Any = work.build_model(rows[name])
             assert model.config.num_extra_layers == num_blocks
@@ -175,7 +175,7 @@ def test_what_new_blocks_alone_give_and_what_a_context_of_others(
     assert others == replace(told, is_context_shuffled=True)
     assert alone.model["num_extra_layers"] == (1 if size == "small" else 6)
     assert replace(alone, name=None, model={}, is_control=False) == plain
-    work = task_of(data.preparation)
+    work = task_of(data.prepared)
     sizes = [work.count(work.build_model(row)) for row in (told, others, alone, plain)]
     assert sizes[0] == sizes[1] and min(sizes[:3]) > sizes[3]
 
@@ -244,7 +244,7 @@ def test_a_study_has_the_bar_and_resumes(
 
 def test_the_bar_says_what_it_costs(source: Path, tmp_path: Path, checkpoint: str) -> None:
     data = study_of("offensiveness", source, tmp_path / "data", checkpoint, rows={"none": 1})
-    ready = data.preparation
+    ready = data.prepared
     costs: dict[str, int] = {}
     for name in LOGISTIC:
         model = LogisticBaseline(ready, name)
@@ -262,7 +262,7 @@ def test_the_bar_says_what_it_costs(source: Path, tmp_path: Path, checkpoint: st
 def test_a_vector_of_a_text_is_what_the_checkpoint_was_trained_for(
     source: Path, tmp_path: Path, checkpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ready = study_of("offensiveness", source, tmp_path / "data", checkpoint, rows={"none": 1}).preparation
+    ready = study_of("offensiveness", source, tmp_path / "data", checkpoint, rows={"none": 1}).prepared
     bert, tokenizer = BertModel.from_pretrained(checkpoint).eval(), AutoTokenizer.from_pretrained(checkpoint)
     texts = ["word1 word2", "word3", "word1 word2", " ".join(f"word{number}" for number in range(9))]
     for pooling in ("cls", "mean"):
@@ -305,8 +305,8 @@ def test_epochs_are_of_what_starts_from_the_checkpoint(source: Path, tmp_path: P
 @pytest.mark.parametrize("name", TEXT_TASKS)
 def test_the_card_names_the_context(name: str, source: Path, tmp_path: Path, checkpoint: str) -> None:
     data = study_of(name, source, tmp_path / "data", checkpoint, rows={})
-    assert data.preparation.processor.schema is not None
-    assert set(data.task.card.context) == set(data.preparation.processor.schema.names)
+    assert data.prepared.processor.schema is not None
+    assert set(data.task.card.context) == set(data.prepared.processor.schema.names)
 
 
 @pytest.mark.parametrize("task", TEXT_TASKS)
@@ -319,7 +319,7 @@ def test_full_has_every_method(task: str) -> None:
 @pytest.mark.usefixtures("cells_of_one")
 def test_single_domain_models_are_joined(source: Path, tmp_path: Path, checkpoint: str) -> None:
     data = study_of("entities", source, tmp_path / "data", checkpoint, rows={"none": 3, SINGLE: 3})
-    ready = data.preparation
+    ready = data.prepared
     sizes = {part: len(ready.split.rows(part)) for part in FILES}
     assert sizes == {"train": 60, "validation": 30, "test": 40}
     found = run_text_study(data, tmp_path / "runs", num_seeds=1, say=lambda _: None)
@@ -352,17 +352,17 @@ def test_the_rows_that_a_message_offers_are_those_that_the_task_can_have(
 
 def test_addresses_become_passages(source: Path, tmp_path: Path, checkpoint: str) -> None:
     data = study_of("addresses", source, tmp_path / "data", checkpoint, rows={"none": 1})
-    table = data.preparation.table
+    table = data.prepared.table
     assert table.num_rows == 30 * 6
-    address, split = np.array(table.column("address").to_pylist()), data.preparation.split
+    address, split = np.array(table.column("address").to_pylist()), data.prepared.split
     assert {part: {*Counter(address[split.rows(part)].tolist()).values()} for part in PARTS} == {
         "train": {6},
         "validation": {1},  # the first of six
         "test": {1},
     }
     assert {len(text.split()) for text in table.column("text").to_pylist()} == {40}
-    assert data.preparation.processor.schema is not None
-    assert set(data.preparation.processor.schema.names) == {"year", "president", "party", "form"}
+    assert data.prepared.processor.schema is not None
+    assert set(data.prepared.processor.schema.names) == {"year", "president", "party", "form"}
     found = run_text_study(data, tmp_path / "runs", say=lambda _: None)
     assert found.labels is None
     assert found.comparison.settings.row_name == "hidden token"
@@ -393,7 +393,7 @@ def test_rows_may_start_from_one_run_without_a_context(source: Path, tmp_path: P
         recipe = Recipe.load(runs / run / f"seed-{seed}")
         assert recipe.texts == replace(start.texts, checkpoint=str(runs / "start" / "seed-0"))
     rows = data.starting_from(runs / "start" / "seed-0")
-    ours = task_of(rows.preparation).build_model(rows.rows()["none"]).state_dict()
+    ours = task_of(rows.prepared).build_model(rows.rows()["none"]).state_dict()
     theirs = load_file(runs / "start" / "seed-0" / "model.safetensors")
     assert len(theirs) > 20
     assert all(torch.equal(ours[name], weight) for name, weight in theirs.items())
@@ -407,9 +407,9 @@ def test_rows_may_start_from_one_run_without_a_context(source: Path, tmp_path: P
     save_file(kept, scores)
     write_manifest(scores.parent)
     other = shutil.copytree(checkpoint, tmp_path / "other")
-    theirs = replace(data.preparation.recipe, texts=replace(data.preparation.task, checkpoint=str(other)))
+    theirs = replace(data.prepared.recipe, texts=replace(data.prepared.task, checkpoint=str(other)))
     with pytest.raises(ConfigurationError, match=r"start.seed-0 holds a run with other settings \(texts.checkpoint"):
-        of_other = replace(data, preparation=replace(data.preparation, recipe=theirs))
+        of_other = replace(data, prepared=replace(data.prepared, recipe=theirs))
         run_text_study(of_other, runs, num_seeds=2, is_report_only=True, say=lambda _: None)
     # Of a study that was moved, or whose weights were not kept, the report can still be made.
     (runs / "start" / "seed-0" / "model.safetensors").unlink()

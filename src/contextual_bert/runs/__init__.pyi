@@ -3,8 +3,9 @@ from .grid import as_row, named_rows, table_rows
 from .inspection import Inspection, inspect_table
 from .oracle_run import oracle_run
 from .permutation_importance import Attribution, attribute_missing, attribute_run
-from .preparation import Preparation, prepare
-from .prepared import Prepared, make_split
+from .prepared_data import PreparedData, make_split
+from .prepared_sets import PreparedSets, prepare
+from .prepared_texts import PreparedTexts, prepare_texts
 from .registry import BASELINES
 from .report_files import write_attribution, write_report
 from .run_files import is_complete, load_run
@@ -12,7 +13,6 @@ from .runner import run
 from .study_report import Peers, study
 from .tasks import prepare_for
 from .text_inspection import inspect_texts
-from .text_preparation import TextPreparation, prepare_texts
 
 __all__ = [
     "BASELINES",
@@ -20,9 +20,9 @@ __all__ = [
     "Evaluation",
     "Inspection",
     "Peers",
-    "Preparation",
-    "Prepared",
-    "TextPreparation",
+    "PreparedData",
+    "PreparedSets",
+    "PreparedTexts",
     "as_row",
     "attribute_missing",
     "attribute_run",

@@ -60,7 +60,7 @@ def recipe_digest(recipe: Recipe, *, digests: Mapping[str, str]) -> str:
 
     Args:
         recipe: the resolved one.
-        digests: ``Prepared.digests``.
+        digests: ``PreparedData.digests``.
     """
     usual = settings_of(Recipe(data="", items=""))
     decisive = {name: value for name, value in settings_of(recipe).items() if value != usual.get(name)}

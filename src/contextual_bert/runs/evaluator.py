@@ -19,7 +19,7 @@ from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.evaluation import EvaluationSettings, Provenance, Report, Scores
 from contextual_bert.inference import ScoredSet, set_index
 from contextual_bert.runs.environment import commit, hardware
-from contextual_bert.runs.prepared import Prepared, check_grouping, num_trained_by
+from contextual_bert.runs.prepared_data import PreparedData, check_grouping, num_trained_by
 from contextual_bert.runs.reporting import report_on
 from contextual_bert.runs.shifts import LEARNED, field_lines, name_drift, part_rows, rows_of
 from contextual_bert.runs.tasks import Task
@@ -67,7 +67,7 @@ class LearnedRows:
     Args:
         table: the rows.
         customers: whose they are, None where no column names customers.
-        names: the items or labels in them, as ``Prepared.names``.
+        names: the items or labels in them, as ``PreparedData.names``.
     """
 
     table: pa.Table
@@ -104,7 +104,7 @@ class Evaluator:
     table: pa.Table
 
     @property
-    def ready(self) -> Prepared:
+    def ready(self) -> PreparedData:
         """The rows with the run's processor."""
         return self.task.ready
 

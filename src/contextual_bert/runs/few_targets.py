@@ -14,7 +14,7 @@ from contextual_bert.evaluation import PairedRuns, Scores, metric_of
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, exact_mean, recall_key
 from contextual_bert.evaluation.rank_metrics import expected_recall
 from contextual_bert.inference import set_index
-from contextual_bert.runs.prepared import Prepared
+from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.rival_findings import signed_words
 
 NUM_FEW = 3
@@ -35,7 +35,7 @@ class FewTargets:
     is_few: NDArray[np.bool_]
 
 
-def commonest_targets(ready: Prepared, part: str, scores: Scores) -> FewTargets | None:
+def commonest_targets(ready: PreparedData, part: str, scores: Scores) -> FewTargets | None:
     """Return where the commonest items of the training part are asked for; None for anything but sets of items.
 
     Args:

@@ -19,7 +19,7 @@ from contextual_bert.inference import score, set_index
 from contextual_bert.inference.verdicts import IMPORTANCES, PART, FieldVerdicts
 from contextual_bert.runs.model_factory import has_context
 from contextual_bert.runs.permutation_importance import donor_of, with_permuted
-from contextual_bert.runs.prepared import Prepared
+from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.registry import keeps_weights
 from contextual_bert.runs.reporting import provenance
 from contextual_bert.training.recipe import Recipe
@@ -33,7 +33,7 @@ _RESAMPLES_A_FIELD = 80  # the least p-value is 2 in so many, times the fields: 
 def field_importances(
     recipe: Recipe,
     model: nn.Module,
-    ready: Prepared,
+    ready: PreparedData,
     *,
     num_epochs: float,
     batch_size: int,

@@ -23,7 +23,7 @@ from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame
 from contextual_bert.runs.by_time import by_time_lines
 from contextual_bert.runs.grouping import audit_of_file
-from contextual_bert.runs.prepared import alike_values, inferred, make_split, not_context, withheld_lines
+from contextual_bert.runs.prepared_data import alike_values, inferred, make_split, not_context, withheld_lines
 from contextual_bert.runs.run_table import RunTable, read_data
 from contextual_bert.runs.shifts import LEARNED, field_lines, name_drift, rows_of
 from contextual_bert.training.recipe import Recipe

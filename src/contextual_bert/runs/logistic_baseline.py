@@ -23,8 +23,8 @@ from contextual_bert.inference.encode import naming
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.models import IGNORED_LABEL, ContextualBertModel, ContextualBertProcessor, rank_labels
 from contextual_bert.models.sequence_classification import vector_of_text
+from contextual_bert.runs.prepared_texts import PreparedTexts
 from contextual_bert.runs.registry import LOGISTIC
-from contextual_bert.runs.text_preparation import TextPreparation
 from contextual_bert.training.devices import chosen_device
 from contextual_bert.training.progress import counting
 
@@ -52,7 +52,7 @@ class SentenceVectors:
         Reimers and Gurevych (2019), "Sentence-BERT", section 3.
     """
 
-    def __init__(self, ready: TextPreparation) -> None:
+    def __init__(self, ready: PreparedTexts) -> None:
         self.task, self.pooling = ready.task, ready.pooling
         self.device = chosen_device(ready.recipe.device)
         self.known: dict[str, NDArray[np.float32]] = {}
@@ -106,7 +106,7 @@ class LogisticBaseline(nn.Module):
         ``LogisticClassifier`` does the work. ``LabelShares`` does not read the text.
     """
 
-    def __init__(self, ready: TextPreparation, name: str) -> None:
+    def __init__(self, ready: PreparedTexts, name: str) -> None:
         super().__init__()
         reads, schema = LOGISTIC[name], ready.processor.schema
         self.columns = [*schema.columns] if schema is not None and "context" in reads else []
@@ -122,7 +122,7 @@ class LogisticBaseline(nn.Module):
         """Return the number of weights, those of the checkpoint that reads included."""
         return self.model.num_weights + (self.vectors.num_parameters if self.vectors is not None else 0)
 
-    def fit(self, ready: TextPreparation) -> dict[str, Any]:
+    def fit(self, ready: PreparedTexts) -> dict[str, Any]:
         """Fit to convergence; return the inverse strength of the regularisation, chosen on the validation part.
 
         Raises:
@@ -136,7 +136,7 @@ class LogisticBaseline(nn.Module):
             self.model.fit(texts, labels, context, validation=validation)
         return {"inverse_strength": self.model.inverse_strength}
 
-    def score(self, ready: TextPreparation, part: str) -> ScoredSet:
+    def score(self, ready: PreparedTexts, part: str) -> ScoredSet:
         """Return the scores of a part. A label that training lacks has the share of one text that nobody has seen."""
         texts, labels, context = self._part(ready, part)
         shares = self.model.log_probabilities(texts, context)
@@ -156,14 +156,14 @@ class LogisticBaseline(nn.Module):
         )
         return ScoredSet(Scores(rows, place, *(column.numpy() for column in ranks), predictions=predictions))
 
-    def _part(self, ready: TextPreparation, part: str) -> LabelledPart:
+    def _part(self, ready: PreparedTexts, part: str) -> LabelledPart:
         labels: Any = ready.datasets[part].labels
         table = ready.table.take(pa.array(_rows(ready, part)))
         texts = table.column(ready.task.text).to_pylist()
         return texts, labels[labels != IGNORED_LABEL].numpy(), table.select(self.columns) if self.columns else None
 
 
-def _rows(ready: TextPreparation, part: str) -> NDArray[np.int64]:
+def _rows(ready: PreparedTexts, part: str) -> NDArray[np.int64]:
     """Return the rows of the table that a part has a label for."""
     dataset = ready.datasets[part]
     return dataset.example_ids[dataset.labels != IGNORED_LABEL].numpy()

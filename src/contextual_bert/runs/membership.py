@@ -13,7 +13,7 @@ from contextual_bert.data.hashing import hash_counters
 from contextual_bert.evaluation import Report
 from contextual_bert.evaluation.membership import compare_losses
 from contextual_bert.inference import ScoredSet, set_index
-from contextual_bert.runs.prepared import Prepared
+from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.tasks import task_of
 from contextual_bert.training.recipe import Recipe
 
@@ -21,7 +21,7 @@ from contextual_bert.training.recipe import Recipe
 def with_membership(
     report: Report,
     scored: ScoredSet,
-    ready: Prepared,
+    ready: PreparedData,
     recipe: Recipe,
     model: nn.Module,
     *,
@@ -63,7 +63,7 @@ def with_membership(
     return replace(report, membership=gap)
 
 
-def training_sample(ready: Prepared) -> Prepared:
+def training_sample(ready: PreparedData) -> PreparedData:
     """Return the data of a few rows of the training part, the same in every run, and of no other part."""
     rows = np.unique(ready.datasets["train"].example_ids.numpy())
     limit = min(

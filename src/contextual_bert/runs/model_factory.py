@@ -19,8 +19,8 @@ from contextual_bert.data import cooccurrence_vectors
 from contextual_bert.errors import ConfigurationError, ContextualBertError, Message, joined
 from contextual_bert.inference.saved_files import check_files
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, count_parameters
-from contextual_bert.runs.preparation import Preparation
-from contextual_bert.runs.prepared import Prepared
+from contextual_bert.runs.prepared_data import PreparedData
+from contextual_bert.runs.prepared_sets import PreparedSets
 from contextual_bert.runs.registry import BASELINES, FITTED_BASELINES, SET_BASELINES, check_kind
 from contextual_bert.training import ContextualTrainingArguments, training_arguments
 from contextual_bert.training.defaults import FEWEST_STEPS_OF_TEXTS, steps_of_epoch
@@ -65,7 +65,7 @@ def rows_of_step(arguments: ContextualTrainingArguments) -> int:
     return arguments.train_batch_size * arguments.world_size * arguments.gradient_accumulation_steps
 
 
-def training_lines(recipe: Recipe, ready: Prepared, *, defaults: Mapping[str, Any]) -> list[str]:
+def training_lines(recipe: Recipe, ready: PreparedData, *, defaults: Mapping[str, Any]) -> list[str]:
     """Return a sentence on the steps of a run and its settings; nothing of a baseline that no step trains.
 
     Args:
@@ -111,7 +111,7 @@ def _short(number: float) -> float:
     return int(number) if float(number).is_integer() else number
 
 
-def build_model(recipe: Recipe, ready: Preparation) -> nn.Module:
+def build_model(recipe: Recipe, ready: PreparedSets) -> nn.Module:
     """The model of a recipe: new, from ``init_from``, or a baseline.
 
     Raises:
@@ -126,7 +126,7 @@ def build_model(recipe: Recipe, ready: Preparation) -> nn.Module:
     return model
 
 
-def check_possible(recipe: Recipe, ready: Preparation) -> None:
+def check_possible(recipe: Recipe, ready: PreparedSets) -> None:
     """Raise ConfigurationError where a method or baseline cannot be had on these sets."""
     check_kind(recipe)
     check_context(recipe, ready.processor.schema)
@@ -144,7 +144,7 @@ def check_context(recipe: Recipe, schema: ContextSchema | None) -> None:
         )
 
 
-def new_model(recipe: Recipe, ready: Preparation) -> ContextualBertForMaskedLM | BagOfItems | ItemPopularity:
+def new_model(recipe: Recipe, ready: PreparedSets) -> ContextualBertForMaskedLM | BagOfItems | ItemPopularity:
     """The model of a recipe with random weights."""
     name, schema, vocab_size = recipe.conditioning, ready.processor.schema, len(ready.processor.items)
     if name in SET_BASELINES:
@@ -181,7 +181,7 @@ def model_settings_in_words(recipe: Recipe) -> Generator[None]:
         raise ConfigurationError(f"No model has these settings ({dict(recipe.model)}): {reason}") from error
 
 
-def attention_for(recipe: Recipe, ready: Prepared) -> str:
+def attention_for(recipe: Recipe, ready: PreparedData) -> str:
     """The faster attention to train with: on a processor two plain products, except for what is long.
 
     For a handful of items the fused kernel's fixed cost exceeds the attention itself.
@@ -202,7 +202,7 @@ def initial_scale(hidden_size: object) -> float:
 
 
 @torch.no_grad()
-def start_with_cooccurrence(model: ContextualBertForMaskedLM | BagOfItems, recipe: Recipe, ready: Preparation) -> None:
+def start_with_cooccurrence(model: ContextualBertForMaskedLM | BagOfItems, recipe: Recipe, ready: PreparedSets) -> None:
     """Give the items that share training sets their first vectors, at the scale of the random ones (decision 010)."""
     if isinstance(model, ContextualBertForMaskedLM):
         items, output = model.bert.embeddings.word_embeddings, model.cls.predictions.decoder
@@ -228,7 +228,7 @@ def copy_at_scale(vectors: NDArray[np.float64], weight: Tensor) -> None:
         weight[torch.from_numpy(rows)] = torch.from_numpy(scaled).to(weight)
 
 
-def started_from(recipe: Recipe, ready: Preparation) -> ContextualBertForMaskedLM:
+def started_from(recipe: Recipe, ready: PreparedSets) -> ContextualBertForMaskedLM:
     """The model of the run ``init_from``, with rows for the items that were appended to its vocabulary."""
     check_files(str(recipe.init_from))
     attention = attention_for(recipe, ready)

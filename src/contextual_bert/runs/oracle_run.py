@@ -8,11 +8,11 @@ import pyarrow.compute as pc
 
 from contextual_bert.data import Oracle, StylistWorld
 from contextual_bert.evaluation import Run, Scores
-from contextual_bert.runs.preparation import Preparation
+from contextual_bert.runs.prepared_sets import PreparedSets
 from contextual_bert.runs.reporting import cluster_numbers
 
 
-def oracle_run(world: StylistWorld, ready: Preparation, *, progress: Callable[[int, int], None] | None = None) -> Run:
+def oracle_run(world: StylistWorld, ready: PreparedSets, *, progress: Callable[[int, int], None] | None = None) -> Run:
     """Score the test sets with the true probabilities of the world they were drawn from.
 
     An item that the training part lacks is left out of the sets, so no model is asked for it, nor answers with it.

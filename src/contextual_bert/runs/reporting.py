@@ -15,7 +15,7 @@ from contextual_bert.evaluation import AnswerPredictions, Provenance, Report, Sc
 from contextual_bert.inference import ScoredSet, segment_labels, set_index
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.runs.environment import commit, hardware
-from contextual_bert.runs.prepared import Prepared
+from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.run_files import load_environment
 from contextual_bert.training.recipe import RECIPE_FILE
 
@@ -26,7 +26,7 @@ TRUE_ANSWER = "true answer"
 def report_on(
     part: str,
     scored: ScoredSet,
-    ready: Prepared,
+    ready: PreparedData,
     *,
     segments: Mapping[str, Any],
     seed: int,
@@ -70,7 +70,7 @@ def cold_rows(
     return is_cold[index] if is_cold.any() and not is_cold.all() else None
 
 
-def groups_of(part: str, ready: Prepared, scores: Scores) -> dict[str, Any]:
+def groups_of(part: str, ready: PreparedData, scores: Scores) -> dict[str, Any]:
     """Return feature -> label of each scored row, of the features by which predictions are told apart in comparisons.
 
     These have a handful of values. Nothing where there are no predictions.
@@ -113,7 +113,7 @@ def take(labels: NDArray[np.str_] | list[list[str]], index: NDArray[np.int64]) -
     return [labels[place] for place in index.tolist()] if isinstance(labels, list) else labels[index]
 
 
-def cluster_numbers(ready: Prepared, part: str, example_ids: NDArray[np.int64]) -> NDArray[np.int64] | None:
+def cluster_numbers(ready: PreparedData, part: str, example_ids: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """A number for the customer of each scored row, the same in every run on these data."""
     customers = ready.customers(part)
     if customers is None:
@@ -122,7 +122,7 @@ def cluster_numbers(ready: Prepared, part: str, example_ids: NDArray[np.int64]) 
     return numbers[set_index(ready.datasets[part], example_ids)].astype(np.int64)
 
 
-def provenance(ready: Prepared, *, seed: int) -> Provenance:
+def provenance(ready: PreparedData, *, seed: int) -> Provenance:
     """Return the provenance of the numbers of a run that ends now."""
     return Provenance(
         data_digest=ready.split.data_digest[:16],
@@ -133,7 +133,7 @@ def provenance(ready: Prepared, *, seed: int) -> Provenance:
     )
 
 
-def provenance_of_runs(ready: Prepared, directories: Sequence[Path], *, seeds: Sequence[int]) -> Provenance:
+def provenance_of_runs(ready: PreparedData, directories: Sequence[Path], *, seeds: Sequence[int]) -> Provenance:
     """Return the provenance of a study's numbers from its runs, which may be older than the report."""
     made = [load_environment(directory) for directory in directories]
     commits, machines = (", ".join(dict.fromkeys(each[key] for each in made)) for key in ("commit", "hardware"))

@@ -142,8 +142,8 @@ def check_same_recipe(
     Args:
         recipe: that is asked for.
         output: the directory.
-        digests: ``Prepared.digests``. A run that is older than one of them is not asked for it.
-        model_fields: ``Prepared.model_fields``, compared where the run tells them.
+        digests: ``PreparedData.digests``. A run that is older than one of them is not asked for it.
+        model_fields: ``PreparedData.model_fields``, compared where the run tells them.
 
     Raises:
         ConfigurationError: another recipe; names what differs.

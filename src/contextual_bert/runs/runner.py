@@ -25,7 +25,7 @@ from contextual_bert.runs.learned import with_shares
 from contextual_bert.runs.membership import with_membership
 from contextual_bert.runs.model_factory import arguments_of, lines_on_steps
 from contextual_bert.runs.model_training import make_trainer, train
-from contextual_bert.runs.prepared import Prepared
+from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.registry import check_conditioning, check_kind, keeps_weights
 from contextual_bert.runs.reporting import cluster_numbers, report_on
 from contextual_bert.runs.resources import PeakMemory, TrainingClock
@@ -66,7 +66,7 @@ def run(
     output: Path,
     *,
     table: Frame | None = None,
-    preparation: Prepared | None = None,
+    prepared: PreparedData | None = None,
     is_resumed: bool = False,
     is_overwritten: bool = False,
     is_quiet: bool = False,
@@ -80,7 +80,7 @@ def run(
         recipe: what to train.
         output: the run directory.
         table: the data in memory, which ``recipe.data`` then only names: pyarrow, pandas, polars or `datasets`.
-        preparation: the data, where they were prepared already.
+        prepared: the data, where they were prepared already.
         is_resumed: go on at the last whole checkpoint of an interrupted run.
         is_overwritten: replace a run that is there, as soon as the new model could be made.
         is_quiet: no progress bar on the console.
@@ -91,19 +91,19 @@ def run(
 
     Raises:
         ConfigurationError: the directory holds a run already, or checkpoints of another recipe; both ``table`` and
-            ``preparation``.
+            ``prepared``.
         RunDirectoryError: another process writes to the directory; a checkpoint lacks what a resume needs.
         DataError: no row is left to evaluate.
     """
     check_conditioning(recipe.conditioning)
     check_kind(recipe)
-    if table is not None and preparation is not None:
-        raise ConfigurationError("table and preparation both say what the data are", fix="Give one of them.")
+    if table is not None and prepared is not None:
+        raise ConfigurationError("table and prepared both say what the data are", fix="Give one of them.")
     with locked_folder(output):
         return _run(
             recipe,
             output,
-            preparation=preparation,
+            prepared=prepared,
             table=table,
             is_resumed=is_resumed,
             is_overwritten=is_overwritten,
@@ -116,7 +116,7 @@ def _run(
     recipe: Recipe,
     output: Path,
     *,
-    preparation: Prepared | None,
+    prepared: PreparedData | None,
     table: Frame | None,
     is_resumed: bool,
     is_overwritten: bool,
@@ -125,7 +125,7 @@ def _run(
 ) -> Report | None:
     is_overwritten = is_overwritten and is_run(output)
     checkpoint = checkpoint_to_resume(output, is_resumed=is_resumed) if not is_overwritten else None
-    ready = preparation
+    ready = prepared
     if ready is None:
         ready = prepare_for(recipe, source=table)
         with counting("choosing the fields of the context", is_quiet=is_quiet) as progress:
@@ -228,7 +228,7 @@ def _run(
     return reports[evaluated_part] if evaluated_part is not None else None
 
 
-def write_run(output: Path, recipe: Recipe, ready: Prepared, model: nn.Module, results: Mapping[str, Any]) -> None:
+def write_run(output: Path, recipe: Recipe, ready: PreparedData, model: nn.Module, results: Mapping[str, Any]) -> None:
     """Everything that makes the directory usable and checkable; moved into place when all of it is written."""
     reports: Mapping[str, Report] = results["reports"]
     with replacing_directory(output, last=METRICS_FILE) as folder:

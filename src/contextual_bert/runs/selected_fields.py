@@ -14,8 +14,8 @@ from contextual_bert.context import ContextSchema
 from contextual_bert.data.splits import split_by_time
 from contextual_bert.errors import ContextualBertError
 from contextual_bert.runs.model_factory import has_context
-from contextual_bert.runs.preparation import Preparation
-from contextual_bert.runs.prepared import Prepared
+from contextual_bert.runs.prepared_data import PreparedData
+from contextual_bert.runs.prepared_sets import PreparedSets
 from contextual_bert.runs.registry import FITTED_BASELINES
 from contextual_bert.runs.run_files import CHECKPOINTS
 from contextual_bert.training.field_selection import FieldGain, Fold, can_select, field_gains, halves
@@ -23,12 +23,12 @@ from contextual_bert.training.recipe import RECIPE_FILE, Recipe
 
 
 def with_selected_fields(
-    ready: Prepared,
+    ready: PreparedData,
     recipes: Iterable[Recipe],
     *,
     remembered: Iterable[Path] = (),
     progress: Callable[[int, int], None] | None = None,
-) -> Prepared:
+) -> PreparedData:
     """Return the data with the fields silenced that the training part shows to say nothing.
 
     Nothing is chosen for texts, for methods without a context, with ``field_selection="off"``, with ``init_from``, by a
@@ -42,7 +42,7 @@ def with_selected_fields(
     """
     recipe, schema = ready.recipe, ready.processor.schema
     is_asked = any(has_context(each) and each.conditioning not in FITTED_BASELINES for each in recipes)
-    if not isinstance(ready, Preparation) or schema is None or not is_asked or recipe.field_selection == "off":
+    if not isinstance(ready, PreparedSets) or schema is None or not is_asked or recipe.field_selection == "off":
         return ready
     if recipe.init_from is not None or schema.silenced_names or not schema.features:
         return ready
@@ -87,7 +87,7 @@ def remembered_names(directories: Iterable[Path], schema: ContextSchema) -> tupl
     return None
 
 
-def cluster_codes(ready: Preparation) -> NDArray[np.int64]:
+def cluster_codes(ready: PreparedSets) -> NDArray[np.int64]:
     """Return a number for the customer of each training set; without customers each set has its own."""
     customers = ready.customers("train")
     if customers is None:
@@ -95,7 +95,7 @@ def cluster_codes(ready: Preparation) -> NDArray[np.int64]:
     return np.unique(customers, return_inverse=True)[1].astype(np.int64)
 
 
-def folds_of(ready: Preparation, clusters: NDArray[np.int64]) -> list[Fold]:
+def folds_of(ready: PreparedSets, clusters: NDArray[np.int64]) -> list[Fold]:
     """Return the folds that are like the split: of a split by time the later half is asked about."""
     if ready.split.by != "time" or ready.split.column is None:
         return halves(clusters, seed=0)

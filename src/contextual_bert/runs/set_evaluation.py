@@ -22,7 +22,7 @@ from contextual_bert.runs.evaluator import (
     shuffled_lines,
     split_for,
 )
-from contextual_bert.runs.preparation import Preparation, customers_of
+from contextual_bert.runs.prepared_sets import PreparedSets, customers_of
 from contextual_bert.runs.run_table import read_data
 from contextual_bert.runs.shifts import LEARNED
 from contextual_bert.runs.tasks import task_of
@@ -84,7 +84,7 @@ def load_sets(
         first_rows = rows.groups.first_rows if rows.groups is not None else None
         outside = outside_lines_of(asked, pipeline.processor, first_rows=first_rows)
         training = split.select(sets, LEARNED) if is_own else None
-        ready = Preparation(
+        ready = PreparedSets(
             recipe=recipe,
             split=split.restricted(split.assignment == PARTS.index(chosen)),
             processor=pipeline.processor,

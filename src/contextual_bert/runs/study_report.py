@@ -14,7 +14,7 @@ from contextual_bert.evaluation.paper import PaperRow
 from contextual_bert.json_text import json_text
 from contextual_bert.runs.few_targets import commonest_targets
 from contextual_bert.runs.narrative import findings
-from contextual_bert.runs.prepared import Prepared
+from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.registry import NOTHING_TO_COMPARE, check_study
 from contextual_bert.runs.reporting import groups_of, provenance_of_runs
 from contextual_bert.runs.run_files import METRICS_FILE, is_complete, load_history, load_metrics, resolved_in
@@ -49,7 +49,7 @@ def study(
     recipes: Sequence[Recipe],
     output: Path,
     *,
-    preparation: Prepared,
+    prepared: PreparedData,
     peers: Peers | None = None,
     is_report_only: bool = False,
     num_jobs: int = 1,
@@ -61,7 +61,7 @@ def study(
         title: of the report.
         recipes: one a run, all on the same data.
         output: folder of the runs, ``<output>/<label>/seed-<n>``.
-        preparation: the data.
+        prepared: the data.
         peers: what they are set against.
         is_report_only: train nothing and compare the runs that are complete; rows may then differ in their seeds.
         num_jobs: how many runs are trained beside each other, see ``train_missing``.
@@ -79,20 +79,20 @@ def study(
     peers = peers or Peers()
     reference = peers.reference or (DEFAULT_REFERENCE if DEFAULT_REFERENCE in labels else labels[0])
     check_study(recipes, reference=reference, others=[each.name for each in peers.extra])
-    if preparation.evaluated_part is None:
+    if prepared.evaluated_part is None:
         raise ConfigurationError(NOTHING_TO_COMPARE)
-    planned = [(recipe, preparation) for recipe in recipes]
+    planned = [(recipe, prepared) for recipe in recipes]
     runs = [*train_missing(planned, output, num_jobs=num_jobs, say=say), *peers.extra]
-    paired = PairedRuns(runs, num_items=preparation.num_choices, settings=preparation.settings)
+    paired = PairedRuns(runs, num_items=prepared.num_choices, settings=prepared.settings)
     directories = [run_directory(output, recipe) for recipe in recipes]
-    origin = provenance_of_runs(preparation, directories, seeds=sorted({recipe.seed for recipe in recipes}))
+    origin = provenance_of_runs(prepared, directories, seeds=sorted({recipe.seed for recipe in recipes}))
     oracle = next((each.name for each in peers.extra if each.role == "oracle"), None)
 
     firsts = {recipe.label: recipe for recipe in reversed(recipes)}
     reports = {name: load_report(run_directory(output, firsts[name])) for name in dict.fromkeys(labels)}
     asked = next(iter(reports.values())).asked  # of the same rows and items in all
 
-    groups = groups_of(preparation.evaluated_part, preparation, runs[0].scores)
+    groups = groups_of(prepared.evaluated_part, prepared, runs[0].scores)
 
     def compared_with(name: str) -> Comparison:
         return comparison_of(
@@ -105,14 +105,14 @@ def study(
 
     comparison = compared_with(reference)
     curves = [curve for curve in map(load_history, directories) if curve is not None]
-    few = commonest_targets(preparation, preparation.evaluated_part, runs[0].scores)
+    few = commonest_targets(prepared, prepared.evaluated_part, runs[0].scores)
     found = findings(paired, firsts, paper=peers.paper, few=few)
     found += [
         f"`{name}`, seed {firsts[name].seed}: {_lower(report.learned.note())}"
         for name, report in reports.items()
         if report.learned is not None and not report.learned.has_learned
     ]
-    if preparation.evaluated_part != "test":
+    if prepared.evaluated_part != "test":
         found.insert(0, UNTESTED)
     changes = {_one_mask_from(recipe, output) for recipe in firsts.values()}
     longest = max((curve.points[-1].epoch for curve in curves), default=0)
@@ -126,9 +126,9 @@ def study(
         texts=tuple(found),
         paper=dict(peers.paper),
         data=(
-            *preparation.lines(),
-            *preparation.customer_lines(),
-            *([asked.note()] if asked is not None else _unranked(directories[0], preparation)),
+            *prepared.lines(),
+            *prepared.customer_lines(),
+            *([asked.note()] if asked is not None else _unranked(directories[0], prepared)),
         ),
     )
 
@@ -146,7 +146,7 @@ def _one_mask_from(recipe: Recipe, output: Path) -> int | None:
     ).one_mask_from_epoch
 
 
-def _unranked(directory: Path, ready: Prepared) -> list[str]:
+def _unranked(directory: Path, ready: PreparedData) -> list[str]:
     """Return sentences on the evaluated items that training lacks, and that no run counts."""
     metrics = load_metrics(directory)
     try:

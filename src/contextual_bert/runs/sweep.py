@@ -25,7 +25,7 @@ from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation import Role, Run
 from contextual_bert.folder_lock import locked_folder
 from contextual_bert.runs.model_factory import training_lines
-from contextual_bert.runs.prepared import Prepared
+from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.registry import BASELINES, check_jobs
 from contextual_bert.runs.run_directories import check_same_recipe
 from contextual_bert.runs.run_files import is_complete, load_run
@@ -36,7 +36,7 @@ from contextual_bert.training import Bars, emulation_lines, progress_bars
 from contextual_bert.training.recipe import Recipe
 
 Say = Callable[[str], None]
-Planned = tuple[Recipe, Prepared]
+Planned = tuple[Recipe, PreparedData]
 SECONDS_BETWEEN_NOTES = 0.5
 
 
@@ -83,7 +83,7 @@ def _train_missing(planned: Sequence[Planned], output: Path, *, num_jobs: int, s
         _train_beside_each_other(missing, output, num_jobs=min(num_jobs, len(missing)), say=say)
     else:
         for recipe, ready in missing:
-            run(recipe, run_directory(output, recipe), preparation=ready, is_resumed=True)
+            run(recipe, run_directory(output, recipe), prepared=ready, is_resumed=True)
     return [load_run(run_directory(output, each), name=each.label, role=role_of(each)) for each, _ in planned]
 
 
@@ -145,7 +145,7 @@ class _Job:
         bars: that show how far it is.
     """
 
-    def __init__(self, recipe: Recipe, ready: Prepared, folder: Path, *, num_threads: int, bars: Bars) -> None:
+    def __init__(self, recipe: Recipe, ready: PreparedData, folder: Path, *, num_threads: int, bars: Bars) -> None:
         self.folder, self.label = folder, f"{recipe.label}, seed {recipe.seed}"
         self._told = (recipe, folder, ready, num_threads, logging.get_verbosity())
         self._bars = bars
@@ -253,7 +253,7 @@ def train_as_told(listener: connection.Connection) -> None:
     logging.set_verbosity(verbosity)
     logging.disable_progress_bar()
     try:
-        run(recipe, folder, preparation=ready, is_resumed=True, is_quiet=True, bars=_Told(listener))
+        run(recipe, folder, prepared=ready, is_resumed=True, is_quiet=True, bars=_Told(listener))
     except Exception as error:
         error.add_note(traceback.format_exc())
         if isinstance(error, ConnectionError):

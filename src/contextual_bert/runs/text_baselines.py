@@ -22,6 +22,7 @@ from contextual_bert.models.pretrained import extra_layers_of
 from contextual_bert.models.sequence_classification import vector_of_text
 from contextual_bert.runs.logistic_baseline import LogisticBaseline
 from contextual_bert.runs.model_factory import has_context
+from contextual_bert.runs.prepared_texts import PreparedTexts
 from contextual_bert.runs.registry import (
     BERTLESS_BASELINES,
     CONTEXT_AS_TEXT,
@@ -30,7 +31,6 @@ from contextual_bert.runs.registry import (
     TAG_BASELINES,
     TEXT_BASELINES,
 )
-from contextual_bert.runs.text_preparation import TextPreparation
 from contextual_bert.training.recipe import Recipe
 
 EXTRA_LAYERS = 6  # of BERT Concat (word), as in MA-BERT
@@ -47,7 +47,7 @@ def baselines_of(head: str) -> list[str]:
     return {"classification": of_texts, "tags": [*TAG_BASELINES, CONTEXT_AS_TEXT]}.get(head, [CONTEXT_AS_TEXT])
 
 
-def check_baseline(recipe: Recipe, ready: TextPreparation) -> None:
+def check_baseline(recipe: Recipe, ready: PreparedTexts) -> None:
     """Raise ConfigurationError for a baseline that cannot learn what these texts have."""
     possible = baselines_of(ready.head)
     if recipe.conditioning not in possible:
@@ -58,7 +58,7 @@ def check_baseline(recipe: Recipe, ready: TextPreparation) -> None:
         )
 
 
-def baseline_on_texts(recipe: Recipe, ready: TextPreparation) -> LabelModel | LogisticBaseline:
+def baseline_on_texts(recipe: Recipe, ready: PreparedTexts) -> LabelModel | LogisticBaseline:
     """The model of a baseline that is none of BERT's own heads."""
     if recipe.conditioning in LOGISTIC:
         return LogisticBaseline(ready, recipe.conditioning)
@@ -73,7 +73,7 @@ def baseline_on_texts(recipe: Recipe, ready: TextPreparation) -> LabelModel | Lo
     return model
 
 
-def config_of(recipe: Recipe, ready: TextPreparation) -> TextBaselineConfig:
+def config_of(recipe: Recipe, ready: PreparedTexts) -> TextBaselineConfig:
     """Return the configuration of a baseline that can be deployed."""
     return TextBaselineConfig(
         name=recipe.conditioning,
@@ -91,7 +91,7 @@ def processor_of(recipe: Recipe, processor: ContextualBertProcessor) -> Contextu
     return processor.with_context_as("text") if recipe.conditioning == CONTEXT_AS_TEXT else processor
 
 
-def words_of(ready: TextPreparation) -> dict[str, dict[str, Tensor]]:
+def words_of(ready: PreparedTexts) -> dict[str, dict[str, Tensor]]:
     """Part -> its context in words."""
     processor = ready.processor.with_context_as("text")
     rows = {part: ready.table.take(pa.array(texts.example_ids.numpy())) for part, texts in ready.datasets.items()}
@@ -99,7 +99,7 @@ def words_of(ready: TextPreparation) -> dict[str, dict[str, Tensor]]:
     return {part: context.tensors for part, context in encoded.items() if context is not None}
 
 
-def check_room(words: Mapping[str, Mapping[str, Tensor]], ready: TextPreparation, *, num_positions: int) -> None:
+def check_room(words: Mapping[str, Mapping[str, Tensor]], ready: PreparedTexts, *, num_positions: int) -> None:
     """Raise ConfigurationError unless a text and its context in words are read whole."""
     for part, columns in words.items():
         num_words = 1 + sum(values.shape[1] for values in columns.values())  # and [SEP]
@@ -112,13 +112,13 @@ def check_room(words: Mapping[str, Mapping[str, Tensor]], ready: TextPreparation
             )
 
 
-def _layout_of(recipe: Recipe, ready: TextPreparation) -> tuple[FeatureLayout, ...]:
+def _layout_of(recipe: Recipe, ready: PreparedTexts) -> tuple[FeatureLayout, ...]:
     """The features of the context that a baseline reads."""
     schema = ready.processor.schema
     return schema.layout if schema is not None and has_context(recipe) else ()
 
 
-def _on_frozen_bert(recipe: Recipe, ready: TextPreparation) -> LabelModel:
+def _on_frozen_bert(recipe: Recipe, ready: PreparedTexts) -> LabelModel:
     """MA-BERT's controls BERT Concat (text) and BERT Concat (word)."""
     bert = ContextualBertModel.from_bert(ready.task.checkpoint, schema=None, conditioning="none")
     parts = LastHidden(bert), partial(vector_of_text, pooling=ready.pooling)

@@ -29,11 +29,11 @@ from contextual_bert.runs.evaluator import (
     shuffled_lines,
     split_for,
 )
+from contextual_bert.runs.prepared_texts import PreparedTexts
 from contextual_bert.runs.run_table import read_data
 from contextual_bert.runs.shifts import LEARNED
 from contextual_bert.runs.tasks import task_of
 from contextual_bert.runs.tasks.text import TRAINING, TextModelTask
-from contextual_bert.runs.text_preparation import TextPreparation
 from contextual_bert.training import TextTask, chosen_device, chosen_dtype
 from contextual_bert.training.recipe import Recipe
 
@@ -83,7 +83,7 @@ def load_texts(
     check_files(directory)
     try:
         processor = ContextualBertProcessor.from_pretrained(directory).with_context_as("values")  # those of segments
-        unlabelled = TextPreparation(
+        unlabelled = PreparedTexts(
             recipe=recipe,
             split=split,
             processor=processor,

@@ -34,9 +34,9 @@ from contextual_bert.runs.inspection import (
     without_leaks,
 )
 from contextual_bert.runs.label_names import NUM_SHOWN, label_names, label_values, label_warnings
-from contextual_bert.runs.prepared import alike_values, inferred, not_context
+from contextual_bert.runs.prepared_data import alike_values, inferred, not_context
+from contextual_bert.runs.prepared_texts import rows_in_parts
 from contextual_bert.runs.run_table import RunTable, read_data
-from contextual_bert.runs.text_preparation import rows_in_parts
 from contextual_bert.runs.text_starts import reader_of
 from contextual_bert.training import TextTask
 from contextual_bert.training.recipe import Recipe

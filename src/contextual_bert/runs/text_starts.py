@@ -13,7 +13,7 @@ from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.models.checkpoint_files import first_line, has_masked_lm_head, label_names_of, weight_shapes
 from contextual_bert.models.warm_start import context_config
 from contextual_bert.runs.label_names import some_labels
-from contextual_bert.runs.prepared import check_brought, check_unlearned, num_trained_by
+from contextual_bert.runs.prepared_data import check_brought, check_unlearned, num_trained_by
 from contextual_bert.runs.registry import CONTEXT_AS_TEXT
 from contextual_bert.runs.run_directories import is_run, load_recipe
 from contextual_bert.training import TextTask

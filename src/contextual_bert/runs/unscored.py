@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from contextual_bert.data import SequenceDataset, SetPolicy, SetTable
 from contextual_bert.evaluation import Scores, Unscored
 from contextual_bert.inference import set_index
-from contextual_bert.runs.prepared import as_names
+from contextual_bert.runs.prepared_data import as_names
 
 OF_SETS = "of sets that the limits of the size leave out or cut"
 NEW = "new to the run"

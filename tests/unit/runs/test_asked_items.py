@@ -12,7 +12,7 @@ from contextual_bert.data import SetPolicy
 from contextual_bert.evaluation import Comparison, EvaluationSettings, Report, Scores, evaluate_scores
 from contextual_bert.evaluation.rank_metrics import expected_recall
 from contextual_bert.runs.evaluation import evaluate_run
-from contextual_bert.runs.preparation import prepare
+from contextual_bert.runs.prepared_sets import prepare
 from contextual_bert.runs.run_files import load_run
 from contextual_bert.runs.runner import run
 from contextual_bert.runs.study_report import study
@@ -106,7 +106,7 @@ def test_a_filter_of_rare_items_no_longer_improves_all_figures(recipe: Recipe, f
 def test_a_study_and_its_page_say_it_from_the_files_of_the_runs(recipe: Recipe, finished: Path) -> None:
     ready = prepare(recipe)
     output = finished.parents[1]
-    found = study("a study", [recipe], output, preparation=ready, is_report_only=True, say=lambda _: None)
+    found = study("a study", [recipe], output, prepared=ready, is_report_only=True, say=lambda _: None)
     asked = found.comparison.asked
     assert asked is not None
     sentence = f"Scored {asked.num_scored:,} of {asked.num_all:,} items of the test part"

@@ -16,7 +16,7 @@ from transformers import BertConfig, BertModel
 
 from contextual_bert import TextPipeline
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.runs import TextPreparation, prepare_texts, run
+from contextual_bert.runs import PreparedTexts, prepare_texts, run
 from contextual_bert.runs.run_files import SCORES_FILE, load_scores
 from contextual_bert.runs.tasks import task_of
 from contextual_bert.testing.heads import miniature_checkpoint
@@ -30,7 +30,7 @@ NUM_ROWS = 120
 
 
 @pytest.fixture(scope="module")
-def ready(tmp_path_factory: pytest.TempPathFactory) -> TextPreparation:
+def ready(tmp_path_factory: pytest.TempPathFactory) -> PreparedTexts:
     """All tags of a text are the same, and no word says which: one by one they are coins, together they are not."""
     folder = tmp_path_factory.mktemp("chain")
     miniature_checkpoint(BertModel(BertConfig(vocab_size=23, max_position_embeddings=32, **SIZES)), folder / "bert")
@@ -82,7 +82,7 @@ def rows_by_hand(tagger: Any, dataset: Any) -> Iterator[tuple[int, int, float, f
 
 
 @torch.no_grad()
-def test_scores_are_those_of_all_sequences_one_by_one(ready: TextPreparation, tmp_path: Path) -> None:
+def test_scores_are_those_of_all_sequences_one_by_one(ready: PreparedTexts, tmp_path: Path) -> None:
     work, recipe = task_of(ready), replace(ready.recipe, conditioning="bilstm_crf")
     torch.manual_seed(0)
     tagger: Any = work.build_model(recipe).eval()
@@ -106,11 +106,11 @@ def test_scores_are_those_of_all_sequences_one_by_one(ready: TextPreparation, tm
 
 @pytest.mark.parametrize(("name", "is_chain"), [*((name, True) for name in CHAINS), ("bilstm", False)])
 def test_tags_that_go_together_are_found_together(
-    ready: TextPreparation, tmp_path: Path, name: str, is_chain: bool
+    ready: PreparedTexts, tmp_path: Path, name: str, is_chain: bool
 ) -> None:
     training = {**TRAINING, "eval_strategy": "no", "load_best_model_at_end": False}
     recipe = replace(ready.recipe, conditioning=name, training=training)
-    run(recipe, tmp_path / "run", preparation=ready, is_quiet=True)
+    run(recipe, tmp_path / "run", prepared=ready, is_quiet=True)
     labels: Any = load_scores(tmp_path / "run" / SCORES_FILE)[0].predictions
     texts = [set(labels.predicted[labels.example_id == text].tolist()) for text in np.unique(labels.example_id)]
     assert all(len(tags) == 1 for tags in texts) == is_chain
@@ -123,7 +123,7 @@ def test_tags_that_go_together_are_found_together(
     assert tags == [labels.names[number] for number in labels.predicted.tolist()], "the pipeline decodes the chain"
 
 
-def test_a_chain_is_for_tags_alone(ready: TextPreparation) -> None:
+def test_a_chain_is_for_tags_alone(ready: PreparedTexts) -> None:
     recipe = replace(ready.recipe, conditioning="bilstm_crf")
     for texts in (TextTask(checkpoint="bert", label="sex"), TextTask(checkpoint="bert")):
         other = replace(ready, recipe=replace(recipe, texts=texts))

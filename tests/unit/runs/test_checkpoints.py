@@ -19,7 +19,7 @@ from transformers import TrainerState
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.folder_lock import locked_folder
 from contextual_bert.manifest import write_manifest
-from contextual_bert.runs import Preparation, run
+from contextual_bert.runs import PreparedSets, run
 from contextual_bert.runs.run_directories import remember_recipe
 from contextual_bert.runs.run_files import last_checkpoint, passed_over, step_of
 from contextual_bert.runs.termination import StopAfterStep, Terminated
@@ -29,23 +29,23 @@ STEPS_PER_EPOCH = 6
 
 
 @pytest.fixture(scope="module")
-def recipe(tiny_data: Preparation) -> Recipe:
+def recipe(tiny_data: PreparedSets) -> Recipe:
     return replace(tiny_data.recipe, training={**tiny_data.recipe.training, "num_train_epochs": 3})
 
 
 @pytest.fixture(scope="module")
-def whole(tiny_data: Preparation, recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tiny_data: PreparedSets, recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("whole") / "run"
-    run(recipe, output, preparation=tiny_data, is_quiet=True)
+    run(recipe, output, prepared=tiny_data, is_quiet=True)
     return output
 
 
 @pytest.fixture(scope="module")
-def interrupted(tiny_data: Preparation, recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def interrupted(tiny_data: PreparedSets, recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("interrupted") / "run"
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(MaskEpoch, "on_step_begin", at_step(STEPS_PER_EPOCH + 2, interrupt))
-        run(recipe, output, preparation=tiny_data, is_quiet=True)
+        run(recipe, output, prepared=tiny_data, is_quiet=True)
     return output
 
 
@@ -77,7 +77,7 @@ def assert_same_run(found: Path, expected: Path) -> None:
 
 
 def test_a_run_is_not_started_beside_another_in_its_folder(
-    tiny_data: Preparation, recipe: Recipe, tmp_path: Path
+    tiny_data: PreparedSets, recipe: Recipe, tmp_path: Path
 ) -> None:
     child = os.fork()
     if child == 0:
@@ -88,7 +88,7 @@ def test_a_run_is_not_started_beside_another_in_its_folder(
         while not (tmp_path / "held").exists():
             pass
         with pytest.raises(RunDirectoryError, match=f"in use: process {child} on"):
-            run(recipe.with_seed(1), tmp_path, preparation=tiny_data, is_quiet=True)
+            run(recipe.with_seed(1), tmp_path, prepared=tiny_data, is_quiet=True)
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -96,39 +96,39 @@ def test_a_run_is_not_started_beside_another_in_its_folder(
 
 
 def test_the_checkpoint_of_another_recipe_is_refused(
-    interrupted: Path, tiny_data: Preparation, recipe: Recipe, tmp_path: Path
+    interrupted: Path, tiny_data: PreparedSets, recipe: Recipe, tmp_path: Path
 ) -> None:
     """Two runs wrote into one folder, by an older version or a copy: the recipe is that of the second."""
     output, _ = copy_of(interrupted, tmp_path)
     other = recipe.with_seed(1)
     remember_recipe(output, tiny_data.resolve(other), digests=tiny_data.digests, num_devices=1)
     with pytest.raises(ConfigurationError, match=r"checkpoint-6 is of a run with other settings.*--overwrite"):
-        run(other, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
+        run(other, output, prepared=tiny_data, is_resumed=True, is_quiet=True)
 
 
 @pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth", "model.safetensors"])
 def test_a_checkpoint_that_lacks_a_file_is_refused_by_its_name(
-    interrupted: Path, tiny_data: Preparation, recipe: Recipe, tmp_path: Path, name: str
+    interrupted: Path, tiny_data: PreparedSets, recipe: Recipe, tmp_path: Path, name: str
 ) -> None:
     output, checkpoint = copy_of(interrupted, tmp_path)
     (checkpoint / name).unlink()
     with pytest.raises(RunDirectoryError, match=f"{name} is missing, and manifest.json lists it"):
-        run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
+        run(recipe, output, prepared=tiny_data, is_resumed=True, is_quiet=True)
     write_manifest(checkpoint)
     expected = "model.safetensors" if name.startswith("model") else name
     with pytest.raises(RunDirectoryError, match=f"checkpoint-6 has no {expected}"):
-        run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
+        run(recipe, output, prepared=tiny_data, is_resumed=True, is_quiet=True)
 
 
 def test_a_checkpoint_that_was_changed_is_refused(
-    interrupted: Path, tiny_data: Preparation, recipe: Recipe, tmp_path: Path
+    interrupted: Path, tiny_data: PreparedSets, recipe: Recipe, tmp_path: Path
 ) -> None:
     output, checkpoint = copy_of(interrupted, tmp_path)
     content = bytearray((checkpoint / "optimizer.pt").read_bytes())
     content[len(content) // 2] ^= 1
     (checkpoint / "optimizer.pt").write_bytes(content)
     with pytest.raises(RunDirectoryError, match=r"optimizer\.pt differs from manifest\.json"):
-        run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
+        run(recipe, output, prepared=tiny_data, is_resumed=True, is_quiet=True)
 
 
 STOPPED = {"TrainerControl": {"args": {"should_training_stop": True}, "attributes": {}}}
@@ -138,7 +138,7 @@ STOPPED = {"TrainerControl": {"args": {"should_training_stop": True}, "attribute
     "changes", [{"stateful_callbacks": STOPPED}, {"best_global_step": 3, "best_metric": -5}, {"epoch": 0.5}], ids=str
 )
 def test_a_state_that_was_changed_is_refused(
-    interrupted: Path, tiny_data: Preparation, recipe: Recipe, tmp_path: Path, changes: dict[str, Any]
+    interrupted: Path, tiny_data: PreparedSets, recipe: Recipe, tmp_path: Path, changes: dict[str, Any]
 ) -> None:
     output, checkpoint = copy_of(interrupted, tmp_path)
     path = checkpoint / "trainer_state.json"
@@ -146,11 +146,11 @@ def test_a_state_that_was_changed_is_refused(
     with pytest.raises(
         RunDirectoryError, match=r"trainer_state\.json differs from manifest\.json: it has [0-9,]+ bytes"
     ):
-        run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
+        run(recipe, output, prepared=tiny_data, is_resumed=True, is_quiet=True)
 
 
 def test_the_best_weights_so_far_are_those_that_were_written(
-    interrupted: Path, tiny_data: Preparation, recipe: Recipe, tmp_path: Path
+    interrupted: Path, tiny_data: PreparedSets, recipe: Recipe, tmp_path: Path
 ) -> None:
     output, checkpoint = copy_of(interrupted, tmp_path)
     best = shutil.copytree(checkpoint, checkpoint.with_name("checkpoint-3"))
@@ -159,14 +159,14 @@ def test_the_best_weights_so_far_are_those_that_were_written(
     weights = load_file(best / "model.safetensors")
     save_file({name: weight + 1 for name, weight in weights.items()}, best / "model.safetensors", {"format": "pt"})
     with pytest.raises(RunDirectoryError, match=r"checkpoint-3/model\.safetensors differs from manifest\.json"):
-        run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
+        run(recipe, output, prepared=tiny_data, is_resumed=True, is_quiet=True)
     (best / "manifest.json").unlink()
     with pytest.raises(RunDirectoryError, match=r"checkpoint-3/manifest\.json is missing"):
-        run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
+        run(recipe, output, prepared=tiny_data, is_resumed=True, is_quiet=True)
 
 
 def test_a_checkpoint_needs_its_manifest(
-    interrupted: Path, tiny_data: Preparation, recipe: Recipe, tmp_path: Path
+    interrupted: Path, tiny_data: PreparedSets, recipe: Recipe, tmp_path: Path
 ) -> None:
     output, checkpoint = copy_of(interrupted, tmp_path)
     manifest = checkpoint / "manifest.json"
@@ -174,15 +174,15 @@ def test_a_checkpoint_needs_its_manifest(
     assert "trainer_state.json" in content["files"]
     manifest.unlink()
     with pytest.raises(RunDirectoryError, match=r"checkpoint-6/manifest\.json is missing: .*--overwrite"):
-        run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
+        run(recipe, output, prepared=tiny_data, is_resumed=True, is_quiet=True)
     manifest.symlink_to("nowhere")
     with pytest.raises(RunDirectoryError, match=r"manifest\.json is a link to nothing"):
-        run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
+        run(recipe, output, prepared=tiny_data, is_resumed=True, is_quiet=True)
     manifest.unlink()
     del content["files"]["trainer_state.json"]  # as that of an earlier version
     manifest.write_text(json.dumps(content))
     with pytest.raises(RunDirectoryError, match=r"does not list trainer_state\.json: another version wrote it"):
-        run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
+        run(recipe, output, prepared=tiny_data, is_resumed=True, is_quiet=True)
 
 
 def test_a_checkpoint_without_a_manifest_comes_behind_the_others(interrupted: Path, tmp_path: Path) -> None:
@@ -197,12 +197,12 @@ def test_a_checkpoint_without_a_manifest_comes_behind_the_others(interrupted: Pa
 
 
 def test_the_best_weights_so_far_are_needed(
-    interrupted: Path, tiny_data: Preparation, recipe: Recipe, tmp_path: Path
+    interrupted: Path, tiny_data: PreparedSets, recipe: Recipe, tmp_path: Path
 ) -> None:
     output, checkpoint = copy_of(interrupted, tmp_path)
     with_state(checkpoint, best_global_step=3)
     with pytest.raises(RunDirectoryError, match=r"checkpoint-3 is missing, which holds the best weights"):
-        run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
+        run(recipe, output, prepared=tiny_data, is_resumed=True, is_quiet=True)
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ CURVE = {"eval_cross_entropy_nats": 3.0, "epoch": 1.0, "step": 6}
 )
 def test_a_state_that_no_trainer_writes_is_refused_before_training(
     interrupted: Path,
-    tiny_data: Preparation,
+    tiny_data: PreparedSets,
     recipe: Recipe,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -268,17 +268,17 @@ def test_a_state_that_no_trainer_writes_is_refused_before_training(
     with_state(checkpoint, **changes)
     monkeypatch.setattr(ContextualBertTrainer, "train", lambda *_, **__: pytest.fail("trained"))
     with pytest.raises(RunDirectoryError, match=rf"not what a trainer writes: .*{re.escape(problem)}.*remove .*-6 to"):
-        run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
+        run(recipe, output, prepared=tiny_data, is_resumed=True, is_quiet=True)
 
 
 @pytest.mark.parametrize("content", ["null", "[]", '{"recipe": null}', '{"recipe": [], "resolved": 3}', "[" * 10_000])
 def test_a_recipe_that_is_none_is_named(
-    interrupted: Path, tiny_data: Preparation, recipe: Recipe, tmp_path: Path, content: str
+    interrupted: Path, tiny_data: PreparedSets, recipe: Recipe, tmp_path: Path, content: str
 ) -> None:
     output, _ = copy_of(interrupted, tmp_path)
     (output / "checkpoints" / "recipe.json").write_text(content)
     with pytest.raises(RunDirectoryError, match=r"recipe\.json"):
-        run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
+        run(recipe, output, prepared=tiny_data, is_resumed=True, is_quiet=True)
 
 
 def test_files_have_the_mode_of_the_umask(whole: Path) -> None:
@@ -295,7 +295,7 @@ def test_files_have_the_mode_of_the_umask(whole: Path) -> None:
     ids=["in-first-epoch", "at-epoch-end", "after-epoch", "in-last-epoch"],
 )
 def test_a_run_that_sigterm_stops_loses_no_step_and_ends_as_if_it_had_not_been(
-    tiny_data: Preparation, recipe: Recipe, whole: Path, tmp_path: Path, step: int, written: int
+    tiny_data: PreparedSets, recipe: Recipe, whole: Path, tmp_path: Path, step: int, written: int
 ) -> None:
     def terminate() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -304,33 +304,33 @@ def test_a_run_that_sigterm_stops_loses_no_step_and_ends_as_if_it_had_not_been(
     before = signal.getsignal(signal.SIGTERM)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Terminated) as raised:
         patch.setattr(MaskEpoch, "on_step_begin", at_step(step, terminate))
-        run(recipe, output, preparation=tiny_data, is_quiet=True)
+        run(recipe, output, prepared=tiny_data, is_quiet=True)
     assert raised.value.code == 143
     assert signal.getsignal(signal.SIGTERM) == before
     checkpoint = last_checkpoint(output)
     assert checkpoint is not None and checkpoint.name == f"checkpoint-{written}"
     assert (checkpoint / "manifest.json").is_file()
-    run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
+    run(recipe, output, prepared=tiny_data, is_resumed=True, is_quiet=True)
     assert_same_run(output, whole)
 
 
 def test_a_resumed_run_can_be_stopped_too(
-    interrupted: Path, tiny_data: Preparation, recipe: Recipe, whole: Path, tmp_path: Path
+    interrupted: Path, tiny_data: PreparedSets, recipe: Recipe, whole: Path, tmp_path: Path
 ) -> None:
     output, _ = copy_of(interrupted, tmp_path)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Terminated):
         patch.setattr(MaskEpoch, "on_step_begin", at_step(9, lambda: os.kill(os.getpid(), signal.SIGTERM)))
-        run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
+        run(recipe, output, prepared=tiny_data, is_resumed=True, is_quiet=True)
     checkpoint = last_checkpoint(output)
     assert checkpoint is not None and checkpoint.name == "checkpoint-10"
     assert (checkpoint / "manifest.json").is_file()
     assert json.loads((checkpoint / "trainer_state.json").read_text())["stateful_callbacks"]["CheckpointFiles"]
-    run(recipe, output, preparation=tiny_data, is_resumed=True, is_quiet=True)
+    run(recipe, output, prepared=tiny_data, is_resumed=True, is_quiet=True)
     assert_same_run(output, whole)
 
 
 def test_an_evaluation_at_sigterm_is_ended_first(
-    tiny_data: Preparation, recipe: Recipe, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_data: PreparedSets, recipe: Recipe, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evaluate = ContextualBertTrainer.evaluate
 
@@ -341,10 +341,10 @@ def test_an_evaluation_at_sigterm_is_ended_first(
 
     with monkeypatch.context() as patch, pytest.raises(Terminated):
         patch.setattr(ContextualBertTrainer, "evaluate", asked)
-        run(recipe, tmp_path, preparation=tiny_data, is_quiet=True)
+        run(recipe, tmp_path, prepared=tiny_data, is_quiet=True)
     checkpoint = last_checkpoint(tmp_path)
     assert checkpoint is not None and checkpoint.name == f"checkpoint-{STEPS_PER_EPOCH}"
-    run(recipe, tmp_path, preparation=tiny_data, is_resumed=True, is_quiet=True)
+    run(recipe, tmp_path, prepared=tiny_data, is_resumed=True, is_quiet=True)
     assert_same_run(tmp_path, whole)
 
 
@@ -359,7 +359,7 @@ def test_a_second_sigterm_ends_at_once_and_an_echo_of_the_first_does_not(monkeyp
     assert (stop.is_asked, codes) == (True, [143])
 
 
-def run_in_two_processes(recipe: Recipe, output: Path, ready: Preparation, *, port: int, **settings: Any) -> list[int]:
+def run_in_two_processes(recipe: Recipe, output: Path, ready: PreparedSets, *, port: int, **settings: Any) -> list[int]:
     """Exit codes of two processes that train one run together, as torchrun starts them; the second may be stopped."""
     stop_at, children = settings.pop("stop_at", None), list[int]()
     for rank in ("0", "1"):
@@ -372,7 +372,7 @@ def run_in_two_processes(recipe: Recipe, output: Path, ready: Preparation, *, po
         try:
             if rank == "1" and stop_at is not None:
                 MaskEpoch.on_step_begin = at_step(stop_at, lambda: os.kill(os.getpid(), signal.SIGTERM))  # pyright: ignore
-            run(recipe, output, preparation=ready, is_quiet=True, **settings)
+            run(recipe, output, prepared=ready, is_quiet=True, **settings)
             code = 0
         except SystemExit as error:
             code = int(error.code or 0)
@@ -383,7 +383,7 @@ def run_in_two_processes(recipe: Recipe, output: Path, ready: Preparation, *, po
 
 @pytest.mark.slow
 def test_two_processes_stop_after_the_same_step_and_end_as_if_they_had_not(
-    tiny_data: Preparation, recipe: Recipe, tmp_path: Path
+    tiny_data: PreparedSets, recipe: Recipe, tmp_path: Path
 ) -> None:
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     assert run_in_two_processes(recipe, whole, tiny_data, port=29_641) == [0, 0]

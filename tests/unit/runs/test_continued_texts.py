@@ -90,7 +90,7 @@ def test_a_run_goes_on_from_one_with_a_context(
     shared = [key for key in theirs if not key.startswith("cls.")] if texts else [*theirs]
     assert len(shared) > 10
     assert all(torch.equal(ours[key], theirs[key]) for key in shared)
-    run(recipe, tmp_path / "run", preparation=ready, is_quiet=True)
+    run(recipe, tmp_path / "run", prepared=ready, is_quiet=True)
     if texts:
         answer: Any = TextPipeline.from_pretrained(str(tmp_path / "run"))({"text": "word1", "context": {"sex": "f"}})
         assert answer["label"] in ("good", "bad")
@@ -173,7 +173,7 @@ def test_what_gives_the_labels_is_kept_for_the_same_labels_alone(
     assert is_same == is_kept
     body = [key for key in theirs if not key.startswith(("classifier.", "bert.pooler."))]
     assert all(torch.equal(ours[key], theirs[key]) for key in body)
-    run(recipe, tmp_path / "again", preparation=ready, is_quiet=True)
+    run(recipe, tmp_path / "again", prepared=ready, is_quiet=True)
     plain = replace(going_on(recipe, tmp_path / "again", label="verdict"), conditioning="global_state_update")
     again: Any = task_of(prepare_texts(plain)).build_model(plain)
     assert (again.config.is_ordinal, again.config.num_labels) == (False, 2)

@@ -20,7 +20,7 @@ from contextual_bert.context import ContextSchema
 from contextual_bert.data import Split
 from contextual_bert.errors import ContextualBertError
 from contextual_bert.manifest import MANIFEST_FILE
-from contextual_bert.runs import Preparation, load_run, prepare_texts, run
+from contextual_bert.runs import PreparedSets, load_run, prepare_texts, run
 from contextual_bert.runs.run_directories import load_recipe
 from contextual_bert.runs.run_files import best_weights, is_trained, load_history
 from contextual_bert.runs.study_report import load_report
@@ -54,11 +54,11 @@ LOADERS: dict[str, Ask] = {
 
 
 @pytest.fixture(scope="module")
-def runs(tiny_data: Preparation, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def runs(tiny_data: PreparedSets, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """One of sets, one of texts that started from a BERT, and one of a baseline that reads a context."""
     parent = tmp_path_factory.mktemp("runs")
     recipe = replace(tiny_data.recipe, training={**tiny_data.recipe.training, "num_train_epochs": 1})
-    run(recipe, parent / "sets", preparation=tiny_data, is_quiet=True)
+    run(recipe, parent / "sets", prepared=tiny_data, is_quiet=True)
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
     bert = BertForSequenceClassification(BertConfig(vocab_size=23, num_labels=2, max_position_embeddings=16, **sizes))
     miniature_checkpoint(drawn_anew(bert), parent / "bert")
@@ -75,7 +75,7 @@ def runs(tiny_data: Preparation, tmp_path_factory: pytest.TempPathFactory) -> di
     )
     ready = prepare_texts(texts)
     for name, conditioning in {"texts": "global_state", "baseline": "cnn_context"}.items():
-        run(replace(texts, conditioning=conditioning), parent / name, preparation=ready, is_quiet=True)
+        run(replace(texts, conditioning=conditioning), parent / name, prepared=ready, is_quiet=True)
     for folder in (parent / name for name in ("sets", "texts", "baseline")):
         for unread in ("checkpoints", "tensorboard"):
             shutil.rmtree(folder / unread)

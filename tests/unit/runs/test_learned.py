@@ -10,7 +10,7 @@ import pytest
 
 from contextual_bert.evaluation import Report
 from contextual_bert.inference import ScoredSet
-from contextual_bert.runs.preparation import prepare
+from contextual_bert.runs.prepared_sets import prepare
 from contextual_bert.runs.run_files import load_run
 from contextual_bert.runs.runner import run
 from contextual_bert.runs.study_report import study
@@ -76,7 +76,7 @@ def test_the_shares_are_those_of_the_baseline(table: pa.Table, recipe: Recipe, t
 def test_a_study_names_the_rows_that_learned_nothing(table: pa.Table, recipe: Recipe, tmp_path: Path) -> None:
     idle = replace(recipe, training=IDLE, item_vectors="random")
     ready = prepare(idle, source=table)
-    run(idle, tmp_path / "none" / "seed-0", preparation=ready, is_quiet=True)
-    found = study("a study", [idle], tmp_path, preparation=ready, is_report_only=True, say=lambda _: None)
+    run(idle, tmp_path / "none" / "seed-0", prepared=ready, is_quiet=True)
+    found = study("a study", [idle], tmp_path, prepared=ready, is_report_only=True, say=lambda _: None)
     (line,) = (text for text in found.texts if "nothing was learned" in text)
     assert line.startswith("`none`, seed 0: nothing was learned that can be told: on the validation part")

@@ -17,7 +17,7 @@ from transformers import BertConfig, BertForMaskedLM, TrainerState
 
 from contextual_bert import ContextualBertForSequenceClassification, TextPipeline
 from contextual_bert.errors import ConfigurationError
-from contextual_bert.runs import Prepared, evaluate_run, prepare_texts, run, runner
+from contextual_bert.runs import PreparedData, evaluate_run, prepare_texts, run, runner
 from contextual_bert.runs.registry import check_study
 from contextual_bert.runs.run_files import best_weights, is_trained, last_checkpoint, load_run
 from contextual_bert.runs.tasks import task_of
@@ -68,16 +68,16 @@ def base(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Recipe:
 
 
 @pytest.fixture(scope="module")
-def ready(base: Recipe) -> Prepared:
+def ready(base: Recipe) -> PreparedData:
     return prepare_texts(base)
 
 
 @pytest.fixture(scope="module", params=METHODS)
 def finished(
-    request: pytest.FixtureRequest, base: Recipe, ready: Prepared, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, base: Recipe, ready: PreparedData, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Recipe, Path]:
     recipe, folder = replace(base, conditioning=request.param), tmp_path_factory.mktemp("finished") / "run"
-    run(recipe, folder, preparation=ready, is_quiet=True)
+    run(recipe, folder, prepared=ready, is_quiet=True)
     return recipe, folder
 
 
@@ -157,39 +157,39 @@ def interrupting(step: int) -> Callable[..., None]:
 
 
 def test_an_interrupted_run_goes_on_to_the_same_digits(
-    finished: tuple[Recipe, Path], ready: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    finished: tuple[Recipe, Path], ready: PreparedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe, folder = finished
     step = STEPS_PER_EPOCH + 3
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("contextual_bert.training.MaskEpoch.on_step_begin", interrupting(step))
-        run(recipe, tmp_path, preparation=ready, is_quiet=True)
+        run(recipe, tmp_path, prepared=ready, is_quiet=True)
     checkpoint = last_checkpoint(tmp_path)
     assert checkpoint is not None and checkpoint.name == f"checkpoint-{STEPS_PER_EPOCH}"
     other = replace(recipe, lora={"rank": 4})
     with pytest.raises(ConfigurationError, match=r"lora.rank: 2 there, 4 here"):
-        run(other, tmp_path, preparation=ready, is_resumed=True, is_quiet=True)
-    run(recipe, tmp_path, preparation=ready, is_resumed=True, is_quiet=True)
+        run(other, tmp_path, prepared=ready, is_resumed=True, is_quiet=True)
+    run(recipe, tmp_path, prepared=ready, is_resumed=True, is_quiet=True)
     assert_same(tmp_path, folder)
 
 
 def test_a_run_interrupted_while_scoring_is_not_trained_further(
-    ready: Prepared, base: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ready: PreparedData, base: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # So high a learning rate that the best epoch is not the last.
     training = {**TRAINING, "num_train_epochs": 10, "learning_rate": 0.03, "lr_scheduler_type": "constant"}
     recipe = replace(base, conditioning="global_state_update", training=training)
-    run(recipe, tmp_path / "whole", preparation=ready, is_quiet=True)
+    run(recipe, tmp_path / "whole", prepared=ready, is_quiet=True)
     output = tmp_path / "cut"
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(runner, "write_run", interrupted)
-        run(recipe, output, preparation=ready, is_quiet=True)
+        run(recipe, output, prepared=ready, is_quiet=True)
     checkpoint = last_checkpoint(output)
     assert checkpoint is not None
     assert is_trained(checkpoint)
     assert best_weights(checkpoint).parent != checkpoint
     monkeypatch.setattr(ContextualBertTrainer, "train", lambda *_, **__: pytest.fail("trained again"))
-    run(recipe, output, preparation=ready, is_resumed=True, is_quiet=True)
+    run(recipe, output, prepared=ready, is_resumed=True, is_quiet=True)
     assert_same(output, tmp_path / "whole")
 
 

@@ -17,7 +17,7 @@ from contextual_bert.data import ShuffledContext
 from contextual_bert.errors import CheckpointError, ConfigurationError, DataError, UnknownNameError
 from contextual_bert.evaluation import AnswerPredictions
 from contextual_bert.inference import score_answers
-from contextual_bert.runs import TextPreparation, evaluate_run, load_run, prepare_texts, run, study
+from contextual_bert.runs import PreparedTexts, evaluate_run, load_run, prepare_texts, run, study
 from contextual_bert.runs.inspection import Inspection
 from contextual_bert.runs.permutation_importance import attribute_run, donor_of
 from contextual_bert.runs.registry import CONTEXT_AS_TEXT
@@ -77,18 +77,18 @@ def recipe(checkpoint: Path, table: Path) -> Recipe:
 
 
 @pytest.fixture(scope="module")
-def ready(recipe: Recipe) -> TextPreparation:
+def ready(recipe: Recipe) -> PreparedTexts:
     return prepare_texts(recipe)
 
 
 @pytest.fixture(scope="module")
-def finished(recipe: Recipe, ready: TextPreparation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(recipe: Recipe, ready: PreparedTexts, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "answers"
-    run(recipe, folder, preparation=ready, is_quiet=True)
+    run(recipe, folder, prepared=ready, is_quiet=True)
     return folder
 
 
-def test_what_is_learned_follows_from_the_columns(ready: TextPreparation) -> None:
+def test_what_is_learned_follows_from_the_columns(ready: PreparedTexts) -> None:
     assert (ready.head, ready.labels) == ("answers", ())
     assert ready.processor.schema is not None
     assert ready.processor.schema.names == ("sex",)
@@ -102,7 +102,7 @@ def test_what_is_learned_follows_from_the_columns(ready: TextPreparation) -> Non
 
 
 @pytest.mark.usefixtures("cells_of_one")
-def test_the_metrics_are_those_of_the_answers_that_the_pipeline_gives(ready: TextPreparation, finished: Path) -> None:
+def test_the_metrics_are_those_of_the_answers_that_the_pipeline_gives(ready: PreparedTexts, finished: Path) -> None:
     test = ready.table.take(pa.array(ready.split.rows("test")))
     pipeline = QuestionAnsweringPipeline.from_pretrained(finished)
     found = pipeline.answer_table(test, question="question", text="passage", batch_size=7).table.to_pylist()
@@ -132,7 +132,7 @@ def test_the_metrics_are_those_of_the_answers_that_the_pipeline_gives(ready: Tex
 
 
 @pytest.mark.usefixtures("cells_of_one")
-def test_both_ends_are_ranked_among_the_places_of_their_window(ready: TextPreparation, finished: Path) -> None:
+def test_both_ends_are_ranked_among_the_places_of_their_window(ready: PreparedTexts, finished: Path) -> None:
     pipeline = QuestionAnsweringPipeline.from_pretrained(finished)
     dataset, encoded = ready.datasets["test"], cast(Any, ready.texts["test"])
     scores = load_run(finished, name="x").scores
@@ -160,14 +160,14 @@ def test_both_ends_are_ranked_among_the_places_of_their_window(ready: TextPrepar
     assert {each.value for each in again.segments if each.feature == "true answer"} == {"an answer", "no answer"}
 
 
-def test_methods_are_compared_by_how_well_they_answer(recipe: Recipe, ready: TextPreparation, tmp_path: Path) -> None:
+def test_methods_are_compared_by_how_well_they_answer(recipe: Recipe, ready: PreparedTexts, tmp_path: Path) -> None:
     short = {**TRAINING, "num_train_epochs": 1}
     rows = [
         replace(recipe, conditioning="none", training=short),
         replace(recipe, conditioning=CONTEXT_AS_TEXT, training=short),
         replace(recipe, is_context_shuffled=True, training=short),
     ]
-    found = study("Answers", rows, tmp_path / "study", preparation=ready)
+    found = study("Answers", rows, tmp_path / "study", prepared=ready)
     assert found.comparison.main == "answer_f1_percent"
     assert [row.name for row in found.comparison.rows] == ["none", CONTEXT_AS_TEXT, "global_state_update_shuffled"]
     assert found.comparison.num_clusters == len({*ready.customers("test")})  # pyright: ignore[reportGeneralTypeIssues]
@@ -176,7 +176,7 @@ def test_methods_are_compared_by_how_well_they_answer(recipe: Recipe, ready: Tex
     assert len({row.metrics["answer_f1_percent"].mean for row in found.comparison.rows}) > 1
 
 
-def test_windows_of_a_question_share_the_context_of_another(ready: TextPreparation, finished: Path) -> None:
+def test_windows_of_a_question_share_the_context_of_another(ready: PreparedTexts, finished: Path) -> None:
     own = ready.datasets["train"]
     ids = own.example_ids
     distinct = own.with_context({"row": ids})
@@ -212,7 +212,7 @@ def inspected(recipe: Recipe, table: pa.Table) -> Inspection:
     return inspect_texts(recipe, source=table)
 
 
-def test_a_look_counts_what_training_would_stop_at(recipe: Recipe, ready: TextPreparation, table: Path) -> None:
+def test_a_look_counts_what_training_would_stop_at(recipe: Recipe, ready: PreparedTexts, table: Path) -> None:
     read = pq.read_table(table)
     found = inspected(recipe, read)
     assert "140 of 160 questions have an answer in 'answer'" in found.reading
@@ -244,7 +244,7 @@ def test_columns_that_do_not_go_together(recipe: Recipe, changes: dict[str, Any]
         replace(cast(TextTask, recipe.texts), **changes)
 
 
-def test_what_cannot_answer_says_so(recipe: Recipe, ready: TextPreparation, tmp_path: Path) -> None:
+def test_what_cannot_answer_says_so(recipe: Recipe, ready: PreparedTexts, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"'cnn' cannot learn answers. Allowed: bert_context_as_text"):
         task_of(ready).build_model(replace(recipe, conditioning="cnn"))
     with pytest.raises(ConfigurationError, match=r"these texts have answers\. Leave it out"):
@@ -255,7 +255,7 @@ def test_what_cannot_answer_says_so(recipe: Recipe, ready: TextPreparation, tmp_
         task_of(prepare_texts(other)).build_model(other)
 
 
-def test_what_has_no_answers_is_not_scored(ready: TextPreparation, finished: Path) -> None:
+def test_what_has_no_answers_is_not_scored(ready: PreparedTexts, finished: Path) -> None:
     model = QuestionAnsweringPipeline.from_pretrained(finished).model
     unanswered = encode_questions(ready.table, ready.processor, question="question", text="passage", max_length=16)
     with pytest.raises(DataError, match="no question with an answer to score"):

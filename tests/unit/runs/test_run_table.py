@@ -10,7 +10,7 @@ import pytest
 from contextual_bert.data import ReadSettings, SetPolicy, new_split, read_table
 from contextual_bert.errors import DataError
 from contextual_bert.runs.inspection import inspect_table
-from contextual_bert.runs.preparation import prepare
+from contextual_bert.runs.prepared_sets import prepare
 from contextual_bert.runs.run_table import read_data
 from contextual_bert.training import Recipe, TextTask
 

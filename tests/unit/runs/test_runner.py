@@ -24,7 +24,7 @@ from contextual_bert.evaluation import Report, summarise
 from contextual_bert.inference import CompletionPipeline, score
 from contextual_bert.manifest import write_manifest
 from contextual_bert.runs import (
-    Preparation,
+    PreparedSets,
     as_row,
     load_run,
     model_training,
@@ -59,9 +59,9 @@ EMBEDDINGS = "bert.embeddings.word_embeddings.weight"
 
 
 @pytest.fixture(scope="module")
-def finished(tiny_data: Preparation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tiny_data: PreparedSets, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("finished") / "run"
-    run(replace(tiny_data.recipe, conditioning="global_state_update"), output, preparation=tiny_data, is_quiet=True)
+    run(replace(tiny_data.recipe, conditioning="global_state_update"), output, prepared=tiny_data, is_quiet=True)
     return output
 
 
@@ -72,7 +72,7 @@ def numbers(directory: Path) -> dict[str, Any]:
     return metrics
 
 
-def test_a_run_directory_is_complete(finished: Path, tiny_data: Preparation) -> None:
+def test_a_run_directory_is_complete(finished: Path, tiny_data: PreparedSets) -> None:
     assert {path.name for path in finished.iterdir() if path.is_file()} == FILES
     assert {path.name for path in finished.iterdir() if path.is_dir()} == {"checkpoints", "tensorboard"}
     assert ContextSchema.load(finished / "schema.json") == tiny_data.processor.schema
@@ -88,7 +88,7 @@ def test_a_run_directory_is_complete(finished: Path, tiny_data: Preparation) -> 
     assert cost["training_seconds"] > 0
 
 
-def test_the_card_has_the_numbers_their_intervals_and_their_limits(finished: Path, tiny_data: Preparation) -> None:
+def test_the_card_has_the_numbers_their_intervals_and_their_limits(finished: Path, tiny_data: PreparedSets) -> None:
     card = (finished / "README.md").read_text()
     metrics = json.loads((finished / "metrics.json").read_text())
     for part in ("validation", "test"):
@@ -102,7 +102,7 @@ def test_the_card_has_the_numbers_their_intervals_and_their_limits(finished: Pat
     assert "gender, age" in card
 
 
-def test_the_numbers_are_those_of_the_weights_in_the_directory(finished: Path, tiny_data: Preparation) -> None:
+def test_the_numbers_are_those_of_the_weights_in_the_directory(finished: Path, tiny_data: PreparedSets) -> None:
     pipeline = CompletionPipeline.from_pretrained(finished)
     again = score(pipeline.model, tiny_data.datasets["test"], batch_size=64).scores
     written = load_run(finished, name="global_state_update")
@@ -124,25 +124,25 @@ def test_the_same_recipe_gives_the_same_digits(finished: Path, tmp_path: Path) -
     assert numbers(tmp_path / "other") != numbers(finished)
 
 
-def test_a_run_trained_in_bfloat16_is_evaluated_as_it_was_scored(tiny_data: Preparation, tmp_path: Path) -> None:
+def test_a_run_trained_in_bfloat16_is_evaluated_as_it_was_scored(tiny_data: PreparedSets, tmp_path: Path) -> None:
     recipe = replace(tiny_data.recipe, conditioning="none", dtype="bfloat16", training={"num_train_epochs": 1})
-    report = run(recipe, tmp_path, preparation=tiny_data, is_quiet=True)
+    report = run(recipe, tmp_path, prepared=tiny_data, is_quiet=True)
     assert report is not None
     again = evaluate_run(tmp_path).report
     assert json.loads(again.to_json())["metrics"] == json.loads(report.to_json())["metrics"]
 
 
-def test_a_complete_run_is_not_replaced(finished: Path, tiny_data: Preparation) -> None:
+def test_a_complete_run_is_not_replaced(finished: Path, tiny_data: PreparedSets) -> None:
     before = (finished / "metrics.json").read_bytes()
     for is_resumed in (False, True):
         with pytest.raises(ConfigurationError, match=r"complete run.*--overwrite"):
-            run(tiny_data.recipe, finished, preparation=tiny_data, is_resumed=is_resumed, is_quiet=True)
+            run(tiny_data.recipe, finished, prepared=tiny_data, is_resumed=is_resumed, is_quiet=True)
     assert (finished / "metrics.json").read_bytes() == before
 
 
 @pytest.mark.parametrize("place", ["write_card", "write_metrics", "save_scores"])
 def test_a_full_disk_leaves_nothing_half_written(
-    tiny_data: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+    tiny_data: PreparedSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -150,15 +150,15 @@ def test_a_full_disk_leaves_nothing_half_written(
     recipe = replace(tiny_data.recipe, conditioning="none")
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
         patch.setattr(runner, place, full)
-        run(recipe, tmp_path, preparation=tiny_data, is_quiet=True)
+        run(recipe, tmp_path, prepared=tiny_data, is_quiet=True)
     assert {path.name for path in tmp_path.iterdir()} == {"checkpoints", "tensorboard"}
     monkeypatch.setattr(ContextualBertTrainer, "train", lambda *_, **__: pytest.fail("trained again"))
-    run(recipe, tmp_path, preparation=tiny_data, is_resumed=True, is_quiet=True)
+    run(recipe, tmp_path, prepared=tiny_data, is_resumed=True, is_quiet=True)
     assert {path.name for path in tmp_path.iterdir() if path.is_file()} == FILES
 
 
 def test_a_failed_checkpoint_is_not_resumed_from(
-    tiny_data: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_data: PreparedSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved = ContextualBertTrainer._save_optimizer_and_scheduler
     steps: list[int] = []
@@ -171,14 +171,14 @@ def test_a_failed_checkpoint_is_not_resumed_from(
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
         patch.setattr(ContextualBertTrainer, "_save_optimizer_and_scheduler", full)
-        run(tiny_data.recipe, tmp_path, preparation=tiny_data, is_quiet=True)
+        run(tiny_data.recipe, tmp_path, prepared=tiny_data, is_quiet=True)
     assert runner.checkpoint_to_resume(tmp_path, is_resumed=True) == tmp_path / "checkpoints" / f"checkpoint-{steps[0]}"
-    run(tiny_data.recipe, tmp_path, preparation=tiny_data, is_resumed=True, is_quiet=True)
+    run(tiny_data.recipe, tmp_path, prepared=tiny_data, is_resumed=True, is_quiet=True)
 
 
 @pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "model.safetensors"])
 def test_a_checkpoint_that_lost_its_end_is_not_resumed_from(
-    tiny_data: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    tiny_data: PreparedSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     saved = ContextualBertTrainer._save_optimizer_and_scheduler
     steps: list[int] = []
@@ -192,7 +192,7 @@ def test_a_checkpoint_that_lost_its_end_is_not_resumed_from(
     recipe = replace(tiny_data.recipe, training={**tiny_data.recipe.training, "num_train_epochs": 4})
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(ContextualBertTrainer, "_save_optimizer_and_scheduler", stopped)
-        run(recipe, tmp_path, preparation=tiny_data, is_quiet=True)
+        run(recipe, tmp_path, prepared=tiny_data, is_quiet=True)
     first, second = (tmp_path / "checkpoints" / f"checkpoint-{step}" for step in steps[:2])
     assert runner.checkpoint_to_resume(tmp_path, is_resumed=True) == second
     whole = (second / name).read_bytes()
@@ -210,7 +210,7 @@ def test_a_checkpoint_that_lost_its_end_is_not_resumed_from(
     (first / "model.safetensors").write_bytes(b"")  # the best one so far, or not
     is_best = runner.trainer_state(second)["best_global_step"] == steps[0]
     assert runner.checkpoint_to_resume(tmp_path, is_resumed=True) == (None if is_best else second)
-    run(recipe, tmp_path, preparation=tiny_data, is_resumed=True, is_quiet=True)
+    run(recipe, tmp_path, prepared=tiny_data, is_resumed=True, is_quiet=True)
 
 
 def grown(outfits: Path, folder: Path) -> Path:
@@ -282,10 +282,10 @@ def test_going_on_from_nothing(tiny_recipe: Recipe, tmp_path: Path) -> None:
         run(replace(tiny_recipe, init_from=str(tmp_path / "nowhere")), tmp_path / "run", is_quiet=True)
 
 
-def test_a_comparison_is_resumable(tiny_data: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparison_is_resumable(tiny_data: PreparedSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipes = [as_row(tiny_data.recipe, name).with_seed(seed) for name in ("none", "bag_context") for seed in (0, 1)]
     said: list[str] = []
-    first = study("Methods", recipes, tmp_path, preparation=tiny_data, say=said.append)
+    first = study("Methods", recipes, tmp_path, prepared=tiny_data, say=said.append)
     assert [line.split(",")[0] for line in said] == [
         f"{name}: training: 2 epochs of 6 steps" for name in ("none", "bag_context")
     ]
@@ -298,7 +298,7 @@ def test_a_comparison_is_resumable(tiny_data: Preparation, tmp_path: Path, monke
     assert [said[0], said[-1]] == ["float32 is slow", "trained 2"]
     said.clear()
     monkeypatch.setattr(sweep, "run", lambda *_, **__: pytest.fail("trained again"))
-    second = study("Methods", recipes, tmp_path, preparation=tiny_data, say=said.append)
+    second = study("Methods", recipes, tmp_path, prepared=tiny_data, say=said.append)
     assert len(said) == 4
     assert all("complete, not run again" in sentence for sentence in said)
     assert second.to_json() == first.to_json()
@@ -306,10 +306,10 @@ def test_a_comparison_is_resumable(tiny_data: Preparation, tmp_path: Path, monke
     assert "bag_context" in json.dumps(methods)
     changed = replace(tiny_data.recipe, conditioning="none", training={"num_train_epochs": 1})
     with pytest.raises(ConfigurationError, match=r"other settings .*training"):
-        study("Methods", [changed], tmp_path, preparation=tiny_data)
+        study("Methods", [changed], tmp_path, prepared=tiny_data)
 
 
-def test_controls_have_rows_of_their_own(tiny_data: Preparation, tmp_path: Path) -> None:
+def test_controls_have_rows_of_their_own(tiny_data: PreparedSets, tmp_path: Path) -> None:
     base = replace(tiny_data.recipe, training={"num_train_epochs": 1})
     recipes = [
         replace(base, conditioning="none"),
@@ -317,7 +317,7 @@ def test_controls_have_rows_of_their_own(tiny_data: Preparation, tmp_path: Path)
         replace(base, conditioning="global_state", is_context_shuffled=True),
         as_row(base, "context_popularity"),
     ]
-    found = study("Methods", recipes, tmp_path, preparation=tiny_data)
+    found = study("Methods", recipes, tmp_path, prepared=tiny_data)
     assert [(row.name, row.role) for row in found.comparison.rows] == [
         ("none", "method"),
         ("none_wide", "control"),
@@ -328,19 +328,19 @@ def test_controls_have_rows_of_their_own(tiny_data: Preparation, tmp_path: Path)
     assert Recipe.load(tmp_path / "global_state_shuffled" / "seed-0") == recipes[2]
     other = replace(recipes[2], is_context_shuffled=False, name="global_state_shuffled")
     with pytest.raises(ConfigurationError, match="is_context_shuffled: true there, false here"):
-        study("Methods", [recipes[0], other], tmp_path, preparation=tiny_data)
+        study("Methods", [recipes[0], other], tmp_path, prepared=tiny_data)
 
 
 def test_a_shuffled_context_is_another_one_in_training_and_in_the_scores(
-    tiny_data: Preparation, tmp_path: Path
+    tiny_data: PreparedSets, tmp_path: Path
 ) -> None:
     recipe = replace(tiny_data.recipe, conditioning="global_state", training={"num_train_epochs": 2})
-    own = run(recipe, tmp_path / "own", preparation=tiny_data, is_quiet=True)
+    own = run(recipe, tmp_path / "own", prepared=tiny_data, is_quiet=True)
     assert own is not None
     shuffled = replace(recipe, is_context_shuffled=True)
-    dealt = run(shuffled, tmp_path / "dealt", preparation=tiny_data, is_quiet=True)
+    dealt = run(shuffled, tmp_path / "dealt", prepared=tiny_data, is_quiet=True)
     assert dealt is not None
-    again = run(shuffled, tmp_path / "again", preparation=tiny_data, is_quiet=True)
+    again = run(shuffled, tmp_path / "again", prepared=tiny_data, is_quiet=True)
     assert again is not None
     assert own.metrics["cross_entropy_nats"].value != dealt.metrics["cross_entropy_nats"].value
     assert numbers(tmp_path / "dealt") == numbers(tmp_path / "again")
@@ -349,9 +349,9 @@ def test_a_shuffled_context_is_another_one_in_training_and_in_the_scores(
     assert "trained with the contexts of others" in evaluate_run(tmp_path / "dealt").lines[-1]
 
 
-def test_popularity_is_counted_over_what_can_be_asked(tiny_data: Preparation, tmp_path: Path) -> None:
+def test_popularity_is_counted_over_what_can_be_asked(tiny_data: PreparedSets, tmp_path: Path) -> None:
     recipe = as_row(replace(tiny_data.recipe, patience=2), "popularity")
-    report = run(recipe, tmp_path / "run", preparation=tiny_data, is_quiet=True)
+    report = run(recipe, tmp_path / "run", prepared=tiny_data, is_quiet=True)
     assert report is not None
     chosen = json.loads((tmp_path / "run" / "recipe.json").read_text())["resolved"]["training"]
     training, test = tiny_data.datasets["train"], tiny_data.datasets["test"]
@@ -365,16 +365,16 @@ def test_popularity_is_counted_over_what_can_be_asked(tiny_data: Preparation, tm
     assert not (tmp_path / "run" / "checkpoints").exists() or not [*(tmp_path / "run" / "checkpoints").glob("check*")]
     assert not (tmp_path / "run" / "history.json").exists()
     with pytest.raises(ConfigurationError, match="num_train_epochs=3 is for what 'popularity' does not have"):
-        run(replace(recipe, training={"num_train_epochs": 3}), tmp_path / "other", preparation=tiny_data)
+        run(replace(recipe, training={"num_train_epochs": 3}), tmp_path / "other", prepared=tiny_data)
     for name, value in (("patience", 2), ("is_context_shuffled", True)):
         with pytest.raises(ConfigurationError, match=f"{name} is for what is trained"):
-            run(replace(recipe, **{name: value}), tmp_path / "other", preparation=tiny_data)
+            run(replace(recipe, **{name: value}), tmp_path / "other", prepared=tiny_data)
 
 
-def test_a_context_is_fitted_and_never_far_behind_popularity(tiny_data: Preparation, tmp_path: Path) -> None:
+def test_a_context_is_fitted_and_never_far_behind_popularity(tiny_data: PreparedSets, tmp_path: Path) -> None:
     found: list[float] = []
     for name in ("popularity", "context_popularity"):
-        report = run(as_row(tiny_data.recipe, name), tmp_path / name, preparation=tiny_data, is_quiet=True)
+        report = run(as_row(tiny_data.recipe, name), tmp_path / name, prepared=tiny_data, is_quiet=True)
         assert report is not None
         found.append(report.metrics["cross_entropy_nats"].value)
     assert found[1] < found[0] + 0.02
@@ -389,9 +389,9 @@ def test_a_baseline_with_context_needs_one(tiny_recipe: Recipe, tmp_path: Path) 
         run(recipe, tmp_path / "run", is_quiet=True)
 
 
-def test_runs_keep_their_own_settings(tiny_data: Preparation, tmp_path: Path) -> None:
+def test_runs_keep_their_own_settings(tiny_data: PreparedSets, tmp_path: Path) -> None:
     recipe = replace(as_row(tiny_data.recipe, "bag"), training={"num_train_epochs": 1, "learning_rate": 0.02})
-    run(recipe, tmp_path, preparation=tiny_data, is_quiet=True)
+    run(recipe, tmp_path, prepared=tiny_data, is_quiet=True)
     written = json.loads((tmp_path / "recipe.json").read_text())["resolved"]["training"]
     assert (written["num_train_epochs"], written["learning_rate"]) == (1, 0.02)
     assert Recipe.load(tmp_path) == recipe
@@ -407,13 +407,13 @@ def test_runs_keep_their_own_settings(tiny_data: Preparation, tmp_path: Path) ->
     ids=lambda change: next(iter(change)),
 )
 def test_data_prepared_for_another_recipe_are_refused(
-    tiny_data: Preparation, tmp_path: Path, change: dict[str, Any]
+    tiny_data: PreparedSets, tmp_path: Path, change: dict[str, Any]
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"another {next(iter(change))} than the recipe asks for"):
-        run(replace(tiny_data.recipe, **change), tmp_path, preparation=tiny_data, is_quiet=True)
+        run(replace(tiny_data.recipe, **change), tmp_path, prepared=tiny_data, is_quiet=True)
 
 
-def test_the_customers_of_a_part_are_those_of_its_sets(tiny_data: Preparation) -> None:
+def test_the_customers_of_a_part_are_those_of_its_sets(tiny_data: PreparedSets) -> None:
     chosen, found = tiny_data.split.select(tiny_data.sets, "test"), tiny_data.customers("test")
     assert found is not None
     assert found.tolist() == [str(customer) for customer in chosen.table.column("customer_id").to_pylist()]
@@ -432,7 +432,7 @@ def test_items_that_only_the_validation_part_has_are_dropped_and_reported(
     ready = prepare(recipe)
     assert ready.split.rows("validation").tolist() == validation
     assert "never-seen" not in ready.processor.items
-    run(recipe, tmp_path / "run", preparation=ready, is_quiet=True)
+    run(recipe, tmp_path / "run", prepared=ready, is_quiet=True)
     num_dropped = len(validation[::2])
     lines = json.loads((tmp_path / "run" / "recipe.json").read_text())["resolved"]["lines"]
     assert any(re.search(rf"\b({num_dropped}|{num_dropped + 1}) not in the training part", line) for line in lines)
@@ -459,7 +459,7 @@ def test_cold_customers_are_a_segment_where_others_came_back(tiny_recipe: Recipe
     assert not {"customer in training", FREQUENCY_FEATURE} & {each.feature for each in elsewhere.segments}
 
 
-def test_rare_items_are_a_segment(finished: Path, tiny_data: Preparation) -> None:
+def test_rare_items_are_a_segment(finished: Path, tiny_data: PreparedSets) -> None:
     report = Report.from_json(json.dumps(json.loads((finished / "metrics.json").read_text())["test"]))
     found = {each.value: each.num_rows for each in report.segments if each.feature == "masked item, times in training"}
     train, test = (tiny_data.datasets[part].input_ids.tolist() for part in ("train", "test"))
@@ -480,11 +480,11 @@ def test_an_excluded_column_is_no_leak(tiny_recipe: Recipe) -> None:
 
 
 def test_an_evaluation_at_the_start_is_none_of_a_resumed_run(
-    tiny_data: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_data: PreparedSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training = {**tiny_data.recipe.training, "num_train_epochs": 3, "eval_on_start": True}
     recipe = replace(tiny_data.recipe, training=training)
-    run(recipe, tmp_path / "whole", preparation=tiny_data, is_quiet=True)
+    run(recipe, tmp_path / "whole", prepared=tiny_data, is_quiet=True)
     train = ContextualBertTrainer.train
 
     def interrupted(self: ContextualBertTrainer, **settings: Any) -> None:
@@ -495,7 +495,7 @@ def test_an_evaluation_at_the_start_is_none_of_a_resumed_run(
     with monkeypatch.context() as patched:
         patched.setattr(ContextualBertTrainer, "train", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            run(recipe, tmp_path / "cut", preparation=tiny_data, is_quiet=True)
+            run(recipe, tmp_path / "cut", prepared=tiny_data, is_quiet=True)
     for state in (tmp_path / "cut" / "checkpoints").glob("checkpoint-*/trainer_state.json"):
         state.write_text(state.read_text().replace('"should_training_stop": true', '"should_training_stop": false'))
         write_manifest(state.parent)
@@ -503,9 +503,9 @@ def test_an_evaluation_at_the_start_is_none_of_a_resumed_run(
     written = beside.read_text()
     beside.write_text(written.replace('"num_devices": 1', '"num_devices": 2'))
     with pytest.raises(ConfigurationError, match="interrupted on 2 devices"):
-        run(recipe, tmp_path / "cut", preparation=tiny_data, is_resumed=True, is_quiet=True)
+        run(recipe, tmp_path / "cut", prepared=tiny_data, is_resumed=True, is_quiet=True)
     beside.write_text(written)
-    run(recipe, tmp_path / "cut", preparation=tiny_data, is_resumed=True, is_quiet=True)
+    run(recipe, tmp_path / "cut", prepared=tiny_data, is_resumed=True, is_quiet=True)
     assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")
     curves = [load_history(tmp_path / name) for name in ("cut", "whole")]
     epochs = [[point.epoch for point in curve.points] for curve in curves if curve is not None]
@@ -522,13 +522,13 @@ class StopAt(TrainerCallback):
 
 def test_a_study_without_a_validation_part(tiny_recipe: Recipe, tmp_path: Path) -> None:
     recipe = replace(tiny_recipe, validation=0.0, training={**tiny_recipe.training, "save_strategy": "no"})
-    found = study("a study", [recipe], tmp_path, preparation=prepare(recipe), say=lambda _: None)
+    found = study("a study", [recipe], tmp_path, prepared=prepare(recipe), say=lambda _: None)
     assert [row.name for row in found.comparison.rows] == [recipe.label]
 
 
-def test_a_report_says_what_was_read_split_and_left_out(tiny_data: Preparation, tmp_path: Path) -> None:
+def test_a_report_says_what_was_read_split_and_left_out(tiny_data: PreparedSets, tmp_path: Path) -> None:
     folder = tmp_path / tiny_data.recipe.label / "seed-0"
-    found = study("a study", [tiny_data.recipe], tmp_path, preparation=tiny_data, say=lambda _: None)
+    found = study("a study", [tiny_data.recipe], tmp_path, prepared=tiny_data, say=lambda _: None)
     assert found.data[: len(tiny_data.lines())] == tuple(tiny_data.lines())
     assert any(line.startswith("checked: equal sets in two parts") for line in found.data)
     assert found.data[-2].endswith(" of the test part are not in training")
@@ -538,22 +538,20 @@ def test_a_report_says_what_was_read_split_and_left_out(tiny_data: Preparation, 
     metrics["unknown_targets"]["test"] = 1_003
     metrics["test"]["asked"] = None  # of an older run
     (folder / "metrics.json").write_text(json.dumps(metrics))
-    again = study("a study", [tiny_data.recipe], tmp_path, preparation=tiny_data, say=lambda _: None)
+    again = study("a study", [tiny_data.recipe], tmp_path, prepared=tiny_data, say=lambda _: None)
     assert again.data[-1].startswith("1,003 masked positions of the test part cannot be ranked")
 
 
-def test_a_step_in_the_curves_is_spoken_of_where_there_is_one(tiny_data: Preparation, tmp_path: Path) -> None:
+def test_a_step_in_the_curves_is_spoken_of_where_there_is_one(tiny_data: PreparedSets, tmp_path: Path) -> None:
     masks = {"num_train_epochs": 3, "masks_per_set": 2, "one_mask_epochs": 1}
     recipe = replace(tiny_data.recipe, training={**tiny_data.recipe.training, **masks})
     runs: list[Recipe] = [recipe, replace(recipe, name="one", training={**recipe.training, "one_mask_epochs": 3})]
-    found = [
-        study("a study", [each], tmp_path, preparation=tiny_data, say=lambda _: None).one_mask_from for each in runs
-    ]
+    found = [study("a study", [each], tmp_path, prepared=tiny_data, say=lambda _: None).one_mask_from for each in runs]
     assert found == [(2,), ()]
     stopped = json.loads((tmp_path / recipe.label / "seed-0" / "history.json").read_text())
     stopped["points"] = stopped["points"][:2]
     (tmp_path / recipe.label / "seed-0" / "history.json").write_text(json.dumps(stopped))
-    assert study("a study", [recipe], tmp_path, preparation=tiny_data, say=lambda _: None).one_mask_from == ()
+    assert study("a study", [recipe], tmp_path, prepared=tiny_data, say=lambda _: None).one_mask_from == ()
 
 
 def test_a_misspelt_method(tiny_recipe: Recipe, tmp_path: Path) -> None:
@@ -591,23 +589,23 @@ def test_nothing_left_to_evaluate(tiny_recipe: Recipe, tmp_path: Path) -> None:
     ],
 )
 def test_settings_that_no_step_can_be_made_with(
-    settings: dict[str, Any], words: str, tiny_data: Preparation, tmp_path: Path
+    settings: dict[str, Any], words: str, tiny_data: PreparedSets, tmp_path: Path
 ) -> None:
     recipe = replace(tiny_data.recipe, training={**tiny_data.recipe.training, **settings})
     with pytest.raises(ConfigurationError, match=words):
-        run(recipe, tmp_path / "run", preparation=tiny_data, is_quiet=True)
+        run(recipe, tmp_path / "run", prepared=tiny_data, is_quiet=True)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_training_that_diverges_is_called_so(tiny_data: Preparation, tmp_path: Path) -> None:
+def test_a_training_that_diverges_is_called_so(tiny_data: PreparedSets, tmp_path: Path) -> None:
     recipe = replace(tiny_data.recipe, training={**tiny_data.recipe.training, "learning_rate": 1e30})
     with pytest.raises(DataError, match="Weights that are NaN give such scores, after a training that diverged"):
-        run(recipe, tmp_path / "run", preparation=tiny_data, is_quiet=True)
+        run(recipe, tmp_path / "run", prepared=tiny_data, is_quiet=True)
 
 
 @pytest.mark.parametrize("is_disabled", [True, False])
 def test_no_progress_bar_where_none_is_wanted(
-    is_disabled: bool, tiny_data: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_disabled: bool, tiny_data: PreparedSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[str] = []
 
@@ -618,7 +616,7 @@ def test_no_progress_bar_where_none_is_wanted(
 
     monkeypatch.setattr(model_training, "TrainingProgress", Watched)
     recipe = replace(tiny_data.recipe, training={**tiny_data.recipe.training, "disable_tqdm": is_disabled})
-    run(recipe, tmp_path / "run", preparation=tiny_data)
+    run(recipe, tmp_path / "run", prepared=tiny_data)
     assert shown == ([] if is_disabled else ["global_state_update, seed 0"])
 
 

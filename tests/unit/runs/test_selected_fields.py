@@ -11,7 +11,7 @@ from contextual_bert import CompletionPipeline
 from contextual_bert.context import ContextSchema
 from contextual_bert.runs import prepare, run
 from contextual_bert.runs import selected_fields as selected
-from contextual_bert.runs.preparation import Preparation
+from contextual_bert.runs.prepared_sets import PreparedSets
 from contextual_bert.runs.selected_fields import folds_of, with_selected_fields
 from contextual_bert.training import Recipe, field_selection
 
@@ -100,7 +100,7 @@ def test_a_schema_with_silenced_fields_is_taken_as_it_is(sets: pa.Table) -> None
 
 def test_of_a_split_by_time_the_later_half_is_asked_about(sets: pa.Table) -> None:
     ready = prepare(recipe(time="day", split_by="time"), source=sets)
-    assert isinstance(ready, Preparation)
+    assert isinstance(ready, PreparedSets)
     (fold,) = folds_of(ready, np.arange(len(ready.datasets["train"])))
     days = np.array(ready.split.select(ready.sets, "train").table["day"].to_pylist())
     assert days[fold.fitted].max() < days[fold.asked].min()

@@ -16,12 +16,12 @@ import torch
 from transformers.utils import logging
 
 from contextual_bert.errors import ConfigurationError, DataError
-from contextual_bert.runs import Preparation, as_row, is_complete, sweep
+from contextual_bert.runs import PreparedSets, as_row, is_complete, sweep
 from contextual_bert.runs.sweep import run_directory, train_missing
 from contextual_bert.training import Recipe
 
 
-def recipes_of(tiny_data: Preparation, *, num_epochs: int = 1) -> list[Recipe]:
+def recipes_of(tiny_data: PreparedSets, *, num_epochs: int = 1) -> list[Recipe]:
     base = replace(tiny_data.recipe, training={**tiny_data.recipe.training, "num_train_epochs": num_epochs})
     return [as_row(base, name) for name in ("none", "global_state_update", "popularity")]
 
@@ -37,7 +37,7 @@ def one_thread() -> Generator[None]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
-def test_beside_each_other_gives_the_digits_of_one_after_the_other(tiny_data: Preparation, tmp_path: Path) -> None:
+def test_beside_each_other_gives_the_digits_of_one_after_the_other(tiny_data: PreparedSets, tmp_path: Path) -> None:
     planned = [(recipe, tiny_data) for recipe in recipes_of(tiny_data)]
     said: list[str] = []
     beside = train_missing(planned, tmp_path / "beside", num_jobs=2, say=said.append)
@@ -54,7 +54,7 @@ def test_beside_each_other_gives_the_digits_of_one_after_the_other(tiny_data: Pr
 
 
 @pytest.mark.slow
-def test_the_first_failure_ends_the_others(tiny_data: Preparation, tmp_path: Path) -> None:
+def test_the_first_failure_ends_the_others(tiny_data: PreparedSets, tmp_path: Path) -> None:
     first, second, _ = recipes_of(tiny_data, num_epochs=10_000)
     diverging = replace(first, training={**first.training, "num_train_epochs": 1, "learning_rate": 1e30})
     said: list[str] = []
@@ -66,7 +66,7 @@ def test_the_first_failure_ends_the_others(tiny_data: Preparation, tmp_path: Pat
     assert not is_complete(run_directory(tmp_path, second))
 
 
-def test_a_process_that_is_killed_is_spoken_of(tiny_data: Preparation, tmp_path: Path) -> None:
+def test_a_process_that_is_killed_is_spoken_of(tiny_data: PreparedSets, tmp_path: Path) -> None:
     planned = [(recipe, tiny_data) for recipe in recipes_of(tiny_data, num_epochs=10_000)[:2]]
 
     def kill() -> None:
@@ -93,14 +93,14 @@ def test_a_script_that_is_imported_again_is_told_so(tmp_path: Path, outfits: Pat
         "from contextual_bert.training import Recipe\n"
         f"recipe = Recipe(data={str(outfits)!r}, items='items', customer='customer_id', conditioning='popularity')\n"
         "rows = [recipe, recipe.with_seed(1)]\n"
-        "study('Two', rows, Path('runs'), preparation=prepare(recipe), num_jobs=2)\n"
+        "study('Two', rows, Path('runs'), prepared=prepare(recipe), num_jobs=2)\n"
     )
     done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert "ended with code 1 and wrote no run. What it said stands above; a script that asks" in done.stderr
 
 
 def test_what_cannot_be_is_found_before_anything_is_trained(
-    tiny_data: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_data: PreparedSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipes = recipes_of(tiny_data)
     train_missing([(recipes[2], tiny_data)], tmp_path, say=lambda _: None)
@@ -121,7 +121,7 @@ class UnpicklableError(Exception):
 
 
 def test_a_process_takes_its_share_of_the_threads_and_tells_what_went_wrong(
-    tiny_data: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_data: PreparedSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, handler, threads = torch.get_num_threads(), signal.getsignal(signal.SIGINT), list[int]()
 

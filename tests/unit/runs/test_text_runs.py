@@ -19,7 +19,7 @@ from transformers import BertConfig, BertForSequenceClassification
 from contextual_bert import CompletionPipeline, TextPipeline, encode_texts
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, UnknownNameError
 from contextual_bert.models.context_as_text import FIRST_WORD
-from contextual_bert.runs import TextPreparation, as_row, evaluate_run, load_run, prepare_texts, run, study
+from contextual_bert.runs import PreparedTexts, as_row, evaluate_run, load_run, prepare_texts, run, study
 from contextual_bert.runs.card import about, write_card
 from contextual_bert.runs.registry import BERTLESS_BASELINES, CONTEXT_AS_TEXT, LOGISTIC, TAG_BASELINES
 from contextual_bert.runs.run_files import SCORES_FILE, last_checkpoint, load_scores, trainer_state
@@ -74,9 +74,9 @@ HEADS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def prepared(checkpoint: Path, table: Path) -> dict[str, TextPreparation]:
+def prepared(checkpoint: Path, table: Path) -> dict[str, PreparedTexts]:
     columns = ("text", "words", "tags", "verdict", "stars", "price")
-    found: dict[str, TextPreparation] = {}
+    found: dict[str, PreparedTexts] = {}
     for head, task in HEADS.items():
         texts = TextTask(checkpoint=str(checkpoint), **task)
         exclude = tuple(name for name in columns if name not in task.values())
@@ -95,10 +95,10 @@ def prepared(checkpoint: Path, table: Path) -> dict[str, TextPreparation]:
 
 
 @pytest.fixture(scope="module")
-def finished(prepared: dict[str, TextPreparation], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def finished(prepared: dict[str, PreparedTexts], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("runs")
     for head, ready in prepared.items():
-        run(replace(ready.recipe, conditioning="global_state_update"), folder / head, preparation=ready, is_quiet=True)
+        run(replace(ready.recipe, conditioning="global_state_update"), folder / head, prepared=ready, is_quiet=True)
     return {head: folder / head for head in prepared}
 
 
@@ -107,7 +107,7 @@ def metrics_of(directory: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_the_head_follows_from_the_table(prepared: dict[str, TextPreparation], head: str) -> None:
+def test_the_head_follows_from_the_table(prepared: dict[str, PreparedTexts], head: str) -> None:
     ready = prepared[head]
     assert ready.head == head
     assert ready.processor.schema is not None
@@ -117,7 +117,7 @@ def test_the_head_follows_from_the_table(prepared: dict[str, TextPreparation], h
     assert not writers[0] & writers[2]
 
 
-def test_training_says_what_leaks(prepared: dict[str, TextPreparation], table: Path) -> None:
+def test_training_says_what_leaks(prepared: dict[str, PreparedTexts], table: Path) -> None:
     """As inspect does: a column that tells the label, a text and a writer that are in two parts."""
     recipe, read = prepared["classification"].recipe, pq.read_table(table)
     assert "no leak found" in prepared["classification"].lines()
@@ -131,7 +131,7 @@ def test_training_says_what_leaks(prepared: dict[str, TextPreparation], table: P
     assert any("the column 'told' tells the label" in line for line in leaks)
 
 
-def test_a_text_that_several_people_read_is_its_own_customer(prepared: dict[str, TextPreparation]) -> None:
+def test_a_text_that_several_people_read_is_its_own_customer(prepared: dict[str, PreparedTexts]) -> None:
     recipe = prepared["classification"].recipe
     ready = replace(prepared["classification"], recipe=replace(recipe, customer="text"))
     assert (ready.settings.set_name, ready.settings.cluster_name) == ("text", "distinct text")
@@ -139,7 +139,7 @@ def test_a_text_that_several_people_read_is_its_own_customer(prepared: dict[str,
 
 @pytest.mark.usefixtures("cells_of_one")
 def test_new_customers_are_told_apart_when_a_run_is_evaluated_again(
-    prepared: dict[str, TextPreparation], tmp_path: Path
+    prepared: dict[str, PreparedTexts], tmp_path: Path
 ) -> None:
     """Of a split by row, where some writers are in training and some are not."""
     recipe = replace(prepared["classification"].recipe, split_by="row", test=0.3, conditioning="none")
@@ -155,7 +155,7 @@ def test_new_customers_are_told_apart_when_a_run_is_evaluated_again(
 @pytest.mark.parametrize("is_from_scratch", [False, True])
 @pytest.mark.parametrize("head", HEADS)
 def test_a_model_is_built_with_the_attention_chosen(
-    prepared: dict[str, TextPreparation], head: str, is_from_scratch: bool, monkeypatch: pytest.MonkeyPatch
+    prepared: dict[str, PreparedTexts], head: str, is_from_scratch: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ready = prepared[head]
     recipe = replace(ready.recipe, device="cpu", texts=replace(ready.task, is_from_scratch=is_from_scratch))
@@ -185,7 +185,7 @@ def test_a_run_is_evaluated_again_to_the_same_digits(finished: dict[str, Path], 
     ],
 )
 def test_what_was_trained_in_bfloat16_is_scored_as_it_is_loaded(
-    prepared: dict[str, TextPreparation],
+    prepared: dict[str, PreparedTexts],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     head: str,
@@ -210,7 +210,7 @@ def test_what_was_trained_in_bfloat16_is_scored_as_it_is_loaded(
             return score(self, *args, **kwargs)
 
     monkeypatch.setattr(TextModelTask, "score", watching)
-    run(recipe, tmp_path / "run", preparation=ready, is_quiet=True)
+    run(recipe, tmp_path / "run", prepared=ready, is_quiet=True)
     assert scored and all(scored)
     if own.get("conditioning") != "bert_concat_text":  # of which no weights are kept
         again = evaluate_run(tmp_path / "run").report
@@ -218,7 +218,7 @@ def test_what_was_trained_in_bfloat16_is_scored_as_it_is_loaded(
 
 
 def test_weights_that_are_replaced_in_their_place_are_others(
-    prepared: dict[str, TextPreparation], checkpoint: Path, tmp_path: Path
+    prepared: dict[str, PreparedTexts], checkpoint: Path, tmp_path: Path
 ) -> None:
     ready, folder = prepared["classification"], shutil.copytree(checkpoint, tmp_path / "start" / "bert")
     recipe = replace(ready.recipe, texts=replace(ready.task, checkpoint=str(folder)), conditioning="none")
@@ -234,7 +234,7 @@ def test_weights_that_are_replaced_in_their_place_are_others(
     assert "checkpoint_digest" not in prepare_texts(unread).digests
 
 
-def test_accuracy_is_that_of_the_pipeline(finished: dict[str, Path], prepared: dict[str, TextPreparation]) -> None:
+def test_accuracy_is_that_of_the_pipeline(finished: dict[str, Path], prepared: dict[str, PreparedTexts]) -> None:
     ready, directory = prepared["classification"], finished["classification"]
     rows = ready.split.rows("test")
     test = ready.table.take(pa.array(rows)).to_pylist()
@@ -249,7 +249,7 @@ def test_accuracy_is_that_of_the_pipeline(finished: dict[str, Path], prepared: d
     assert evaluated.metrics["accuracy_percent"].value == pytest.approx(accuracy)
 
 
-def test_tags_are_scored_once_a_word(finished: dict[str, Path], prepared: dict[str, TextPreparation]) -> None:
+def test_tags_are_scored_once_a_word(finished: dict[str, Path], prepared: dict[str, PreparedTexts]) -> None:
     ready = prepared["tags"]
     test = ready.table.take(pa.array(ready.split.rows("test"))).column("tags").to_pylist()
     labels: Any = load_scores(finished["tags"] / SCORES_FILE)[0].predictions
@@ -267,7 +267,7 @@ def test_the_best_epoch_of_tags_has_most_of_them_right(
 
 
 def test_a_missing_customer_is_no_customer_of_its_own(
-    finished: dict[str, Path], prepared: dict[str, TextPreparation]
+    finished: dict[str, Path], prepared: dict[str, PreparedTexts]
 ) -> None:
     ready = prepared["classification"]
     writers = ready.table.column("writer").to_pylist()
@@ -280,7 +280,7 @@ def test_a_missing_customer_is_no_customer_of_its_own(
 
 
 def test_every_token_is_hidden_once_and_no_special_one(
-    finished: dict[str, Path], prepared: dict[str, TextPreparation]
+    finished: dict[str, Path], prepared: dict[str, PreparedTexts]
 ) -> None:
     ready = prepared["masked_lm"]
     texts = ready.table.take(pa.array(ready.split.rows("test"))).column("text").to_pylist()
@@ -292,10 +292,10 @@ def test_every_token_is_hidden_once_and_no_special_one(
 
 @pytest.mark.parametrize("name", ["bert_concat_text", "bert_concat_word"])
 def test_what_is_only_compared_with_trains_and_keeps_no_weights(
-    prepared: dict[str, TextPreparation], tmp_path: Path, name: str
+    prepared: dict[str, PreparedTexts], tmp_path: Path, name: str
 ) -> None:
     ready = prepared["classification"]
-    report = run(replace(ready.recipe, conditioning=name), tmp_path / "run", preparation=ready, is_quiet=True)
+    report = run(replace(ready.recipe, conditioning=name), tmp_path / "run", prepared=ready, is_quiet=True)
     assert report is not None
     assert report.num_rows == len(ready.split.rows("test"))
     assert "recall_at_1_percent" in report.metrics
@@ -310,12 +310,12 @@ def test_what_is_only_compared_with_trains_and_keeps_no_weights(
 
 @pytest.mark.parametrize("name", [*LOGISTIC])
 def test_logistic_regressions_run_on_a_table_of_ones_own(
-    prepared: dict[str, TextPreparation], tmp_path: Path, name: str
+    prepared: dict[str, PreparedTexts], tmp_path: Path, name: str
 ) -> None:
     ready = prepared["classification"]
-    report = run(as_row(ready.recipe, name), tmp_path / "run", preparation=ready, is_quiet=True)
+    report = run(as_row(ready.recipe, name), tmp_path / "run", prepared=ready, is_quiet=True)
     assert report is not None
-    bar = run(as_row(ready.recipe, "popularity"), tmp_path / "bar", preparation=ready, is_quiet=True)
+    bar = run(as_row(ready.recipe, "popularity"), tmp_path / "bar", prepared=ready, is_quiet=True)
     assert bar is not None
     assert report.num_rows == bar.num_rows == len(ready.datasets["test"])
     assert report.metrics["cross_entropy_nats"].value < bar.metrics["cross_entropy_nats"].value + 0.1
@@ -332,7 +332,7 @@ def test_a_label_that_training_lacks_is_improbable_and_not_impossible(checkpoint
     task = TextTask(checkpoint=str(checkpoint), text="text", label="label")
     recipe = Recipe(data=str(path), texts=task, split_column="part", conditioning="tfidf")
     ready = prepare_texts(recipe)
-    report = run(ready.recipe, tmp_path / "run", preparation=ready, is_quiet=True)
+    report = run(ready.recipe, tmp_path / "run", prepared=ready, is_quiet=True)
     assert report is not None
     assert report.metrics["cross_entropy_nats"].value < 10
 
@@ -343,10 +343,10 @@ OF_WORDS = [("tags", name) for name in (*TAG_BASELINES, CONTEXT_AS_TEXT)]
 
 @pytest.mark.parametrize(("head", "name"), [*OF_TEXTS, *OF_WORDS])
 def test_a_baseline_predicts_what_it_was_scored_with(
-    prepared: dict[str, TextPreparation], tmp_path: Path, head: str, name: str
+    prepared: dict[str, PreparedTexts], tmp_path: Path, head: str, name: str
 ) -> None:
     ready, folder = prepared[head], tmp_path / "run"
-    report = run(as_row(ready.recipe, name), folder, preparation=ready, is_quiet=True)
+    report = run(as_row(ready.recipe, name), folder, prepared=ready, is_quiet=True)
     assert report is not None
     labels: Any = load_scores(folder / SCORES_FILE)[0].predictions
     assert evaluate_run(folder).report.metrics["cross_entropy_nats"] == report.metrics["cross_entropy_nats"]
@@ -370,13 +370,13 @@ def test_a_baseline_predicts_what_it_was_scored_with(
 QUERY: dict[str, dict[str, Any]] = {"classification": {"text": "word1 word2"}, "tags": {"text": ["word1", "word2"]}}
 
 
-def test_a_baseline_of_grades_and_what_is_damaged_of_it(prepared: dict[str, TextPreparation], tmp_path: Path) -> None:
+def test_a_baseline_of_grades_and_what_is_damaged_of_it(prepared: dict[str, PreparedTexts], tmp_path: Path) -> None:
     own = prepared["classification"].recipe
     task = replace(cast(TextTask, own.texts), label="stars", is_ordinal=True)
     exclude = ("words", "tags", "verdict", "price")
     recipe = replace(own, texts=task, exclude=exclude, schema=None, conditioning="cnn_context", training=TRAINING)
     ready, folder = prepare_texts(recipe), tmp_path / "run"
-    run(replace(recipe, training={**TRAINING, "context_dropout": 0.2}), folder, preparation=ready, is_quiet=True)
+    run(replace(recipe, training={**TRAINING, "context_dropout": 0.2}), folder, prepared=ready, is_quiet=True)
     answer = cast(Any, TextPipeline.from_pretrained(folder)({"text": "word1", "context": {"sex": "f"}, "guidance": 2}))
     assert set(answer["probabilities"]) == {"1", "3"}
     assert sum(answer["probabilities"].values()) == pytest.approx(1)
@@ -405,11 +405,11 @@ def test_a_baseline_of_grades_and_what_is_damaged_of_it(prepared: dict[str, Text
 
 @pytest.mark.parametrize("head", ["tags", "masked_lm"])
 def test_a_context_as_text_is_neither_asked_for_nor_counted(
-    prepared: dict[str, TextPreparation], finished: dict[str, Path], tmp_path: Path, head: str
+    prepared: dict[str, PreparedTexts], finished: dict[str, Path], tmp_path: Path, head: str
 ) -> None:
     ready = prepared[head]
     recipe = replace(ready.recipe, conditioning=CONTEXT_AS_TEXT)
-    report = run(recipe, tmp_path / "run", preparation=ready, is_quiet=True)
+    report = run(recipe, tmp_path / "run", prepared=ready, is_quiet=True)
     assert report is not None
     assert evaluate_run(tmp_path / "run").report.metrics == pytest.approx(report.metrics)
     own, other = (load_run(folder, name="x").scores for folder in (tmp_path / "run", finished[head]))
@@ -417,7 +417,7 @@ def test_a_context_as_text_is_neither_asked_for_nor_counted(
     np.testing.assert_array_equal(own.position, other.position)
 
 
-def in_words(ready: TextPreparation, first: str, second: str) -> TextPreparation:
+def in_words(ready: PreparedTexts, first: str, second: str) -> PreparedTexts:
     """The same texts, with the sexes as words that the tokenizer knows."""
     sexes = [first if sex == "f" else second for sex in ready.table.column("sex").to_pylist()]
     table = ready.table.set_column(ready.table.column_names.index("sex"), "sex", [sexes])
@@ -425,7 +425,7 @@ def in_words(ready: TextPreparation, first: str, second: str) -> TextPreparation
     return prepare_texts(recipe, source=table)
 
 
-def test_a_context_as_text_is_that_of_its_row_or_of_another(prepared: dict[str, TextPreparation]) -> None:
+def test_a_context_as_text_is_that_of_its_row_or_of_another(prepared: dict[str, PreparedTexts]) -> None:
     ready = in_words(prepared["classification"], "word1", "word2")
     work, tokenizer = task_of(ready), ready.processor.tokenizer
     own, dealt = (
@@ -440,14 +440,14 @@ def test_a_context_as_text_is_that_of_its_row_or_of_another(prepared: dict[str, 
     assert torch.equal(said.sort(dim=0).values, shuffled.sort(dim=0).values)
 
 
-def test_a_context_as_text_that_does_not_fit_is_refused(prepared: dict[str, TextPreparation]) -> None:
+def test_a_context_as_text_that_does_not_fit_is_refused(prepared: dict[str, PreparedTexts]) -> None:
     """16 positions, and texts of up to 10 tokens: four words too many."""
     ready = in_words(prepared["classification"], "word1 word2 word3 word4 word5", "word1")
     with pytest.raises(ConfigurationError, match=r"as text the context of the train part has up to 9 tokens.*max_len"):
         task_of(ready).build_model(ready.recipe)
 
 
-def test_texts_longer_than_the_positions_of_a_new_model_are_refused(prepared: dict[str, TextPreparation]) -> None:
+def test_texts_longer_than_the_positions_of_a_new_model_are_refused(prepared: dict[str, PreparedTexts]) -> None:
     recipe = prepared["classification"].recipe
     assert recipe.texts is not None
     scratch = replace(recipe, texts=replace(recipe.texts, is_from_scratch=True), model={"max_position_embeddings": 6})
@@ -459,7 +459,7 @@ def test_texts_longer_than_the_positions_of_a_new_model_are_refused(prepared: di
 
 
 @pytest.mark.parametrize(("head", "name"), [("tags", "cnn"), ("masked_lm", "ngrams"), ("classification", "bag")])
-def test_a_baseline_that_cannot_do_it_says_so(prepared: dict[str, TextPreparation], head: str, name: str) -> None:
+def test_a_baseline_that_cannot_do_it_says_so(prepared: dict[str, PreparedTexts], head: str, name: str) -> None:
     ready = prepared[head]
     with pytest.raises(ConfigurationError, match="Allowed: "):
         task_of(ready).build_model(replace(ready.recipe, conditioning=name))
@@ -476,7 +476,7 @@ def sentence_checkpoint(checkpoint: Path, tmp_path: Path) -> Path:
 
 
 def test_values_that_training_never_shows_are_pointed_out(
-    prepared: dict[str, TextPreparation], table: Path, tmp_path: Path
+    prepared: dict[str, PreparedTexts], table: Path, tmp_path: Path
 ) -> None:
     own = prepared["classification"]
     sex = np.array(own.table.column("sex").to_pylist(), dtype=object)
@@ -489,17 +489,17 @@ def test_values_that_training_never_shows_are_pointed_out(
     assert not any("is not learned" in line for line in own.lines())
 
 
-def started_from(ready: TextPreparation, checkpoint: Path, model: dict[str, Any]) -> TextPreparation:
+def started_from(ready: PreparedTexts, checkpoint: Path, model: dict[str, Any]) -> PreparedTexts:
     texts = replace(ready.task, checkpoint=str(checkpoint))
     return replace(ready, recipe=replace(ready.recipe, texts=texts, conditioning="global_state_update", model=model))
 
 
 def test_a_label_is_read_as_the_checkpoint_was_trained(
-    prepared: dict[str, TextPreparation], sentence_checkpoint: Path, tmp_path: Path
+    prepared: dict[str, PreparedTexts], sentence_checkpoint: Path, tmp_path: Path
 ) -> None:
     ready, output = started_from(prepared["classification"], sentence_checkpoint, {}), tmp_path / "run"
     assert "labels are read from the mean over their texts (classifier_pooling='mean')" in ready.lines()
-    run(ready.recipe, output, preparation=ready, is_quiet=True)
+    run(ready.recipe, output, prepared=ready, is_quiet=True)
     shutil.rmtree(sentence_checkpoint)
     again = evaluate_run(output)
     assert json.loads(again.report.to_json())["metrics"] == metrics_of(output)["test"]["metrics"]
@@ -507,7 +507,7 @@ def test_a_label_is_read_as_the_checkpoint_was_trained(
 
 
 def test_what_a_label_is_read_from_can_be_said(
-    prepared: dict[str, TextPreparation], checkpoint: Path, sentence_checkpoint: Path
+    prepared: dict[str, PreparedTexts], checkpoint: Path, sentence_checkpoint: Path
 ) -> None:
     mean, first = {"classifier_pooling": "mean"}, {"classifier_pooling": "cls"}
     for folder, model, expected in (
@@ -527,17 +527,17 @@ def test_what_a_label_is_read_from_can_be_said(
             task_of(ready).build_model(ready.recipe)
 
 
-def test_new_weights_alone_are_trained(prepared: dict[str, TextPreparation], checkpoint: Path, tmp_path: Path) -> None:
+def test_new_weights_alone_are_trained(prepared: dict[str, PreparedTexts], checkpoint: Path, tmp_path: Path) -> None:
     ready = prepared["classification"]
     recipe = replace(ready.recipe, conditioning="multi_attribute", trained_weights="new")
-    run(recipe, tmp_path / "run", preparation=ready, is_quiet=True)
+    run(recipe, tmp_path / "run", prepared=ready, is_quiet=True)
     old, new = load_file(checkpoint / "model.safetensors"), load_file(tmp_path / "run" / "model.safetensors")
     shared = [name for name in old if ".layer." in name]
     assert len(shared) == 2 * 16
     assert all(torch.equal(old[name], new[name]) for name in shared)
 
 
-def test_a_shuffled_context_is_that_of_others(prepared: dict[str, TextPreparation]) -> None:
+def test_a_shuffled_context_is_that_of_others(prepared: dict[str, PreparedTexts]) -> None:
     for head in ("classification", "masked_lm"):
         ready = prepared[head]
         recipe = replace(ready.recipe, is_context_shuffled=True)
@@ -558,10 +558,10 @@ def context_of(batch: Any) -> torch.Tensor:
     return batch["context"]["sex"] if isinstance(batch, dict) else batch.context["sex"]
 
 
-def test_a_study_of_texts_has_labels_and_no_paper(prepared: dict[str, TextPreparation], tmp_path: Path) -> None:
+def test_a_study_of_texts_has_labels_and_no_paper(prepared: dict[str, PreparedTexts], tmp_path: Path) -> None:
     ready = prepared["classification"]
     recipes = [as_row(ready.recipe, name) for name in ("none", "context_popularity")]
-    found = study("Verdicts", recipes, tmp_path, preparation=ready, say=lambda _: None)
+    found = study("Verdicts", recipes, tmp_path, prepared=ready, say=lambda _: None)
     assert [row.name for row in found.comparison.rows] == ["none", "context_popularity"]
     rows = {row.name: row.metrics for row in found.comparison.rows}
     ranked = {row.name: row.metrics["recall_at_1_percent"].mean for row in found.comparison.rows}
@@ -572,13 +572,13 @@ def test_a_study_of_texts_has_labels_and_no_paper(prepared: dict[str, TextPrepar
     assert "writers" in page
 
 
-def test_grades_are_ordered(prepared: dict[str, TextPreparation], checkpoint: Path, tmp_path: Path) -> None:
+def test_grades_are_ordered(prepared: dict[str, PreparedTexts], checkpoint: Path, tmp_path: Path) -> None:
     base = prepared["classification"].recipe
     texts = TextTask(checkpoint=str(checkpoint), label="stars", is_ordinal=True)
     recipe = replace(base, texts=texts, exclude=("words", "tags", "verdict", "price"), schema=None)
     ready = prepare_texts(recipe)
     assert ready.labels == ("1", "3")
-    run(recipe, tmp_path / "run", preparation=ready, is_quiet=True)
+    run(recipe, tmp_path / "run", prepared=ready, is_quiet=True)
     assert "classifier.thresholds" in load_file(tmp_path / "run" / "model.safetensors")
     metrics = evaluate_run(tmp_path / "run").report.metrics
     wrong = 1 - metrics["accuracy_percent"].value / 100
@@ -587,7 +587,7 @@ def test_grades_are_ordered(prepared: dict[str, TextPreparation], checkpoint: Pa
 
 @pytest.mark.parametrize("name", ["ngrams_context", "bert_concat_word"])
 def test_a_baseline_orders_grades_as_the_models_do(
-    prepared: dict[str, TextPreparation], checkpoint: Path, name: str
+    prepared: dict[str, PreparedTexts], checkpoint: Path, name: str
 ) -> None:
     texts = TextTask(checkpoint=str(checkpoint), label="stars", is_ordinal=True)
     recipe = replace(prepared["classification"].recipe, texts=texts, exclude=("words", "tags", "verdict", "price"))
@@ -612,7 +612,7 @@ def test_a_baseline_orders_grades_as_the_models_do(
     ],
 )
 def test_a_new_head_starts_at_the_shares_of_training(
-    prepared: dict[str, TextPreparation], checkpoint: Path, name: str, task: dict[str, Any]
+    prepared: dict[str, PreparedTexts], checkpoint: Path, name: str, task: dict[str, Any]
 ) -> None:
     """A head that the checkpoint has for as many labels is kept."""
     texts = TextTask(checkpoint=str(checkpoint), **{"label": "verdict", **task})
@@ -631,7 +631,7 @@ def test_a_new_head_starts_at_the_shares_of_training(
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 @pytest.mark.parametrize("name", ["bert_concat_text", "bert_concat_word"])
 def test_a_label_on_a_frozen_bert_is_read_where_the_methods_read_it(
-    prepared: dict[str, TextPreparation], name: str, pooling: str
+    prepared: dict[str, PreparedTexts], name: str, pooling: str
 ) -> None:
     recipe = replace(prepared["classification"].recipe, conditioning=name, model={"classifier_pooling": pooling})
     ready = prepare_texts(recipe)
@@ -669,7 +669,7 @@ def test_grades_written_as_text_are_ordered_as_numbers(checkpoint: Path) -> None
     ],
 )
 def test_a_faulty_table_is_named(
-    prepared: dict[str, TextPreparation], checkpoint: Path, change: dict[str, Any], error: type[Exception], words: str
+    prepared: dict[str, PreparedTexts], checkpoint: Path, change: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     base = prepared["classification"].recipe
     with pytest.raises(error, match=words):
@@ -734,7 +734,7 @@ def test_a_text_longer_than_the_checkpoint_reads_is_cut_and_counted(
     ready = prepare_texts(recipe, source=long)
     assert sum(texts.report.num_cut for texts in ready.texts.values()) == 1
     assert {texts.report.max_length for texts in ready.texts.values()} == {16}
-    run(ready.recipe, tmp_path / "run", preparation=ready, is_quiet=True)
+    run(ready.recipe, tmp_path / "run", prepared=ready, is_quiet=True)
     asked = prepare_texts(replace(recipe, texts=replace(task, max_length=17)), source=long)
     with pytest.raises(ConfigurationError, match=r"max_length=17: .* reads at most 16 tokens of a text"):
         task_of(asked).build_model(asked.recipe)
@@ -767,7 +767,7 @@ def test_the_card_says_how_to_use_it(finished: dict[str, Path]) -> None:
 
 
 def test_the_card_of_a_run_from_scratch_claims_no_weights_of_the_checkpoint(
-    prepared: dict[str, TextPreparation], tmp_path: Path
+    prepared: dict[str, PreparedTexts], tmp_path: Path
 ) -> None:
     base = prepared["classification"].recipe
     assert base.texts is not None
@@ -825,7 +825,7 @@ def test_the_card_reads_a_text_as_the_run_did() -> None:
     assert 'pipeline({"text": "...", "pair": "..."})' in about(recipe)
 
 
-def test_a_saved_run_cuts_texts_as_it_was_trained(prepared: dict[str, TextPreparation], tmp_path: Path) -> None:
+def test_a_saved_run_cuts_texts_as_it_was_trained(prepared: dict[str, PreparedTexts], tmp_path: Path) -> None:
     """Whoever loads it need not know how that was."""
     recipe = prepared["classification"].recipe
     assert recipe.texts is not None
@@ -841,7 +841,7 @@ def test_a_saved_run_cuts_texts_as_it_was_trained(prepared: dict[str, TextPrepar
     assert cast(Any, pipeline.processor.tokenizer).decode(ids[1:-1]) == short["text"]
 
 
-def test_new_weights_can_have_a_rate_of_their_own(prepared: dict[str, TextPreparation], tmp_path: Path) -> None:
+def test_new_weights_can_have_a_rate_of_their_own(prepared: dict[str, PreparedTexts], tmp_path: Path) -> None:
     ready = prepared["classification"]
     work, recipe = task_of(ready), replace(ready.recipe, conditioning="global_state_update")
     model: Any = work.build_model(recipe)
@@ -866,7 +866,7 @@ def test_new_weights_can_have_a_rate_of_their_own(prepared: dict[str, TextPrepar
 
 @pytest.mark.parametrize("rate_of_new", [None, 0.5])
 def test_what_reads_the_context_can_have_a_rate_of_its_own(
-    prepared: dict[str, TextPreparation], tmp_path: Path, rate_of_new: float | None
+    prepared: dict[str, PreparedTexts], tmp_path: Path, rate_of_new: float | None
 ) -> None:
     ready = prepared["classification"]
     work = task_of(ready)
@@ -902,7 +902,7 @@ def test_what_reads_the_context_can_have_a_rate_of_its_own(
     ("head", "shares"), [("classification", "label shares"), ("tags", "label shares"), ("masked_lm", "token shares")]
 )
 def test_a_run_stands_beside_counted_shares(
-    finished: dict[str, Path], prepared: dict[str, TextPreparation], head: str, shares: str
+    finished: dict[str, Path], prepared: dict[str, PreparedTexts], head: str, shares: str
 ) -> None:
     metrics = metrics_of(finished[head])
     learned = metrics["test"]["learned"]
@@ -918,10 +918,10 @@ def test_a_run_stands_beside_counted_shares(
 
 
 def test_the_label_shares_are_those_of_popularity(
-    finished: dict[str, Path], prepared: dict[str, TextPreparation], tmp_path: Path
+    finished: dict[str, Path], prepared: dict[str, PreparedTexts], tmp_path: Path
 ) -> None:
     ready = prepared["classification"]
     popular = as_row(ready.recipe, "popularity")
-    run(popular, tmp_path / "popularity", preparation=ready, is_quiet=True)
+    run(popular, tmp_path / "popularity", prepared=ready, is_quiet=True)
     own = metrics_of(tmp_path / "popularity")["validation"]["metrics"]["cross_entropy_nats"]["value"]
     assert metrics_of(finished["classification"])["test"]["learned"]["shares_nats"] == pytest.approx(own, abs=1e-6)

@@ -12,13 +12,13 @@ from transformers import Trainer, TrainerCallback
 from contextual_bert.baselines.shares import Observations, ShareModel
 from contextual_bert.data import SequenceDataset, ShuffledContext
 from contextual_bert.inference import ScoredSet, set_index
-from contextual_bert.runs.prepared import Prepared
+from contextual_bert.runs.prepared_data import PreparedData
 from contextual_bert.runs.reporting import segments_of
 from contextual_bert.training import ContextualTrainingArguments
 from contextual_bert.training.recipe import Recipe
 
 Progress = Callable[[int, int], None]
-Data = TypeVar("Data", bound=Prepared)
+Data = TypeVar("Data", bound=PreparedData)
 
 
 class Task(ABC, Generic[Data]):

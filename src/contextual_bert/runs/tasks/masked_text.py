@@ -11,15 +11,15 @@ from contextual_bert.baselines.shares import Observations
 from contextual_bert.data import EveryPosition, SequenceDataset, TextMaskingCollator
 from contextual_bert.inference import ScoredSet, score
 from contextual_bert.models import ContextualBertForMaskedLM
+from contextual_bert.runs.prepared_texts import PreparedTexts
 from contextual_bert.runs.tasks.base import CountedTask, targets_in
 from contextual_bert.runs.tasks.text import TextModelTask
-from contextual_bert.runs.text_preparation import TextPreparation
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
 from contextual_bert.training.objectives import MaskedObjective
 from contextual_bert.training.recipe import Recipe
 
 
-class MaskedText(CountedTask[TextPreparation], TextModelTask):
+class MaskedText(CountedTask[PreparedTexts], TextModelTask):
     """Masked language modelling on prepared texts."""
 
     model_class = ContextualBertForMaskedLM

@@ -16,7 +16,7 @@ from contextual_bert.data import SequenceDataset
 from contextual_bert.inference import ScoredSet, score, set_index
 from contextual_bert.models import RESERVED_ITEMS
 from contextual_bert.runs.model_factory import build_model, check_possible, count_counted
-from contextual_bert.runs.preparation import Preparation
+from contextual_bert.runs.prepared_sets import PreparedSets
 from contextual_bert.runs.registry import SET_BASELINES
 from contextual_bert.runs.tasks.base import CountedTask, targets_in
 from contextual_bert.training import ContextualBertTrainer, ContextualTrainingArguments
@@ -27,7 +27,7 @@ FREQUENCY_FEATURE = "masked item, times in training"
 FREQUENCY_EDGES = (10.0, 100.0, 1_000.0)
 
 
-class SetCompletion(CountedTask[Preparation]):
+class SetCompletion(CountedTask[PreparedSets]):
     """Set completion on prepared sets."""
 
     counted = ItemPopularity

@@ -28,6 +28,7 @@ from contextual_bert.models.pretrained import bert_config
 from contextual_bert.models.warm_start import load_continued
 from contextual_bert.runs.logistic_baseline import LogisticBaseline
 from contextual_bert.runs.model_factory import attention_for, check_context, model_settings_in_words
+from contextual_bert.runs.prepared_texts import PreparedTexts
 from contextual_bert.runs.registry import (
     BERTLESS_BASELINES,
     CONTEXT_AS_TEXT,
@@ -45,7 +46,6 @@ from contextual_bert.runs.text_baselines import (
     processor_of,
     words_of,
 )
-from contextual_bert.runs.text_preparation import TextPreparation
 from contextual_bert.training import (
     ContextualBertTrainer,
     ContextualTrainingArguments,
@@ -76,7 +76,7 @@ OWN_TRAINING: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-class TextModelTask(Task[TextPreparation]):
+class TextModelTask(Task[PreparedTexts]):
     """A task on prepared texts, for which a model is made from a BERT checkpoint.
 
     Attributes:
@@ -263,7 +263,7 @@ class TextModelTask(Task[TextPreparation]):
         return {"id2label": names, "label2id": {name: number for number, name in names.items()}} if names else {}
 
 
-class LabelTask(CountedTask[TextPreparation], TextModelTask):
+class LabelTask(CountedTask[PreparedTexts], TextModelTask):
     """A task with a label for each text or word: what is scored, and the shares that are counted."""
 
     name_of_shares = "label shares"

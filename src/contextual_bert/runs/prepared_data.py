@@ -69,7 +69,7 @@ NOTHING_HELD_OUT = (
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Prepared:
+class PreparedData:
     """The data of one or more runs.
 
     Args:

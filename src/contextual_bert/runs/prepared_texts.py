@@ -1,4 +1,4 @@
-"""From a recipe to encoded texts: read, split, infer the schema, cut and encode. ``preparation`` does it for sets.
+"""From a recipe to encoded texts: read, split, infer the schema, cut and encode. ``prepared_sets`` does it for sets.
 
 The schema, its bins and rare values are taken from the training part alone; the names of the labels from the whole
 table, for a label is no secret but how often it occurs is. docs/protocol.md, "Splits".
@@ -33,8 +33,8 @@ from contextual_bert.models.configuration_contextual_bert import POOLINGS
 from contextual_bert.runs.label_names import label_names, label_values, label_warnings, some_labels
 from contextual_bert.runs.model_factory import check_context
 from contextual_bert.runs.next_table import check_columns_of_run, context_lines
-from contextual_bert.runs.prepared import (
-    Prepared,
+from contextual_bert.runs.prepared_data import (
+    PreparedData,
     alike_values,
     beside_context,
     column_as_text,
@@ -56,7 +56,7 @@ Head = Literal["classification", "tags", "answers", "masked_lm"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TextPreparation(Prepared):
+class PreparedTexts(PreparedData):
     """The texts of one or more runs.
 
     Args:
@@ -340,7 +340,7 @@ def rows_in_parts(table: pa.Table, split: Split) -> pa.Table:
     return table if split.is_in_part.all() else table.filter(pa.array(split.is_in_part))
 
 
-def prepare_texts(recipe: Recipe, *, source: Frame | None = None) -> TextPreparation:
+def prepare_texts(recipe: Recipe, *, source: Frame | None = None) -> PreparedTexts:
     """Read and encode the texts of a recipe.
 
     Args:
@@ -363,8 +363,8 @@ def prepare_texts(recipe: Recipe, *, source: Frame | None = None) -> TextPrepara
 
 def _prepared_texts(
     recipe: Recipe, task: TextTask, origin: RunTable, processor: ContextualBertProcessor | None
-) -> TextPreparation:
-    """Return the preparation of a table of texts; ``processor`` is that of a run to go on from."""
+) -> PreparedTexts:
+    """Return the prepared data of a table of texts; ``processor`` is that of a run to go on from."""
     table = origin.table
     for name in task.columns:
         checked_column(table, name, file=recipe.data, complete=name not in (task.answer, task.answer_start))
@@ -417,7 +417,7 @@ def _prepared_texts(
             labels = label_names(values, recipe.data, task.label, is_ordinal=task.is_ordinal, order=task.order)
         except DataError as error:
             raise placed(error, np.flatnonzero(split.is_in_part), file=recipe.data) from error
-    ready = TextPreparation(
+    ready = PreparedTexts(
         recipe=resolved,
         split=split,
         processor=processor,

@@ -28,8 +28,8 @@ from contextual_bert.inference import CompletionPipeline, encode_sets, outside_l
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.runs.grouping import audit_of_file
 from contextual_bert.runs.next_table import check_columns_of_run, context_lines, item_lines
-from contextual_bert.runs.prepared import (
-    Prepared,
+from contextual_bert.runs.prepared_data import (
+    PreparedData,
     alike_values,
     beside_context,
     check_brought,
@@ -46,7 +46,7 @@ from contextual_bert.training.recipe import Recipe
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Preparation(Prepared):
+class PreparedSets(PreparedData):
     """The sets of one or more runs.
 
     Args:
@@ -185,7 +185,7 @@ class Preparation(Prepared):
         return len(self.processor.items.values)
 
 
-def prepare(recipe: Recipe, *, source: Frame | None = None) -> Preparation:
+def prepare(recipe: Recipe, *, source: Frame | None = None) -> PreparedSets:
     """Read and encode the data of a recipe.
 
     Args:
@@ -203,8 +203,8 @@ def prepare(recipe: Recipe, *, source: Frame | None = None) -> Preparation:
         return _prepared(recipe, rows, known)
 
 
-def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | None) -> Preparation:
-    """Return the preparation of a table with one row a set.
+def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | None) -> PreparedSets:
+    """Return the prepared data of a table with one row a set.
 
     Args:
         recipe: what was read.
@@ -265,7 +265,7 @@ def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | N
         *alike_values(schema, training.table),
         *outside_lines_of(in_a_part, processor, first_rows=first_rows),
     ]
-    return Preparation(
+    return PreparedSets(
         recipe=resolved,
         split=split,
         processor=processor,
