@@ -132,7 +132,6 @@ def queries(folder: Path) -> None:
 READER_FILES: Mapping[str, Callable[[Path], object]] = {
     "README.md": readme,
     "docs/index.md": shop,
-    "docs/guides/compare-methods.md": shop,
     "docs/concepts/context.md": shop,
     "docs/guides/complete-sets.md": queries,
     "docs/guides/from-a-table.md": shop,

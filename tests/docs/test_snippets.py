@@ -34,6 +34,7 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("README.md", "make "): "runs these tests, or a demo of minutes: test_demo runs its recipe",
     ("README.md", "pip install "): "changes the environment that the tests run in",
     ("README.md", "contextual-bert serve "): "runs until it is stopped: tests/end_to_end/test_server.py",
+    ("docs/guides/compare-methods.md", "contextual-bert compare "): "15 trainings: from-a-table.md runs fewer",
     ("docs/guides/compare-methods.md", "python -m studies."): "minutes to hours: tests/studies",
     ("docs/index.md", "make "): "a demo of minutes: test_demo runs its recipe",
     ("docs/index.md", "pip install "): "changes the environment that the tests run in",
