@@ -1,6 +1,6 @@
 """The choice of the fields of a context, before a run on sets: measured on the training part, or as it was remembered.
 
-``training.field_selection`` measures. Paper: not there; docs/decisions/035.
+``training.field_selection`` measures. Paper: not there; docs/decisions/036.
 """
 
 import time

@@ -2,7 +2,7 @@
 
 A field that says nothing is learned by heart, and costs more than any method gains. A small model is fitted to one half
 of the training part and asked about the other. A field stays if the other half is predicted better with its values than
-without them, and better than with the values of other sets. Knows no recipe and no run. Paper: not there; decision 035.
+without them, and better than with the values of other sets. Knows no recipe and no run. Paper: not there; decision 036.
 """
 
 from collections.abc import Callable, Mapping, Sequence

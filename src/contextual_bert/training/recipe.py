@@ -78,7 +78,7 @@ class Recipe:
         hash_buckets: how many vectors the other values of a feature share; 0: none, they are unknown. None: as many as
             customers allow, see ``infer_schema``.
         field_selection: "auto" silences the features of sets that the training part shows to say nothing
-            (docs/decisions/035); "off" keeps all. ``prepare`` alone silences none.
+            (docs/decisions/036); "off" keeps all. ``prepare`` alone silences none.
         conditioning: name of the method, or of a baseline.
         name: the row's name in tables and folders, where it is not the method's: for a control, or another setting.
         is_control: a row that no one would deploy; it shows what the methods' gains are due to.
