@@ -18,7 +18,7 @@ from contextual_bert.evaluation.alignment import Run, align_runs, group_runs
 from contextual_bert.evaluation.intervals import ClusterBootstrap, Difference, Interval, SeedMean, seed_mean
 from contextual_bert.evaluation.measures import Measures, measures_of, resampled
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, main_metric, metric_of, usable_ks
-from contextual_bert.evaluation.report import EvaluationSettings
+from contextual_bert.evaluation.report import EvaluationSettings, default_settings
 
 
 class OverSeeds(NamedTuple):
@@ -55,9 +55,9 @@ class PairedRuns:
     def __init__(
         self, runs: Sequence[Run], *, num_items: int | None = None, settings: EvaluationSettings | None = None
     ) -> None:
-        settings = settings or EvaluationSettings()
         self.runs, self.groups, self.num_items = tuple(runs), group_runs(runs), num_items
         self.scores, codes = align_runs(runs, num_items=num_items)
+        settings = settings or default_settings(self.scores[0])
         if all(run.clusters is None for run in runs):
             settings = replace(settings, cluster_name=settings.set_name)
         self.settings = settings

@@ -21,6 +21,7 @@ from contextual_bert.evaluation.calibration import Calibration, calibrate
 from contextual_bert.evaluation.classes import ClassScore, classes_of, score_table
 from contextual_bert.evaluation.clusters import cluster_codes
 from contextual_bert.evaluation.intervals import ClusterBootstrap, Interval
+from contextual_bert.evaluation.label_predictions import LabelPredictions
 from contextual_bert.evaluation.learned import ShareGap
 from contextual_bert.evaluation.measures import (
     NEEDS_SEQEVAL,
@@ -301,6 +302,21 @@ def segment_cell(segment: Segment, key: str) -> str:
     return interval_cell(interval, metric) if has_interval else number_cell(interval.value, f".{metric.digits}f")
 
 
+def default_settings(scores: Scores) -> EvaluationSettings:
+    """Return settings that call the rows of scores what they are; of predictions recall@1 alone is reported.
+
+    Example:
+        >>> default_settings(Scores([0], [0], [-1.0], [0], [1], [0.4])).row_name
+        'masked position'
+    """
+    predictions = scores.predictions
+    if predictions is None:
+        return EvaluationSettings()
+    if isinstance(predictions, LabelPredictions):
+        return EvaluationSettings(ks=(1,), row_name="label", set_name="text", choice_name="label")
+    return EvaluationSettings(ks=(1,), row_name="answer end", set_name="question", choice_name="place")
+
+
 def evaluate_scores(
     scores: Scores,
     *,
@@ -320,7 +336,7 @@ def evaluate_scores(
         segments: feature -> label of each row; a list of labels puts a row in several segments.
         cold_customers: whether each row's customer was unseen in training; adds a segment.
         num_items: how many items, labels or tokens were ranked; recall@k is left out from there on.
-        settings: how to evaluate.
+        settings: how to evaluate; None: ``default_settings``.
         provenance: for the footer.
         unscored: what of the part could not be scored; None: not known.
 
@@ -328,7 +344,7 @@ def evaluate_scores(
         ConfigurationError: other numbers of rows.
         DataError: no row, or one twice; rows of a text that is counted as a whole in several clusters.
     """
-    settings, labels = settings or EvaluationSettings(), dict(segments or {})
+    settings, labels = settings or default_settings(scores), dict(segments or {})
     scores.check(num_items=num_items)
     if clusters is None:
         clusters, settings = scores.example_id, replace(settings, cluster_name=settings.set_name)

@@ -280,6 +280,19 @@ def test_entities_have_no_score_where_a_text_is_in_several_segments():
     assert f"| true label | {first.value}{' *' if first.is_small else ''} | {first.num_rows} " in report.to_markdown()
 
 
+def test_rows_are_called_what_they_are_without_settings():
+    scores = flat_scores(random_rows(STARS, seed=0))
+    report = evaluate_scores(scores)
+    assert "## Evaluation: 60 labels of 60 texts\n" in report.to_markdown()
+    assert [key for key in report.metrics if key.startswith("recall")] == ["recall_at_1_percent"]
+    assert (
+        "## Comparison on 60 labels of 60 texts\n"
+        in compare_runs([Run("none", 0, scores)], reference="none").to_markdown()
+    )
+    without = replace(scores, predictions=None)
+    assert "## Evaluation: 60 masked positions of 60 sets\n" in evaluate_scores(without).to_markdown()
+
+
 def test_a_segment_of_one_class_has_no_mean_over_classes():
     rows = random_rows(STARS, seed=0)
     labels = np.array(STARS)[rows.true].tolist()
