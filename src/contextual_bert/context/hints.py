@@ -22,6 +22,7 @@ _REPEATED = 2  # rows of a code, on average
 _FEWEST_MARKED = 3  # rows of a number that stands for a missing one
 _FEWEST_BESIDE = 10  # other numbers: of fewer, each has a bin of its own
 _MOST_PLACEHOLDERS = 4
+_OFTEN = 10  # times as many rows as the other numbers have
 _FAR_STEPS = 5.0  # of the mean distance of two numbers
 _DAYS_OF_A_YEAR = 366
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
@@ -115,9 +116,12 @@ def _stands_for_missing(numbers: NDArray[np.float64], counts: NDArray[np.int64])
         return True
     digits = f"{abs(first):.0f}"
     is_code = len({*digits}) == 1 and digits[0] in "6789" and (len(digits) > 1 or first < 0)
+    is_often = counts[0] >= _OFTEN * float(np.median(counts[1:]))
     if first < 0:
-        return (is_code or first == -1) and float(rest.min()) >= 0
+        return (is_code or first == -1) and (float(rest.min()) >= 0 or (len(digits) > 1 and is_often))
     is_steps = gap >= _FAR_STEPS * reach / len(rest) and gap >= _FAR_STEPS
+    if is_code and is_often:
+        return True
     return (is_code or (first == 0 and bool((rest == np.floor(rest)).all()))) and is_steps
 
 

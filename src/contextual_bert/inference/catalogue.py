@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from contextual_bert.arrow_types import is_text, value_type
 from contextual_bert.context import Vocabulary, canonical, canonical_array
 from contextual_bert.context.vocabulary import to_doubles
-from contextual_bert.data import read_table
+from contextual_bert.data import read_table, reading_lines
 from contextual_bert.data.spelling import EVERY_COLUMN
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame
@@ -28,6 +28,7 @@ from contextual_bert.inference.catalogue_columns import (
     STOCK,
     id_column_of,
     item_names,
+    price_hints,
     stock,
     with_numbers,
     with_prices,
@@ -75,6 +76,7 @@ class Catalogue:
     ) -> None:
         table = read_table(source, code_columns=EVERY_COLUMN)
         file = str(source) if isinstance(source, str | PathLike) else None
+        self._reading = (*reading_lines(table), *price_hints(table))
         self.id_column = id_column if id_column is not None else id_column_of(table, vocabulary, file=file)
         names = item_names(table, self.id_column, file=file)
         table = with_stock(with_prices(with_numbers(table, self.id_column), file=file), file=file)
@@ -186,7 +188,7 @@ class Catalogue:
 
     def findings(self) -> list[str]:
         """Return sentences on mismatches between the catalogue and the model."""
-        found: list[str] = []
+        found: list[str] = [*self._reading]
         if self.id_column not in ID_COLUMNS:
             found.append(f"The column {self.id_column!r} names the items of the catalogue.")
         if STOCK not in self.table.column_names:

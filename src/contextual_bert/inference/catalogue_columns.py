@@ -15,7 +15,8 @@ from contextual_bert.arrow_types import decoded, is_text, value_type
 from contextual_bert.context import Vocabulary, canonical_array
 from contextual_bert.context.raw_values import number_of
 from contextual_bert.data.columns import checked_column
-from contextual_bert.data.spelling import as_typed
+from contextual_bert.data.spelling import as_typed, filled_cells
+from contextual_bert.data.spelling_hints import spelling_hints
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean, place_of_row
 from contextual_bert.inference.query_schema import TRUTH_WORDS
 
@@ -94,6 +95,20 @@ def with_numbers(table: pa.Table, id_column: str) -> pa.Table:
         if field.name == PRICE or len(pc.unique(typed)) == len(pc.unique(column)):
             table = table.set_column(place, pa.field(field.name, typed.type), typed)
     return table
+
+
+def price_hints(table: pa.Table) -> list[str]:
+    """Return a remark on prices of text that may have points between thousands, as 1.200 beside 950.
+
+    Example:
+        >>> price_hints(pa.table({"price": ["1.200", "950"]}))[0].rpartition(". ")[2]
+        'Write 1200 where that is meant'
+    """
+    if PRICE not in table.column_names or not is_text(table.schema.field(PRICE).type):
+        return []
+    hints = spelling_hints(PRICE, filled_cells(table.column(PRICE)))
+    meant = [hint.partition(" Give --decimal ',' where ") for hint in hints]
+    return [f"{told} Write {rest.partition(' is meant')[0]} where that is meant" for told, sign, rest in meant if sign]
 
 
 def with_prices(table: pa.Table, *, file: str | None) -> pa.Table:

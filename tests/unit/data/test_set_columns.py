@@ -107,3 +107,14 @@ def test_a_large_table_is_looked_at_quickly() -> None:
     found = what_it_follows(pa.chunked_array([total]), sets)
     assert found is not None
     assert found[0] == "a sum over the items"
+
+
+def test_long_codes_follow_from_no_set() -> None:
+    draws = np.random.default_rng(0)
+    sets = SetItems(draws.integers(0, 15, 1600), np.arange(0, 1601, 4), 15)
+    codes = draws.choice(np.arange(4_006_390_000_000, 4_006_390_000_100), 400)
+    assert what_it_follows(pa.chunked_array([codes]), sets) is None
+    sums = 4_006_390_000_000 + 3 * np.add.reduceat(sets.codes, sets.offsets[:-1])
+    found = what_it_follows(pa.chunked_array([sums]), sets)
+    assert found is not None
+    assert found[0] == "a sum over the items"
