@@ -98,7 +98,7 @@ def test_what_the_mark_does_not_allow_is_an_error_with_its_place(tmp_path: Path)
     assert (caught.value.row, caught.value.column) == (1, "price")
     with pytest.raises(DataError, match=r"'1\.5' is a str, not a number with the decimal mark ','"):
         encode_records(schema, [{"price": "1.5"}])
-    with pytest.raises(ConfigurationError, match=r"decimal=';'\. Allowed: '\.' and ','"):
+    with pytest.raises(ConfigurationError, match=r"decimal=';' is not allowed. Allowed: '\.' and ','"):
         ReadSettings(decimal=";")  # pyright: ignore[reportArgumentType]
 
 
