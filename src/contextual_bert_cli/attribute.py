@@ -7,7 +7,10 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, show_json_text, show_text
-from contextual_bert_cli.recipes import listed
+from contextual_bert_cli.recipes import (
+    check_tables,
+    listed,
+)
 from contextual_bert_cli.wording import in_options
 
 EXAMPLE = """\b
@@ -53,9 +56,6 @@ def command(
 ) -> None:
     """Permute each feature among the sets or texts, or take it away: how much worse the run gets, with intervals."""
     from contextual_bert.errors import ConfigurationError
-    from contextual_bert.runs.permutation_importance import attribute_missing, attribute_run
-    from contextual_bert.runs.report_files import write_attribution
-    from contextual_bert.training import counting
     from contextual_bert_cli.choices import checked, checked_format, checked_part
 
     calm_transformers()
@@ -67,6 +67,16 @@ def command(
             f"--permutations {permutations} is for --replace permute: what is missing is so once",
             fix="Leave one of the two out.",
         )
+    from contextual_bert.training.recipe import Recipe
+
+    Recipe.load(directory)
+    if data is not None:
+        check_tables(data)
+
+    from contextual_bert.runs.permutation_importance import attribute_missing, attribute_run
+    from contextual_bert.runs.report_files import write_attribution
+    from contextual_bert.training import counting
+
     given = {"data": data, "split": split, "items": items, "customer": customer}
     overrides: dict[str, Any] = {name: str(value) for name, value in given.items() if value is not None}
     overrides |= {"group_by": listed(group_by)} if group_by is not None else {}

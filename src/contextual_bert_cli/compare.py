@@ -8,7 +8,13 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.failures import resumable
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, working
-from contextual_bert_cli.recipes import check_apart, listed, recipe_of
+from contextual_bert_cli.recipes import (
+    check_apart,
+    check_tables,
+    listed,
+    method_of,
+    recipe_of,
+)
 from contextual_bert_cli.studies import finish_study, without_weights
 from contextual_bert_cli.wording import in_options
 
@@ -118,20 +124,23 @@ def command(
 ) -> None:
     """Train several methods with several seeds on the same split and compare them on the same masked positions."""
     choices = dict(locals())
+    from contextual_bert.runs.registry import PAPER_METHODS
+
+    calm_transformers()
+    method = method_of(checkpoint)
+    methods = (method,) if method is not None else PAPER_METHODS
+    names = [*dict.fromkeys((*(listed(conditioning) or methods), *listed(baselines)))]
+    base = recipe_of({**choices, "conditioning": names[0]})
+    check_tables(data, validation_data, test_data)
+
     from contextual_bert.runs import Peers, as_row, prepare_for, study
-    from contextual_bert.runs.registry import PAPER_METHODS, check_read, check_recipe, check_study, keeps_weights
+    from contextual_bert.runs.registry import check_read, check_recipe, check_study, keeps_weights
     from contextual_bert.runs.run_directories import clear_run
     from contextual_bert.runs.selected_fields import with_selected_fields
     from contextual_bert.runs.sweep import run_directory
     from contextual_bert.runs.tasks import task_of
-    from contextual_bert.runs.text_starts import method_of
     from contextual_bert.training import counting
 
-    calm_transformers()
-    method = method_of(checkpoint) if checkpoint is not None else None
-    methods = (method,) if method is not None else PAPER_METHODS
-    names = [*dict.fromkeys((*(listed(conditioning) or methods), *listed(baselines)))]
-    base = recipe_of({**choices, "conditioning": names[0]})
     recipes = [as_row(base, name).with_seed(seed + number) for name in names for number in range(seeds)]
     check_read(base, recipes)
     reference = reference or (method if method in names else "none")

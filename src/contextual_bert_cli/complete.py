@@ -168,8 +168,7 @@ def command(
 ) -> None:
     """Propose the missing items of a set for the person who asks, with probabilities."""
     from contextual_bert.errors import ConfigurationError
-    from contextual_bert.inference import BulkSettings
-    from contextual_bert.inference.saved import trained_sets
+    from contextual_bert.inference.saved_files import trained_sets
     from contextual_bert.runs.run_directories import load_recipe
 
     calm_transformers()
@@ -227,6 +226,8 @@ def command(
             '[...], "context": {...}, "allow": [...], "max_price": 80}.',
         )
     if data is not None and output is not None:
+        from contextual_bert.inference.tables.bulk import BulkSettings
+
         settings: dict[str, Any] = {CONSTRAINT_OPTIONS[option]: value for option, value in constraints.items()}
         settings |= {"repeats": True} if repeats else {}
         settings |= {"guidance": guidance} if guidance is not None else {}

@@ -7,7 +7,11 @@ import typer
 
 from contextual_bert_cli import options
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, show_json_text, show_text
-from contextual_bert_cli.recipes import listed, use_of
+from contextual_bert_cli.recipes import (
+    check_tables,
+    listed,
+    use_of,
+)
 from contextual_bert_cli.wording import in_options
 
 EXAMPLE = """\b
@@ -40,14 +44,21 @@ def command(
     dtype: options.Dtype = "float32",
 ) -> None:
     """Rank each item, masked once, or each label among all: cross-entropy, recall, MRR, with intervals, by segment."""
-    from contextual_bert.runs.evaluation import evaluate_run
-    from contextual_bert.runs.report_files import write_report
-    from contextual_bert.training import Recipe, counting
     from contextual_bert_cli.choices import checked_format, checked_part, number_or_all
 
     calm_transformers()
     checked_format(output_format)
     checked_part(part)
+    from contextual_bert.training.recipe import Recipe
+
+    Recipe.load(directory)
+    if data is not None:
+        check_tables(data)
+
+    from contextual_bert.runs.evaluation import evaluate_run
+    from contextual_bert.runs.report_files import write_report
+    from contextual_bert.training import counting
+
     given = {"data": data, "split": split, "items": items, "customer": customer}
     overrides: dict[str, Any] = {name: str(value) for name, value in given.items() if value is not None}
     overrides |= {"group_by": listed(group_by)} if group_by is not None else {}

@@ -47,16 +47,18 @@ def command(
     device: options.Device = "auto",
 ) -> None:
     """Say which fields of the context made an item as probable as it is, which items, and what others would get."""
-    from contextual_bert import CompletionPipeline, explain
-    from contextual_bert.inference.saved import trained_sets
+    from contextual_bert.inference.saved_files import trained_sets
     from contextual_bert.runs.run_directories import load_recipe
-    from contextual_bert.training import chosen_device
 
     calm_transformers()
     checked_format(output_format)
     between = separator or trained_sets(directory).separator
     query: dict[str, Any] = {"items": items_of(items, between), "context": read_context(context), "repeats": repeats}
     load_recipe(directory)
+
+    from contextual_bert import CompletionPipeline, explain
+    from contextual_bert.training import chosen_device
+
     with working(f"loading {directory}"):
         pipeline = CompletionPipeline.from_pretrained(directory, device=chosen_device(device))
     with working("asking with fewer fields"), at_options(QUERY_OPTIONS):

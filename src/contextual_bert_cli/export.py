@@ -32,12 +32,14 @@ def command(
     ] = "float32",
 ) -> None:
     """Write a run as ONNX: top-k and constraints inside the graph, and compare the graph with the model."""
-    from contextual_bert.inference import export_onnx
     from contextual_bert.runs.run_directories import load_recipe
 
     calm_transformers()
     checked_format(output_format, ("onnx",))
     load_recipe(directory)
+
+    from contextual_bert.inference import export_onnx
+
     folder = output if output is not None else directory / "onnx"
     with working(f"exporting {directory}"):
         record = export_onnx(directory, folder, top_k=top, output_matrix=cast("OutputMatrix", output_matrix))

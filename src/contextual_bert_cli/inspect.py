@@ -10,9 +10,11 @@ from contextual_bert_cli.failures import MISTAKE
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, working
 from contextual_bert_cli.recipes import (
     CHECKPOINT,
+    check_tables,
     free_folder,
     hidden_words_lines,
     listed,
+    method_of,
     recipe_of,
     same_options,
 )
@@ -83,16 +85,13 @@ def command(
     """Show what a table of sets or texts holds, its features and their kinds, its faults, and write schema.json."""
     choices = dict(locals())
     from contextual_bert.errors import ConfigurationError
-    from contextual_bert.runs.inspection import inspect_table
-    from contextual_bert.runs.text_inspection import inspect_texts
-    from contextual_bert.runs.text_starts import method_of
 
     if output.exists() and not overwrite:
         raise ConfigurationError(f"{output} exists already", fix="Give --overwrite to replace it, or another --output.")
     kinds = dict(kind_of(each) for each in override or ())
     if text is not None and checkpoint is None:
         choices["checkpoint"] = CHECKPOINT
-    method = method_of(checkpoint) if checkpoint is not None else None
+    method = method_of(checkpoint)
     if method is not None and kinds:
         raise ConfigurationError(
             f"--override says what kind a feature is, and {checkpoint} brings the features", fix="Leave it out."
@@ -102,11 +101,16 @@ def command(
             f"--sensitive marks features, and {checkpoint} brings them as they are", fix="Leave it out."
         )
     recipe = recipe_of(choices, has_checkpoint=checkpoint is not None)
+    check_tables(data, validation_data, test_data)
     calm_transformers()
     with working(f"reading {data}"):
         if recipe.texts is None:
+            from contextual_bert.runs.inspection import inspect_table
+
             found = inspect_table(recipe, overrides=kinds)
         else:
+            from contextual_bert.runs.text_inspection import inspect_texts
+
             found = inspect_texts(recipe, overrides=kinds, has_tokens=checkpoint is not None)
     if found.schema is not None and method is None:
         found.schema.save(output)

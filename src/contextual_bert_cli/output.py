@@ -3,6 +3,8 @@
 Text is printed as it is, "[MASK]" is an item and no markup; only what would steer a terminal is spelt out.
 """
 
+import os
+import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -93,11 +95,17 @@ def working(label: str) -> Generator[None]:
 
 
 def calm_transformers() -> None:
-    """No warnings and progress bars of transformers: what matters of them, the library says itself."""
-    from transformers.utils.logging import disable_progress_bar, set_verbosity_error
+    """Silence warnings and progress bars of transformers: the library says what matters of them.
 
-    disable_progress_bar()
-    set_verbosity_error()
+    Where transformers is not imported yet, its variables say so, and a command that fails early need not import it.
+    """
+    if "transformers" in sys.modules:
+        from transformers.utils.logging import disable_progress_bar, set_verbosity_error
+
+        disable_progress_bar()
+        set_verbosity_error()
+    else:
+        os.environ |= {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 
 
 def _printable_layout(result: Any) -> Any:

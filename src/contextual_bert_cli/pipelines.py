@@ -9,6 +9,14 @@ if TYPE_CHECKING:
 EXPORT_FILE = "export.json"  # as in contextual_bert.inference.exported.export
 
 
+def check_folder(directory: Path) -> None:
+    """Raise RunDirectoryError where a folder is neither a finished run nor an export. No model is imported."""
+    from contextual_bert.runs.run_directories import load_recipe
+
+    if not (directory / EXPORT_FILE).is_file():
+        load_recipe(directory)
+
+
 def load_pipeline(directory: Path, *, device: str, catalogue: Path | None) -> "CompletionPipeline":
     """Return the pipeline for a run directory or an export.
 
@@ -16,12 +24,13 @@ def load_pipeline(directory: Path, *, device: str, catalogue: Path | None) -> "C
         RunDirectoryError: it is neither a finished run nor an export.
         ConfigurationError: a device that is not there, or that an export cannot run on.
     """
-    from contextual_bert import CompletionPipeline, OnnxCompletionPipeline
-    from contextual_bert.runs.run_directories import load_recipe
-    from contextual_bert.training import chosen_device
-
+    check_folder(directory)
     if (directory / EXPORT_FILE).is_file():
+        from contextual_bert import OnnxCompletionPipeline
+
         place = None if device == "auto" else device
         return OnnxCompletionPipeline.from_pretrained(directory, device=place, catalogue=catalogue)
-    load_recipe(directory)
+    from contextual_bert import CompletionPipeline
+    from contextual_bert.training import chosen_device
+
     return CompletionPipeline.from_pretrained(directory, device=chosen_device(device), catalogue=catalogue)

@@ -319,6 +319,24 @@ def check_apart(starts: Iterable[str | Path | None], cleared: Iterable[Path]) ->
             )
 
 
+def method_of(checkpoint: str | None) -> str | None:
+    """Return the method of the run on texts that is gone on from; None where there is none, or where it is a BERT."""
+    if checkpoint is None:
+        return None
+    from contextual_bert.runs import text_starts  # reads its config with transformers
+
+    return text_starts.method_of(checkpoint)
+
+
+def check_tables(data: Path | str, *others: Path | str | None) -> None:
+    """Raise DataError where a table is not there. Models and training are imported afterwards."""
+    from contextual_bert.data.readers import check_exists
+
+    for path in (data, *others):
+        if path is not None:
+            check_exists(path)
+
+
 def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Recipe":
     """The recipe that the options of a command describe.
 
@@ -332,7 +350,6 @@ def recipe_of(options: Mapping[str, Any], *, has_checkpoint: bool = True) -> "Re
     from contextual_bert.context import ContextSchema
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.runs.prepared_data import check_unlearned
-    from contextual_bert.runs.text_starts import method_of
     from contextual_bert.training import Recipe
 
     if (options.get("items") is None) == (options.get("text") is None):

@@ -10,7 +10,7 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.failures import Interrupted
 from contextual_bert_cli.output import calm_transformers, remark, working
-from contextual_bert_cli.pipelines import load_pipeline
+from contextual_bert_cli.pipelines import check_folder, load_pipeline
 
 if TYPE_CHECKING:
     from contextual_bert import CompletionPipeline
@@ -97,6 +97,7 @@ def command(
     device: options.Device = "auto",
 ) -> None:
     """Answer queries over HTTP until Ctrl-C or SIGTERM; SIGHUP loads run, or export, and catalogue again."""
+    check_folder(directory)
     try:
         from contextual_bert.server import ServerSettings, create_app, exposure, serve, tried
     except ModuleNotFoundError as error:

@@ -12,6 +12,7 @@ from contextual_bert_cli.recipes import (
     free_folder,
     hidden_words_lines,
     listed,
+    method_of,
     reading_of,
     same_options,
     separator_of,
@@ -105,11 +106,10 @@ def command(
     from contextual_bert.data.groups import placing, separator_of_cells
     from contextual_bert.data.readers import without_gaps
     from contextual_bert.data.splits import PARTS, check_fractions
+    from contextual_bert.data.tag_lists import with_tag_lists
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.inference.encode import naming
-    from contextual_bert.inference.texts.encode_texts import with_tag_lists
     from contextual_bert.runs.grouping import audit_of_file, grouping_lines
-    from contextual_bert.runs.text_starts import method_of
 
     if [by is not None, by_time is not None, by_column is not None, by_row].count(True) != 1:
         raise ConfigurationError(
@@ -246,7 +246,7 @@ def command(
             f"--text COLUMN and --label COLUMN. The columns are {', '.join(table.column_names)}.",
         )
         return
-    method = method_of(checkpoint) if checkpoint is not None else None
+    method = method_of(checkpoint)
     leaking = [name for name in found.leaking_columns if name in context] if found is not None and not features else []
     name = method or ("global_state_update" if len(context) > len(leaking) else "none")
     given = [] if method is not None else ["--conditioning", name]

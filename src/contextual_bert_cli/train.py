@@ -8,7 +8,13 @@ import typer
 from contextual_bert_cli import options
 from contextual_bert_cli.failures import Interrupted, is_main_process
 from contextual_bert_cli.output import calm_transformers, next_commands, remark, show, working
-from contextual_bert_cli.recipes import check_apart, recipe_of, use_of
+from contextual_bert_cli.recipes import (
+    check_apart,
+    check_tables,
+    method_of,
+    recipe_of,
+    use_of,
+)
 from contextual_bert_cli.wording import in_options
 
 EXAMPLE = """\b
@@ -109,12 +115,26 @@ def command(
     """Train a model on a table of sets or texts, keep its best epoch, evaluate it, write a run directory."""
     choices = dict(locals())
     from contextual_bert.errors import ConfigurationError
+    from contextual_bert.runs.run_directories import load_recipe
+
+    calm_transformers()
+    if resume and overwrite:
+        raise ConfigurationError("--resume goes on with a run and --overwrite replaces it", fix="Give one of them.")
+    if conditioning is None:
+        found = method_of(checkpoint)
+        conditioning = load_recipe(init_from).conditioning if init_from is not None else found or "global_state_update"
+    if overwrite:
+        check_apart((init_from, checkpoint), [output])
+    choices["conditioning"] = conditioning
+    recipe = recipe_of(choices)
+    check_tables(data, validation_data, test_data)
+
     from contextual_bert.folder_lock import locked_folder
     from contextual_bert.runs import prepare_for, run
     from contextual_bert.runs.field_importance import field_lines
     from contextual_bert.runs.model_factory import training_lines
     from contextual_bert.runs.registry import check_conditioning, check_recipe, keeps_weights
-    from contextual_bert.runs.run_directories import checkpoint_to_resume, load_recipe
+    from contextual_bert.runs.run_directories import checkpoint_to_resume
     from contextual_bert.runs.run_files import (
         CHECKPOINTS,
         last_checkpoint,
@@ -124,20 +144,9 @@ def command(
     from contextual_bert.runs.selected_fields import with_selected_fields
     from contextual_bert.runs.tasks import task_of
     from contextual_bert.runs.termination import Terminated, ending_at_sigterm
-    from contextual_bert.runs.text_starts import method_of
     from contextual_bert.training import counting, emulation_lines
 
-    calm_transformers()
-    if resume and overwrite:
-        raise ConfigurationError("--resume goes on with a run and --overwrite replaces it", fix="Give one of them.")
-    if conditioning is None:
-        found = method_of(checkpoint) if checkpoint is not None else None
-        conditioning = load_recipe(init_from).conditioning if init_from is not None else found or "global_state_update"
-    if overwrite:
-        check_apart((init_from, checkpoint), [output])
     check_conditioning(conditioning)
-    choices["conditioning"] = conditioning
-    recipe = recipe_of(choices)
     check_recipe(recipe)
 
     def told(happened: str) -> str:

@@ -126,3 +126,53 @@ def test_auto_classes_know_the_model_in_any_order(imports: str, names: list[str]
         f"print(type(transformers.{name}.from_pretrained(sys.argv[1])).__name__)" for name in names
     )
     assert run_python(program, str(saved_model)).splitlines() == [AUTO[name] for name in names]
+
+
+# Each is run in one process: what one of them imports is seen at the end.
+LIGHT_COMMANDS = [
+    "inspect days.csv --items items --customer who --output schema.json",
+    "split days.csv --by who --items items --output split.json",
+    "train no-such.csv --items items --output run",
+    "train no-such.csv --items items --epochs 3 --learning-rate 0.01 --output run",
+    "train days.csv --items items --epochs 0 --output run",
+    "train days.csv --items items --text text --output run",
+    "compare no-such.csv --items items --output study",
+    "evaluate no-such-run",
+    "attribute no-such-run",
+    "explain no-such-run --set a --context {} --item b",
+    "export no-such-run",
+    "complete no-such-run --set a --context {}",
+    "complete no-such-run --set a --input b",
+    "serve no-such-run",
+]
+RUN = """
+import shlex, sys
+from contextual_bert_cli.main import app
+for command in sys.argv[1:]:
+    try:
+        app(shlex.split(command), standalone_mode=False)
+    except SystemExit as end:
+        code = end.code
+    else:
+        code = 0
+    heavy = [each for each in ("torch", "transformers", "matplotlib") if each in sys.modules]
+    print("code", code, command, *heavy, file=sys.stderr)
+    assert not heavy, (command, heavy)
+"""
+
+
+def test_commands_that_need_no_model_import_none(tmp_path: Path) -> None:
+    rows = [f'{day % 12},"{"coat,hat,bag" if day % 2 else "coat,shoe"}"\n' for day in range(60)]
+    (tmp_path / "days.csv").write_text("who,items\n" + "".join(rows), "utf-8")
+    paths = os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")])
+    result = subprocess.run(
+        [sys.executable, "-c", RUN, *LIGHT_COMMANDS],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    codes = [line.split()[1] for line in result.stderr.splitlines() if line.startswith("code ")]
+    assert codes == ["0"] * 2 + ["2"] * (len(LIGHT_COMMANDS) - 2), result.stderr

@@ -25,6 +25,7 @@ from .ranges import Outside, outside_lines, outside_notes, outside_of
 from .schema import ContextSchema
 from .sentences import record_sentences, table_sentences
 from .spelling import SPELLING_RULE, alike_warning, check_rule, spelt
+from .tensors import as_tensors
 from .vocabulary import Vocabulary, canonical, canonical_array
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "Vector",
     "Vocabulary",
     "alike_warning",
+    "as_tensors",
     "bin_names",
     "canonical",
     "canonical_array",

@@ -7,13 +7,14 @@ models: the tensors are named like the features, and `ContextEncoder` reads them
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from contextual_bert import context
 from contextual_bert.arrow_types import without_views
 from contextual_bert.context.dates import date_part, to_dates
 from contextual_bert.context.kinds import EncodedColumn, Feature
@@ -25,6 +26,9 @@ from contextual_bert.context.withheld import withholding
 from contextual_bert.errors import SchemaError, did_you_mean
 from contextual_bert.frames import Frame, as_table
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 @dataclass(frozen=True)
 class EncodedContext:
@@ -34,7 +38,7 @@ class EncodedContext:
     vectors (rows, size + 1) float32, whose last component is 1 where the vector is missing.
 
     Args:
-        tensors: one tensor a feature.
+        arrays: one array a feature. ``tensors`` shares their memory.
         num_rows: number of rows.
         unknown: feature -> raw value that the schema does not know -> how often it occurred.
         shared: feature -> raw value that has the vector of a bucket, which rare values share -> how often it occurred.
@@ -51,24 +55,27 @@ class EncodedContext:
         ([3, 0, 1], {'sex': {'x': 1}})
     """
 
-    tensors: dict[str, Tensor]
+    arrays: Mapping[str, NDArray[Any]]
     num_rows: int
     unknown: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     shared: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     outside: dict[str, Outside] = field(default_factory=dict[str, Outside])
     unread: dict[str, NDArray[np.bool_]] = field(default_factory=dict[str, NDArray[np.bool_]])
 
-    def rows(self, index: Tensor | np.ndarray | slice) -> dict[str, Tensor]:
+    @cached_property
+    def tensors(self) -> "dict[str, Tensor]":
+        """One tensor a feature. torch is imported here, so that a table is inspected without."""
+        return context.as_tensors(self.arrays)
+
+    def rows(self, index: "Tensor | np.ndarray | slice") -> "dict[str, Tensor]":
         """Return the tensors of the chosen rows, by number, mask or slice."""
-        if isinstance(index, np.ndarray):
-            index = torch.from_numpy(index)
         return {name: tensor[index] for name, tensor in self.tensors.items()}
 
     def has_unknown(self, schema: ContextSchema) -> list[bool]:
         """Return for each row whether one of its values is unknown to the schema, which made it."""
         found = np.zeros(self.num_rows, np.bool_)
         for name in self.unknown:
-            ids = self.tensors[name].numpy().reshape(self.num_rows, -1)
+            ids = self.arrays[name].reshape(self.num_rows, -1)
             found |= (ids == schema.feature(name).layout.unknown_id).any(axis=1)
         return found.tolist()
 
@@ -199,7 +206,7 @@ def _columns(
 
 def _context(encoded: Mapping[str, EncodedColumn], num_rows: int) -> EncodedContext:
     return EncodedContext(
-        tensors={name: torch.from_numpy(column.values) for name, column in encoded.items()},
+        arrays={name: column.values for name, column in encoded.items()},
         num_rows=num_rows,
         unknown={name: column.unknown for name, column in encoded.items() if column.unknown},
         shared={name: column.shared for name, column in encoded.items() if column.shared},

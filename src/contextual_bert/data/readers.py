@@ -25,7 +25,7 @@ from contextual_bert.errors import DataError, did_you_mean, rows_are_left, rows_
 from contextual_bert.foreign_metadata import with_class_names, with_known_zones
 from contextual_bert.frames import Frame, as_table
 
-__all__ = ["read_table", "without_gaps"]
+__all__ = ["check_exists", "read_table", "without_gaps"]
 
 _SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".json", REVIEW_SUFFIX)
 
@@ -116,16 +116,26 @@ def without_gaps(
     return notes.noted(table.filter(pa.array(is_left)))
 
 
-def _read_file(
-    path: Path, text_columns: Collection[str | None], code_columns: Collection[str | None], settings: ReadSettings
-) -> pa.Table:
-    file = str(path)
-    suffix, compression = kind_of(path)
+def check_exists(path: str | PathLike[str]) -> None:
+    """Raise DataError where no file is at a path, with the name of a table in its folder that is alike.
+
+    Example:
+        >>> check_exists(".")
+    """
+    path = Path(path)
     if not path.exists():
         siblings = [found.name for found in path.parent.iterdir()] if path.parent.is_dir() else []
         tables = [name for name in siblings if kind_of(Path(name))[0] in _SUFFIXES]
         near = f"In its folder: {did_you_mean(path.name, tables)}" if tables else "There is no table in its folder."
-        raise DataError("there is no such file", file=file, fix=f"Check the path. {near}")
+        raise DataError("there is no such file", file=str(path), fix=f"Check the path. {near}")
+
+
+def _read_file(
+    path: Path, text_columns: Collection[str | None], code_columns: Collection[str | None], settings: ReadSettings
+) -> pa.Table:
+    check_exists(path)
+    file = str(path)
+    suffix, compression = kind_of(path)
     if suffix not in _SUFFIXES or path.is_dir():
         what = "this is a folder" if path.is_dir() else f"files that end in {path.suffix!r} are not read"
         raise DataError(

@@ -5,19 +5,25 @@ Knows no model; the processor says what the names mean.
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from contextual_bert import data
 from contextual_bert.context import find_outside, outside_lines
-from contextual_bert.data import SequenceDataset, SetTable
+from contextual_bert.data import SetTable
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError
-from contextual_bert.models import RESERVED_ITEMS, ContextualBertProcessor
+from contextual_bert.models.reserved_items import RESERVED_ITEMS
+
+if TYPE_CHECKING:
+    from contextual_bert.data import SequenceDataset
+    from contextual_bert.models import ContextualBertProcessor
 
 UNKNOWN_ID = RESERVED_ITEMS.index("[UNK]")
 
 
-def encode_sets(sets: SetTable, processor: ContextualBertProcessor, *, file: str | None = None) -> SequenceDataset:
+def encode_sets(sets: SetTable, processor: "ContextualBertProcessor", *, file: str | None = None) -> "SequenceDataset":
     """The data set of these sets: items as ids ([UNK] where the vocabulary lacks one), contexts encoded.
 
     Raises:
@@ -29,11 +35,13 @@ def encode_sets(sets: SetTable, processor: ContextualBertProcessor, *, file: str
     except DataError as error:
         raise placed(error, sets.rows, file=file) from error
     tensors = context.tensors if context is not None else {}
-    return SequenceDataset(np.where(ids < 0, UNKNOWN_ID, ids), sets.offsets, context=tensors, example_ids=sets.rows)
+    return data.SequenceDataset(
+        np.where(ids < 0, UNKNOWN_ID, ids), sets.offsets, context=tensors, example_ids=sets.rows
+    )
 
 
 def outside_lines_of(
-    sets: SetTable, processor: ContextualBertProcessor, *, first_rows: NDArray[np.int64] | None = None
+    sets: SetTable, processor: "ContextualBertProcessor", *, first_rows: NDArray[np.int64] | None = None
 ) -> list[str]:
     """Return a line on each feature of which some sets have a number far from those of training.
 
@@ -77,7 +85,7 @@ def naming(file: str | None) -> Generator[None]:
         raise error.in_file(file) from error.__cause__
 
 
-def set_index(dataset: SequenceDataset, example_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+def set_index(dataset: "SequenceDataset", example_ids: NDArray[np.int64]) -> NDArray[np.int64]:
     """For each example id (a row of the table) the number of its set in ``dataset``."""
     rows = dataset.example_ids.numpy()
     order = np.argsort(rows)
@@ -85,7 +93,7 @@ def set_index(dataset: SequenceDataset, example_ids: NDArray[np.int64]) -> NDArr
 
 
 def segment_labels(
-    dataset: SequenceDataset, processor: ContextualBertProcessor
+    dataset: "SequenceDataset", processor: "ContextualBertProcessor"
 ) -> dict[str, NDArray[np.str_] | list[list[str]]]:
     """Feature -> the label of each set: its category, its bin or its values; "(missing)", "(unknown)" are labels.
 

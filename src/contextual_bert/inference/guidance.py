@@ -11,36 +11,11 @@ import torch
 from torch import Tensor
 
 from contextual_bert.context import missing_like
-from contextual_bert.errors import ConfigurationError, QueryError, shown
+from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.constraint_evaluation import GUIDANCE
 from contextual_bert.inference.nonfinite import check_finite
-from contextual_bert.inference.query_schema import MAX_WEIGHT, told
 from contextual_bert.inference.scoring import to_device
 from contextual_bert.models import ContextualBertPreTrainedModel
-
-
-def read_guidance(query: Mapping[str, Any], *, row: int) -> float:
-    """The guidance that a query asks for; 1, which is the model as it is, where it says nothing, or null.
-
-    Raises:
-        DataError: no number between 0 and 100.
-
-    Example:
-        >>> read_guidance({"items": ["hat"], "guidance": 1.5}, row=0), read_guidance({}, row=0)
-        (1.5, 1.0)
-    """
-    value = told(query.get(GUIDANCE))
-    if value is None:
-        return 1.0
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= MAX_WEIGHT:
-        raise QueryError(
-            f"{shown(value)} is no number between 0 and {MAX_WEIGHT:g}",
-            location=(row, GUIDANCE),
-            value=value,
-            fix="Give 0 for what anybody would get, 1 for the model as it is, more for a more personal answer.",
-        )
-    return float(value)
 
 
 def guided_logits(

@@ -41,8 +41,8 @@ from contextual_bert.inference.queries import (
     read_request,
 )
 from contextual_bert.inference.query_schema import existing_keys
-from contextual_bert.inference.saved import check_holds_model, check_run, load_item_model, trained_sets
-from contextual_bert.inference.text_baseline import holds_baseline
+from contextual_bert.inference.saved import check_holds_model, load_item_model
+from contextual_bert.inference.saved_files import check_run, holds_baseline, trained_sets
 from contextual_bert.inference.verdicts import FieldVerdicts
 from contextual_bert.models import ContextState, ContextualBertForMaskedLM, ContextualBertProcessor, check_processor
 

@@ -4,9 +4,9 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from contextual_bert.context import EncodedContext, Vocabulary
+from contextual_bert.context import Vocabulary
 from contextual_bert.context.raw_values import plain
 from contextual_bert.context.records import as_record
 from contextual_bert.errors import (
@@ -19,11 +19,13 @@ from contextual_bert.errors import (
     did_you_mean,
     shown,
 )
-from contextual_bert.inference.constraint_evaluation import known_keys, read_settings
+from contextual_bert.inference.constraint_evaluation import GUIDANCE, known_keys, read_settings
 from contextual_bert.inference.constraints import CONSTRAINTS  # noqa: F401  a query's keys are those of the full registry
-from contextual_bert.inference.guidance import read_guidance
-from contextual_bert.inference.query_schema import listed, names_of
-from contextual_bert.models import ContextualBertConfig, ContextualBertProcessor
+from contextual_bert.inference.query_schema import MAX_WEIGHT, listed, names_of, told
+
+if TYPE_CHECKING:
+    from contextual_bert.context import EncodedContext
+    from contextual_bert.models import ContextualBertConfig, ContextualBertProcessor
 
 MASK = "[MASK]"
 SEPARATORS = (";", ",", "|", "\t")
@@ -161,7 +163,7 @@ def check_queries(queries: object, *, fix: str = QUERY) -> Sequence[Mapping[str,
     return given
 
 
-def check_length(request: Request, config: ContextualBertConfig, *, row: int) -> None:
+def check_length(request: Request, config: "ContextualBertConfig", *, row: int) -> None:
     """Refuse a set that has more items than the model has positions; one without positions reads sets of any length.
 
     Raises:
@@ -238,7 +240,7 @@ def read_request(query: Mapping[str, Any], *, row: int) -> Request:
     return Request(asked, context_of(query, row=row), settings, replaced, read_guidance(query, row=row), query)
 
 
-def encode_contexts(requests: Sequence[Request], processor: ContextualBertProcessor) -> EncodedContext | None:
+def encode_contexts(requests: Sequence[Request], processor: "ContextualBertProcessor") -> "EncodedContext | None":
     """Return the contexts of requests, encoded; None where the processor has no schema.
 
     Raises:
@@ -275,3 +277,27 @@ def in_queries(*keys: str) -> Generator[None]:
             raise error.at(QueryPlace(place)) from None
         parts: Any = {"value": error.value, "allowed": error.allowed, "fix": error.fix}
         raise QueryError(error.problem, location=place, **parts) from None
+
+
+def read_guidance(query: Mapping[str, Any], *, row: int) -> float:
+    """The guidance that a query asks for; 1, which is the model as it is, where it says nothing, or null.
+
+    Raises:
+        DataError: no number between 0 and 100.
+
+    Example:
+        >>> read_guidance({"items": ["hat"], "guidance": 1.5}, row=0), read_guidance({}, row=0)
+        (1.5, 1.0)
+    """
+    value = told(query.get(GUIDANCE))
+    if value is None:
+        return 1.0
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= MAX_WEIGHT:
+        raise QueryError(
+            f"{shown(value)} is no number between 0 and {MAX_WEIGHT:g}",
+            location=(row, GUIDANCE),
+            value=value,
+            fix="Give 0 for what anybody would get, 1 for the model as it is, more for a more personal answer.",
+        )
+    return float(value)

@@ -3,7 +3,6 @@
 It knows no table and no training.
 """
 
-import json
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -11,10 +10,8 @@ from torch import nn
 from transformers import AutoConfig, PreTrainedModel
 
 from contextual_bert.errors import RunDirectoryError
-from contextual_bert.inference.queries import TrainedSets
-from contextual_bert.inference.saved_files import check_files
-from contextual_bert.inference.text_baseline import TextBaseline, holds_baseline, load_text_baseline
-from contextual_bert.json_files import unreadable
+from contextual_bert.inference.saved_files import check_files, check_run, holds_baseline
+from contextual_bert.inference.text_baseline import TextBaseline, load_text_baseline
 from contextual_bert.memory import is_out_of_memory
 from contextual_bert.models import (
     ContextualBertForMaskedLM,
@@ -28,11 +25,6 @@ from contextual_bert.models.checkpoint_files import first_line, reason_of
 
 Model = TypeVar("Model", bound=PreTrainedModel)
 LabelsTexts = TypeVar("LabelsTexts", bound=nn.Module)
-LARGEST_SET = "largest_set"  # key of what a recipe resolved to, and of the record of an export
-RECORDS = {  # file -> where it says the separator and the largest set
-    "recipe.json": ("recipe.policy.separator", f"resolved.{LARGEST_SET}"),
-    "export.json": ("separator", LARGEST_SET),
-}
 ITEMS = "ContextualBertForMaskedLM for sets of items"
 USED_BY = {
     ITEMS: "CompletionPipeline, or contextual-bert complete",
@@ -44,25 +36,6 @@ USED_BY = {
 }
 
 
-def check_run(directory: str | Path) -> None:
-    """Raise RunDirectoryError where a run was interrupted, or where a file stands in the place of a folder.
-
-    Example:
-        >>> check_run("runs/verdict")
-    """
-    folder = Path(directory)
-    try:
-        is_file, is_complete = folder.is_file(), (folder / "metrics.json").is_file()
-    except OSError as error:
-        raise unreadable(directory, error) from error
-    if is_file:
-        raise RunDirectoryError(f"{directory} is a file", fix="Name the folder of a run, the --output of train.")
-    if not is_complete and (folder / "checkpoints" / "recipe.json").is_file():
-        raise RunDirectoryError(
-            f"{directory} holds an interrupted run: go on with contextual-bert train ... --output {directory} --resume."
-        )
-
-
 def check_holds_model(directory: str | Path) -> None:
     """Raise RunDirectoryError for the run of a baseline of which no model is kept."""
     folder = Path(directory)
@@ -71,28 +44,6 @@ def check_holds_model(directory: str | Path) -> None:
             f"{directory} is the run of a baseline, of which scores and metrics are kept and no model",
             fix="Name the run of a method.",
         )
-
-
-def trained_sets(directory: str | Path) -> TrainedSets:
-    """Return the reading rules of a run or export. Defaults stand in for what the folder does not say."""
-    for name, path in RECORDS.items():
-        try:
-            content: Any = json.loads((Path(directory) / name).read_text(encoding="utf-8"))
-            found = [_at(content, keys) for keys in path]
-        except (OSError, ValueError, RecursionError):
-            continue
-        separator, largest = found
-        return TrainedSets(
-            separator if isinstance(separator, str) and separator else ",",
-            largest if type(largest) is int and largest > 0 else None,
-        )
-    return TrainedSets()
-
-
-def _at(content: Any, keys: str) -> Any:
-    for key in keys.split("."):
-        content = cast("dict[str, Any]", content).get(key) if isinstance(content, dict) else None
-    return content
 
 
 def load_item_model(directory: str | Path) -> tuple[ContextualBertForMaskedLM, ContextualBertProcessor]:

@@ -1,12 +1,21 @@
 """The files of a saved model before a library reads them: readable, unchanged, JSON objects, no name twice."""
 
+import json
 from pathlib import Path
 from typing import Any, cast
 
 from contextual_bert.errors import RunDirectoryError
-from contextual_bert.json_files import read_json_object
+from contextual_bert.inference.queries import TrainedSets
+from contextual_bert.json_files import read_json_object, unreadable
 from contextual_bert.manifest import MODEL_FILES, check_manifest, check_readable
 
+BASELINE_FILE = "baseline.json"
+RECORD_FILE = "export.json"  # of an export
+LARGEST_SET = "largest_set"  # key of what a recipe resolved to, and of the record of an export
+RECORDS = {  # file -> where it says the separator and the largest set
+    "recipe.json": ("recipe.policy.separator", f"resolved.{LARGEST_SET}"),
+    RECORD_FILE: ("separator", LARGEST_SET),
+}
 FIX = "Copy the folder again, or train again."
 # Read by us or by transformers, which answers another type of value with errors of its own.
 _OBJECTS = sorted(name for name in MODEL_FILES if name.endswith(".json") and name not in ("vocab.json", "export.json"))
@@ -57,3 +66,49 @@ def _check_vocabulary(path: Path, content: dict[str, Any]) -> None:
         if number in names:
             raise RunDirectoryError(f"{path}: {names[number]!r} and {name!r} have the same id {number}", fix=FIX)
         names[number] = name
+
+
+def check_run(directory: str | Path) -> None:
+    """Raise RunDirectoryError where a run was interrupted, or where a file stands in the place of a folder.
+
+    Example:
+        >>> check_run("runs/verdict")
+    """
+    folder = Path(directory)
+    try:
+        is_file, is_complete = folder.is_file(), (folder / "metrics.json").is_file()
+    except OSError as error:
+        raise unreadable(directory, error) from error
+    if is_file:
+        raise RunDirectoryError(f"{directory} is a file", fix="Name the folder of a run, the --output of train.")
+    if not is_complete and (folder / "checkpoints" / "recipe.json").is_file():
+        raise RunDirectoryError(
+            f"{directory} holds an interrupted run: go on with contextual-bert train ... --output {directory} --resume."
+        )
+
+
+def trained_sets(directory: str | Path) -> TrainedSets:
+    """Return the reading rules of a run or export. Defaults stand in for what the folder does not say."""
+    for name, path in RECORDS.items():
+        try:
+            content: Any = json.loads((Path(directory) / name).read_text(encoding="utf-8"))
+            found = [_at(content, keys) for keys in path]
+        except (OSError, ValueError, RecursionError):
+            continue
+        separator, largest = found
+        return TrainedSets(
+            separator if isinstance(separator, str) and separator else ",",
+            largest if type(largest) is int and largest > 0 else None,
+        )
+    return TrainedSets()
+
+
+def _at(content: Any, keys: str) -> Any:
+    for key in keys.split("."):
+        content = cast("dict[str, Any]", content).get(key) if isinstance(content, dict) else None
+    return content
+
+
+def holds_baseline(directory: str | Path) -> bool:
+    """Return True if a folder holds a baseline for texts."""
+    return (Path(directory) / BASELINE_FILE).is_file()

@@ -18,6 +18,7 @@ from contextual_bert.baselines import BiLSTM, BiLSTMTagger, LabelShares, NgramBa
 from contextual_bert.baselines.text import LabelModel
 from contextual_bert.context import FeatureLayout
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
+from contextual_bert.inference.saved_files import BASELINE_FILE
 from contextual_bert.json_files import read_json_object
 from contextual_bert.json_text import json_text
 from contextual_bert.memory import is_out_of_memory
@@ -29,7 +30,7 @@ from contextual_bert.models import (
 from contextual_bert.models.label_heads import OrdinalClassifier
 from contextual_bert.models.modeling_contextual_bert import LearnedAbsence
 
-BASELINE_FILE, WEIGHTS_FILE = "baseline.json", "model.safetensors"
+WEIGHTS_FILE = "model.safetensors"
 FORMAT = "contextual-bert text baseline 1"
 
 
@@ -173,11 +174,6 @@ class TextBaseline(LearnedAbsence, nn.Module):
         text = json_text({"format": FORMAT, **asdict(self.config)}, ensure_ascii=False, indent=1)
         (Path(folder) / BASELINE_FILE).write_text(f"{text}\n", encoding="utf-8")
         share_files(Path(folder) / WEIGHTS_FILE)
-
-
-def holds_baseline(directory: str | Path) -> bool:
-    """Return True if a folder holds a baseline for texts."""
-    return (Path(directory) / BASELINE_FILE).is_file()
 
 
 def load_text_baseline(directory: str | Path) -> tuple[TextBaseline, ContextualBertProcessor]:

@@ -16,7 +16,8 @@ from .parameters import (
     matching_sizes,
     table1,
 )
-from .processing_contextual_bert import RESERVED_ITEMS, ContextualBertProcessor
+from .processing_contextual_bert import ContextualBertProcessor
+from .reserved_items import RESERVED_ITEMS
 from .sequence_classification import ContextualBertForSequenceClassification
 from .token_heads import (
     ContextualBertForQuestionAnswering,

@@ -32,11 +32,9 @@ from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.models.checkpoint_files import load_tokenizer
 from contextual_bert.models.feature_extraction_contextual_bert import ContextFeatureExtractor, ContextualBatch
+from contextual_bert.models.reserved_items import MASK, PAD, RESERVED_ITEMS, UNKNOWN
 from contextual_bert.models.tokenized_context import word_ids
 from contextual_bert.models.truncation import Truncation, check_truncation
-
-PAD, MASK, UNKNOWN = "[PAD]", "[MASK]", "[UNK]"
-RESERVED_ITEMS = (PAD, MASK, UNKNOWN)
 
 
 class ContextualBertProcessor(ProcessorMixin):
@@ -341,4 +339,5 @@ class ContextualBertProcessor(ProcessorMixin):
         return unknown_values(self.schema, record) if self.schema is not None and not self.has_context_as_text else {}
 
     def _in_words(self, encoded: EncodedContext, sentences: Mapping[str, pa.Array]) -> EncodedContext:
-        return EncodedContext(word_ids(sentences, self.tokenizer), encoded.num_rows)
+        ids = {name: words.numpy() for name, words in word_ids(sentences, self.tokenizer).items()}
+        return EncodedContext(ids, encoded.num_rows)

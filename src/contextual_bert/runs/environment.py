@@ -3,15 +3,17 @@
 import os
 import platform
 import subprocess
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-import torch
+
+from contextual_bert import training
 
 
 def environment() -> dict[str, str]:
     """Versions, commit and hardware: what a number depends on beside its recipe."""
-    versions = {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}
+    versions = {"python": platform.python_version(), "torch": version("torch"), "numpy": np.__version__}
     return {**versions, "commit": commit() or "unknown", "hardware": hardware()}
 
 
@@ -36,8 +38,9 @@ def commit() -> str | None:
 
 def hardware() -> str:
     """Processor and accelerator, in words."""
-    if torch.cuda.is_available():
-        return torch.cuda.get_device_name()
+    accelerator = training.accelerator_name()
+    if accelerator is not None:
+        return accelerator
     model = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,13 +30,15 @@ from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
 from contextual_bert.evaluation.tables import plural
 from contextual_bert.frames import Frame, as_table
 from contextual_bert.inference import placed
-from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.runs.ready_parts import file_parts, joined_assignment
 from contextual_bert.runs.run_directories import SPLIT_DIGEST
 from contextual_bert.runs.run_table import RunTable
 from contextual_bert.runs.shifts import field_lines, part_rows
 from contextual_bert.runs.value_shares import share_line
 from contextual_bert.training.recipe import RECIPE_FILE, Recipe
+
+if TYPE_CHECKING:
+    from contextual_bert.models import ContextualBertProcessor
 
 DATA_FIELDS = (
     "data",
@@ -87,7 +89,7 @@ class PreparedData:
 
     recipe: Recipe
     split: Split
-    processor: ContextualBertProcessor
+    processor: "ContextualBertProcessor"
     origin: RunTable | None = None
     news: tuple[str, ...] = ()
     selection: tuple[str, ...] = ()

@@ -8,13 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from contextual_bert.conditioning import METHODS, get_method, methods_of_setting
+from contextual_bert import conditioning as methods
+from contextual_bert import training
 from contextual_bert.data import Split
 from contextual_bert.errors import ConfigurationError, Message, UnknownNameError, did_you_mean
-from contextual_bert.training.adaptation import required_peft
-from contextual_bert.training.arguments import training_arguments
 from contextual_bert.training.defaults import NUM_MASKS
-from contextual_bert.training.devices import chosen_device, chosen_dtype
 from contextual_bert.training.model_fields import DEFAULT_MODEL
 from contextual_bert.training.recipe import Recipe
 
@@ -92,8 +90,9 @@ def check_conditioning(name: str) -> None:
     Example:
         >>> check_conditioning("global_state")
     """
-    if name not in (*METHODS, *BASELINES):
-        raise UnknownNameError(f"Unknown conditioning {name!r}", allowed=did_you_mean(name, [*METHODS, *BASELINES]))
+    known = [*methods.METHODS, *BASELINES]
+    if name not in known:
+        raise UnknownNameError(f"Unknown conditioning {name!r}", allowed=did_you_mean(name, known))
 
 
 def keeps_weights(recipe: Recipe) -> bool:
@@ -140,17 +139,20 @@ def check_kind(recipe: Recipe) -> None:
             value=recipe.model[name],
             fix=f"{recipe.conditioning!r} does not read this field of a model's config. Leave it out.",
         )
-    if recipe.conditioning in METHODS:
-        get_method(recipe.conditioning, {name: recipe.model[name] for name in recipe.model if methods_of_setting(name)})
+    if recipe.conditioning in methods.METHODS:
+        methods.get_method(
+            recipe.conditioning,
+            {name: recipe.model[name] for name in recipe.model if methods.methods_of_setting(name)},
+        )
     if recipe.conditioning in FITTED_BASELINES and (recipe.is_context_shuffled or recipe.patience is not None):
         name = "is_context_shuffled" if recipe.is_context_shuffled else "patience"
         raise ConfigurationError(
             f"{name} is for what is trained, and {recipe.conditioning!r} is not", fix="Leave it out."
         )
-    chosen_device(recipe.device)
-    chosen_dtype(recipe.dtype)
+    training.chosen_device(recipe.device)
+    training.chosen_dtype(recipe.dtype)
     if recipe.trained_weights == "lora":
-        required_peft()
+        training.required_peft()
 
 
 def check_read(base: Recipe, rows: Sequence[Recipe]) -> None:
@@ -196,8 +198,8 @@ def model_of(conditioning: str, model: Mapping[str, Any]) -> dict[str, Any]:
     if conditioning in BASELINES and conditioning not in PLAIN_BERT:
         read = _OF_BASELINES.get(conditioning, frozenset())
     else:
-        own = METHODS[conditioning].setting_names() if conditioning in METHODS else ()
-        read = {name for name in model if name in own or not methods_of_setting(name)}
+        own = methods.METHODS[conditioning].setting_names() if conditioning in methods.METHODS else ()
+        read = {name for name in model if name in own or not methods.methods_of_setting(name)}
     return {name: value for name, value in model.items() if name in read}
 
 
@@ -253,7 +255,7 @@ def check_recipe(recipe: Recipe) -> None:
         settings = {"masks_per_set": NUM_MASKS, "num_train_epochs": settings["one_mask_epochs"], **settings}
     if not recipe.has_validation:
         settings |= {"eval_strategy": "no", "load_best_model_at_end": False}
-    training_arguments(Path(), device=recipe.device, dtype=recipe.dtype, seed=recipe.seed, **settings)
+    training.training_arguments(Path(), device=recipe.device, dtype=recipe.dtype, seed=recipe.seed, **settings)
 
 
 def check_study(recipes: Sequence[Recipe], *, reference: str, others: Sequence[str] = ()) -> None:

@@ -9,9 +9,7 @@ from typing import Any
 
 from contextual_bert.atomic_files import replacing_file
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
-from contextual_bert.inference.exported.export import RECORD_FILE
-from contextual_bert.inference.saved import check_run
-from contextual_bert.inference.text_baseline import holds_baseline
+from contextual_bert.inference.saved_files import RECORD_FILE, check_run, holds_baseline
 from contextual_bert.json_text import echoed, json_text
 from contextual_bert.manifest import MANIFEST_FILE, RESULT_FILES, check_manifest
 from contextual_bert.runs.registry import BASELINES, keeps_weights

@@ -18,9 +18,9 @@ from contextual_bert.data import Groups, group_rows, read_table
 from contextual_bert.data.groups import placing, separator_of_cells
 from contextual_bert.data.readers import without_gaps
 from contextual_bert.data.reading_notes import ReadingNotes, joined_notes, reading_notes
+from contextual_bert.data.tag_lists import with_tag_lists
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference.encode import naming
-from contextual_bert.inference.texts.encode_texts import with_tag_lists
 from contextual_bert.runs.grouping import grouping_lines
 from contextual_bert.runs.ready_parts import PartTables, file_lines, in_its_file, read_parts
 from contextual_bert.training.recipe import Recipe

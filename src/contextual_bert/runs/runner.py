@@ -16,7 +16,7 @@ from contextual_bert.evaluation import Cost, Report
 from contextual_bert.folder_lock import locked_folder
 from contextual_bert.frames import Frame
 from contextual_bert.inference import ScoredSet
-from contextual_bert.inference.saved import LARGEST_SET
+from contextual_bert.inference.saved_files import LARGEST_SET
 from contextual_bert.manifest import write_manifest
 from contextual_bert.runs.card import write_card
 from contextual_bert.runs.checkpoints import CheckpointFiles, check_resumable, recipe_digest

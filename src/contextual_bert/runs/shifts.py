@@ -6,17 +6,19 @@ reports and cards: a value of a sensitive feature, or of a part of few customers
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from torch import Tensor
 
 from contextual_bert.context import ContextSchema, Feature, encode_table
 from contextual_bert.context.infer import MIN_CUSTOMERS
 from contextual_bert.context.withheld import WITHHELD
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LEARNED = "train"
 _NEW = 0.05  # of a part's rows: below it, values that are rare or new move no figure by much
@@ -36,7 +38,7 @@ class PartRows:
         num_owners: whose rows they are: customers, or rows where nobody is named.
     """
 
-    context: Mapping[str, Tensor]
+    context: "Mapping[str, Tensor | NDArray[Any]]"
     num_owners: int
 
 
@@ -76,7 +78,7 @@ def rows_of(table: pa.Table, schema: ContextSchema, *, customer: str | None = No
     """
     owners = table[customer] if customer is not None and customer in table.column_names else None
     num_owners = len(owners.unique()) if owners is not None else table.num_rows
-    return PartRows(encode_table(schema, table).tensors, num_owners)
+    return PartRows(encode_table(schema, table).arrays, num_owners)
 
 
 def name_drift(learned: pa.Array, asked: pa.Array, *, part: str, what: str) -> list[str]:
@@ -94,7 +96,7 @@ def name_drift(learned: pa.Array, asked: pa.Array, *, part: str, what: str) -> l
     return drift_line(lambda place: str(names[place].as_py()), *counts, part=part, what=what)
 
 
-def constant_features(context: Mapping[str, Tensor]) -> tuple[str, ...]:
+def constant_features(context: "Mapping[str, Tensor | NDArray[Any]]") -> tuple[str, ...]:
     """Return the features that say the same in every row.
 
     Example:
@@ -198,7 +200,7 @@ def _value(feature: Feature, rows: PartRows) -> str:
     """Return the constant value of a part in words, or a placeholder if it would tell of few customers."""
     if feature.sensitive or rows.num_owners < MIN_CUSTOMERS:
         return WITHHELD
-    said = feature.names(rows.context[feature.name][:1].numpy())[0]
+    said = feature.names(np.asarray(rows.context[feature.name][:1]))[0]
     if isinstance(said, list):
         return ", ".join(map(repr, said)) or "no value"
     return str(said) if str(said).startswith("(") else repr(str(said))
@@ -208,9 +210,9 @@ def _is_constant(ids: NDArray[Any]) -> bool:
     return len(ids) > 0 and bool((ids == ids[0]).all())
 
 
-def _ids(values: Tensor) -> NDArray[Any]:
+def _ids(values: "Tensor | NDArray[Any]") -> NDArray[Any]:
     """(rows, width) of a feature."""
-    found = values.numpy()
+    found = np.asarray(values)
     return found.reshape(len(found), -1)
 
 

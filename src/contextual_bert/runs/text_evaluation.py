@@ -13,8 +13,8 @@ from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError
 from contextual_bert.frames import Frame
 from contextual_bert.inference.saved import check_weights
-from contextual_bert.inference.saved_files import check_files
-from contextual_bert.inference.text_baseline import holds_baseline, load_text_baseline
+from contextual_bert.inference.saved_files import check_files, holds_baseline
+from contextual_bert.inference.text_baseline import load_text_baseline
 from contextual_bert.memory import is_out_of_memory
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.runs.evaluator import (

@@ -7,7 +7,7 @@ from typing import cast
 from contextual_bert.context import ContextSchema
 from contextual_bert.data import Split
 from contextual_bert.errors import NAME, CheckpointError, ConfigurationError, Message
-from contextual_bert.inference.text_baseline import holds_baseline
+from contextual_bert.inference.saved_files import holds_baseline
 from contextual_bert.manifest import check_manifest
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.models.checkpoint_files import first_line, has_masked_lm_head, label_names_of, weight_shapes

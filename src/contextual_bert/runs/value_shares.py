@@ -4,15 +4,18 @@ It reads encoded contexts. `context.rare_values` says the same of a column befor
 """
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from contextual_bert.context import Feature
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-def share_line(feature: Feature, contexts: Mapping[str, Mapping[str, Tensor]]) -> str | None:
+
+def share_line(feature: Feature, contexts: "Mapping[str, Mapping[str, Tensor | NDArray[Any]]]") -> str | None:
     """Return a line on one feature; None for numbers and vectors, and where all rows of all parts keep their value.
 
     Args:
@@ -28,7 +31,7 @@ def share_line(feature: Feature, contexts: Mapping[str, Mapping[str, Tensor]]) -
     """
     if feature.silenced or feature.cells != "codes" or feature.layout.unknown_id is None:
         return None
-    shares = {part: _shares(feature, context[feature.name].numpy()) for part, context in contexts.items()}
+    shares = {part: _shares(feature, np.asarray(context[feature.name])) for part, context in contexts.items()}
     if all(own == 1 for own, _, _ in shares.values()):
         return None
     told: list[str] = []

@@ -1,10 +1,10 @@
-from .adaptation import add_lora, freeze_bert, unfreeze_bert
+from .adaptation import add_lora, freeze_bert, required_peft, unfreeze_bert
 from .arguments import (
     ContextualTrainingArguments,
     check_settings_of_trainer,
     training_arguments,
 )
-from .devices import chosen_device, chosen_dtype, emulation_lines, fast_dtype
+from .devices import accelerator_name, chosen_device, chosen_dtype, emulation_lines, fast_dtype
 from .progress import (
     Bars,
     ProgressLines,
@@ -28,6 +28,7 @@ __all__ = [
     "TextTask",
     "TrainingBars",
     "TrainingProgress",
+    "accelerator_name",
     "add_lora",
     "check_settings",
     "check_settings_of_trainer",
@@ -38,6 +39,7 @@ __all__ = [
     "fast_dtype",
     "freeze_bert",
     "progress_bars",
+    "required_peft",
     "training_arguments",
     "unfreeze_bert",
 ]

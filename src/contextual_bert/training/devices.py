@@ -111,3 +111,8 @@ def bfloat16_speed() -> float:
     seconds = [[timeit.timeit(product, number=1) for product in products] for _ in range(25)]
     in_float32, in_bfloat16 = map(min, zip(*seconds, strict=True))
     return in_float32 / in_bfloat16
+
+
+def accelerator_name() -> str | None:
+    """Return the name of the CUDA device, or None where there is none."""
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else None

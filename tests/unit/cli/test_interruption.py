@@ -111,7 +111,8 @@ def test_sigterm_before_the_first_step_of_a_run_is_a_sentence(tmp_path: Path, mo
 
     monkeypatch.setattr("contextual_bert.runs.prepare_for", stopped)
     with pytest.raises(Terminated) as raised:
-        command(tmp_path / "none.csv", items="items", output=tmp_path / "run")
+        (tmp_path / "days.csv").write_text("items\na\n")
+        command(tmp_path / "days.csv", items="items", output=tmp_path / "run")
     assert raised.value.code == 143
     assert raised.value.sentence == "Stopped by SIGTERM before the first checkpoint: there is nothing to go on with."
 

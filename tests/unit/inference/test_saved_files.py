@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from contextual_bert.errors import ConfigurationError, RunDirectoryError
 from contextual_bert.inference import CompletionPipeline
 from contextual_bert.inference.queries import TrainedSets
-from contextual_bert.inference.saved import trained_sets
+from contextual_bert.inference.saved_files import trained_sets
 from contextual_bert.manifest import write_manifest
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
 from contextual_bert.testing import miniature_model, miniature_processor
@@ -128,10 +128,10 @@ def test_what_is_no_object_is_named(folder: Path, name: str, text: str) -> None:
     ],
 )
 def test_sizes_that_no_machine_holds_are_refused_before_anything_is_built(folder: Path, name: str, value: int) -> None:
-    with pytest.raises(ConfigurationError, match=f"{name}=1e.*at most"):
+    with pytest.raises(ConfigurationError, match=f"{name}=1.*at most"):
         ContextualBertConfig(**{name: value})
     edit(folder / "config.json", with_field(name, value))
-    with pytest.raises(RunDirectoryError, match=f"{name}=1e"):
+    with pytest.raises(RunDirectoryError, match=f"{name}=1"):
         CompletionPipeline.from_pretrained(folder)
 
 

@@ -30,11 +30,11 @@ from contextual_bert.inference.exported.completion_graph import (
 from contextual_bert.inference.exported.onnx_model import COMPLETION_FILE, CONTEXT_FILE, INPUTS, OUTPUTS, OnnxModel
 from contextual_bert.inference.nonfinite import nonfinite_error
 from contextual_bert.inference.pipeline import CompletionPipeline
+from contextual_bert.inference.saved_files import RECORD_FILE
 from contextual_bert.json_text import json_text
 from contextual_bert.manifest import write_manifest
 from contextual_bert.models import ContextualBertForMaskedLM
 
-RECORD_FILE = "export.json"
 OPSET = 23  # the first with attention as one node
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 MAX_DIFFERENCE_NATS = 1e-3  # of a float32 export: more is no rounding

@@ -17,12 +17,11 @@ from contextual_bert.inference.answers import Slot
 from contextual_bert.inference.catalogue import Catalogue
 from contextual_bert.inference.constraint_evaluation import Permitted
 from contextual_bert.inference.exported.completion_graph import Example
-from contextual_bert.inference.exported.export import RECORD_FILE, OnnxExport, check_installed
+from contextual_bert.inference.exported.export import OnnxExport, check_installed
 from contextual_bert.inference.exported.onnx_model import COMPLETION_FILE, Completions, OnnxModel
 from contextual_bert.inference.pipeline import RUN_FILES, CompletionPipeline
 from contextual_bert.inference.queries import MASK
-from contextual_bert.inference.saved import trained_sets
-from contextual_bert.inference.saved_files import check_files
+from contextual_bert.inference.saved_files import RECORD_FILE, check_files, trained_sets
 from contextual_bert.json_files import read_json_object
 from contextual_bert.memory import is_out_of_memory
 from contextual_bert.models import ContextState, ContextualBertConfig, ContextualBertProcessor

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import is_list, is_text, with_truth_in_words
 from contextual_bert.context import Outside, Vocabulary, canonical, canonical_array, outside_lines, unknown_in_words
-from contextual_bert.context.printed_lists import as_lists
 from contextual_bert.data import SequenceDataset, read_table
 from contextual_bert.data.columns import checked_column
+from contextual_bert.data.tag_lists import with_tag_lists
 from contextual_bert.errors import ConfigurationError, DataError
 from contextual_bert.frames import Frame
 from contextual_bert.inference.queries import check_count
@@ -174,30 +174,6 @@ def encode_texts(
         num_unread = num_words - int((word_starts != NO_START).sum())
     report = TextReport(table.num_rows, int(layout.is_cut.sum()), num_unread, limit, unknown, outside, shared)
     return EncodedTexts(dataset, names, report, layout.is_cut, word_starts)
-
-
-def with_tag_lists(table: pa.Table, *, text: str, label: str) -> pa.Table:
-    """The same table; words and tags that a tool printed into cells of text, such as "['B-PER', 'O']", as lists.
-
-    A column of texts is one of printed words only where the labels are lists, too.
-
-    Raises:
-        DataError: one cell is no list, and the others are; with its row.
-
-    Example:
-        >>> printed = pa.table({"words": ["['so', 'it']"], "tags": ["['O', 'O']"]})
-        >>> with_tag_lists(printed, text="words", label="tags").to_pylist()
-        [{'words': ['so', 'it'], 'tags': ['O', 'O']}]
-    """
-    if label not in table.column_names or text not in table.column_names:
-        return table
-    tags = table[label] if is_list(table[label].type) else as_lists(table[label].combine_chunks(), name=label)
-    if tags is None:
-        return table
-    words = None if is_list(table[text].type) else as_lists(table[text].combine_chunks(), name=text)
-    if words is not None:
-        table = table.set_column(table.column_names.index(text), text, words)
-    return table.set_column(table.column_names.index(label), label, tags)
 
 
 def _laid_out(

@@ -20,7 +20,7 @@ from contextual_bert.data.columns import check_free, checked_column
 from contextual_bert.errors import ConfigurationError, DataError, QueryError
 from contextual_bert.frames import Frame
 from contextual_bert.inference.context_notes import ContextNotes, about_context
-from contextual_bert.inference.guidance import GUIDANCE, guidance_notes, read_guidance
+from contextual_bert.inference.guidance import GUIDANCE, guidance_notes
 from contextual_bert.inference.queries import (
     UNUSED_CONTEXT,
     check_count,
@@ -28,6 +28,7 @@ from contextual_bert.inference.queries import (
     check_query,
     context_of,
     in_queries,
+    read_guidance,
 )
 from contextual_bert.inference.saved import bare_model, load_text_model
 from contextual_bert.inference.text_baseline import TextBaseline
