@@ -19,7 +19,6 @@ from markupsafe import Markup
 from contextual_bert.evaluation.tables import Table, markdown_text
 from contextual_bert_cli.printable import printable
 
-# Longer tables are folded in a page, so that a phone can pass them.
 _LONGEST_OPEN_TABLE = 25
 # The PNG header: width and height stand, four bytes each, after the signature and the name of the first chunk.
 _PNG_SIZE = slice(16, 24)
@@ -120,6 +119,11 @@ def _words(text: str) -> Markup:
     return Markup(re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text)).replace("\n", "<br>"))
 
 
+def _is_long(table: Table) -> bool:
+    """Return True for a table that is folded, so that a phone can pass it."""
+    return len(table.rows) > _LONGEST_OPEN_TABLE
+
+
 def _anchor(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
@@ -137,8 +141,8 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    templates.filters |= {"words": _words, "anchor": _anchor}
-    templates.globals["longest_open_table"] = _LONGEST_OPEN_TABLE
+    filters: Any = templates.filters  # typed as those of Jinja alone
+    filters.update(words=_words, anchor=_anchor, is_long=_is_long)
     return templates
 
 
