@@ -1,7 +1,8 @@
 """Answers of a completion as plain records that become JSON, and the sentences beside the proposals."""
 
 from collections.abc import Sequence
-from typing import TypedDict
+
+from typing_extensions import TypedDict
 
 from contextual_bert.context import Vocabulary
 from contextual_bert.inference.catalogue import Catalogue

@@ -8,13 +8,13 @@ from contextual_bert.inference.guidance import why_no_guidance
 from contextual_bert.inference.pipeline import CompletionPipeline
 
 
-def inabilities(pipeline: CompletionPipeline) -> dict[str, str | None]:
-    """Each further ability with the reason why this pipeline lacks it, in a sentence or two; None where it has it.
+def missing_capabilities(pipeline: CompletionPipeline) -> dict[str, str | None]:
+    """Return each further capability with the reason why this pipeline lacks it; None where it has it.
 
     Example:
         >>> from contextual_bert.testing import miniature_model, miniature_processor
         >>> pipeline = CompletionPipeline(miniature_model("concat", field_dropout=0.2), miniature_processor())
-        >>> [ability for ability, reason in inabilities(pipeline).items() if reason is None]
+        >>> [name for name, reason in missing_capabilities(pipeline).items() if reason is None]
         ['complete_jointly', 'explain', 'context']
     """
     config = pipeline.model.config

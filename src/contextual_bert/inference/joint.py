@@ -7,11 +7,12 @@ Not in the paper, which fills one blank.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
+from typing_extensions import TypedDict
 
 from contextual_bert.errors import NAME, ConfigurationError, Message, did_you_mean
 from contextual_bert.inference.catalogue_columns import PRICE

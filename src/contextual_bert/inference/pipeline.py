@@ -46,6 +46,7 @@ from contextual_bert.inference.saved_files import check_run, holds_baseline, tra
 from contextual_bert.inference.verdicts import FieldVerdicts
 from contextual_bert.models import ContextState, ContextualBertForMaskedLM, ContextualBertProcessor, check_processor
 
+Query = Mapping[str, Any] | Request  # as it was given, or read already
 RUN_FILES = ("config.json", "model.safetensors", "processor_config.json", "tokenizer.json", "tokenizer_config.json")
 
 
@@ -142,7 +143,7 @@ class CompletionPipeline:
         return pipeline
 
     def __call__(
-        self, queries: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, top_k: int = 5, batch_size: int = 256
+        self, queries: Query | Sequence[Query], *, top_k: int = 5, batch_size: int = 256
     ) -> Answer | list[Answer]:
         """Complete one query or many.
 
@@ -163,11 +164,11 @@ class CompletionPipeline:
         """
         for name, value in (("top_k", top_k), ("batch_size", batch_size)):
             check_count(name, value)
-        if isinstance(queries, Mapping):
+        if isinstance(queries, Mapping | Request):
             return next(self.complete([queries], top_k=top_k, batch_size=1))
         return list(self.complete(check_queries(queries), top_k=top_k, batch_size=batch_size))
 
-    def complete(self, queries: Sequence[Mapping[str, Any]], *, top_k: int, batch_size: int) -> Iterator[Answer]:
+    def complete(self, queries: Sequence[Query], *, top_k: int, batch_size: int) -> Iterator[Answer]:
         """The answers, in order; everything but what the catalogue knows is checked before the first one."""
         requests = [read_request(query, row=row) for row, query in enumerate(queries)]
         context = encode_contexts(requests, self.processor)
@@ -187,7 +188,7 @@ class CompletionPipeline:
 
     def complete_jointly(
         self,
-        queries: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        queries: Query | Sequence[Query],
         *,
         num_completions: int = 5,
         diversity: int = 1,
@@ -210,7 +211,7 @@ class CompletionPipeline:
             ConfigurationError, DataError, UnknownNameError: a setting that cannot work, a faulty query.
         """
         how = JointSearch(num_completions, diversity, method, max_forward_passes, batch_size, seed)
-        given = [queries] if isinstance(queries, Mapping) else check_queries(queries)
+        given = [queries] if isinstance(queries, Mapping | Request) else check_queries(queries)
         requests = [read_request(query, row=row) for row, query in enumerate(given)]
         context = encode_contexts(requests, self.processor)
         answers: list[JointAnswer] = []
@@ -230,7 +231,7 @@ class CompletionPipeline:
             )
             notes = [*([found["reason"]] if found["reason"] else []), *about.of(row)]
             answers.append({**found, **self.remarks(request, notes)})
-        return answers[0] if isinstance(queries, Mapping) else answers
+        return answers[0] if isinstance(queries, Mapping | Request) else answers
 
     def permitted(self, request: Request, *, row: int) -> Permitted:
         """Return the permitted items of each blank of the query."""

@@ -213,14 +213,16 @@ def check_separated(items: Sequence[str], vocabulary: Vocabulary, sets: TrainedS
             )
 
 
-def read_request(query: Mapping[str, Any], *, row: int) -> Request:
-    """The request of a query; a set without a [MASK] gets one at its end.
+def read_request(query: Mapping[str, Any] | Request, *, row: int) -> Request:
+    """Return the request of a query; a set without a [MASK] gets one at its end. A request that was read is itself.
 
     Where the query says which items are ``locked``, a [MASK] takes the place of every other one.
 
     Raises:
         DataError, UnknownNameError: the query is no mapping, has an unknown key, or the value of one is faulty.
     """
+    if isinstance(query, Request):
+        return query
     check_query(query, row=row, known=known_keys(), fix=QUERY)
     try:
         items = names_of(query.get("items", []), key="items")

@@ -6,7 +6,7 @@ It knows no item and no catalogue: only what a name, a price or a condition look
 """
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from itertools import islice
 from typing import Annotated, Any, Self, cast
@@ -208,12 +208,15 @@ Conditions = Annotated[
 ]
 
 
-def fault(error: ValidationError, given: Mapping[str, Any]) -> QueryError | UnknownNameError:
+def fault(
+    error: ValidationError, given: Mapping[str, Any], *, known: Iterable[str] = ("attribute", *TESTS, "blank")
+) -> QueryError | UnknownNameError:
     """Return the first thing that pydantic found, as an error of this package that names the value's place.
 
     Args:
         error: what pydantic raised.
         given: what it was given.
+        known: the keys where an unknown one stands.
 
     Example:
         >>> try:
@@ -227,7 +230,6 @@ def fault(error: ValidationError, given: Mapping[str, Any]) -> QueryError | Unkn
     keys = existing_keys(given, steps)
     fix = CONDITION if keys[:1] == ("where",) and len(keys) < _KEYS_OF_A_TEST else ""
     if finding["type"] == "extra_forbidden":
-        known = ("attribute", *TESTS, "blank")
         name = str(steps[-1])
         place, allowed = QueryPlace(keys), did_you_mean(name, known)
         return UnknownNameError(f"unknown key {name!r:.80}", place=place, value=finding["input"], allowed=allowed)

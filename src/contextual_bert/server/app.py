@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from contextual_bert.server.batching import Batcher
 from contextual_bert.server.completion import COMPLETE, completion_routes
+from contextual_bert.server.computations import EXPLAIN, JOINTLY, ComputationQueue, computation_routes
 from contextual_bert.server.description import description_routes
 from contextual_bert.server.keys import key_check
 from contextual_bert.server.logs import EVENTS
@@ -28,7 +29,6 @@ from contextual_bert.server.protocol import body_schemas
 from contextual_bert.server.reloading import Reloader
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Pipeline, ProcessState, Serving
-from contextual_bert.server.studies import EXPLAIN, JOINTLY, Studies, study_routes
 
 _SECONDS_TO_END_A_RELOAD = 60
 _HTTP_KINDS = {404: "not-found", 405: "method-not-allowed"}
@@ -74,8 +74,8 @@ def create_app(
     metrics = Metrics()
     serving, process = Serving(pipeline, load=load, metrics=metrics), ProcessState()
     reloader = Reloader(serving)
-    batcher, studies = Batcher(settings, metrics), Studies(settings, metrics)
-    queues = (batcher.queue, studies.queue)
+    batcher, computations = Batcher(settings, metrics), ComputationQueue(settings, metrics)
+    queues = (batcher.queue, computations.queue)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
@@ -115,7 +115,7 @@ def create_app(
     has_key = [Depends(key_check(settings))] if settings.api_key is not None else []
     guarded = [*has_key, Depends(check_parameters)]
     app.include_router(completion_routes(serving, batcher, settings), dependencies=guarded)
-    app.include_router(study_routes(serving, studies, settings), dependencies=guarded)
+    app.include_router(computation_routes(serving, computations, settings), dependencies=guarded)
     app.include_router(description_routes(serving, settings), dependencies=guarded)
     app.add_api_route("/openapi.json", app.openapi, dependencies=has_key, include_in_schema=False)
     app.include_router(health_routes(queues, metrics, process))

@@ -4,10 +4,11 @@ While the model computes, requests gather; what has gathered is the next batch. 
 """
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from contextual_bert.inference import Answer
+from contextual_bert.inference.queries import Request as Query
 from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.queueing import Job, WorkQueue
 from contextual_bert.server.settings import ServerSettings
@@ -23,11 +24,11 @@ class Computed(NamedTuple):
     model_seconds: float
 
 
-class Wish(NamedTuple):
+class BatchedRequest(NamedTuple):
     """One request for completions: queries and settings."""
 
     version: Version
-    queries: Sequence[Mapping[str, Any]]
+    queries: Sequence[Query]
     top_k: int
 
 
@@ -45,13 +46,13 @@ class Batcher:
 
     def __init__(self, settings: ServerSettings, metrics: Metrics) -> None:
         self._batch_size, self._metrics = settings.max_batch, metrics
-        self.queue = WorkQueue[Wish](
+        self.queue = WorkQueue[BatchedRequest](
             self._compute,
             name="contextual-bert-model",
             max_size=settings.max_queue,
             max_batch=settings.max_batch,
             wait_seconds=settings.max_wait_milliseconds / 1000,
-            may_join=lambda wish, first: wish.version is first.version,
+            may_join=lambda request, first: request.version is first.version,
             on_dropped=metrics.dropped.inc,
         )
         metrics.queue.set_function(lambda: self.queue.size)
@@ -59,7 +60,7 @@ class Batcher:
     async def complete(
         self,
         version: Version,
-        queries: Sequence[Mapping[str, Any]],
+        queries: Sequence[Query],
         *,
         top_k: int,
         deadline_seconds: float,
@@ -71,16 +72,16 @@ class Batcher:
             QueueFullError, DrainingError, DeadlineError: it was not computed, or too late.
             Exception: what the pipeline raised about these queries.
         """
-        wish = Wish(version, queries, top_k)
-        return await self.queue.ask(wish, size=len(queries), deadline_seconds=deadline_seconds, client=client)
+        request = BatchedRequest(version, queries, top_k)
+        return await self.queue.ask(request, size=len(queries), deadline_seconds=deadline_seconds, client=client)
 
-    def _compute(self, batch: Sequence[Job[Wish]]) -> None:
+    def _compute(self, batch: Sequence[Job[BatchedRequest]]) -> None:
         started = time.monotonic()
-        wishes = [job.work for job in batch]
-        queries = [query for wish in wishes for query in wish.queries]
-        top_k = max(wish.top_k for wish in wishes)
+        requests = [job.work for job in batch]
+        queries = [query for request in requests for query in request.queries]
+        top_k = max(request.top_k for request in requests)
         try:
-            answers = wishes[0].version.answers(queries, top_k=top_k, batch_size=self._batch_size)
+            answers = requests[0].version.answers(queries, top_k=top_k, batch_size=self._batch_size)
         except Exception as error:
             if len(batch) == 1:
                 batch[0].future.set_exception(error)
@@ -90,16 +91,16 @@ class Batcher:
         seconds = time.monotonic() - started
         self._note(len(queries), seconds, [started - job.queued_at for job in batch])
         first = 0
-        for job, wish in zip(batch, wishes, strict=True):
-            own = answers[first : first + len(wish.queries)]
-            first += len(wish.queries)
-            if wish.top_k < top_k:
-                own = [_cut(answer, wish.top_k) for answer in own]
+        for job, request in zip(batch, requests, strict=True):
+            own = answers[first : first + len(request.queries)]
+            first += len(request.queries)
+            if request.top_k < top_k:
+                own = [_cut(answer, request.top_k) for answer in own]
             job.future.set_result(Computed(own, len(queries), started - job.queued_at, seconds))
 
-    def _compute_sound_ones(self, batch: Sequence[Job[Wish]]) -> None:
+    def _compute_sound_ones(self, batch: Sequence[Job[BatchedRequest]]) -> None:
         """One request of the batch is faulty: tell it so, and compute the others."""
-        sound: list[Job[Wish]] = []
+        sound: list[Job[BatchedRequest]] = []
         for job in batch:
             try:
                 job.work.version.check(job.work.queries)

@@ -126,14 +126,13 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(constant)
 
 
-def queries_of(content: Any, settings: ServerSettings) -> tuple[list[dict[str, Any]], bool]:
-    """The queries of a body, and whether it was a list of them.
+def queries_of(content: Any, settings: ServerSettings) -> list[dict[str, Any]]:
+    """Return the queries of a body, which is one or a list of them.
 
     Raises:
         ProblemError, QueryError: something else, or more than the limits allow.
     """
-    is_list = isinstance(content, list)
-    queries = cast("list[Any]", content if is_list else [content])
+    queries = cast("list[Any]", content if isinstance(content, list) else [content])
     if len(queries) > settings.max_queries:
         limit = f"Send at most {settings.max_queries} queries at once."
         raise ProblemError("invalid-query", f"The list has {len(queries)} queries. {limit}")
@@ -145,7 +144,7 @@ def queries_of(content: Any, settings: ServerSettings) -> tuple[list[dict[str, A
     if num_conditions > settings.max_all_conditions:
         limit = f"Send fewer queries at once: all together have at most {settings.max_all_conditions:,}."
         raise ProblemError("invalid-query", f"The queries have {num_conditions:,} conditions in where. {limit}")
-    return queries, is_list
+    return queries
 
 
 def _num_conditions(where: Any) -> int:
@@ -208,12 +207,12 @@ def query_of(content: Any) -> Any:
     return content
 
 
-def check_top_k(top_k: int, queries: Sequence[Mapping[str, Any]], settings: ServerSettings) -> None:
+def check_top_k(top_k: int, queries: Sequence[ReadQuery], settings: ServerSettings) -> None:
     """Raise ConfigurationError where more proposals are asked for than the limit, of a query that does not list them.
 
     All items of an ``allow`` list may be ranked: a shop that asks about 500 items wants an answer about each.
     """
-    allowed = [len(allow) if isinstance(allow := query.get("allow"), list) else 0 for query in queries]
+    allowed = [len(query.settings.get("allow", {}).get("allow", ())) for query in queries]
     if top_k > settings.max_top_k and min(allowed, default=0) < top_k:
         fix = f"Give at most {settings.max_top_k}, or in allow as many items as are to be ranked."
         raise ConfigurationError(f"is more than {settings.max_top_k}", setting="top_k", value=top_k, fix=fix)

@@ -1,6 +1,6 @@
 """``/v1/complete``: queries in, answers out, by way of the batcher. It computes nothing itself."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
@@ -9,13 +9,11 @@ from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference import Answer
 from contextual_bert.server.batching import Batcher, Computed
 from contextual_bert.server.bodies import check_top_k
-from contextual_bert.server.protocol import answer_model
-from contextual_bert.server.requests import DEADLINE_ABOUT, client_of, read_inquiry
+from contextual_bert.server.requests import DEADLINE_ABOUT, client_of, read_completion_request
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Serving
 
 COMPLETE = "/v1/complete"
-_Answer: Any = answer_model(Answer)
 
 
 def completion_routes(serving: Serving, batcher: Batcher, settings: ServerSettings) -> APIRouter:
@@ -25,7 +23,7 @@ def completion_routes(serving: Serving, batcher: Batcher, settings: ServerSettin
     most = max(settings.max_top_k, settings.max_values)
     longest = round(1000 * settings.deadline_seconds)
 
-    @router.post(COMPLETE, response_model=_Answer | list[_Answer], summary="Complete one set, or many")
+    @router.post(COMPLETE, response_model=Answer | list[Answer], summary="Complete one set, or many")
     async def complete(
         request: Request,
         top_k: Annotated[int, Query(ge=1, le=most, description=top_k_about)] = min(5, settings.max_top_k),
@@ -35,27 +33,27 @@ def completion_routes(serving: Serving, batcher: Batcher, settings: ServerSettin
 
         The header X-Model-Version says which version of the model answered: all queries of a request get the same.
         """
-        inquiry = await read_inquiry(request, serving, settings)
+        asked = await read_completion_request(request, serving, settings)
         try:
-            check_top_k(top_k, inquiry.queries, settings)
+            check_top_k(top_k, asked.queries, settings)
         except ConfigurationError as error:
-            raise inquiry.problem(error, {"top_k": top_k}) from None
+            raise asked.problem(error, {"top_k": top_k}) from None
         computed = Computed([], 0, 0.0, 0.0)
-        if inquiry.queries:
-            seconds = inquiry.seconds_left(deadline_milliseconds)
+        if asked.queries:
+            seconds = asked.seconds_left(deadline_milliseconds)
             try:
                 computed = await batcher.complete(
-                    inquiry.version,
-                    inquiry.queries,
+                    asked.version,
+                    asked.queries,
                     top_k=top_k,
                     deadline_seconds=seconds,
                     client=client_of(request),
                 )
             except Exception as error:
-                raise inquiry.problem(error, {"top_k": top_k}) from error
-        inquiry.record.details["batch"] = computed.batch_queries
-        return inquiry.answer(
-            computed.answers if inquiry.is_list else computed.answers[0],
+                raise asked.problem(error, {"top_k": top_k}) from error
+        asked.record.details["batch"] = computed.batch_queries
+        return asked.answer(
+            computed.answers if asked.is_list else computed.answers[0],
             queue_seconds=computed.queue_seconds,
             model_seconds=computed.model_seconds,
         )

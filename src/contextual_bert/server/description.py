@@ -54,7 +54,7 @@ class AttributeAnswer(BaseModel):
     highest: float | None
 
 
-class AbilityAnswer(BaseModel):
+class CapabilityAnswer(BaseModel):
     """Capability of the run beside completions, or the reason why it is missing."""
 
     name: Literal["complete_jointly", "explain", "guidance", "context"]
@@ -76,7 +76,7 @@ class SchemaAnswer(BaseModel):
     features: list[FeatureAnswer]
     constraints: list[ConstraintAnswer]
     attributes: list[AttributeAnswer]
-    abilities: list[AbilityAnswer]
+    capabilities: list[CapabilityAnswer]
     counts: dict[str, int]
     limits: dict[str, float]
 
@@ -106,7 +106,7 @@ def description_routes(serving: Serving, settings: ServerSettings) -> APIRouter:
 
     @router.get("/v1/schema", response_model=SchemaAnswer, summary="What can be asked")
     def schema() -> SchemaAnswer:
-        """The features of the context, constraints, attributes of the catalogue, abilities, counts and limits."""
+        """The features of the context, constraints, attributes of the catalogue, capabilities, counts and limits."""
         version = serving.current
         found = version.pipeline.processor.schema
         catalogue = version.pipeline.catalogue
@@ -120,9 +120,9 @@ def description_routes(serving: Serving, settings: ServerSettings) -> APIRouter:
             features=[_feature(each) for each in found.features] if found is not None else [],
             constraints=_constraints(),
             attributes=[AttributeAnswer(**each) for each in version.attributes],
-            abilities=[
-                AbilityAnswer(name=cast(Any, name), is_available=reason is None, reason=reason)
-                for name, reason in version.inabilities.items()
+            capabilities=[
+                CapabilityAnswer(name=cast(Any, name), is_available=reason is None, reason=reason)
+                for name, reason in version.missing_capabilities.items()
             ],
             counts=counts,
             limits=limits,

@@ -7,10 +7,10 @@ from typing import Any, cast
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from contextual_bert.errors import ConfigurationError, QueryError, QueryPlace, UnknownNameError, did_you_mean
-from contextual_bert.inference.query_schema import names_of
+from contextual_bert.errors import ConfigurationError, QueryError, UnknownNameError
+from contextual_bert.inference.query_schema import Names, fault
 from contextual_bert.server.bodies import beside_the_loop, parse_json, read_body
 from contextual_bert.server.description import VersionAnswer
 from contextual_bert.server.keys import key_check
@@ -21,12 +21,14 @@ from contextual_bert.server.reloading import Reloader
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import ProcessState, Serving
 
-STOCK_KEYS = ("in_stock", "out_of_stock")
-STOCK_BODY = {
-    "type": "object",
-    "properties": {key: {"type": "array", "items": {"type": ["string", "number", "boolean"]}} for key in STOCK_KEYS},
-    "additionalProperties": False,
-}
+
+class StockChanges(BaseModel):
+    """Items that are in stock from now on, and items that are not."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    in_stock: Names = []
+    out_of_stock: Names = []
 
 
 class StatusAnswer(BaseModel):
@@ -89,7 +91,9 @@ def admin_routes(serving: Serving, reloader: Reloader, settings: ServerSettings)
             raise ProblemError("reload-failed", "The version before goes on. The server's log says why.") from error
         return VersionAnswer(number=version.number, loaded_at=version.loaded_at)
 
-    body = {"requestBody": {"required": True, "content": {"application/json": {"schema": STOCK_BODY}}}}
+    body = {
+        "requestBody": {"required": True, "content": {"application/json": {"schema": StockChanges.model_json_schema()}}}
+    }
 
     @router.post("/stock", response_model=StockAnswer, summary="Say what is in stock", openapi_extra=body)
     async def stock(request: Request) -> StockAnswer:
@@ -120,16 +124,15 @@ def _changes(content: Any) -> dict[str, bool]:
         QueryError, UnknownNameError: what is wrong in the body, and where.
     """
     if not isinstance(content, dict):
-        raise QueryError("it is no record", value=content, fix=f"Give lists of items: {', '.join(STOCK_KEYS)}.")
-    given = cast("dict[str, Any]", content)
-    changes: dict[str, bool] = {}
-    for key, value in given.items():
-        if key not in STOCK_KEYS:
-            place, allowed = QueryPlace((key,)), did_you_mean(key, STOCK_KEYS)
-            raise UnknownNameError("the key is unknown", place=place, value=value, allowed=allowed)
-        names = names_of(value, key=key)
-        for number, name in enumerate(names):
-            if changes.get(name, key == "in_stock") != (key == "in_stock"):
-                raise QueryError("the item is in both lists", location=(key, number), fix="Name every item once.")
-        changes |= dict.fromkeys(names, key == "in_stock")
-    return changes
+        fix = f"Give lists of items: {', '.join(StockChanges.model_fields)}."
+        raise QueryError("it is no record", value=content, fix=fix)
+    try:
+        changes = StockChanges.model_validate(content)
+    except ValidationError as error:
+        raise fault(error, cast("dict[str, Any]", content), known=StockChanges.model_fields) from None
+    in_stock = {*changes.in_stock}
+    for number, name in enumerate(changes.out_of_stock):
+        if name in in_stock:
+            fix = "Name every item once."
+            raise QueryError("the item is in both lists", location=("out_of_stock", number), value=name, fix=fix)
+    return dict.fromkeys(changes.in_stock, True) | dict.fromkeys(changes.out_of_stock, False)

@@ -1,14 +1,12 @@
-"""Pydantic models of requests and answers, made from the served run, for OpenAPI.
+"""Models of requests, made from the run that is served, for OpenAPI.
 
-A context has the run's own features with their values, a query the constraints that are registered, an answer what
-``answers.py`` says. They describe; what a query may hold is checked by the pipeline itself, so that the server and the
-library say the same. It knows no HTTP.
+A context has the run's own features with their values, a query the constraints that are registered. The models
+describe. What a query may hold is checked by the pipeline itself, so that the server and the library say the same.
+Answers need no model here: their types are those of the library.
 """
 
 from collections.abc import Mapping
-from dataclasses import is_dataclass
-from functools import cache
-from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema, create_model
 
@@ -73,31 +71,6 @@ def query_for(schema: ContextSchema | None, settings: ServerSettings) -> type[Ba
         "at_most_one_per": (one_per | None, None),
     }
     return create_model("Query", __base__=query_model(), __doc__="A set to complete.", **fields)
-
-
-@cache
-def answer_model(record: type) -> type[BaseModel]:
-    """The model of an answer, made from the record that the library gives: a typed dictionary or a dataclass."""
-    return _model_of(record)
-
-
-def _model_of(record: Any) -> type[BaseModel]:
-    about = (record.__doc__ or "").split("\n\n")[0]
-    fields: dict[str, Any] = {name: (_plain(kind), ...) for name, kind in get_type_hints(record).items()}
-    return create_model(record.__name__, __doc__=about, **fields)
-
-
-def _plain(kind: Any) -> Any:
-    """The annotation as JSON has it: models where it has records, lists where it has tuples.
-
-    Of typed dictionaries pydantic makes models from Python 3.12 on only.
-    """
-    if is_typeddict(kind) or is_dataclass(kind):
-        return _model_of(kind)
-    arguments = tuple(_plain(each) for each in get_args(kind))
-    if get_origin(kind) is tuple:  # of one kind, however many
-        return list[arguments[0]]
-    return get_origin(kind)[arguments] if arguments and get_origin(kind) in (list, dict) else kind
 
 
 class BodySchemas(NamedTuple):

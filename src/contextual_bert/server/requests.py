@@ -10,7 +10,15 @@ from typing import Any, NamedTuple, cast
 from fastapi import Request
 from fastapi.responses import Response
 
-from contextual_bert.errors import WITHHELD, ConfigurationError, ContextualBertError, NonFiniteError, QueryError
+from contextual_bert.errors import (
+    WITHHELD,
+    ConfigurationError,
+    ContextualBertError,
+    DataError,
+    NonFiniteError,
+    UnknownNameError,
+)
+from contextual_bert.inference.queries import Request as Query
 from contextual_bert.inference.queries import read_request
 from contextual_bert.json_text import json_text
 from contextual_bert.server.bodies import beside_the_loop, check_blanks, parse_json, queries_of, query_of, read_body
@@ -24,18 +32,25 @@ from contextual_bert.server.state import Serving, Version
 DEADLINE_ABOUT = "Answer within this, or not at all; the server's own limit is the default and the most."
 
 
-class Inquiry(NamedTuple):
-    """The queries of a request, and the version under which they came in."""
+class CompletionRequest(NamedTuple):
+    """The queries of an HTTP request.
+
+    Args:
+        version: under which they came in.
+        queries: read once, here. The pipeline takes them as they are.
+        body: as it was parsed, for the place of a fault.
+        record: of the request, for the log.
+    """
 
     version: Version
-    queries: list[dict[str, Any]]
-    is_list: bool
+    queries: list[Query]
+    body: Any
     record: RequestRecord
 
     @property
-    def body(self) -> Any:
-        """The queries as they stood in the body."""
-        return self.queries if self.is_list else self.queries[0]
+    def is_list(self) -> bool:
+        """Whether the body was a list of queries, and so the answer is one."""
+        return isinstance(self.body, list)
 
     def seconds_left(self, deadline_milliseconds: int) -> float:
         """Until the deadline, which runs from the arrival of the request."""
@@ -82,10 +97,10 @@ def client_of(request: Request) -> str:
     return str(address)
 
 
-async def read_inquiry(
+async def read_completion_request(
     request: Request, serving: Serving, settings: ServerSettings, *, is_single: bool = False
-) -> Inquiry:
-    """The queries of a request, or its only one, within the limits; the log is told about them.
+) -> CompletionRequest:
+    """Return the queries of a request, or its only one, within the limits; the log is told about them.
 
     Raises:
         ProblemError: they are no queries, or too much.
@@ -94,23 +109,19 @@ async def read_inquiry(
     version = serving.current
     body = await read_body(request, timeout_seconds=settings.deadline_seconds)
 
-    def read() -> Inquiry:
+    def read() -> CompletionRequest:
         content = parse_json(body, settings)
         try:
-            queries, is_list = queries_of(query_of(content) if is_single else content, settings)
-        except QueryError as error:
-            raise problem_of(error, content, sensitive=version.sensitive_names) from None
-        record.details |= {"queries": len(queries), "version": version.number}
-        if settings.has_contexts_in_logs:
-            record.details["contexts"] = [withheld(query.get("context"), version) for query in queries]
-        inquiry = Inquiry(version, queries, is_list, record)
-        try:
+            given = queries_of(query_of(content) if is_single else content, settings)
+            record.details |= {"queries": len(given), "version": version.number}
+            if settings.has_contexts_in_logs:
+                record.details["contexts"] = [withheld(query.get("context"), version) for query in given]
+            queries = [read_request(query, row=row) for row, query in enumerate(given)]
             for row, query in enumerate(queries):
-                # What is clearly wrong shall disturb nobody else.
-                check_blanks(read_request(query, row=row), settings, row=row)
-        except Exception as error:
-            raise inquiry.problem(error, {}) from error
-        return inquiry
+                check_blanks(query, settings, row=row)  # what is clearly wrong shall disturb nobody else
+        except (DataError, UnknownNameError) as error:
+            raise problem_of(error, content, sensitive=version.sensitive_names) from error
+        return CompletionRequest(version, queries, content, record)
 
     return await beside_the_loop(body, read)
 

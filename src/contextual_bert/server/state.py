@@ -14,13 +14,14 @@ from typing import Any, Protocol, cast
 
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.inference import Answer, Catalogue, CompletionPipeline
-from contextual_bert.inference.capabilities import inabilities
-from contextual_bert.inference.queries import encode_contexts, read_request
+from contextual_bert.inference.capabilities import missing_capabilities
+from contextual_bert.inference.queries import Request as Query
+from contextual_bert.inference.queries import encode_contexts
 from contextual_bert.models import ContextualBertProcessor
 from contextual_bert.server.attributes import attributes_of
 from contextual_bert.server.metrics import Metrics
 
-Queries = Sequence[Mapping[str, Any]]
+Queries = Sequence[Query]
 
 
 @dataclass
@@ -83,9 +84,9 @@ class Version:
         return schema.sensitive_names if schema is not None else frozenset()
 
     @cached_property
-    def inabilities(self) -> Mapping[str, str | None]:
+    def missing_capabilities(self) -> Mapping[str, str | None]:
         """Return the capabilities of the run beside completions, with the reason for each that is missing."""
-        return inabilities(cast(CompletionPipeline, self.pipeline))
+        return missing_capabilities(cast(CompletionPipeline, self.pipeline))
 
     @cached_property
     def attributes(self) -> list[dict[str, Any]]:
@@ -99,10 +100,9 @@ class Version:
 
     def check(self, queries: Queries) -> None:
         """Raise what ``answers`` would raise about these queries, without computing them."""
-        requests = [read_request(query, row=row) for row, query in enumerate(queries)]
-        encode_contexts(requests, self.pipeline.processor)
-        for row, request in enumerate(requests):
-            self.pipeline.permitted(request, row=row)
+        encode_contexts(queries, self.pipeline.processor)
+        for row, query in enumerate(queries):
+            self.pipeline.permitted(query, row=row)
 
 
 def tried(pipeline: Pipeline) -> Pipeline:

@@ -115,7 +115,7 @@ class HeldPipeline:
     def complete_jointly(self, query: Any, **how: Any) -> Any:
         self.num_studying += 1
         self.most_studying = max(self.most_studying, self.num_studying)
-        self.studied.append(query["items"])
+        self.studied.append(query.given["items"])
         self.is_studying.set()
         assert self.study_gate.wait(30)
         found = self.inner.complete_jointly(query, **how)
@@ -133,7 +133,7 @@ class HeldPipeline:
     def __call__(self, queries: Any, *, top_k: int, batch_size: int) -> Any:
         self.is_computing.set()
         assert self.gate.wait(30)
-        self.computed.append([query["items"] for query in queries])
+        self.computed.append([query["items"] if isinstance(query, dict) else query.given["items"] for query in queries])
         return self.inner(queries, top_k=top_k, batch_size=batch_size)
 
 

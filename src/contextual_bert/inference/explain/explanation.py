@@ -22,7 +22,7 @@ from contextual_bert.inference.explain.explained import (
 from contextual_bert.inference.explain.question import Question
 from contextual_bert.inference.explain.shapley import shapley_values
 from contextual_bert.inference.pipeline import MASK, CompletionPipeline
-from contextual_bert.inference.queries import check_count, check_seed
+from contextual_bert.inference.queries import Request, check_count, check_seed
 
 MAX_EXACT_FIELDS = 12
 MAX_OTHER_VALUES = 1000  # each is a question to the model; a field with more is an identity, not a choice
@@ -30,7 +30,7 @@ MAX_OTHER_VALUES = 1000  # each is a question to the model; a field with more is
 
 def explain(
     pipeline: CompletionPipeline,
-    query: Mapping[str, Any],
+    query: Mapping[str, Any] | Request,
     *,
     item: str | None = None,
     slot: int = 0,

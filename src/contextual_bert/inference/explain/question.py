@@ -16,7 +16,7 @@ from contextual_bert.context import Feature, canonical, missing_like
 from contextual_bert.errors import WITHHELD, ConfigurationError, DataError, QueryError, SettingPlace, UnknownNameError
 from contextual_bert.inference.context_notes import ContextNotes
 from contextual_bert.inference.pipeline import CompletionPipeline
-from contextual_bert.inference.queries import MASK, encode_contexts, read_request
+from contextual_bert.inference.queries import MASK, Request, encode_contexts, read_request
 
 
 class Question:
@@ -29,7 +29,9 @@ class Question:
         batch_size: questions a forward pass.
     """
 
-    def __init__(self, pipeline: CompletionPipeline, query: Mapping[str, Any], *, slot: int, batch_size: int) -> None:
+    def __init__(
+        self, pipeline: CompletionPipeline, query: Mapping[str, Any] | Request, *, slot: int, batch_size: int
+    ) -> None:
         self.pipeline, self.slot, self.batch_size = pipeline, slot, batch_size
         self.request = read_request(query, row=0)
         self.items = self.request.items

@@ -32,7 +32,7 @@ let asked = null;
 
 const people = () => (state.hasTwo ? state.people : state.people.slice(0, 1));
 const blanks = () => state.places.filter((place) => place.blank);
-const ability = (name) => schema.abilities.find((each) => each.name === name);
+const capability = (name) => schema.capabilities.find((each) => each.name === name);
 
 function queryFor(person) {
   const query = {
@@ -168,10 +168,10 @@ const actions = {
   own: (item) => refuse("owned", item),
   why: (item, blank, person) => showWhy(queryFor(state.people[person]), item, blank, state.people[person].name),
   get canExplain() {
-    return ability("explain").is_available;
+    return capability("explain").is_available;
   },
   get whyNot() {
-    return ability("explain").reason;
+    return capability("explain").reason;
   },
 };
 
@@ -183,7 +183,7 @@ function refuse(key, item) {
 }
 
 function drawPeople() {
-  const { is_available, reason } = ability("context");
+  const { is_available, reason } = capability("context");
   const compare = find("compare");
   compare.disabled = !is_available;
   compare.parentElement.title = reason ?? "";
@@ -221,7 +221,7 @@ async function startOver() {
 const drawWishes = () => showWishes(schema, state.wishes, soon);
 
 function drawMode() {
-  const { is_available, reason } = ability("complete_jointly");
+  const { is_available, reason } = capability("complete_jointly");
   const [each, together] = find("mode").querySelectorAll("input");
   together.disabled = !is_available;
   together.parentElement.title = reason ?? "";
@@ -241,7 +241,7 @@ function draw() {
   drawMode();
   const parts = {
     people: drawPeople,
-    guidance: () => showGuidance(state, ability("guidance"), soon),
+    guidance: () => showGuidance(state, capability("guidance"), soon),
     together: () => showTogether(schema, state.together, soon),
     wishes: drawWishes,
     set: drawSet,

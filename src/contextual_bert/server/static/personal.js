@@ -4,7 +4,7 @@ import { field, find, make } from "./dom.js";
 
 const MOST_GUIDANCE = 4;
 
-// asked: what is changed in place; ability: whether guidance means something to the model, and why not.
+// asked: what is changed in place; capability: whether guidance means something to the model, and why not.
 export function showGuidance(asked, { is_available, reason }, change) {
   const value = make("output", { for: "guidance-slider" }, spokenGuidance(asked.guidance));
   const slider = make("input", {

@@ -17,45 +17,42 @@ from contextual_bert.inference.joint import Method
 from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.middleware import DisconnectedError
 from contextual_bert.server.problems import ProblemError
-from contextual_bert.server.protocol import answer_model
 from contextual_bert.server.queueing import Job, WorkQueue
-from contextual_bert.server.requests import DEADLINE_ABOUT, client_of, read_inquiry
+from contextual_bert.server.requests import DEADLINE_ABOUT, client_of, read_completion_request
 from contextual_bert.server.settings import ServerSettings
 from contextual_bert.server.state import Serving
 
 JOINTLY, EXPLAIN = "/v1/complete-jointly", "/v1/explain"
 LONGEST_NAME, LARGEST_SEED = 2_000, (1 << 32) - 1
-_JointAnswer: Any = answer_model(JointAnswer)
-_Explanation: Any = answer_model(Explanation)
 Found = TypeVar("Found")
 
 
-class Study(NamedTuple):
-    """Something to compute; ``kind``: which clock of the metrics it is for."""
+class Computation(NamedTuple):
+    """What is to be computed; ``kind``: which clock of the metrics it is for."""
 
     kind: str
     compute: Callable[[], Any]
 
 
-class Studied(NamedTuple):
-    """Result of a study and its seconds."""
+class Computed(NamedTuple):
+    """Result of a computation and its seconds."""
 
     found: Any
     queue_seconds: float
     model_seconds: float
 
 
-class Studies:
-    """Computes studies, one after the other.
+class ComputationQueue:
+    """Computes what takes the model seconds, one after the other.
 
     Args:
         settings: how many may wait.
-        metrics: told about studies.
+        metrics: told about computations.
     """
 
     def __init__(self, settings: ServerSettings, metrics: Metrics) -> None:
         self._metrics = metrics
-        self.queue = WorkQueue[Study](
+        self.queue = WorkQueue[Computation](
             self._compute,
             name="contextual-bert-studies",
             max_size=settings.max_studies,
@@ -65,16 +62,16 @@ class Studies:
 
     async def find(
         self, kind: str, compute: Callable[[], Any], *, deadline_seconds: float, client: str = ""
-    ) -> Studied:
+    ) -> Computed:
         """Return the result of ``compute``. ``client`` gets a fair share of the queue.
 
         Raises:
             QueueFullError, DrainingError, DeadlineError: it was not computed, or too late.
             Exception: what ``compute`` raised.
         """
-        return await self.queue.ask(Study(kind, compute), deadline_seconds=deadline_seconds, client=client)
+        return await self.queue.ask(Computation(kind, compute), deadline_seconds=deadline_seconds, client=client)
 
-    def _compute(self, batch: list[Job[Study]]) -> None:
+    def _compute(self, batch: list[Job[Computation]]) -> None:
         [job] = batch
         started = time.monotonic()
         try:
@@ -85,7 +82,7 @@ class Studies:
         seconds, waited = time.monotonic() - started, started - job.queued_at
         self._metrics.study_seconds.labels(job.work.kind).observe(seconds)
         self._metrics.study_queue_seconds.observe(waited)
-        job.future.set_result(Studied(found, waited, seconds))
+        job.future.set_result(Computed(found, waited, seconds))
 
 
 async def while_awaited(request: Request, finding: Coroutine[Any, Any, Found]) -> Found:
@@ -112,7 +109,7 @@ async def _until_gone(request: Request) -> None:
         pass
 
 
-def study_routes(serving: Serving, studies: Studies, settings: ServerSettings) -> APIRouter:
+def computation_routes(serving: Serving, computations: ComputationQueue, settings: ServerSettings) -> APIRouter:
     """The routes of the long questions, each about one query."""
     router = APIRouter(tags=["studies"])
     longest = round(1000 * settings.study_deadline_seconds)
@@ -121,28 +118,28 @@ def study_routes(serving: Serving, studies: Studies, settings: ServerSettings) -
 
     async def answered(
         request: Request,
-        ability: str,
+        capability: str,
         compute: Callable[[Any, Mapping[str, Any]], Any],
         *,
         parameters: Mapping[str, Any],
         deadline_milliseconds: int,
     ) -> Response:
         """Answer with the result of ``compute`` for the query of a request; ``parameters`` are of its address."""
-        inquiry = await read_inquiry(request, serving, settings, is_single=True)
-        if (reason := inquiry.version.inabilities[ability]) is not None:
+        asked = await read_completion_request(request, serving, settings, is_single=True)
+        if (reason := asked.version.missing_capabilities[capability]) is not None:
             raise ProblemError("conflict", reason)
-        pipeline, [query] = inquiry.version.pipeline, inquiry.queries
-        seconds = inquiry.seconds_left(deadline_milliseconds)
+        pipeline, [query] = asked.version.pipeline, asked.queries
+        seconds = asked.seconds_left(deadline_milliseconds)
         try:
-            finding = studies.find(
-                ability, lambda: compute(pipeline, query), deadline_seconds=seconds, client=client_of(request)
+            finding = computations.find(
+                capability, lambda: compute(pipeline, query), deadline_seconds=seconds, client=client_of(request)
             )
-            studied = await while_awaited(request, finding)
+            computed = await while_awaited(request, finding)
         except Exception as error:
-            raise inquiry.problem(error, parameters) from error
-        return inquiry.answer(studied.found, queue_seconds=studied.queue_seconds, model_seconds=studied.model_seconds)
+            raise asked.problem(error, parameters) from error
+        return asked.answer(computed.found, queue_seconds=computed.queue_seconds, model_seconds=computed.model_seconds)
 
-    @router.post(JOINTLY, response_model=_JointAnswer, summary="Fill all blanks of a set together")
+    @router.post(JOINTLY, response_model=JointAnswer, summary="Fill all blanks of a set together")
     async def complete_jointly(
         request: Request,
         num_completions: Annotated[int, Query(ge=1, le=most, description="Whole sets, best first.")] = min(5, most),
@@ -178,7 +175,7 @@ def study_routes(serving: Serving, studies: Studies, settings: ServerSettings) -
             deadline_milliseconds=deadline_milliseconds,
         )
 
-    @router.post(EXPLAIN, response_model=_Explanation, summary="Why this item")
+    @router.post(EXPLAIN, response_model=Explanation, summary="Why this item")
     async def explain_one(
         request: Request,
         item: Annotated[
