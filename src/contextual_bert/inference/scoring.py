@@ -90,7 +90,7 @@ def score(
     check_scores(rows[is_known, 2], scorer, example_id)
     # Of a text's special tokens, which were not asked for, those that stand for a word are unknown answers, too.
     num_left_out = 0 if tokenizer is None else int((dataset.input_ids == tokenizer.unk_token_id).sum())
-    places = {"example_id": example_id, "position": positions.positions.numpy()[is_known]}
+    places: dict[str, Any] = {"example_id": example_id, "position": positions.positions.numpy()[is_known]}
     scores = Scores(**places, **rank_columns(rows[is_known, 2:]))
     num_possible = positions.num_possible if len(positions) < positions.num_possible else None
     return ScoredSet(scores.sorted(), num_left_out + int((~is_known).sum()), num_possible=num_possible)
@@ -172,7 +172,7 @@ def collect(
     return np.concatenate([part for part in gathered if part is not None])
 
 
-def rank_columns(columns: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
+def rank_columns(columns: NDArray[np.float64]) -> dict[str, Any]:
     """Return the columns of ``Scores`` that a rank has, by their names.
 
     Shapes: columns (rows, 4): log-probability, better ones, tied ones, confidence.

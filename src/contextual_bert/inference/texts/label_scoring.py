@@ -64,7 +64,7 @@ def score_labels(
     rows = collect(model, targets, batch_size=batch_size, dtype=dtype, is_shared=is_shared, progress=progress)
     example_id, position, true, predicted = rows[:, :4].T.astype(np.int64)
     check_scores(rows[:, 4], model, example_id)
-    places = {"example_id": example_id, "position": position}
+    places: dict[str, Any] = {"example_id": example_id, "position": position}
     predictions = LabelPredictions(**places, predicted=predicted, true=true, names=tuple(names), is_ordinal=is_ordinal)
     return ScoredSet(Scores(**places, **rank_columns(rows[:, 4:]), predictions=predictions).sorted())
 
