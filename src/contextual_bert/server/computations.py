@@ -14,6 +14,7 @@ from fastapi.responses import Response
 
 from contextual_bert.inference import Explanation, JointAnswer, explain
 from contextual_bert.inference.joint import Method
+from contextual_bert.inference.queries import Request as ReadQuery
 from contextual_bert.server.metrics import Metrics
 from contextual_bert.server.middleware import DisconnectedError
 from contextual_bert.server.problems import ProblemError
@@ -119,7 +120,7 @@ def computation_routes(serving: Serving, computations: ComputationQueue, setting
     async def answered(
         request: Request,
         capability: str,
-        compute: Callable[[Any, Mapping[str, Any]], Any],
+        compute: Callable[[Any, ReadQuery], Any],
         *,
         parameters: Mapping[str, Any],
         deadline_milliseconds: int,
@@ -163,7 +164,7 @@ def computation_routes(serving: Serving, computations: ComputationQueue, setting
             "seed": seed,
         }
 
-        def compute(pipeline: Any, query: Mapping[str, Any]) -> Any:
+        def compute(pipeline: Any, query: ReadQuery) -> Any:
             limits = {"max_forward_passes": settings.max_forward_passes, "batch_size": settings.max_batch}
             return pipeline.complete_jointly(query, **parameters, **limits)
 
@@ -189,7 +190,7 @@ def computation_routes(serving: Serving, computations: ComputationQueue, setting
         The body is one query. Only models that were trained with field_dropout can be explained.
         """
 
-        def compute(pipeline: Any, query: Mapping[str, Any]) -> Any:
+        def compute(pipeline: Any, query: ReadQuery) -> Any:
             most, batch_size = settings.max_exact_fields, settings.max_batch
             return asdict(explain(pipeline, query, item=item, slot=slot, max_exact_fields=most, batch_size=batch_size))
 
