@@ -15,7 +15,7 @@ from torch.nn import functional
 from contextual_bert.context import FeatureLayout
 from contextual_bert.context.absence import missing_context
 from contextual_bert.context.forms import FORMS
-from contextual_bert.errors import ConfigurationError, DataError
+from contextual_bert.errors import ConfigurationError, DataError, Message
 
 PRIORS = (1e-4, 1e4)  # the range in which the prior count of each class is looked for
 STRENGTHS = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3)  # of the regularisation, from the strongest on
@@ -83,7 +83,7 @@ class ShareModel(nn.Module):
             raise ConfigurationError(
                 f"A softmax regression from {starts[-1]:,} values of the context to {num_classes:,} items or "
                 f"labels has {starts[-1] * num_classes:,} weights, more than {MAX_WEIGHTS:,}",
-                fix="Leave out the column with the most values, or this baseline.",
+                fix=Message("Leave out the column with the most values ({exclude}), or this baseline.", exclude=...),
             )
         shares = torch.full((num_classes,), -float(np.log(max(1, num_classes - num_reserved))))
         shares[:num_reserved] = -torch.inf

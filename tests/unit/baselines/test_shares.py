@@ -182,5 +182,5 @@ def test_what_cannot_be_counted() -> None:
     with pytest.raises(ConfigurationError, match="num_labels=1"):
         LabelShares(num_labels=1)
     wide = (FeatureLayout("user", "categorical", 2_000_000, 2, 4),)
-    with pytest.raises(ConfigurationError, match=r"weights, more than .*--exclude"):
+    with pytest.raises(ConfigurationError, match=r"weights, more than .*exclude="):
         ShareModel(1000, layout=wide)

@@ -136,7 +136,7 @@ def test_the_settings_say_how_many_buckets_and_values(reviews: pa.Table) -> None
     assert feature(hash_buckets=7).num_shared == 7
     assert feature(max_categories=2).values == ("u0", "u1")
     assert feature(min_count=1).num_buckets is None
-    with pytest.raises(ConfigurationError, match="hash_buckets is -1"):
+    with pytest.raises(ConfigurationError, match="hash_buckets=-1 is not allowed"):
         feature(hash_buckets=-1)
 
 
