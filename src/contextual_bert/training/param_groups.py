@@ -79,7 +79,12 @@ class NewWeightsTrainer(Trainer):
             drop_last=self.args.dataloader_drop_last,
         )
         # Where several processes go on in the middle of an epoch, accelerate tells it to nobody so deep inside.
-        self.add_callback(MaskEpoch(sampler))
+        told = next((each for each in self.callback_handler.callbacks if isinstance(each, MaskEpoch)), None)
+        if told is None:
+            self.add_callback(MaskEpoch(sampler))
+        else:
+            others = (each for each in told.followers if not isinstance(each, LengthBucketSampler))
+            told.followers = (*others, sampler)
         return sampler
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:

@@ -10,6 +10,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
 
 from contextual_bert.baselines import BagOfItems
 from contextual_bert.data import EveryPosition, MaskingCollator, SequenceDataset, ShuffledContext
+from contextual_bert.data.samplers import LengthBucketSampler
 from contextual_bert.errors import ConfigurationError, UnknownNameError
 from contextual_bert.inference import score
 from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM
@@ -402,3 +403,13 @@ def test_a_shuffled_context_is_dealt_out_anew_each_epoch(tiny_data: PreparedSets
     trainer.data_collator = recorded
     trainer.train()
     assert len(dict.fromkeys(orders)) == 2
+
+
+def test_one_callback_tells_the_epoch_however_often_batches_are_asked_for(
+    tiny_data: PreparedSets, tmp_path: Path
+) -> None:
+    trainer = trainer_for(tiny_data, model_for(tiny_data), tmp_path)
+    for _ in range(2):
+        trainer.get_train_dataloader()
+    (told,) = [each for each in trainer.callback_handler.callbacks if isinstance(each, MaskEpoch)]
+    assert sum(isinstance(each, LengthBucketSampler) for each in told.followers) == 1
