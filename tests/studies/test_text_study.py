@@ -225,16 +225,12 @@ def test_a_study_has_the_bar_and_resumes(
         "embeddings": (1, "baseline"),
         "embeddings_context": (1, "baseline"),
     }
-    assert found.labels is not None
-    assert "root_mean_squared_error" in found.labels.rows[0].metrics
+    assert "root_mean_squared_error" in found.comparison.rows[0].metrics
     monkeypatch.setattr("contextual_bert.runs.sweep.run", lambda *_, **__: pytest.fail("trained again"))
     again = run_text_study(data, tmp_path / "runs", num_seeds=2, say=said.append)
-    for before, after in ((found.comparison, again.comparison), (found.labels, again.labels)):
-        assert before is not None
-        assert after is not None
-        for old, new in zip(before.rows, after.rows, strict=True):
-            assert old == new
-        assert replace(before, rows=()) == replace(after, rows=())
+    for old, new in zip(found.comparison.rows, again.comparison.rows, strict=True):
+        assert old == new
+    assert replace(found.comparison, rows=()) == replace(again.comparison, rows=())
     assert found.about == tuple(data.task.card.lines()[1:])
     page = found.to_markdown()
     assert "## Task" in page
@@ -330,9 +326,8 @@ def test_single_domain_models_are_joined(source: Path, tmp_path: Path, checkpoin
         json.loads((tmp_path / "runs" / f"{SINGLE}_{name}" / "seed-0" / "metrics.json").read_text()) for name in DOMAINS
     ]
     assert joined.training_seconds == pytest.approx(sum(each["cost"]["training_seconds"] for each in alone))
-    assert found.labels is not None
-    assert found.texts[0].startswith("By entity F1 (%): `none` ")
-    groups = [group for group in found.labels.groups if group.feature == "domain"]
+    assert "entity_f1_percent" in found.comparison.rows[1].metrics
+    groups = [group for group in found.comparison.groups if group.feature == "domain"]
     assert {group.value: group.num_rows for group in groups} == dict.fromkeys(DOMAINS, 48)
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {"none", *(f"{SINGLE}_{name}" for name in DOMAINS)}
 
@@ -364,7 +359,7 @@ def test_addresses_become_passages(source: Path, tmp_path: Path, checkpoint: str
     assert data.prepared.processor.schema is not None
     assert set(data.prepared.processor.schema.names) == {"year", "president", "party", "form"}
     found = run_text_study(data, tmp_path / "runs", say=lambda _: None)
-    assert found.labels is None
+    assert found.comparison.classes == ()
     assert found.comparison.settings.row_name == "hidden token"
     nats = found.comparison.rows[0].metrics["cross_entropy_nats"].mean
     assert f"lower is better: none {np.exp(nats):.2f}." in found.to_markdown()
