@@ -20,7 +20,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from contextual_bert.conditioning import ConditioningMethod, InputSlot, Sizes, register_method
+from contextual_bert.conditioning import METHODS, ConditioningMethod, InputSlot, Sizes, register_method
 from contextual_bert.conditioning.concat import ConcatInput
 from contextual_bert.context.encoder import ContextEmbedding
 from contextual_bert.evaluation import write_study
@@ -42,7 +42,6 @@ STARTS: Mapping[str, tuple[Mapping[str, float], ItemVectors | None]] = {
 SHIFT = 4.0  # of the ReLU: hardly a component of a LayerNorm is below -4
 
 
-@register_method
 class OneLayerConcat(ConditioningMethod):
     """[C] as the paper writes it: every position becomes W [x_i ; c]."""
 
@@ -67,7 +66,6 @@ class OneLayerInput(InputSlot):
         return self.items(embeddings) + self.context(context.vector).unsqueeze(1), mask
 
 
-@register_method
 class IdentityConcat(ConditioningMethod):
     """[C] as Table 1 counts it, whose map of the items starts as the identity: max(0, x + 4) - 4."""
 
@@ -86,6 +84,13 @@ class IdentityInput(ConcatInput):
         self.items = Identity(sizes.hidden_size, sizes.hidden_size, bias=False)
         self.context = Shifted(sizes.context_size, sizes.hidden_size)
         self.output = Identity(sizes.hidden_size, sizes.hidden_size)
+
+
+def register_methods() -> None:
+    """Make the two maps of [C] known as methods. Importing the study alone changes no registry."""
+    for method in (OneLayerConcat, IdentityConcat):
+        if method.name not in METHODS:
+            register_method(method)
 
 
 class Identity(nn.Linear):
@@ -135,6 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder of worlds, runs and reports")
     chosen = parser.parse_args(arguments)
+    register_methods()
     output = chosen.output / f"concat-or-state-{chosen.world}-{chosen.start}"
     data = prepare_study(output / "world", size=chosen.size, world=chosen.world, epochs=chosen.epochs, dtype="auto")
     every = {row.label: row for row in rows(data, chosen.start)}

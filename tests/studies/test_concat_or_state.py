@@ -18,6 +18,7 @@ from contextual_bert.testing import miniature_schema
 
 @pytest.fixture(scope="module")
 def concat_or_state(tiny_study: None) -> Generator[ModuleType]:
+    studies.concat_or_state.register_methods()
     yield studies.concat_or_state
     for name in ("concat_one_layer", "concat_from_identity"):
         METHODS.pop(name)
