@@ -67,9 +67,9 @@ def command(
             f"--permutations {permutations} is for --replace permute: what is missing is so once",
             fix="Leave one of the two out.",
         )
-    from contextual_bert.training.recipe import Recipe
+    from contextual_bert.runs.run_directories import load_recipe
 
-    Recipe.load(directory)
+    load_recipe(directory)
     if data is not None:
         check_tables(data)
 

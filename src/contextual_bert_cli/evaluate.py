@@ -49,9 +49,10 @@ def command(
     calm_transformers()
     checked_format(output_format)
     checked_part(part)
+    from contextual_bert.runs.run_directories import load_recipe
     from contextual_bert.training.recipe import Recipe
 
-    Recipe.load(directory)
+    load_recipe(directory)
     if data is not None:
         check_tables(data)
 

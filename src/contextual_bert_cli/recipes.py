@@ -269,6 +269,7 @@ def use_of(recipe: "Recipe", directory: Path) -> list[str]:
 def context_of(recipe: "Recipe") -> list[str]:
     """Return an example of --context for a finished run, of values that it knows; empty where it has no context."""
     from contextual_bert.context import ContextSchema
+    from contextual_bert.json_text import json_text
 
     schema = ContextSchema.from_dict(dict(recipe.schema)) if recipe.schema is not None else None
     values: dict[str, Any] = {}
@@ -276,7 +277,7 @@ def context_of(recipe: "Recipe") -> list[str]:
         value = feature.example
         if value is not None and len(values) < _NUM_EXAMPLES:
             values[feature.name] = value
-    return ["--context", json.dumps(values, ensure_ascii=False)] if schema is not None else []
+    return ["--context", json_text(values, ensure_ascii=False)] if schema is not None else []
 
 
 def known_item(directory: Path, separator: str) -> str:

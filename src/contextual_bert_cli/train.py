@@ -208,7 +208,7 @@ def command(
         f"wrote {output}: model, processor, schema, split, recipe, metrics, README.md; curves in {output}/tensorboard",
     )
     remark(f"its checkpoints ({output / CHECKPOINTS}) are no longer needed")
-    next_ones = [use_of(recipe, output)]
+    next_ones = [use_of(own, output)]
     if part is not None:
         next_ones.insert(0, ["evaluate", str(output), "--part", part, "--output", f"{output}/evaluation"])
     next_commands(*next_ones)

@@ -65,6 +65,7 @@ def test_texts(command: Any, of_texts: tuple[Any, ...], tmp_path: Path) -> None:
 
 
 def test_a_comparison_needs_something_held_out(command: Any, tmp_path: Path) -> None:
+    (tmp_path / "none.csv").touch()  # nobody can read it
     result = command("compare", tmp_path / "none.csv", "--items", "items", *ALL_ROWS, "--output", tmp_path / "study")
     assert result.exit_code == 2
     assert "hold nothing out, and there is nothing to compare" in result.stderr
@@ -79,14 +80,18 @@ def test_a_comparison_needs_something_held_out(command: Any, tmp_path: Path) -> 
         (("--split", "none.json"), "none.json: there is no such file"),
         (("--customer", "items"), "are one column"),
         (("--set", "one_mask_epochs=3", "--set", "masks_per_set=1"), "--set one_mask_epochs=3"),
-        (("--set", "metric_for_best_model=accuracy"), "--set metric_for_best_model=accuracy. Known: cross_entropy"),
+        (
+            ("--set", "metric_for_best_model=accuracy"),
+            "metric_for_best_model=accuracy is unknown. Known: cross_entropy",
+        ),
         (("--model", "hidden_size=10", "--model", "num_attention_heads=3"), "is no multiple of"),
     ],
 )
 def test_what_cannot_work_is_said_before_the_table_is_read(
     command: Any, tmp_path: Path, options: tuple[Any, ...], expected: str
 ) -> None:
-    """The table is not there: who reads it first says that."""
+    """The table is empty: who reads it first says that."""
+    (tmp_path / "none.csv").touch()
     for name in ("train", "compare"):
         read = (tmp_path / "none.csv", "--items", "items", "--output", tmp_path / "run")
         result = command(name, *read, *options)

@@ -114,7 +114,7 @@ def test_a_run_is_evaluated_and_compared(command: Any, menus: Path, trained: Pat
     report = ok(command("evaluate", trained, "--format", "markdown")).stdout
     assert "exact match (%)" in report
     assert "answer F1 (%)" in report
-    assert "| true answer | no answer |" in report
+    assert "| true answer | no answer * |" in report
     settings = ("--checkpoint", menus / "bert", "--epochs", 1, "--device", "cpu", "--seeds", 1)
     methods = ("--conditioning", "none,film")
     ok(command("compare", menus / "m.csv", *ASKED, *settings, *methods, "--output", tmp_path / "study"))

@@ -124,7 +124,7 @@ def test_a_long_text_makes_room_for_the_words(checkpoint: Path, processor: Conte
         assert one["probabilities"] == pytest.approx(other["probabilities"])
     table = pa.table({"text": [text["text"]] * 2, "word1": [long, "word2"], "word4": [None, "word5"]})
     assert pipeline.label_table(table).report.num_cut == 1
-    with pytest.raises(DataError, match=r"row 2.*in words the context has 22 tokens, and the model reads 24"):
+    with pytest.raises(DataError, match=r"query 2.*in words the context has 22 tokens, and the model reads 24"):
         pipeline([{"text": "word7"}, {"text": "word7", "context": {"word1": " ".join(["word2"] * 19)}}])
     model = model_of(ContextualBertForSequenceClassification, checkpoint)
     with pytest.raises(ConfigurationError, match=r"A text has 25 tokens with the words.* reads 24"):

@@ -205,7 +205,7 @@ def test_faults_are_named(columns: dict[str, Any], message: str, processor: Cont
         ({"max_length": 8.0}, "max_length=8.0 is not allowed. Give a whole number, 1 or more"),
         ({"labels": "xy"}, "labels=.xy. is not allowed. Give the name of each label once, in a list"),
         ({"labels": ("x", "x")}, "Give the name of each label once"),
-        ({"max_length": 17}, "max_length=17: this tokenizer allows 16 tokens"),
+        ({"max_length": 17}, "max_length=17 is not allowed: this tokenizer allows 16 tokens"),
         ({"truncation": "tail"}, "truncation='tail' is not allowed. Give 'head' or 'head_tail'"),
         ({"pair": "pair", "truncation": "head_tail"}, "Give no words and no 'head_tail'"),
     ],

@@ -255,8 +255,13 @@ def test_a_model_that_never_saw_a_field_absent_is_not_explained() -> None:
 @pytest.mark.parametrize(
     ("changes", "settings", "kind", "message"),
     [
-        ({}, {"item": "item-77"}, UnknownNameError, "does not know the item 'item-77'. Did you mean 'item-7'"),
-        ({}, {"item": "§"}, UnknownNameError, "does not know the item '§'. Name one"),
+        (
+            {},
+            {"item": "item-77"},
+            UnknownNameError,
+            "is no item that the model knows. Did you mean 'item-7'",
+        ),
+        ({}, {"item": "§"}, UnknownNameError, "item='§' is no item that the model knows. Name one"),
         ({}, {"item": "item-1"}, DataError, "'item-1' is not permitted by the query"),
         ({"deny": ["item-3"]}, {"item": "item-3"}, DataError, "'item-3' is not permitted"),
         ({"allow": ["item-3"]}, {}, DataError, "permits 1 items, so there is no choice"),

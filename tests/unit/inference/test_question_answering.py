@@ -186,7 +186,7 @@ def test_a_table_without_answers_or_rows() -> None:
             encode_questions(TABLE, PROCESSOR, max_length=faulty)  # pyright: ignore[reportArgumentType]
     short = miniature_text_processor()
     short.tokenizer.model_max_length = 20
-    with pytest.raises(ConfigurationError, match="max_length=21: this tokenizer allows 20"):
+    with pytest.raises(ConfigurationError, match="max_length=21 is not allowed: this tokenizer allows 20"):
         encode_questions(TABLE, short, max_length=21)
 
 

@@ -237,7 +237,7 @@ def test_it_is_refused_before_anything_is_read(base: Recipe, tmp_path: Path, mon
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"trained_weights": "lroa"}, "'lroa'. Did you mean 'lora'"),
+        ({"trained_weights": "lroa"}, "'lroa' is unknown. Did you mean 'lora'"),
         ({"trained_weights": "new"}, "needs trained_weights='lora'"),
         ({"lora": {"alhpa": 3}}, "Did you mean 'alpha'"),
         ({"lora": {"rank": 0}}, "rank=0"),

@@ -230,10 +230,10 @@ def test_a_look_counts_what_training_would_stop_at(recipe: Recipe, ready: Prepar
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"answer": None}, r"question='question' needs a column of answers .*--answer"),
-        ({"question": None}, r"answer='answer' needs a column of questions .*--question"),
-        ({"label": "sex"}, r"label='sex': answers to questions are learned without"),
-        ({"pair": "sex"}, r"pair='sex': answers to questions are learned without"),
+        ({"answer": None}, r"question='question' needs a column of answers .*answer="),
+        ({"question": None}, r"answer='answer' needs a column of questions .*question="),
+        ({"label": "sex"}, r"label='sex' is not allowed: answers to questions are learned without"),
+        ({"pair": "sex"}, r"pair='sex' is not allowed: answers to questions are learned without"),
         ({"question": "passage"}, "are one column"),
         ({"mask_rate": 0.3}, r"are for training without a label, and answer='answer'"),
         ({"truncation": "head_tail"}, "read in windows, and nothing is cut"),

@@ -623,7 +623,7 @@ def test_no_progress_bar_where_none_is_wanted(
 @pytest.mark.parametrize("name", ["metrics.json", "test_scores.safetensors"])
 def test_a_damaged_run_is_not_loaded(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("{")
-    with pytest.raises(RunDirectoryError, match="no complete run"):
+    with pytest.raises(RunDirectoryError, match=r"Train (it )?again with --overwrite"):
         load_run(tmp_path, name="none")
 
 

@@ -736,7 +736,7 @@ def test_a_text_longer_than_the_checkpoint_reads_is_cut_and_counted(
     assert {texts.report.max_length for texts in ready.texts.values()} == {16}
     run(ready.recipe, tmp_path / "run", prepared=ready, is_quiet=True)
     asked = prepare_texts(replace(recipe, texts=replace(task, max_length=17)), source=long)
-    with pytest.raises(ConfigurationError, match=r"max_length=17: .* reads at most 16 tokens of a text"):
+    with pytest.raises(ConfigurationError, match=r"max_length=17 is not allowed. .* reads at most 16 tokens of a text"):
         task_of(asked).build_model(asked.recipe)
     task_of(asked).build_model(replace(asked.recipe, conditioning="ngrams"))
 
