@@ -146,7 +146,7 @@ def test_method_defined_here(extension: str, contract: str) -> None:
 def test_check_method_runs_every_contract(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[str, str]] = []
     recorders = {name: lambda method, name=name: seen.append((name, method)) for name in CONTRACTS}
-    monkeypatch.setattr("contextual_bert.testing.CONTRACTS", recorders)
+    monkeypatch.setattr("contextual_bert.testing.contracts.CONTRACTS", recorders)
     check_method("none")
     assert seen == [(name, "none") for name in CONTRACTS]
 
