@@ -57,6 +57,8 @@ NOT_RUN: dict[tuple[str, str], str] = {
 }
 # Page -> outputs that are trained with as many steps as a reader's; elsewhere an epoch where no number is named.
 TRAINED_WHOLE = {"docs/guides/text.md": ("runs/reviews", "runs/ma-bert")}
+# Pages that train for a minute or more.
+SLOW = ("text.md", "serve-fast.md", "from-a-table.md", "complete-sets.md")
 SEPARATORS = {"|", "||", "&&", ";", "&"}
 
 
@@ -258,8 +260,7 @@ def environment_of(page: Path, command: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=pytest.mark.slow) if page.name in ("text.md", "serve-fast.md") else page
-        for page in PAGES
+        pytest.param(page, marks=pytest.mark.slow) if page.name in SLOW else page for page in PAGES
     ],  # many trainings, exports
     ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
