@@ -20,7 +20,9 @@ from contextual_bert.errors import (
     shown,
 )
 from contextual_bert.inference.constraint_evaluation import GUIDANCE, known_keys, read_settings
-from contextual_bert.inference.constraints import CONSTRAINTS  # noqa: F401  a query's keys are those of the full registry
+
+# A query's keys are those of the full registry.
+from contextual_bert.inference.constraints import CONSTRAINTS  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from contextual_bert.inference.query_schema import MAX_WEIGHT, listed, names_of, told
 
 if TYPE_CHECKING:

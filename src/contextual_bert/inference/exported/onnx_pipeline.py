@@ -29,6 +29,12 @@ from contextual_bert.models import ContextState, ContextualBertConfig, Contextua
 FILES = (COMPLETION_FILE, RECORD_FILE, *(name for name in RUN_FILES if name != "model.safetensors"))
 
 
+NO_LOGITS = (
+    "An exported model gives the best items and no logits: take the run itself for whole sets, guidance and "
+    "explanations."
+)
+
+
 class OnnxCompletionPipeline(CompletionPipeline):
     """Completes sets of items with an exported model.
 
@@ -56,10 +62,7 @@ class OnnxCompletionPipeline(CompletionPipeline):
         [{'item': 'coat', 'probability': 1.0}]
     """
 
-    no_logits = (
-        "An exported model gives the best items and no logits: take the run itself for whole sets, guidance and "
-        "explanations."
-    )
+    no_logits = NO_LOGITS
 
     def __init__(
         self, directory: str | Path, *, num_threads: int = 1, catalogue: str | Path | Frame | None = None
@@ -128,7 +131,7 @@ class OnnxCompletionPipeline(CompletionPipeline):
             ConfigurationError: more proposals than were exported, or a guidance, which needs the logits.
         """
         if any(each != 1 for each in (guidance if isinstance(guidance, Sequence) else [guidance])):
-            raise ConfigurationError(self.no_logits)
+            raise ConfigurationError(NO_LOGITS)
         top_k = min(top_k, self.model.config.vocab_size)
         if top_k > self.record["top_k"]:
             raise ConfigurationError(
@@ -148,7 +151,7 @@ class OnnxCompletionPipeline(CompletionPipeline):
         Raises:
             ConfigurationError: always.
         """
-        raise ConfigurationError(self.no_logits)
+        raise ConfigurationError(NO_LOGITS)
 
     def rank(
         self,
