@@ -50,9 +50,8 @@ def command(
     checked_format(output_format)
     checked_part(part)
     from contextual_bert.runs.run_directories import load_recipe
-    from contextual_bert.training.recipe import Recipe
 
-    load_recipe(directory)
+    recipe = load_recipe(directory)
     if data is not None:
         check_tables(data)
 
@@ -82,4 +81,4 @@ def command(
         show(found.to_rich(num_segments=segments))
     if output is not None:
         remark(f"wrote {', '.join(str(path) for path in write_report(found, output))}")
-    next_commands(use_of(Recipe.load(directory), directory))
+    next_commands(use_of(recipe, directory))
