@@ -4,6 +4,7 @@ A run that is complete is not run again, an interrupted one goes on at its last 
 knows. docs/protocol.md.
 """
 
+import copyreg
 import multiprocessing
 import os
 import signal
@@ -135,6 +136,17 @@ class _ProcessEndedError(ConfigurationError):
     """A process ended without a run and without a word."""
 
 
+class _CopyingPickler(ForkingPickler):
+    """A pickler that copies tensors.
+
+    torch registers one that moves them to shared memory, which frees what NumPy arrays of theirs still look at.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.dispatch_table = copyreg.dispatch_table
+
+
 class _Job:
     """A run that is trained in a process of its own.
 
@@ -170,7 +182,7 @@ class _Job:
             if self._is_stopped:  # before there was a process to ask
                 process.terminate()
             with suppress(ConnectionError):  # it has ended: that is heard next
-                ours.send(self._told)
+                ours.send_bytes(_CopyingPickler.dumps(self._told))
             while (told := _heard(ours)) is not None:
                 if isinstance(told, Exception):
                     raise told
