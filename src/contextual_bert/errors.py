@@ -523,5 +523,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1)
+    if not close:  # in other capitals
+        lower = {each.casefold(): each for each in names}
+        close = [lower[each] for each in difflib.get_close_matches(name.casefold(), lower, n=1)]
     suggestion = f"Did you mean {close[0]!r}? " if close else ""
     return f"{suggestion}Known: {', '.join(names) or '(nothing)'}."

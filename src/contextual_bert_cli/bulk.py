@@ -20,7 +20,18 @@ def complete_rows(
     device: str,
     cluster: "RayCluster | None",
 ) -> None:
-    """Complete the rows of a table into a folder, and say what was done."""
+    """Complete the rows of a table into a folder, and say what was done.
+
+    Args:
+        directory: of the run.
+        data: the table.
+        output: folder of the files.
+        settings: columns, constraints and sizes.
+        catalogue: file of the shop's items.
+        shard_size: rows of the table a file.
+        device: where to run.
+        cluster: that of --ray; None: this process.
+    """
     from contextual_bert import CompletionPipeline
     from contextual_bert.inference import complete_table, complete_table_on_ray
     from contextual_bert.training import chosen_device, counting
@@ -33,7 +44,9 @@ def complete_rows(
             )  # fmt: skip
     else:
         with working(f"loading {directory}"):
-            pipeline = CompletionPipeline.from_pretrained(directory, device=chosen_device(device), catalogue=catalogue)
+            place = chosen_device(device)
+            reading = settings.catalogue_reading
+            pipeline = CompletionPipeline.from_pretrained(directory, device=place, catalogue=catalogue, reading=reading)
         with counting("completing") as progress:
             report = complete_table(pipeline, data, output, settings=settings, shard_size=shard_size, progress=progress)
     remark(*report.lines(), f"wrote {output}")

@@ -52,6 +52,7 @@ def command(
     min_customers: options.MinCustomers = 10,
     max_categories: options.MaxCategories = 1000,
     hash_buckets: options.HashBuckets = None,
+    leaks: options.Leaks = "drop",
     field_selection: options.FieldSelection = "auto",
     sensitive: options.Sensitive = None,
     conditioning: Annotated[

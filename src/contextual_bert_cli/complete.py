@@ -14,7 +14,7 @@ from contextual_bert_cli.choices import checked_format
 from contextual_bert_cli.conditions import condition_of
 from contextual_bert_cli.output import calm_transformers, remark, show_json, working
 from contextual_bert_cli.pipelines import load_pipeline
-from contextual_bert_cli.recipes import listed, separator_of
+from contextual_bert_cli.recipes import check_reads, listed, reading_of, reading_over, separator_of
 from contextual_bert_cli.records import at_lines, at_options, read_context, read_queries
 
 EXAMPLE = """\b
@@ -80,9 +80,17 @@ def command(
     catalogue: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help=f"The shop's table, one row an item, for the options below: {options.DATA_FORMATS}."
+            metavar="FILE",
+            help=f"The shop's table, one row an item, for the options below: {options.DATA_FORMATS}. --delimiter to "
+            "--missing-value say how it, and --data, are written; left out, --data is as the run's table was.",
         ),
     ] = None,
+    delimiter: options.Delimiter = None,
+    on_bad_row: options.OnBadRow = "error",
+    date_format: options.DateFormat = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    missing_value: options.MissingValue = None,
     in_stock: Annotated[
         bool, typer.Option("--in-stock", help="Propose only what the catalogue's column in_stock says is there.")
     ] = False,
@@ -167,6 +175,7 @@ def command(
     device: options.Device = "auto",
 ) -> None:
     """Propose the missing items of a set for the person who asks, with probabilities."""
+    choices = dict(locals())
     from contextual_bert.errors import ConfigurationError
     from contextual_bert.inference.saved_files import trained_sets
     from contextual_bert.runs.run_directories import load_recipe
@@ -187,6 +196,8 @@ def command(
         raise ConfigurationError(
             "--joint belongs to --set and --input", fix="With --data each blank is filled by itself."
         )
+    check_reads(choices, ("catalogue", "data"))
+    reading = reading_of(choices)
     cluster = chosen_cluster(ray, address=ray_address, workers=workers, device=device, has_table=data is not None)
     search: dict[str, Any] = {
         "diversity": diversity, "method": method, "max_forward_passes": max_forward_passes, "seed": seed,
@@ -242,7 +253,8 @@ def command(
             constraints=settings,
             top_k=top,
             batch_size=batch_size,
-            reading=own.reading,
+            reading=reading_over(own.reading, choices),
+            catalogue_reading=reading,
         )
         complete_rows(
             directory, data, output, settings=bulk, catalogue=catalogue, shard_size=shard_size or 20_000,
@@ -264,7 +276,7 @@ def command(
         asked[0] |= {CONSTRAINT_OPTIONS[option]: value for option, value in constraints.items()}
         asked[0] |= {"repeats": repeats, "guidance": 1 if guidance is None else guidance}
     with working(f"loading {directory}"):
-        pipeline = load_pipeline(directory, device=device, catalogue=catalogue)
+        pipeline = load_pipeline(directory, device=device, catalogue=catalogue, reading=reading)
     remark(*(pipeline.catalogue.findings() if pipeline.catalogue is not None else ()))
     placed = at_lines(queries, lines) if queries is not None else at_options(QUERY_OPTIONS)
     with working(f"completing {len(asked):,} sets"), placed:

@@ -1,5 +1,6 @@
 """``contextual-bert inspect``: what is in a table, before anything is trained."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from contextual_bert_cli.recipes import (
     recipe_of,
     same_options,
 )
+from contextual_bert_cli.wording import in_options
 
 EXAMPLE = """\b
 Example:
@@ -48,6 +50,7 @@ def command(
     min_customers: options.MinCustomers = 10,
     max_categories: options.MaxCategories = 1000,
     hash_buckets: options.HashBuckets = None,
+    leaks: options.Leaks = "drop",
     sensitive: options.Sensitive = None,
     override: Annotated[
         list[str] | None,
@@ -117,7 +120,8 @@ def command(
         choices["exclude"] = None  # the schema is without these columns
     train = ["train", str(data), *same_options(choices), *_share_options(validation, test, split_seed)]
     name, folder = "none", None
-    show(found.to_rich())
+    lines = {name: tuple(map(in_options, getattr(found, name))) for name in ("reading", "basis", "faults")}
+    show(replace(found, **lines).to_rich())
     if method is not None:
         remark("", f"{checkpoint} brings its own features and its method: no schema is written")
         name, folder = method, f"{checkpoint}-on"

@@ -206,6 +206,14 @@ FieldSelection = Annotated[
         "read. Texts keep all fields.",
     ),
 ]
+Leaks = Annotated[
+    str,
+    typer.Option(
+        metavar="drop|keep",
+        help="Columns that give the set or label away, as a sum over its items does: left out of an inferred schema, "
+        "or kept.",
+    ),
+]
 Sensitive = Annotated[
     list[str] | None,
     typer.Option(

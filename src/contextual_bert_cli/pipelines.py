@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from contextual_bert import CompletionPipeline
+    from contextual_bert.data import ReadSettings
 
 EXPORT_FILE = "export.json"  # as in contextual_bert.inference.exported.export
 
@@ -17,8 +18,16 @@ def check_folder(directory: Path) -> None:
         load_recipe(directory)
 
 
-def load_pipeline(directory: Path, *, device: str, catalogue: Path | None) -> "CompletionPipeline":
+def load_pipeline(
+    directory: Path, *, device: str, catalogue: Path | None, reading: "ReadSettings | None" = None
+) -> "CompletionPipeline":
     """Return the pipeline for a run directory or an export.
+
+    Args:
+        directory: of the run or export.
+        device: where to run.
+        catalogue: file of the shop's items.
+        reading: how that file is written.
 
     Raises:
         RunDirectoryError: it is neither a finished run nor an export.
@@ -29,8 +38,9 @@ def load_pipeline(directory: Path, *, device: str, catalogue: Path | None) -> "C
         from contextual_bert import OnnxCompletionPipeline
 
         place = None if device == "auto" else device
-        return OnnxCompletionPipeline.from_pretrained(directory, device=place, catalogue=catalogue)
+        return OnnxCompletionPipeline.from_pretrained(directory, device=place, catalogue=catalogue, reading=reading)
     from contextual_bert import CompletionPipeline
     from contextual_bert.training import chosen_device
 
-    return CompletionPipeline.from_pretrained(directory, device=chosen_device(device), catalogue=catalogue)
+    place = chosen_device(device)
+    return CompletionPipeline.from_pretrained(directory, device=place, catalogue=catalogue, reading=reading)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from contextual_bert.training import TextTask
 
 BAR_WIDTH = 20
+ROW = "row"  # the column of what is written that numbers the rows of a file of which some were left out
 EXAMPLE = """\b
 Example:
   contextual-bert predict runs/verdict --text 'The bar was open all night.' --context '{"guest": "student"}'
@@ -182,25 +183,36 @@ def write_predictions(
         reading: how the file is read.
     """
     from contextual_bert.data import read_table, reading_lines, write_table
-    from contextual_bert.data.columns import checked_column
+    from contextual_bert.data.columns import check_free, checked_column
+    from contextual_bert.data.readers import without_gaps
+    from contextual_bert.data.reading_notes import reading_notes, rows_of_file
     from contextual_bert.errors import UnknownNameError
     from contextual_bert.inference.encode import naming
     from contextual_bert.training import counting
 
     with working(f"reading {data}"):
         table = read_table(data, text_columns=tuple(read.values()), code_columns=codes, settings=reading)
+        table = without_gaps(table, [name for name in read.values() if name is not None], reading, file=str(data))
     for role, name in read.items():
         try:
             if name is not None:
                 checked_column(table, name, file=str(data))
         except UnknownNameError as error:
             raise UnknownNameError(f"{error} Name the right one with --{role}-column.") from error
+    is_whole = not reading_notes(table).dropped_rows
+    if not is_whole:
+        with naming(str(data)):
+            check_free(table, [ROW])
     for schema in (table.schema, added):
         check_output(output, schema)
     with counting("predicting") as progress, naming(str(data)):
         found = predict(table, **read, progress=progress)
-    write_table(found.table, output)
-    remark(*reading_lines(table), *found.report.lines(), f"wrote {output}, with the columns {', '.join(added.names)}")
+    written, names = found.table, added.names
+    if not is_whole:
+        written, names = written.append_column(ROW, [rows_of_file(table)]), [*names, ROW]
+        remark(f"the column {ROW!r} has the number of each row in {data}, counted from 0")
+    write_table(written, output)
+    remark(*reading_lines(table), *found.report.lines(), f"wrote {output}, with the columns {', '.join(names)}")
 
 
 def check_output(output: Path, schema: "Schema") -> None:

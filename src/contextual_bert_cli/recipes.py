@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +59,12 @@ READ_OPTIONS: Mapping[str, Any] = {
     "missing_value": None,
     "encoding": None,
 }
+# Option -> field of ReadSettings.
+_READ_FIELDS = {
+    **{option: option for option in READ_OPTIONS},
+    "date_format": "date_formats",
+    "missing_value": "missing_values",
+}
 _NUM_EXAMPLES = 2  # features in the command to run next
 _PLAIN_OPTIONS = (
     *("items", "customer", "time", "split_column", "split_by", "validation", "test", "split_seed"),
@@ -68,6 +74,7 @@ _PLAIN_OPTIONS = (
         "max_categories",
         "hash_buckets",
         "field_selection",
+        "leaks",
         "item_vectors",
         "patience",
         "device",
@@ -158,6 +165,31 @@ def reading_of(options: Mapping[str, Any]) -> "ReadSettings":
         missing_values=tuple(options.get("missing_value") or ()),
         encoding=options.get("encoding"),
     )
+
+
+def check_reads(options: Mapping[str, Any], files: Sequence[str]) -> None:
+    """Raise ConfigurationError where an option says how a file is written, and none is named.
+
+    Args:
+        options: of the command.
+        files: options that name such a file.
+    """
+    from contextual_bert.errors import ConfigurationError
+
+    given = next((name for name, default in READ_OPTIONS.items() if options.get(name) not in (None, default)), None)
+    if given is not None and all(options.get(name) is None for name in files):
+        named = " or ".join(f"--{name}" for name in files)
+        raise ConfigurationError(
+            f"--{given.replace('_', '-')} says how the file of {named} is written",
+            fix="Name the file, or leave it out.",
+        )
+
+
+def reading_over(own: "ReadSettings", options: Mapping[str, Any]) -> "ReadSettings":
+    """Return the reading settings of a run with those that the options of a command name in their place."""
+    given = reading_of(options)
+    named = {field for option, field in _READ_FIELDS.items() if options.get(option) not in (None, READ_OPTIONS[option])}
+    return replace(own, **{field: getattr(given, field) for field in named})
 
 
 def text_task_of(options: Mapping[str, Any]) -> "TextTask | None":

@@ -11,6 +11,7 @@ from contextual_bert_cli import options
 from contextual_bert_cli.failures import Interrupted
 from contextual_bert_cli.output import calm_transformers, remark, working
 from contextual_bert_cli.pipelines import check_folder, load_pipeline
+from contextual_bert_cli.recipes import check_reads, reading_of
 
 if TYPE_CHECKING:
     from contextual_bert import CompletionPipeline
@@ -30,8 +31,18 @@ def command(
     *,
     catalogue: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help=f"The shop's table, one row an item: {options.DATA_FORMATS}."),
+        typer.Option(
+            metavar="FILE",
+            help=f"The shop's table, one row an item: {options.DATA_FORMATS}; --delimiter to --missing-value say how "
+            "it is written.",
+        ),
     ] = None,
+    delimiter: options.Delimiter = None,
+    on_bad_row: options.OnBadRow = "error",
+    date_format: options.DateFormat = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    missing_value: options.MissingValue = None,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all of this machine.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     api_key_file: Annotated[
@@ -97,6 +108,8 @@ def command(
     device: options.Device = "auto",
 ) -> None:
     """Answer queries over HTTP until Ctrl-C or SIGTERM; SIGHUP loads run, or export, and catalogue again."""
+    choices = dict(locals())
+    check_reads(choices, ("catalogue",))
     check_folder(directory)
     try:
         from contextual_bert.server import ServerSettings, create_app, exposure, serve, tried
@@ -134,10 +147,11 @@ def command(
         has_contexts_in_logs=log_contexts,
     )
 
+    reading = reading_of(choices)
     remark(*exposure(settings, host))
 
     def load() -> "CompletionPipeline":
-        return load_pipeline(directory, device=device, catalogue=catalogue)
+        return load_pipeline(directory, device=device, catalogue=catalogue, reading=reading)
 
     with working(f"loading {directory}"):
         pipeline = tried(load())

@@ -90,6 +90,8 @@ def command(
     Name what train will read and learn, too: leaks are looked for there, and the command to go on with is whole.
     """
     choices = dict(locals())
+    import numpy as np
+
     from contextual_bert.context import ContextSchema
     from contextual_bert.data import (
         SetPolicy,
@@ -102,6 +104,7 @@ def command(
         read_table,
         reading_lines,
     )
+    from contextual_bert.data.audit import same_customer
     from contextual_bert.data.columns import checked_column
     from contextual_bert.data.groups import placing, separator_of_cells
     from contextual_bert.data.readers import without_gaps
@@ -111,6 +114,9 @@ def command(
     from contextual_bert.inference.encode import naming
     from contextual_bert.runs.grouping import audit_of_file, grouping_lines
 
+    has_way = any((by is not None, by_time is not None, by_column is not None, by_row))
+    if not has_way and customer is not None:
+        by, customer = customer, None  # as train splits where a customer is named
     if [by is not None, by_time is not None, by_column is not None, by_row].count(True) != 1:
         raise ConfigurationError(
             "Give one of --by COLUMN (all rows of a customer in one part), --by-time COLUMN (the latest rows "
@@ -136,8 +142,8 @@ def command(
         raise ConfigurationError(
             "--exclude-customers needs the column of customers", fix="Name it with --customer COLUMN."
         )
-    if exclude_customers is not None and astray == "customer":
-        astray = None  # it names whose rows are left out
+    if astray == "customer":
+        astray = None  # who is in two parts is seen without items, and it names whose rows are left out
     if astray is not None:
         raise ConfigurationError(
             f"--{astray.replace('_', '-')} is for the look for leaks and the command to go on with",
@@ -235,9 +241,16 @@ def command(
                 )
     made.save(output)
     leaks = found.lines() if found is not None else []
+    if found is None and (customer or by) is not None:
+        with placing(groups):
+            shared = same_customer(
+                table, made.assignment, str(customer or by), by=made.by, rows=np.arange(table.num_rows)
+            )
+        told = [f"{fault.severity}: {fault.message}" for fault in shared]
+        leaks = told or [f"no customer (column {str(customer or by)!r}) is in two parts"]
     show_text("\n".join([*reading_lines(table), *remarks, *made.lines(), *left, *leaks]))
     if found is None:
-        remark("no look for leaks: name the column of items with --items, or of texts with --text")
+        remark("no look for leaks in columns and sets: name the column of items with --items, or of texts with --text")
     remark(f"wrote {output}")
     if items is None and text is None:
         remark(

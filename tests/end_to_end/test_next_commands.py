@@ -124,7 +124,8 @@ def test_what_was_called_a_leak_is_no_context_of_the_next_command(
     given = ("--items", "goods", "--separator", ";", "--exclude", "number", "--duplicates", "keep")
     result = command("inspect", baskets, *given)
     (train,) = next_of(result)
-    assert "left out of the schema as leaks: 'size'" in result.output
+    assert "left out of the context as leaks: 'size'" in result.output
+    assert "Give --leaks keep" in " ".join(result.output.split())
     assert ContextSchema.load(tmp_path / "schema.json").names == ("who", "shop")
     assert train[train.index("--schema") + 1] == "schema.json"
     kept_in = command("inspect", baskets, *given, "--override", "size=numerical", "--overwrite")

@@ -4,6 +4,7 @@ Cells are read once, when an attribute is made. Which items may be proposed is f
 """
 
 import datetime
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -14,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.arrow_types import is_list, is_text, value_type
-from contextual_bert.context import canonical_array
+from contextual_bert.arrow_types import decoded, is_list, is_text, value_type
+from contextual_bert.context import canonical, canonical_array
 from contextual_bert.context.cells import DATE, FLOAT, INTEGER, TIME
-from contextual_bert.context.printed_lists import as_lists
+from contextual_bert.context.other_spellings import other_spelling
+from contextual_bert.context.printed_lists import as_lists, read_cell
 from contextual_bert.context.raw_values import number_of
 from contextual_bert.context.vocabulary import normal_form, to_doubles
 from contextual_bert.data.spelling import as_typed
@@ -25,6 +27,7 @@ from contextual_bert.errors import DataError
 from contextual_bert.inference.query_schema import TRUTH_WORDS
 
 NO_GROUP = -1
+_PRINTED = re.compile(r"\s*(\[|[({]\s*['\"])")  # the beginning of a printed list, but not of (20, 30)
 NUM_MASKS = 32  # kept of each attribute, a byte an item: of what customers and tables ask again and again
 Kind = Literal["number", "time", "flag", "text"]
 _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
@@ -130,9 +133,19 @@ class Attribute:
             number = f"no numbers but {what}" if isinstance(limit, float) else what
             raise DataError(
                 f"holds {number}, and nothing of it is {test.replace('_', ' ')} {limit!r:.40}",
-                fix="Use equals, in or not_in.",
+                fix=f"{self._meant()}Use equals, in or not_in.",
+            )
+        if re.search(f"{DATE}|{TIME}", limit):  # letter by letter, 05.03.2016 comes before 2015-01-01
+            raise DataError(
+                f"holds text such as {_some(self.values)}, which cannot be compared with the date {limit!r:.40}",
+                fix=self._meant() or "Give the column dates, such as 2016-03-05.",
             )
         return _TESTS[test](self._ordered, limit)
+
+    def _meant(self) -> str:
+        """Return what would make text numbers or dates, as a sentence; empty where it looks like neither."""
+        hint = other_spelling(self.values) if self.kind == "text" else ""
+        return f"It {hint.replace('read as categories', 'read as text')}. " if hint else ""
 
     @cached_property
     def _has_zone(self) -> bool:
@@ -162,6 +175,8 @@ def attribute_of(column: pa.ChunkedArray, name: str, *, field: pa.Field | None =
     cells = column.combine_chunks()
     numbers: NDArray[np.float64] | None = None
     lists = as_lists(cells, name=name)
+    if lists is None and is_text(value_type(cells.type)):
+        lists = _with_some_lists(decoded(cells))
     if lists is not None or is_list(cells.type):
         return _of_lists(cells if lists is None else lists, name)
     counted = as_typed(column, field).combine_chunks() if field is not None else cells
@@ -184,6 +199,20 @@ def attribute_of(column: pa.ChunkedArray, name: str, *, field: pa.Field | None =
         parts=_of_lists(_split(named, separator), name) if separator is not None else None,
         separator=separator,
     )
+
+
+def _with_some_lists(cells: pa.Array) -> pa.Array | None:
+    """Text with some printed lists among plain values as lists, a plain value as that of one; None where none is."""
+    encoded = cells.dictionary_encode()
+    texts = encoded.dictionary.to_pylist()
+    printed = {text: read_cell(text, is_known=False) for text in texts if _PRINTED.match(text)}
+    if not any(printed.values()):
+        return None
+    found = [
+        [canonical(each) for each in elements if each is not None] if (elements := printed.get(text)) else [text]
+        for text in texts
+    ]
+    return pc.take(pa.array(found, pa.list_(pa.string())), encoded.indices)
 
 
 def _of_lists(cells: pa.Array, name: str) -> Attribute:

@@ -4,6 +4,7 @@ It knows ids, names and columns; which item may be proposed is for `constraints.
 """
 
 import math
+import re
 import threading
 from collections.abc import Iterable
 from os import PathLike
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from contextual_bert.arrow_types import is_text, value_type
 from contextual_bert.context import Vocabulary, canonical, canonical_array
 from contextual_bert.context.vocabulary import to_doubles
-from contextual_bert.data import read_table, reading_lines
+from contextual_bert.data import ReadSettings, read_table, reading_lines
 from contextual_bert.data.spelling import EVERY_COLUMN
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame
@@ -26,14 +27,17 @@ from contextual_bert.inference.catalogue_columns import (
     ID_COLUMNS,
     PRICE,
     STOCK,
+    as_meant,
     id_column_of,
     item_names,
     price_hints,
+    spelling_remarks,
     stock,
-    with_numbers,
     with_prices,
     with_stock,
 )
+
+_NO_LETTER = re.compile(r"[\W_]+")
 
 
 class Catalogue:
@@ -48,6 +52,8 @@ class Catalogue:
             attribute. An item has several values of it where its cell is a list, or text with ``;``, ``|`` or a comma
             between values.
         vocabulary: the items of the model.
+        reading: how a file is written: delimiter, encoding, broken rows. Of a table in memory, too, decimal mark and
+            dates of text, and the values that stand for a missing one. Default: ``ReadSettings()``.
         id_column: the column of item names; default: ``id`` or ``item``, else the one that holds most items
             of the model.
 
@@ -72,14 +78,22 @@ class Catalogue:
     """
 
     def __init__(
-        self, source: str | PathLike[str] | Frame, vocabulary: Vocabulary, *, id_column: str | None = None
+        self,
+        source: str | PathLike[str] | Frame,
+        vocabulary: Vocabulary,
+        *,
+        id_column: str | None = None,
+        reading: ReadSettings | None = None,
     ) -> None:
-        table = read_table(source, code_columns=EVERY_COLUMN)
+        reading = reading or ReadSettings()
+        table = read_table(source, code_columns=EVERY_COLUMN, settings=reading)
         file = str(source) if isinstance(source, str | PathLike) else None
-        self._reading = (*reading_lines(table), *price_hints(table))
+        hints = price_hints(table) if reading.decimal is None else []
+        self._reading = (*reading_lines(table), *hints)
         self.id_column = id_column if id_column is not None else id_column_of(table, vocabulary, file=file)
         names = item_names(table, self.id_column, file=file)
-        table = with_stock(with_prices(with_numbers(table, self.id_column), file=file), file=file)
+        table = as_meant(table, self.id_column, reading)
+        table = with_stock(with_prices(table, file=file, decimal=reading.decimal), file=file)
         wanted = pa.concat_arrays([pa.nulls(len(vocabulary.reserved), pa.string()), vocabulary.array])
         rows = pc.index_in(wanted, value_set=names, skip_nulls=True)
         if rows.null_count == len(rows):
@@ -142,7 +156,8 @@ class Catalogue:
         """
         if name not in self.table.column_names:
             known = did_you_mean(name, self.table.column_names)
-            raise UnknownNameError(f"the catalogue has no attribute {name!r}", value=name, allowed=known)
+            fix = f"The column of prices is called {PRICE!r}." if name == PRICE else ""
+            raise UnknownNameError(f"the catalogue has no attribute {name!r}", value=name, allowed=known, fix=fix)
         if name == STOCK:  # which changes
             return attribute_of(pa.chunked_array([pa.array(self._in_stock, mask=~self.is_known)]), name)
         if name not in self._attributes:
@@ -192,7 +207,10 @@ class Catalogue:
         if self.id_column not in ID_COLUMNS:
             found.append(f"The column {self.id_column!r} names the items of the catalogue.")
         if STOCK not in self.table.column_names:
-            found.append(f"The catalogue has no column {STOCK!r}: every item of it counts as in stock.")
+            alike = [name for name in self.table.column_names if _NO_LETTER.sub("_", name.casefold()) == STOCK]
+            renamed = f" Rename {alike[0]!r} where that is it." if alike else ""
+            found.append(f"The catalogue has no column {STOCK!r}: every item of it counts as in stock.{renamed}")
+        found += spelling_remarks(self.table, self.id_column)
         for name in self.table.column_names:
             if name not in (self.id_column, PRICE, STOCK) and (separator := self._separator(name)) is not None:
                 found.append(

@@ -4,6 +4,7 @@ What is wrong with one of them is said here, with its row; what it is used for, 
 """
 
 import math
+from collections.abc import Sequence
 from decimal import Decimal
 
 import numpy as np
@@ -13,9 +14,16 @@ from numpy.typing import NDArray
 
 from contextual_bert.arrow_types import decoded, is_text, value_type
 from contextual_bert.context import Vocabulary, canonical_array
+from contextual_bert.context.cells import DATE, TIME, ZONED
+from contextual_bert.context.dates import are_iso_dates, date_formats_of, to_dates
+from contextual_bert.context.infer import words_for
+from contextual_bert.context.marks import unmarked
+from contextual_bert.context.other_spellings import other_spelling
 from contextual_bert.context.raw_values import number_of
+from contextual_bert.context.written_numbers import DECIMAL_MARKS, DecimalMark, plain_numbers
+from contextual_bert.data import ReadSettings
 from contextual_bert.data.columns import checked_column
-from contextual_bert.data.spelling import as_typed, filled_cells
+from contextual_bert.data.spelling import as_typed, filled_cells, typed_column
 from contextual_bert.data.spelling_hints import spelling_hints
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError, did_you_mean, place_of_row
 from contextual_bert.inference.query_schema import TRUTH_WORDS
@@ -85,16 +93,67 @@ def item_names(table: pa.Table, column: str, *, file: str | None) -> pa.Array:
     return names
 
 
-def with_numbers(table: pa.Table, id_column: str) -> pa.Table:
-    """The same table, its numbers as numbers, but not the names of items, nor codes: "10.1" beside "10.10"."""
+def as_meant(table: pa.Table, id_column: str, reading: ReadSettings) -> pa.Table:
+    """The same table with numbers as numbers, written dates as dates, and null for what stands for a missing value.
+
+    Names of items stay as they are, and so do codes: "10.1" beside "10.10".
+
+    Args:
+        table: of the catalogue.
+        id_column: that names the items.
+        reading: the decimal mark, the formats of dates and the values that stand for a missing one.
+    """
     for place, field in enumerate(table.schema):
-        column = table.column(place)
-        typed = as_typed(column, field)
-        if typed is column or field.name == id_column:
+        if field.name == id_column:
             continue
-        if field.name == PRICE or len(pc.unique(typed)) == len(pc.unique(column)):
-            table = table.set_column(place, pa.field(field.name, typed.type), typed)
+        column = table.column(place)
+        words = words_for(field.name, column.combine_chunks(), reading.missing_values)
+        filled = _without(column, words)
+        typed = as_typed(filled, field)
+        if typed is filled and is_text(value_type(filled.type)) and (words or reading.decimal is not None):
+            typed = typed_column(decoded(filled), decimal=reading.decimal)
+        if typed is filled and is_text(value_type(filled.type)):
+            typed = _as_dates(decoded(filled), reading)
+        is_whole = typed is filled or field.name == PRICE or len(pc.unique(typed)) == len(pc.unique(filled))
+        found = _without(typed, words) if is_whole else filled
+        if found is not column:
+            kept = field if found.type == field.type else pa.field(field.name, found.type)
+            table = table.set_column(place, kept, found)
     return table
+
+
+def _without(column: pa.ChunkedArray, words: Sequence[str]) -> pa.ChunkedArray:
+    return pa.chunked_array([unmarked(column.combine_chunks(), words)]) if words else column
+
+
+def _as_dates(column: pa.ChunkedArray, reading: ReadSettings) -> pa.ChunkedArray:
+    """Text as days where each cell is one, with the year first or in a format that was named; else unchanged."""
+    texts = canonical_array(column.combine_chunks(), is_name=False)
+    filled = pc.drop_null(texts)
+    if not len(filled) or pc.all(pc.match_substring_regex(filled, f"{DATE}|{TIME}|{ZONED}")).as_py():
+        return column
+    formats = date_formats_of(texts, reading.date_formats) if reading.date_formats else []
+    if len(formats) == 1:
+        return pa.chunked_array([to_dates(texts, date_format=formats[0])])
+    return pa.chunked_array([to_dates(texts)]) if are_iso_dates(texts) else column
+
+
+def spelling_remarks(table: pa.Table, id_column: str) -> list[str]:
+    """Return a remark on each column of text that looks like numbers or dates, with what to give.
+
+    Example:
+        >>> spelling_remarks(pa.table({"id": ["a", "b"], "Preis": ["70,46", "9,99"]}), "id")
+        ["The column 'Preis' looks like numbers, and is read as text: give --decimal ',' (in Python decimal)."]
+    """
+    found: list[str] = []
+    for name in table.column_names:
+        column = decoded(table.column(name))
+        if name in (id_column, STOCK) or not is_text(column.type):
+            continue
+        hint = other_spelling(canonical_array(column.combine_chunks(), column=name, is_name=False))
+        if hint:
+            found.append(f"The column {name!r} {hint.replace('read as categories', 'read as text')}.")
+    return found
 
 
 def price_hints(table: pa.Table) -> list[str]:
@@ -102,17 +161,21 @@ def price_hints(table: pa.Table) -> list[str]:
 
     Example:
         >>> price_hints(pa.table({"price": ["1.200", "950"]}))[0].rpartition(". ")[2]
-        'Write 1200 where that is meant'
+        "Give --decimal ',' where 1200 is meant, --decimal '.' where it is right"
     """
     if PRICE not in table.column_names or not is_text(table.schema.field(PRICE).type):
         return []
     hints = spelling_hints(PRICE, filled_cells(table.column(PRICE)))
-    meant = [hint.partition(" Give --decimal ',' where ") for hint in hints]
-    return [f"{told} Write {rest.partition(' is meant')[0]} where that is meant" for told, sign, rest in meant if sign]
+    return [hint for hint in hints if "--decimal" in hint]
 
 
-def with_prices(table: pa.Table, *, file: str | None) -> pa.Table:
+def with_prices(table: pa.Table, *, file: str | None, decimal: DecimalMark | None = None) -> pa.Table:
     """The same table, its prices in a column of numbers: not of categories, nor of text where none is known.
+
+    Args:
+        table: of the catalogue.
+        file: its path, for messages.
+        decimal: the mark before the decimals of prices that are text.
 
     Raises:
         DataError: a price that is no number of 0 or more.
@@ -122,7 +185,7 @@ def with_prices(table: pa.Table, *, file: str | None) -> pa.Table:
     column = decoded(table.column(PRICE))
     prices = column.to_pylist()
     if is_text(column.type):
-        prices = [_number_in(price) for price in prices]
+        prices = [_number_in(price, decimal) for price in prices]
         column = pa.chunked_array([pa.array([_cell(price) for price in prices], pa.float64())])
     faults = [row for row, price in enumerate(prices) if not _is_price(price)]
     if faults:
@@ -132,19 +195,28 @@ def with_prices(table: pa.Table, *, file: str | None) -> pa.Table:
             file=file,
             row=row,
             column=PRICE,
-            fix="Give a number of 0 or more; leave the cell empty if the price is unknown.",
+            fix=_price_fix([price for price in prices if isinstance(price, str)]),
         )
     if column.null_count == len(column):
         column = pa.chunked_array([pa.nulls(len(column), pa.float64())])
     return table.set_column(table.column_names.index(PRICE), PRICE, column)
 
 
-def _number_in(text: str | None) -> float | str | None:
+def _price_fix(texts: Sequence[str]) -> str:
+    """Return the advice for texts that are no prices: the decimal mark where that is all that is amiss."""
+    for decimal in DECIMAL_MARKS:
+        if texts and plain_numbers(pa.array(texts, pa.string()), decimal).null_count == 0:
+            return f"Give --decimal '{decimal}' (in Python ReadSettings(decimal='{decimal}'))."
+    word = " A word that says so may be named: --missing-value price=WORD." if texts else ""
+    return f"Give a number of 0 or more; leave the cell empty if the price is unknown.{word}"
+
+
+def _number_in(text: str | None, decimal: DecimalMark | None = None) -> float | str | None:
     """The number that a text spells, None where it is blank; the text itself where it spells none."""
     if text is None or not text.strip():
         return None
     try:
-        return number_of(text)
+        return number_of(text, decimal=decimal)
     except DataError:
         return text
 

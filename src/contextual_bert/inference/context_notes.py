@@ -4,10 +4,11 @@ It knows encoded contexts and what a model learned of missing ones. It knows no 
 paper; docs/decisions/027.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -20,6 +21,7 @@ from contextual_bert.context import (
     unknown_in_words,
 )
 from contextual_bert.context.absence import is_missing
+from contextual_bert.errors import SchemaError, did_you_mean
 
 _ADVICE = "field_dropout=0.1"
 
@@ -87,6 +89,34 @@ def about_context(context: EncodedContext | None, model: Any) -> dict[str, Any]:
         return {}
     absent = tuple(absent_lines(context.tensors, model))
     return {"unknown": context.unknown, "outside": context.outside, "shared": context.shared, "absent": absent}
+
+
+def with_absent_columns(table: pa.Table, columns: Sequence[str]) -> tuple[pa.Table, list[str]]:
+    """Return the table with an empty column for each that the context lacks, as a query may leave a feature out.
+
+    Args:
+        table: the rows.
+        columns: those of the context.
+
+    Returns:
+        The table, and a remark on what it lacks.
+
+    Raises:
+        SchemaError: it has none of the columns of the context.
+    """
+    absent = [name for name in columns if name not in table.column_names]
+    if not absent:
+        return table, []
+    hint = did_you_mean(absent[0], table.column_names)
+    shown = ", ".join(map(repr, absent))
+    if len(absent) == len(columns):
+        raise SchemaError(
+            f"the table has no column of the context ({shown}). {hint} Rename the columns; or give each query by "
+            "itself, without a context."
+        )
+    for name in absent:
+        table = table.append_column(name, pa.nulls(table.num_rows))
+    return table, [f"the table lacks context columns, which are missing in each row: {shown}. {hint}"]
 
 
 def table_lines(context: EncodedContext, model: Any) -> list[str]:

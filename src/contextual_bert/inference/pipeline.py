@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from contextual_bert.candidates import SoftmaxOver, exclude, excluded_ids
+from contextual_bert.data import ReadSettings
 from contextual_bert.errors import (
     ConfigurationError,
     QueryError,
@@ -119,8 +120,11 @@ class CompletionPipeline:
         *,
         device: str | torch.device | None = None,
         catalogue: str | Path | Frame | None = None,
+        reading: ReadSettings | None = None,
     ) -> Self:
         """The pipeline of a run directory, and a catalogue if there is one: a file or a table.
+
+        ``reading`` says how the catalogue is written, as ``Catalogue`` takes it.
 
         Raises:
             RunDirectoryError: no such directory, an interrupted run, or a file of it is missing.
@@ -136,7 +140,7 @@ class CompletionPipeline:
                 fix="Train again, or name the folder given as --output.",
             )
         model, processor = load_item_model(directory)
-        shop = Catalogue(catalogue, processor.items) if catalogue is not None else None
+        shop = Catalogue(catalogue, processor.items, reading=reading) if catalogue is not None else None
         pipeline = cls(model, processor, device=device, catalogue=shop)
         pipeline.sets = trained_sets(directory)
         pipeline.verdicts = FieldVerdicts.from_run(directory)

@@ -183,6 +183,11 @@ class ContextualBertProcessor(ProcessorMixin):
         return self.schema.code_columns if self.schema is not None else ()
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The raw columns of the context, none for a model without one."""
+        return self.schema.columns if self.schema is not None else ()
+
+    @property
     def schema(self) -> ContextSchema | None:
         """The context schema, None for a model without a context."""
         return self._schema

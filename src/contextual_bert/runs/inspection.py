@@ -5,7 +5,7 @@ bin and no category is learned from the test. It trains nothing and writes nothi
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,15 @@ from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame
 from contextual_bert.runs.by_time import by_time_lines
 from contextual_bert.runs.grouping import audit_of_file
-from contextual_bert.runs.prepared_data import alike_values, inferred, make_split, not_context, withheld_lines
+from contextual_bert.runs.prepared_data import (
+    alike_values,
+    inferred,
+    leak_lines,
+    make_split,
+    not_context,
+    withheld_lines,
+    without_leaks,
+)
 from contextual_bert.runs.run_table import RunTable, read_data
 from contextual_bert.runs.shifts import LEARNED, field_lines, name_drift, rows_of
 from contextual_bert.training.recipe import Recipe
@@ -140,7 +148,7 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
         left_out=tuple(left_out),
     )
     faults: list[str] = []
-    schema = found.schema
+    schema, leaking = found.schema, tuple[str, ...]()
     if split is not None:
         leaks = audit(split, sets, customer=recipe.customer, context=found.schema.columns)
         parts = {part: split.select(sets, part) for part in PARTS}
@@ -154,13 +162,15 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
                 what="items",
             ),
         ]
-        schema, told = without_leaks(schema, leaks, overrides)
-        faults += told
+        if recipe.leaks == "drop":
+            schema, leaking = without_leaks(schema, leaks, overrides)
+            faults += leak_lines(leaking)
+    notes = noted_leaks(found.notes, leaking)
     varying = tuple(ColumnNote(name, None, reason, 0, 0) for name, reason in left_out.items())
     return Inspection(
         schema=schema if schema.features else None,
         is_split=split is not None,
-        notes=(*found.notes, *varying),
+        notes=(*notes, *varying),
         num_rows=len(training),
         reading=(*rows.lines(), *sets.report.lines()),
         basis=(
@@ -169,6 +179,14 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
             _frequent_line(training),
         ),
         faults=(*faults, *found.warnings(), *_common_items(training), *alike_values(found.schema, training.table)),
+    )
+
+
+def noted_leaks(notes: Iterable[ColumnNote], leaking: Sequence[str]) -> tuple[ColumnNote, ...]:
+    """Return the notes on columns, with those that were left out as leaks marked so."""
+    return tuple(
+        replace(note, kind=None, reason="a leak, see above; override to keep it") if note.column in leaking else note
+        for note in notes
     )
 
 
@@ -202,23 +220,6 @@ def shift_lines(
 def overridden_codes(overrides: Mapping[str, str]) -> tuple[str, ...]:
     """Return the columns whose override is a kind of codes, so that they are read as they are spelt."""
     return tuple(name for name, kind in overrides.items() if kind in KINDS and KINDS[kind].has_codes)
-
-
-def without_leaks(schema: ContextSchema, found: Audit, overrides: Mapping[str, str]) -> tuple[ContextSchema, list[str]]:
-    """Return the schema without the columns that leak what is asked for, and a sentence that names them.
-
-    Args:
-        schema: the features that were inferred.
-        found: the audit.
-        overrides: column -> a kind; a column that one names stays.
-    """
-    leaking = [name for name in found.leaking_columns if name in schema.columns and name not in overrides]
-    if not leaking:
-        return schema, []
-    kept = tuple(feature for feature in schema.features if feature.column not in leaking)
-    named = ", ".join(map(repr, leaking))
-    told = f"left out of the schema as leaks: {named}; an override keeps one that is known before"
-    return ContextSchema(features=kept), [told]
 
 
 def check_columns(names: Iterable[str], table: pa.Table, *, file: str) -> None:

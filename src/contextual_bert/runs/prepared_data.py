@@ -23,7 +23,7 @@ from contextual_bert.context import (
 from contextual_bert.context.binning import customers_of_values
 from contextual_bert.context.infer import MIN_CUSTOMERS, SchemaSettings, infer_features
 from contextual_bert.context.running import follows_in_time
-from contextual_bert.data import Split, new_split
+from contextual_bert.data import Audit, Split, new_split
 from contextual_bert.data.splits import PARTS, ready_split
 from contextual_bert.errors import ConfigurationError, DataError, Message
 from contextual_bert.evaluation import EvaluationSettings, Scores, Unscored
@@ -62,6 +62,7 @@ DATA_FIELDS = (
     "max_categories",
     "hash_buckets",
     "field_selection",
+    "leaks",
     "sensitive",
     "init_from",
 )
@@ -82,6 +83,8 @@ class PreparedData:
         news: what the table has, and lacks, beside the run that is gone on from. It names values of single rows, so it
             is for the person who trains, and no part of ``lines``, which a model card holds.
         selection: sentences on the choice of fields, where one was made.
+        leaks: the audit of all columns that could be features, where it was made before some were left out.
+        leaking: columns that were left out of the context as leaks.
         part_name: what the evaluated rows are called where they are no part of a split.
     """
 
@@ -93,6 +96,8 @@ class PreparedData:
     origin: RunTable | None = None
     news: tuple[str, ...] = ()
     selection: tuple[str, ...] = ()
+    leaks: Audit | None = None
+    leaking: tuple[str, ...] = ()
     part_name: str | None = None
 
     def remarks(self) -> list[str]:
@@ -519,6 +524,33 @@ def time_of(
     if split.by == "time":
         return split.column
     return follows_in_time(training, everywhere, training.column_names, date_formats)
+
+
+def without_leaks(
+    schema: ContextSchema, found: Audit, overrides: Mapping[str, str] | None = None
+) -> tuple[ContextSchema, tuple[str, ...]]:
+    """Return the schema without the columns that leak what is asked for, and the names of these.
+
+    Args:
+        schema: the features that were inferred.
+        found: the audit.
+        overrides: column -> a kind; a column that one names stays.
+    """
+    kept = {*(overrides or {})}
+    leaking = tuple(name for name in found.leaking_columns if name in schema.columns and name not in kept)
+    if not leaking:
+        return schema, ()
+    return ContextSchema(features=tuple(each for each in schema.features if each.column not in leaking)), leaking
+
+
+def leak_lines(columns: Sequence[str]) -> list[str]:
+    """Return a sentence on columns that are left out of the context as leaks; none where there are none."""
+    if not columns:
+        return []
+    named = ", ".join(map(repr, columns))
+    return [
+        Message(f"left out of the context as leaks: {named}. Give {{leaks}} if they are known before.", leaks="keep")
+    ]
 
 
 def check_missing_values(schema: ContextSchema, recipe: Recipe) -> None:

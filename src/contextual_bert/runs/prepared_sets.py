@@ -36,8 +36,10 @@ from contextual_bert.runs.prepared_data import (
     check_unlearned,
     column_as_text,
     customers_in,
+    leak_lines,
     make_split,
     schema_of,
+    without_leaks,
 )
 from contextual_bert.runs.run_table import RunTable, read_data
 from contextual_bert.runs.shifts import counts_of, drift_line
@@ -69,6 +71,8 @@ class PreparedSets(PreparedData):
     @cached_property
     def audit(self) -> Audit:
         """Whether sets or customers are in two parts, or a column of the context gives items away."""
+        if self.leaks is not None:
+            return self.leaks
         schema = self.processor.schema
         columns = schema.columns if schema is not None else ()
         leaks = audit(self.split, self.sets, customer=self.recipe.customer, context=columns)
@@ -168,7 +172,7 @@ class PreparedSets(PreparedData):
     def lines(self) -> list[str]:
         """Return sentences on what was read, split and found."""
         read = [*(self.origin.lines() if self.origin is not None else ()), *self.sets.report.lines()]
-        found = [*read, *self.split.lines(), *self.audit.lines()]
+        found = [*read, *self.split.lines(), *self.audit.lines(), *leak_lines(self.leaking)]
         warned = [*self.share_lines(), *self.shift_lines, *self.unlearned_lines(), *self.holding_lines()]
         return [*found, *self.held_out_lines(), *warned, *self.selection]
 
@@ -230,6 +234,7 @@ def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | N
     training = split.select(sets, "train")
     in_a_part = sets.select(split.is_in_part[sets.rows])  # of customers who are left out nothing is said
     news: list[str] = []
+    leaks, leaking = None, tuple[str, ...]()
     if known is not None and recipe.init_from is not None:
         check_brought(recipe, run=recipe.init_from)
         if recipe.schema is not None and not ContextSchema.from_dict(dict(recipe.schema)).is_like(known.schema):
@@ -258,6 +263,9 @@ def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | N
         )
         schema = found.schema if found is not None else None
         news += [*found.remarks(), *found.warnings()] if found is not None else []
+        if schema is not None and recipe.schema is None and recipe.leaks == "drop":
+            leaks = audit_of_file(audit(split, sets, customer=recipe.customer, context=schema.columns), rows.groups)
+            schema, leaking = without_leaks(schema, leaks)
         processor = ContextualBertProcessor.from_items(training.distinct_items(), schema)
     resolved = replace(recipe, schema=schema.to_dict() if schema is not None else None)
     first_rows = rows.groups.first_rows if rows.groups is not None else None
@@ -272,6 +280,8 @@ def _prepared(recipe: Recipe, rows: RunTable, known: ContextualBertProcessor | N
         sets=sets,
         origin=rows.without_rows(),
         news=tuple(news),
+        leaks=leaks,
+        leaking=leaking,
     )
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.arrow_types import is_list
-from contextual_bert.context import outside_lines
+from contextual_bert.context import ContextSchema, outside_lines
 from contextual_bert.data import Audit, SequenceDataset, reading_lines
 from contextual_bert.data.columns import checked_column
 from contextual_bert.data.splits import Split
@@ -39,8 +39,10 @@ from contextual_bert.runs.prepared_data import (
     beside_context,
     column_as_text,
     customers_in,
+    leak_lines,
     make_split,
     schema_of,
+    without_leaks,
 )
 from contextual_bert.runs.registry import WITHOUT_BERT
 from contextual_bert.runs.run_directories import CHECKPOINT_DIGEST
@@ -212,7 +214,7 @@ class PreparedTexts(PreparedData):
         seen = seen_lines(self.task.checkpoint, self.split, part) if part is not None else self.held_out_lines()
         read = [*reading_lines(self.table), *(self.origin.lines() if self.origin is not None else ())]
         warned = [*self.share_lines(), *self.shift_lines, *self.unlearned_lines(), *self.holding_lines()]
-        return [*read, *self.split.lines(), *found, *self.audit.lines(), *seen, *warned]
+        return [*read, *self.split.lines(), *found, *self.audit.lines(), *leak_lines(self.leaking), *seen, *warned]
 
     def drift_lines(self, part: str) -> list[str]:
         """Return a sentence on the labels whose share differs most between training and a part; none without labels."""
@@ -323,16 +325,23 @@ class PreparedTexts(PreparedData):
     @cached_property
     def audit(self) -> Audit:
         """Audit the texts: copies or customers in two parts, and columns of the context that tell the label."""
-        schema, task = self.processor.schema, self.task
-        return audit_texts(
-            self.split,
-            self.table,
-            text=task.text,
-            pair=task.second,
-            label=task.label,
-            customer=self.recipe.customer,
-            columns=schema.columns if schema is not None else (),
-        )
+        if self.leaks is not None:
+            return self.leaks
+        return _audit(self.recipe, self.split, self.table, self.processor.schema)
+
+
+def _audit(recipe: Recipe, split: Split, table: pa.Table, schema: ContextSchema | None) -> Audit:
+    task = recipe.texts
+    assert task is not None
+    return audit_texts(
+        split,
+        table,
+        text=task.text,
+        pair=task.second,
+        label=task.label,
+        customer=recipe.customer,
+        columns=schema.columns if schema is not None else (),
+    )
 
 
 def rows_in_parts(table: pa.Table, split: Split) -> pa.Table:
@@ -383,6 +392,7 @@ def _prepared_texts(
     if not len(training):
         raise DataError("no row is in the training part", file=recipe.data, fix="Make validation and test smaller.")
     news: list[str] = []
+    leaks, leaking = None, tuple[str, ...]()
     if processor is not None:
         places = {"run": task.checkpoint, "file": recipe.data}
         check_columns_of_run(processor.schema, table, **places)
@@ -402,6 +412,9 @@ def _prepared_texts(
         )
         schema = found.schema if found is not None else None
         news += [*found.remarks(), *found.warnings()] if found is not None else []
+        if schema is not None and recipe.schema is None and recipe.leaks == "drop":
+            leaks = _audit(recipe, split, table, schema)
+            schema, leaking = without_leaks(schema, leaks)
         check_context(recipe, schema)
         processor = ContextualBertProcessor.from_bert(task.checkpoint, schema)
     schema = processor.schema
@@ -425,6 +438,8 @@ def _prepared_texts(
         labels=labels,
         origin=origin.without_rows(),
         news=tuple(news),
+        leaks=leaks,
+        leaking=leaking,
     )
     ready.texts  # noqa: B018  (a faulty row is found before a model is built)
     return ready

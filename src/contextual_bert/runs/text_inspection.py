@@ -28,13 +28,13 @@ from contextual_bert.runs.inspection import (
     Inspection,
     check_columns,
     fault_lines,
+    noted_leaks,
     overridden_codes,
     shift_lines,
     split_of,
-    without_leaks,
 )
 from contextual_bert.runs.label_names import NUM_SHOWN, label_names, label_values, label_warnings
-from contextual_bert.runs.prepared_data import alike_values, inferred, not_context
+from contextual_bert.runs.prepared_data import alike_values, inferred, leak_lines, not_context, without_leaks
 from contextual_bert.runs.prepared_texts import rows_in_parts
 from contextual_bert.runs.run_table import RunTable, read_data
 from contextual_bert.runs.text_starts import reader_of
@@ -112,18 +112,20 @@ def _inspected(
         if split is not None
         else None
     )
-    schema, told = (found.schema, []) if leaks is None else without_leaks(found.schema, leaks, overrides)
+    schema, leaking = found.schema, tuple[str, ...]()
+    if leaks is not None and recipe.leaks == "drop":
+        schema, leaking = without_leaks(schema, leaks, overrides)
     return Inspection(
         schema=schema if schema.features else None,
         is_split=split is not None,
-        notes=found.notes,
+        notes=noted_leaks(found.notes, leaking),
         num_rows=len(training),
         reading=(*reading_lines(table), *origin.lines(), *(line for look in looks for line in look.lines)),
         basis=(sentence, *by_time_lines(recipe, found, training, overrides, split=split)),
         faults=(
             *(fault for look in looks for fault in look.faults),
             *(fault_lines(leaks) if leaks is not None else []),
-            *told,
+            *leak_lines(leaking),
             *_shift_lines(recipe, task, table, split, found.schema),
             *found.warnings(),
             *alike_values(found.schema, training),

@@ -39,6 +39,7 @@ SplitBy = Literal["customer", "time", "row"]
 ItemVectors = Literal["cooccurrence", "random"]
 TrainedWeights = Literal["all", "new", "lora"]
 FieldSelection = Literal["auto", "off"]
+Leaks = Literal["drop", "keep"]
 # How a split is made where no file has it -> what it is where nobody said so.
 SPLIT_FIELDS: Mapping[str, Any] = {"time": None, "split_by": None, "validation": 0.1, "test": 0.1, "split_seed": 0}
 BEST_METRIC = "metric_for_best_model"
@@ -79,6 +80,8 @@ class Recipe:
             customers allow, see ``infer_schema``.
         field_selection: "auto" silences the features of sets that the training part shows to say nothing
             (docs/decisions/036); "off" keeps all. ``prepare`` alone silences none.
+        leaks: columns that give the set, or the label, away, such as a sum over its items: "drop" leaves them out of a
+            schema that is inferred, "keep" is for what is known before the set is.
         conditioning: name of the method, or of a baseline.
         name: the row's name in tables and folders, where it is not the method's: for a control, or another setting.
         is_control: a row that no one would deploy; it shows what the methods' gains are due to.
@@ -130,6 +133,7 @@ class Recipe:
     max_categories: int = MAX_CATEGORIES
     hash_buckets: int | None = None
     field_selection: FieldSelection = "auto"
+    leaks: Leaks = "drop"
     conditioning: str = "global_state_update"
     name: str | None = None
     is_control: bool = False
@@ -247,6 +251,10 @@ class Recipe:
             raise ConfigurationError(
                 f"field_selection={self.field_selection!r}. "
                 f"{did_you_mean(self.field_selection, get_args(FieldSelection))}"
+            )
+        if self.leaks not in get_args(Leaks):
+            raise ConfigurationError(
+                "is unknown", setting="leaks", value=self.leaks, allowed=did_you_mean(self.leaks, get_args(Leaks))
             )
         self._check_trained_weights()
         if self.name is not None and not re.fullmatch(r"\w[\w.-]*", self.name):

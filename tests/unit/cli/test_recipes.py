@@ -1,11 +1,13 @@
 """Options become a recipe without a decision on the way."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from contextual_bert.data import ReadSettings
 from contextual_bert.errors import ConfigurationError
-from contextual_bert_cli.recipes import assigned, listed, recipe_of
+from contextual_bert_cli.recipes import READ_OPTIONS, assigned, check_reads, listed, reading_over, recipe_of
 from contextual_bert_cli.records import read_context, read_queries
 from contextual_bert_cli.serve import read_key
 
@@ -114,3 +116,20 @@ def test_low_rank_changes_are_asked_for_by_name() -> None:
     assert recipe_of(texts).trained_weights == "all"
     with pytest.raises(ConfigurationError, match="for instance --lora rank=4"):
         recipe_of({**texts, "trained_weights": "lora", "lora": ["rank"]})
+
+
+def test_options_of_a_file_replace_those_of_the_run_one_by_one() -> None:
+    own = ReadSettings(delimiter=";", decimal=",", missing_values=("n/a",))
+    nothing = {**READ_OPTIONS, "items": "goods"}
+    assert reading_over(own, nothing) == own
+    given = {**nothing, "encoding": "cp1252", "date_format": ["%d.%m.%Y"], "decimal": "."}
+    expected = replace(own, encoding="cp1252", date_formats=("%d.%m.%Y",), decimal=".")
+    assert reading_over(own, given) == expected
+
+
+def test_an_option_of_a_file_needs_the_file() -> None:
+    options = {**READ_OPTIONS, "decimal": ",", "catalogue": None, "data": None}
+    with pytest.raises(ConfigurationError, match="--decimal says how the file of --catalogue or --data is written"):
+        check_reads(options, ("catalogue", "data"))
+    check_reads({**options, "catalogue": "shop.csv"}, ("catalogue", "data"))
+    check_reads({**options, "decimal": None}, ("catalogue", "data"))

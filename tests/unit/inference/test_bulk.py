@@ -362,6 +362,10 @@ def test_constraints_of_a_table_of_text(pipeline: CompletionPipeline, table: pa.
     )
     settings = BulkSettings(separator=";", top_k=3)
     assert TableCompleter(pipeline, settings)(texts) == TableCompleter(pipeline, settings)(whole)
+    printed = table.append_column("deny", pa.array([str(row) if row else None for row in lists])).append_column(
+        "repeats", whole["repeats"]
+    )
+    assert TableCompleter(pipeline, settings)(printed) == TableCompleter(pipeline, settings)(whole)
     with pytest.raises(DataError, match="row 1, column 'repeats': 'soon' is neither true nor false"):
         TableCompleter(pipeline, settings)(table.append_column("repeats", pa.array(["soon"] * count)))
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from contextual_bert.context import Vocabulary
+from contextual_bert.data import ReadSettings
 from contextual_bert.errors import DataError, SchemaError, UnknownNameError
 from contextual_bert.inference import Catalogue
 
@@ -346,3 +347,68 @@ def test_an_attribute_may_be_a_number_that_could_name_nothing() -> None:
     attribute = Catalogue(table, Vocabulary(["hat", "bag"])).attribute("volume")
     assert attribute.values.to_pylist() == ["1e+17", "2.5"]
     assert attribute.within("at_least", 3.0).tolist() == [True, False]
+
+
+GERMAN = """id;Preis;price;seit;bestand
+hat;70,46;70,46;05.03.2016;k.A.
+bag;1.009,99;9,99;25.12.2015;3
+coat;9,5;0;01.02.2017;12
+"""
+
+
+def test_a_catalogue_is_read_with_the_options_of_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "shop.csv"
+    path.write_bytes(GERMAN.replace("bestand", "Größe").encode("cp1252"))
+    with pytest.raises(DataError, match="encoding cp1252"):
+        Catalogue(path, VOCABULARY)
+    reading = ReadSettings(
+        decimal=",", encoding="cp1252", date_formats=("%d.%m.%Y",), missing_values=("price=0", "k.A.")
+    )
+    catalogue = Catalogue(path, VOCABULARY, reading=reading)
+    assert catalogue.prices.tolist() == pytest.approx([np.nan] * 4 + [70.46, 9.99, np.nan], nan_ok=True)
+    assert ids(catalogue.attribute("Preis").within("at_most", 80.0)) == ["coat", "hat"]
+    assert ids(catalogue.attribute("seit").within("at_least", "2016-01-01")) == ["coat", "hat"]
+    assert ids(catalogue.attribute("Größe").within("above", 2.0)) == ["coat", "bag"]
+    assert ids(catalogue.attribute("Größe").is_known) == ["coat", "bag"]
+    assert not [line for line in catalogue.findings() if "looks like" in line]
+    frame = pa.table({"id": ["hat"], "price": ["1.070,46"], "seit": ["05.03.2016"]})
+    same = Catalogue(frame, VOCABULARY, reading=reading)
+    assert same.prices[4] == 1070.46
+    assert ids(same.attribute("seit").within("below", "2016-03-06")) == ["hat"]
+
+
+def test_a_catalogue_in_another_spelling_names_the_option(tmp_path: Path) -> None:
+    path = tmp_path / "shop.csv"
+    path.write_text(GERMAN.replace(";price;", ";cost;"), encoding="utf-8")
+    catalogue = Catalogue(path, VOCABULARY)
+    told = " ".join(catalogue.findings())
+    assert "The column 'Preis' looks like numbers, and is read as text: give --decimal ','" in told
+    assert "The column 'seit' looks like dates: write 2016-03-05, or give --date-format '%d.%m.%Y'" in told
+    with pytest.raises(DataError, match="give --decimal ','"):
+        catalogue.attribute("Preis").within("at_most", 80.0)
+    with pytest.raises(DataError, match=r"cannot be compared with the date '2016-01-01'.*--date-format '%d.%m.%Y'"):
+        catalogue.attribute("seit").within("at_least", "2016-01-01")  # letter by letter all days would be before it
+    path.write_text(GERMAN, encoding="utf-8")
+    with pytest.raises(DataError, match=r"'70,46' is not a price. Give --decimal ','"):
+        Catalogue(path, VOCABULARY)
+    with pytest.raises(UnknownNameError, match=r"no attribute 'price'. Did you mean 'Preis'"):
+        Catalogue(pa.table({"id": ["hat"], "Preis": [3.5]}), VOCABULARY).attribute("price")
+    stock = Catalogue(pa.table({"id": ["hat"], "In Stock": ["yes"]}), VOCABULARY)
+    assert "Rename 'In Stock' where that is it." in " ".join(stock.findings())
+
+
+def test_days_with_slashes_are_dates() -> None:
+    catalogue = shop(since=["2016/03/05", "2015/01/01", None, "2017/02/01"])
+    assert ids(catalogue.attribute("since").within("at_least", "2016-04-01")) == ["coat"]
+    times = shop(since=["2016-03-05 10:00", "2015-01-01 09:30", None, "2017-02-01 08:00"])
+    assert ids(times.attribute("since").within("at_least", "2016-03-05 09:00")) == ["coat", "17"]
+
+
+def test_printed_lists_beside_plain_values_are_lists() -> None:
+    catalogue = shop(colour=["['red', 'blue']", "green", "red", "blue"])
+    colour = catalogue.attribute("colour")
+    assert ids(colour.has_one_of(["red"])) == ["hat", "17"]
+    assert ids(colour.has_one_of(["blue"])) == ["coat", "17"]
+    assert sorted(colour.values.to_pylist()) == ["blue", "red"]
+    names = shop(colour=["(new) red", "[sic", "red", "blue"]).attribute("colour")
+    assert "(new) red" in names.values.to_pylist()

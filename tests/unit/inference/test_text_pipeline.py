@@ -9,9 +9,11 @@ import pyarrow as pa
 import pytest
 import torch
 
+from contextual_bert.context import Categorical, ContextSchema, Numerical
 from contextual_bert.errors import ConfigurationError, DataError, RunDirectoryError, SchemaError, UnknownNameError
 from contextual_bert.inference import CompletionPipeline, TextPipeline
 from contextual_bert.models import (
+    ContextFeatureExtractor,
     ContextualBertConfig,
     ContextualBertForMaskedLM,
     ContextualBertForQuestionAnswering,
@@ -214,8 +216,25 @@ def test_a_table_without_rows() -> None:
 def test_a_model_without_a_context_needs_no_columns() -> None:
     pipeline = pipeline_of(conditioning="none")
     assert pipeline.label_table(TABLE.drop_columns(["sex"])).table.num_rows == 5
-    with pytest.raises(SchemaError, match="lacks the context column 'sex'"):
+    with pytest.raises(SchemaError, match=r"no column of the context \('sex'\)"):
         pipeline_of().label_table(TABLE.drop_columns(["sex"]))
+
+
+def test_a_feature_that_a_table_lacks_is_missing_as_in_a_query() -> None:
+    schema = ContextSchema(features=(Categorical(name="sex", values=("f", "m")), Numerical(name="age", edges=(30.0,))))
+    processor = ContextualBertProcessor(ContextFeatureExtractor(schema.to_dict()), PROCESSOR.tokenizer)
+    config = ContextualBertConfig.from_schema(
+        schema, conditioning="global_state", **LAYOUT, **SIZES, id2label={0: "low", 1: "high"}
+    )
+    pipeline = TextPipeline(drawn_anew(ContextualBertForSequenceClassification(config)), processor)
+    table = pa.table({"text": ["word1 word2", "word3"], "sex": ["f", "m"]})
+    found = pipeline.label_table(table)
+    assert "lacks context columns, which are missing in each row: 'age'" in " ".join(found.report.lines())
+    assert found.table.column_names[:3] == ["text", "sex", "predicted_label"]
+    answers: Any = pipeline([{"text": row["text"], "context": {"sex": row["sex"]}} for row in table.to_pylist()])
+    assert found.table["probability_low"].to_pylist() == pytest.approx(
+        [answer["probabilities"]["low"] for answer in answers], abs=1e-6
+    )
 
 
 @pytest.mark.parametrize(

@@ -479,6 +479,25 @@ def test_an_excluded_column_is_no_leak(tiny_recipe: Recipe) -> None:
     assert "'size'" not in "".join(prepare(replace(own, exclude=("size",)), source=table).lines())
 
 
+def test_a_leak_is_left_out_of_an_inferred_context(tiny_recipe: Recipe) -> None:
+    table = pq.read_table(tiny_recipe.data)
+    table = table.append_column("size", pc.list_value_length(table["items"]))
+    own = replace(tiny_recipe, policy=SetPolicy(min_size=1))
+    ready = prepare(own, source=table)
+    assert ready.processor.schema is not None
+    assert "size" not in ready.processor.schema.names
+    assert "left out of the context as leaks: 'size'" in "\n".join(ready.lines())
+    assert "leaks='keep'" in "\n".join(ready.lines())
+    kept = prepare(replace(own, leaks="keep"), source=table)
+    assert kept.processor.schema is not None
+    assert "size" in kept.processor.schema.names
+    given = prepare(replace(own, schema=kept.recipe.schema), source=table)
+    assert given.processor.schema == kept.processor.schema, "a schema that is given stays as it is"
+    assert "left out of the context" not in "\n".join(given.lines())
+    with pytest.raises(ConfigurationError, match="leaks='all' is unknown"):
+        replace(own, leaks="all")
+
+
 def test_an_evaluation_at_the_start_is_none_of_a_resumed_run(
     tiny_data: PreparedSets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -221,7 +221,7 @@ def test_leaks_are_looked_for_among_the_columns_of_the_context() -> None:
     copy = ["+" if row % 5 == 0 else "-" for row in range(ROWS)]
     fault, left_out = inspected(copy=copy).faults
     assert fault.startswith("leak: the column 'copy' tells the label")
-    assert left_out.startswith("left out of the schema as leaks: 'copy'")
+    assert left_out.startswith("left out of the context as leaks: 'copy'")
     assert inspected(replace(RECIPE, exclude=("copy",)), copy=copy).faults == ()
     ignored = inspect_texts(RECIPE, overrides={"copy": "ignore"}, source=table(copy=copy), has_tokens=False)
     assert ignored.faults == ()

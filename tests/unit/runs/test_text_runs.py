@@ -123,12 +123,16 @@ def test_training_says_what_leaks(prepared: dict[str, PreparedTexts], table: Pat
     assert "no leak found" in prepared["classification"].lines()
     told = read.append_column("told", read["verdict"])
     twice = pa.concat_tables([told, told])
-    lines = prepare_texts(replace(recipe, schema=None, split_by="row"), source=twice).lines()
+    ready = prepare_texts(replace(recipe, schema=None, split_by="row"), source=twice)
+    assert ready.processor.schema is not None
+    assert ready.processor.schema.names == ("sex",)
+    lines = ready.lines()
     leaks = [line for line in lines if line.startswith("leak: ")]
     assert len(leaks) == 4
     assert sum("word for word" in line for line in leaks) == 2
     assert any("of 40 customers (column 'writer') are in more than one part" in line for line in leaks)
     assert any("the column 'told' tells the label" in line for line in leaks)
+    assert any(line.startswith("left out of the context as leaks: 'told'") for line in lines)
 
 
 def test_a_text_that_several_people_read_is_its_own_customer(prepared: dict[str, PreparedTexts]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from contextual_bert.data import ReadSettings
 from contextual_bert.errors import ConfigurationError, Message, RunDirectoryError
 from contextual_bert.frames import Frame
 from contextual_bert.inference.answers import Slot
@@ -42,6 +43,7 @@ class OnnxCompletionPipeline(CompletionPipeline):
         directory: what ``export_onnx`` wrote.
         num_threads: that one call uses.
         catalogue: of the shop, a file or a table.
+        reading: how the catalogue is written, as ``Catalogue`` takes it.
 
     Raises:
         RunDirectoryError: no such folder, or a file of it is missing or damaged.
@@ -65,7 +67,12 @@ class OnnxCompletionPipeline(CompletionPipeline):
     no_logits = NO_LOGITS
 
     def __init__(
-        self, directory: str | Path, *, num_threads: int = 1, catalogue: str | Path | Frame | None = None
+        self,
+        directory: str | Path,
+        *,
+        num_threads: int = 1,
+        catalogue: str | Path | Frame | None = None,
+        reading: ReadSettings | None = None,
     ) -> None:
         check_installed()
         directory = Path(directory)
@@ -87,7 +94,7 @@ class OnnxCompletionPipeline(CompletionPipeline):
             if is_out_of_memory(error):
                 raise
             raise RunDirectoryError(f"{directory} cannot be loaded: {error} Export the run again.") from error
-        shop = Catalogue(catalogue, processor.items) if catalogue is not None else None
+        shop = Catalogue(catalogue, processor.items, reading=reading) if catalogue is not None else None
         super().__init__(self.exported.model, processor, catalogue=shop)
         top_k: object = self.record.get("top_k")
         if type(top_k) is not int or top_k < 1:
@@ -104,6 +111,7 @@ class OnnxCompletionPipeline(CompletionPipeline):
         *,
         device: str | torch.device | None = None,
         catalogue: str | Path | Frame | None = None,
+        reading: ReadSettings | None = None,
     ) -> Self:
         """The pipeline of an export's folder, and a catalogue if there is one.
 
@@ -114,7 +122,7 @@ class OnnxCompletionPipeline(CompletionPipeline):
             raise ConfigurationError(
                 "is not allowed: an exported model runs on the CPU", setting="device", value=device, fix="Leave it out."
             )
-        return cls(directory, catalogue=catalogue)
+        return cls(directory, catalogue=catalogue, reading=reading)
 
     def fill(
         self,

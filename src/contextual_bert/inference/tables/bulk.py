@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from contextual_bert.arrow_types import without_views
 from contextual_bert.context import canonical
+from contextual_bert.context.printed_lists import read_cell
 from contextual_bert.context.vocabulary import to_doubles
 from contextual_bert.data import ReadSettings
 from contextual_bert.data.columns import checked_column, flatten_items
@@ -63,6 +64,7 @@ class BulkSettings:
         top_k: proposals a blank.
         batch_size: sets a forward pass.
         reading: how the file of the table is read.
+        catalogue_reading: how the file of the catalogue is read, where ``complete_table_on_ray`` reads it.
 
     Raises:
         ConfigurationError: a number below 1.
@@ -82,6 +84,7 @@ class BulkSettings:
     top_k: int = 10
     batch_size: int = 256
     reading: ReadSettings = field(default_factory=ReadSettings)
+    catalogue_reading: ReadSettings = field(default_factory=ReadSettings)
 
     def __post_init__(self) -> None:
         for name in ("top_k", "batch_size"):
@@ -211,10 +214,14 @@ def constraint_of(name: str, value: Any, separator: str | None) -> Any:
     Example:
         >>> constraint_of("deny", "fur; silk", ";"), constraint_of("deny", " ", ";"), constraint_of("in_stock", 1, ";")
         (['fur', 'silk'], None, True)
+        >>> constraint_of("deny", "['fur', 'silk']", ",")
+        ['fur', 'silk']
     """
     is_lacking = value != value and name not in _LIMITS
     if is_lacking or (isinstance(value, str) and not value.strip()):
         return None
+    if isinstance(value, str) and name not in (*FLAGS, *_LIMITS) and (found := read_cell(value, is_known=False)):
+        return [canonical(each) for each in found if each is not None]
     if name in NAMES and isinstance(value, str | int | float):
         return [part.strip() for part in canonical(value).split(separator or ",") if part.strip()]
     if name in FLAGS and isinstance(value, str | int | float):

@@ -55,12 +55,13 @@ def complete_table_on_ray(
     ray_data()
     cluster = cluster if cluster is not None else RayCluster()
     run, output = Path(run).absolute(), output.absolute()  # workers have working directories of their own
-    pipeline = CompletionPipeline.from_pretrained(run, device="cpu", catalogue=catalogue)
+    reading = settings.catalogue_reading
+    pipeline = CompletionPipeline.from_pretrained(run, device="cpu", catalogue=catalogue, reading=reading)
     plan = ShardPlan(pipeline, source, output, settings=settings, shard_size=shard_size)
     if not plan.missing:
         return plan.run((), progress)
     reads = TableCompleter(pipeline, settings).reads(plan.table)
-    shop = read_table(catalogue, code_columns=EVERY_COLUMN) if catalogue is not None else None
+    shop = read_table(catalogue, code_columns=EVERY_COLUMN, settings=reading) if catalogue is not None else None
     workers = set[tuple[str, int]]()
     try:
         with ExitStack() as silence, connected(cluster), lost_workers(output):

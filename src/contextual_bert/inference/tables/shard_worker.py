@@ -93,7 +93,10 @@ class ShardJob:
                 fix="Install PyTorch with CUDA, or give 'cpu'.",
             )
         try:
-            pipeline = CompletionPipeline.from_pretrained(self.run, device=self.device, catalogue=self.catalogue)
+            reading = self.settings.catalogue_reading
+            pipeline = CompletionPipeline.from_pretrained(
+                self.run, device=self.device, catalogue=self.catalogue, reading=reading
+            )
         except RunDirectoryError as error:
             raise error.about(f"{machine}:") from error
         if model_digest(pipeline) != json.loads(self.manifest)["model"]:

@@ -30,10 +30,10 @@ from contextual_bert.data.columns import check_separator, checked_column
 from contextual_bert.data.groups import placing, separator_of_cells
 from contextual_bert.data.readers import without_gaps
 from contextual_bert.data.reading_notes import rows_of_file
-from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError, did_you_mean
+from contextual_bert.errors import ConfigurationError, ContextualBertError, DataError, SchemaError
 from contextual_bert.frames import Frame
 from contextual_bert.inference.constraint_evaluation import constraint_keys
-from contextual_bert.inference.context_notes import table_lines
+from contextual_bert.inference.context_notes import table_lines, with_absent_columns
 from contextual_bert.inference.encode import naming
 from contextual_bert.inference.pipeline import CompletionPipeline
 from contextual_bert.inference.queries import MASK
@@ -124,7 +124,7 @@ class ShardPlan:
         table = read_table(source, text_columns=settings.group_by, code_columns=codes, settings=settings.reading)
         table = without_gaps(table, settings.group_by, settings.reading, file=self.file)
         notes, own_rows = reading_lines(table), rows_of_file(table)
-        table, absent = with_absent_columns(table, pipeline)
+        table, absent = with_absent_columns(table, context_columns(pipeline))
         notes += absent
         for name in settings.keep:
             checked_column(table, name, file=self.file)
@@ -248,31 +248,6 @@ def is_whole(path: Path) -> bool:
     return True
 
 
-def with_absent_columns(table: pa.Table, pipeline: CompletionPipeline) -> tuple[pa.Table, list[str]]:
-    """Return the table with an empty column for each that the context lacks, as a query may leave a feature out.
-
-    Returns:
-        The table, and a remark on what it lacks.
-
-    Raises:
-        SchemaError: it has none of the columns of the context.
-    """
-    columns = context_columns(pipeline)
-    absent = [name for name in columns if name not in table.column_names]
-    if not absent:
-        return table, []
-    hint = did_you_mean(absent[0], table.column_names)
-    shown = ", ".join(map(repr, absent))
-    if len(absent) == len(columns):
-        raise SchemaError(
-            f"the table has no column of the context ({shown}). {hint} Rename the columns; or give each query by "
-            "itself, without a context."
-        )
-    for name in absent:
-        table = table.append_column(name, pa.nulls(table.num_rows))
-    return table, [f"the table lacks context columns, which are missing in each row: {shown}. {hint}"]
-
-
 def grouped(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSettings, *, file: str | None) -> Groups:
     """The rows of each set put together, where the table has one item a row.
 
@@ -344,12 +319,17 @@ def unlike_training(column: pa.ChunkedArray, lists: pa.LargeListArray, pipeline:
 
 
 def manifest_text(table: pa.Table, pipeline: CompletionPipeline, settings: BulkSettings, shard_size: int) -> str:
-    """Return the JSON that identifies a folder of completions. The batch size is no part of it."""
+    """Return the JSON that identifies a folder of completions.
+
+    The batch size is no part of it, nor how the catalogue was read: that of what it holds is.
+    """
     shop = pipeline.catalogue
     catalogue = table_digest(shop.table) if shop is not None else None
     stock = hashlib.sha256(shop.in_stock.tobytes()).hexdigest() if shop is not None else None
     content = {"table": table_digest(table), "model": model_digest(pipeline), "catalogue": catalogue, "stock": stock}
-    chosen = {name: value for name, value in asdict(settings).items() if name != "batch_size"}
+    chosen = {
+        name: value for name, value in asdict(settings).items() if name not in ("batch_size", "catalogue_reading")
+    }
     manifest = {"format": FORMAT, **content, "settings": chosen, "shard_size": shard_size}
     return json_text(manifest, indent=1, default=list) + "\n"
 

@@ -17,7 +17,7 @@ from contextual_bert.data import read_table
 from contextual_bert.data.columns import check_free
 from contextual_bert.errors import ConfigurationError, QueryError
 from contextual_bert.frames import Frame
-from contextual_bert.inference.context_notes import ContextNotes, about_context
+from contextual_bert.inference.context_notes import ContextNotes, about_context, with_absent_columns
 from contextual_bert.inference.queries import (
     UNUSED_CONTEXT,
     check_count,
@@ -199,22 +199,26 @@ class QuestionAnsweringPipeline:
             ``no_answer_probability`` is the larger one, the text is best said to have no answer.
 
         Raises:
-            UnknownNameError, SchemaError: a column is absent.
+            UnknownNameError, SchemaError: the column of texts is absent, or all of the context.
             DataError: a cell that is missing or no text; a column that is called as one of ``COLUMNS``.
         """
         check_count("batch_size", batch_size)
         if not isinstance(table, pa.Table):
             table = read_table(table, text_columns=(question, text), code_columns=self.processor.code_columns)
         check_free(table, COLUMNS.names)
-        context = self.processor.encode_columns(table) if self.model.config.reads_context else None
-        encoded = self._encoded(table, context, question=question, text=text)
+        source, absent, context = table, list[str](), None
+        if self.model.config.reads_context:
+            source, absent = with_absent_columns(table, self.processor.columns)
+            context = self.processor.encode_columns(source)
+        encoded = self._encoded(source, context, question=question, text=text)
+        report = replace(encoded.report, absent=(*absent, *encoded.report.absent))
         answers = self._found(encoded, batch_size=batch_size, progress=progress)
         shares = (answers.probabilities, answers.no_answer_probabilities)
         for field, values in zip(
             COLUMNS, (answers.pieces(encoded.texts), answers.starts, answers.ends, *shares), strict=True
         ):
             table = table.append_column(field, pa.array(values, field.type))
-        return AnsweredTable(table, encoded.report)
+        return AnsweredTable(table, report)
 
     @in_queries()
     def _answers(self, queries: Sequence[Mapping[str, Any]], *, batch_size: int) -> list[TextSpan]:

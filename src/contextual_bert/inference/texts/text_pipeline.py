@@ -19,7 +19,7 @@ from contextual_bert.data import read_table
 from contextual_bert.data.columns import check_free, checked_column
 from contextual_bert.errors import ConfigurationError, DataError, QueryError
 from contextual_bert.frames import Frame
-from contextual_bert.inference.context_notes import ContextNotes, about_context
+from contextual_bert.inference.context_notes import ContextNotes, about_context, with_absent_columns
 from contextual_bert.inference.guidance import GUIDANCE, guidance_notes
 from contextual_bert.inference.queries import (
     UNUSED_CONTEXT,
@@ -188,20 +188,24 @@ class TextPipeline:
             The table with ``columns`` behind its own, its rows in their order, and a report.
 
         Raises:
-            UnknownNameError, SchemaError: a column is absent.
+            UnknownNameError, SchemaError: the column of texts is absent, or all of the context.
             DataError: a cell that is missing or no text; a column that is called as one of ``columns``.
         """
         check_count("batch_size", batch_size)
         if not isinstance(table, pa.Table):
             table = read_table(table, text_columns=(text, pair), code_columns=self.processor.code_columns)
         check_free(table, self.columns.names)
-        source = self._with_words(table, text)
-        context = self.processor.encode_columns(source) if self.model.config.reads_context else None
+        source, absent = self._with_words(table, text), list[str]()
+        context = None
+        if self.model.config.reads_context:
+            source, absent = with_absent_columns(source, self.processor.columns)
+            context = self.processor.encode_columns(source)
         encoded = self._encoded(source, context, text=text, pair=pair)
+        report = replace(encoded.report, absent=(*absent, *encoded.report.absent))
         found = self._labelled(encoded, source.column(text), batch_size=batch_size, progress=progress)
         for field in self.columns:
             table = table.append_column(field, found.column(field.name))
-        return LabelledTexts(table, encoded.report)
+        return LabelledTexts(table, report)
 
     @in_queries()
     def _answers(self, queries: Sequence[Mapping[str, Any]], *, batch_size: int) -> list[TextAnswer]:
