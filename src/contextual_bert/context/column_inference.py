@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from contextual_bert.arrow_types import is_text, value_type
 from contextual_bert.context.columns import to_numbers
@@ -23,6 +24,7 @@ from contextual_bert.context.printed_lists import as_lists, holds_objects
 from contextual_bert.context.seasons import DATE, PARTS, asked_parts
 from contextual_bert.errors import ConfigurationError, SchemaError, did_you_mean
 
+_EXACT = 2**53  # above, whole numbers differ that are one float
 INDEX = "index"  # wanted of a column that pandas wrote beside the data
 
 
@@ -92,7 +94,8 @@ def find(
         marks = marks.storable(array, min_count=settings.min_count, customers=settings.customers)
         array = without_words(array, marks.stored)
     kind = wanted or (marks.kind if marks is not None else _kind_of(array, settings))
-    names_something = wanted is None and kind == "numerical" and _names_something(column, array)
+    told_name = _names_something(column, array) if wanted is None and kind == "numerical" else ""
+    names_something = bool(told_name)
     kind = "categorical" if names_something else kind
     if wanted is None and kind == "categorical" and is_text(value_type(array.type)):
         _check_days(column, array, settings)
@@ -115,9 +118,11 @@ def find(
         finding = _with_missing(column, finding, settings, num_rows=num_named)
     if warning:
         told = finding.reason.replace(f"; {finding.warning}", "") if finding.warning else finding.reason
-        finding = replace(finding, reason=f"{told}; {warning}", warning=warning)
+        # Sizes such as 36, 38, M and 2XL: few values lose nothing as categories.
+        is_harmless = distinct <= settings.num_bins and "--decimal" not in warning
+        finding = replace(finding, reason=f"{told}; {warning}", warning="" if is_harmless else warning)
     if names_something and finding.features:
-        told = f"named as ids are, so each number is a category; override {column}=numerical to make bins"
+        told = f"{told_name}, so each number is a category; override {column}=numerical to make bins"
         finding = replace(finding, reason=f"{finding.reason}; {told}")
     if lists is not None:
         finding = replace(finding, reason=f"{finding.reason}; its cells are printed lists")
@@ -133,15 +138,30 @@ def find(
     return finding
 
 
-def _names_something(column: str, array: pa.Array) -> bool:
-    """Return whether whole numbers are named as ids are, and some stand in several rows; 7.0 is one, too."""
+def _names_something(column: str, array: pa.Array) -> str:
+    """Return the reason why whole numbers name things, 7.0 too; empty where they may count or measure.
+
+    They are named as ids are, and some stand in several rows; or they differ in digits that a float does not keep.
+    """
     if is_text(value_type(array.type)):
-        return False
+        return ""
+    if pa.types.is_integer(array.type) and _loses_values(array):
+        return "of more digits than bins of numbers tell apart"
     numbers = to_numbers(array, column=column)
     numbers = numbers[~np.isnan(numbers)]
     unique = np.unique(numbers)
     is_whole = bool((unique == np.floor(unique)).all()) and date_of_digits(unique) == ""
-    return is_whole and len(unique) < len(numbers) and is_named_id(column, distinct=len(unique))
+    is_id = is_whole and len(unique) < len(numbers) and is_named_id(column, distinct=len(unique))
+    return "named as ids are" if is_id else ""
+
+
+def _loses_values(array: pa.Array) -> bool:
+    """Return True if two whole numbers of a column are one float."""
+    bounds = pc.min_max(array)
+    if not any(abs(bounds[side].as_py() or 0) > _EXACT for side in ("min", "max")):
+        return False
+    distinct = pc.drop_null(array.unique())
+    return len(distinct.cast(pa.float64(), safe=False).unique()) < len(distinct)
 
 
 def _with_missing(column: str, finding: Finding, settings: InferenceSettings, *, num_rows: int) -> Finding:

@@ -11,17 +11,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from contextual_bert.context.cells import FLOAT
+from contextual_bert.context.cells import FLOAT, INTEGER
 from contextual_bert.context.columns import separator_of_most
 
 _FEWEST_IDS = 20  # distinct numbers: of fewer, an override changes little
 _FEWEST_CODE = 1000
+_DIGITS_OF_A_CODE = 4
+_DIGITS_OF_A_NUMBER = 20  # of more, a text names something
 _FIRST_YEAR, _LAST_YEAR = 1800, 2200
 _WIDE = 4  # times the smallest is the largest: fewer are prices or years
 _REPEATED = 2  # rows of a code, on average
 _FEWEST_MARKED = 3  # rows of a number that stands for a missing one
 _FEWEST_BESIDE = 10  # other numbers: of fewer, each has a bin of its own
 _MOST_PLACEHOLDERS = 4
+# In small letters. "NA" is a country, and "none" and "unknown" are answers.
+_WRITTEN_MISSING = (
+    *("nan", "<na>", "nat", "null", "(null)", "\\n", "n/a", "#n/a", "#na", "k.a.", "keine angabe"),
+    *("#null!", "#value!", "#ref!", "#div/0!", "#name?", "#num!"),
+)
+PLACEHOLDER = "may stand for a missing number"
 _OFTEN = 10  # times as many rows as the other numbers have
 _FAR_STEPS = 5.0  # of the mean distance of two numbers
 _DAYS_OF_A_YEAR = 366
@@ -33,6 +41,13 @@ _SEPARATORS = (",", ";", "|")
 # Words at the end of a name, after an underscore, a blank, a hyphen, or a capital as in userId.
 _ID = re.compile(
     r"(?:^|[_\W])(?:id|ids|uid|nr|no|num|code|key|zip|zipcode|plz|postcode|postal_code|sku|ean|gtin)$|[a-z]{3}nr$",
+    re.IGNORECASE,
+)
+# Words for what is numbered and has no order; an area or a level has one.
+_GROUP = re.compile(
+    r"(?:^|[_\W])(?:store|shop|branch|filiale|markt|region|zone|district|bezirk|group|gruppe|warengruppe|category|kategorie"
+    r"|categorie|categoria|cat|type|typ|tipo|segment|cluster|department|dept|abteilung|channel|kanal|brand|marke|sector"
+    r"|occupation|job|status)s?$",
     re.IGNORECASE,
 )
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -74,6 +89,68 @@ def codes_hint(column: str, unique: NDArray[np.float64], counts: NDArray[np.int6
     )
 
 
+def groups_hint(column: str, unique: NDArray[np.float64]) -> str:
+    """Return a remark on whole numbers that are named as groups of things are, or nothing.
+
+    Example:
+        >>> groups_hint("store", np.arange(1.0, 40.0))
+        'is named as groups are, whose numbers have no order: override store=categorical'
+        >>> groups_hint("age", np.arange(1.0, 40.0))
+        ''
+    """
+    if len(unique) < _FEWEST_IDS or (unique != np.floor(unique)).any() or not _GROUP.search(_CAMEL.sub("_", column)):
+        return ""
+    return f"is named as groups are, whose numbers have no order: override {column}=categorical"
+
+
+def missing_text_hint(column: str, texts: pa.Array) -> str:
+    """Return a remark on texts that a program writes for a missing value, which here are categories, or nothing.
+
+    Example:
+        >>> missing_text_hint("sex", pa.array(["f", "m", "nan"]))
+        "'nan' may stand for a missing value: give --missing-value sex=nan"
+        >>> missing_text_hint("land", pa.array(["NA", "DE"]))
+        ''
+    """
+    given = texts.filter(pc.is_in(pc.utf8_lower(texts), value_set=pa.array(_WRITTEN_MISSING))).to_pylist()
+    found = [*{text.lower(): text for text in sorted(given, reverse=True)}.values()]  # capitals make no difference
+    if not found:
+        return ""
+    options = " ".join(f"--missing-value {column}={text}" for text in found)
+    return f"{', '.join(map(repr, found))} may stand for a missing value: give {options}"
+
+
+def texts_of_numbers_hint(column: str, texts: pa.Array, *, num_bins: int) -> str:
+    """Return a remark on texts that are all plain numbers, as a file with types has them, or nothing.
+
+    Few numbers have a bin each, and lose nothing as categories. Whole numbers of one length, and those that the name of
+    their column calls ids, are codes.
+
+    Args:
+        column: its name.
+        texts: the distinct texts, each a number of its own.
+        num_bins: the most bins of a number.
+
+    Example:
+        >>> texts_of_numbers_hint("age", pa.array([str(age) for age in range(8, 80)]), num_bins=16).partition(":")[0]
+        'its texts are numbers, and are read as categories'
+        >>> texts_of_numbers_hint("plz", pa.array([str(code) for code in range(80_331, 80_499)]), num_bins=16)
+        ''
+    """
+    if len(texts) <= num_bins or is_named_id(column, distinct=len(texts)):
+        return ""
+    is_whole = pc.all(pc.match_substring_regex(texts, INTEGER)).as_py()
+    bounds = pc.min_max(pc.utf8_length(texts)).as_py()
+    if is_whole and bounds["min"] == bounds["max"] >= _DIGITS_OF_A_CODE:
+        return ""
+    if bounds["max"] > _DIGITS_OF_A_NUMBER:
+        return ""
+    return (
+        f"its texts are numbers, and are read as categories: override {column}=numerical, or give --decimal '.' "
+        "(in Python decimal) for each such column"
+    )
+
+
 def placeholder_hint(column: str, unique: NDArray[np.float64], counts: NDArray[np.int64]) -> str:
     """Return a remark on numbers that may stand for a missing one, such as 999 or -1, or nothing.
 
@@ -103,7 +180,7 @@ def placeholder_hint(column: str, unique: NDArray[np.float64], counts: NDArray[n
         return ""
     shown = [f"{number:.15g}" for number in sorted(found)]
     options = " ".join(f"--missing-value {column}={number}" for number in shown)
-    return f"{', '.join(shown)} may stand for a missing number: give {options}"
+    return f"{', '.join(shown)} {PLACEHOLDER}: give {options}"
 
 
 def _stands_for_missing(numbers: NDArray[np.float64], counts: NDArray[np.int64]) -> bool:

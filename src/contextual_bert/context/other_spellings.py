@@ -39,6 +39,10 @@ _REMARKS = {
     rf"(?i)^(\d{{1,2}}[ ./-]*{_MONTH}[ ,./-]*\d{{2,4}}|{_MONTH}[ .-]*\d{{1,2}}[a-z]*[ ,.-]+\d{{4}})([ T,].*)?$": (
         "looks like dates: write 2016-03-05, or give --date-format {formats}"
     ),
+    r"^\d{4}年\d{1,2}月\d{1,2}日$": "looks like dates: write 2016-03-05, or give --date-format '%Y年%m月%d日'",
+    r"(?i)^(\p{L}{2,10}\.?,? )?\d{1,2}\.? (de )?\p{L}{3,10}\.? (de )?\d{4}([ ,T].*)?$": (
+        "looks like dates: write 2016-03-05"
+    ),
     r"(?i)^\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[ap]\.?m\.?)?$": (
         "looks like times of the day, and is read as categories: give the hour as a number, or day and time in one "
         "cell with --date-format, as '%d/%m/%Y %H:%M'"

@@ -250,7 +250,7 @@ def _times(column: pa.ChunkedArray, date_formats: Sequence[str], *, has_numbers:
     array = column.combine_chunks()
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         whole = array.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
-        return whole.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return whole.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     if is_text(kind):
         return _written_times(array, date_formats)
     if has_numbers and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
@@ -263,7 +263,7 @@ def _written_times(array: pa.Array, date_formats: Sequence[str]) -> NDArray[np.f
     if len(formats) == 1:
         times = parsed_times(array, formats[0])
         if times.null_count == array.null_count:
-            return times.cast(pa.int64()).cast(pa.float64()).to_numpy(zero_copy_only=False)
+            return times.cast(pa.int64()).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     if not are_iso_dates(canonical_array(array)) and not formats:
         return None
     try:

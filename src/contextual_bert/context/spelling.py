@@ -84,7 +84,8 @@ def alike(names: Iterable[str]) -> list[list[str]]:
     found: dict[str, list[str]] = {}
     for name in dict.fromkeys(names):
         key = " ".join(name.translate(_WITHOUT_INVISIBLE).split())
-        found.setdefault(unicodedata.normalize("NFC", unicodedata.normalize("NFC", key).casefold()), []).append(name)
+        key = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", key).casefold())  # wide letters, ligatures
+        found.setdefault(key, []).append(name)
     return [group for group in found.values() if len(group) > 1]
 
 

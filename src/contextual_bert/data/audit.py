@@ -298,7 +298,7 @@ def _equals_size(sets: SetTable, column: str) -> NDArray[np.bool_]:
     values = sets.table.column(column)
     equal = np.zeros(len(sets), dtype=np.bool_)
     if (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)) and len(np.unique(sets.sizes)) > 1:
-        equal = pc.fill_null(values.cast(pa.float64()), -1.0).to_numpy() == sets.sizes
+        equal = pc.fill_null(values.cast(pa.float64(), safe=False), -1.0).to_numpy() == sets.sizes
     return equal if equal.mean() >= _ALWAYS else np.zeros(len(sets), dtype=np.bool_)
 
 

@@ -79,7 +79,7 @@ def _is_vector(kind: pa.DataType) -> bool:
 def _vector_hashes(vectors: pa.ChunkedArray) -> NDArray[np.uint64]:
     """One hash a row, of its numbers and their places; 0 where there are none."""
     sizes = pc.fill_null(pc.list_value_length(vectors), 0).to_numpy().astype(np.int64)
-    numbers = pc.list_flatten(vectors).cast(pa.float64()).to_numpy()
+    numbers = pc.list_flatten(vectors).cast(pa.float64(), safe=False).to_numpy()
     found = np.zeros(len(sizes), dtype=np.uint64)
     np.add.at(found, np.repeat(np.arange(len(sizes)), sizes), hash_counters(numbers.view(np.int64), places_of(sizes)))
     return found

@@ -35,6 +35,7 @@ __all__ = [
     "flatten_items",
     "guessed_group",
     "missed_separators",
+    "quantities_in",
 ]
 
 _ALLOWED = "Items are a list of strings or whole numbers a row, or one string a row with a separator between the items."
@@ -46,6 +47,9 @@ _SEPARATORS = (",", ";", "|", "\t", " ")
 # What hardly ever stands in the name of an item, and so is a separator wherever some cells have it.
 _MISSED_SEPARATORS = (";", "|", "\t")
 _SOME_CELLS = 0.05
+_QUANTITY = r"^(.*\S)\s*(?:[:=*×]\s*[0-9]{1,3}|\([0-9]{1,3}x?\))$|^[0-9]{1,3}\s?[x×*]\s?(.+)$"
+_FEWEST_NAMES = 6
+_NEARLY_ALL, _FEW_STEMS = 0.9, 0.7  # of the names
 _MOST_GROUPS = 0.9  # of the rows: above that, a column hardly groups anything
 
 
@@ -299,6 +303,28 @@ def missed_separators(column: pa.ChunkedArray, *, separator: str | None = None) 
         "second separator?"
         for other in _MISSED_SEPARATORS
         if other != separator and (found := num_with(cells, other))
+    ]
+
+
+def quantities_in(names: pa.Array) -> list[str]:
+    """Return a warning where the names of most items end, or begin, with a quantity, so that each is another item.
+
+    Example:
+        >>> quantities_in(pa.array(["a:1", "a:2", "b:1", "b:3", "c:2", "c:1"]))[0].partition(" is ")[0]
+        "warning: most names hold a number, as 'a:1': a name with another number"
+        >>> quantities_in(pa.array(["coat-1", "coat-2", "hat-1"]))
+        []
+    """
+    if len(names) < _FEWEST_NAMES:
+        return []
+    stems = pc.replace_substring_regex(names, _QUANTITY, r"\1\2")
+    has_number = pc.not_equal(stems, names)
+    if pc.sum(has_number).as_py() < _NEARLY_ALL * len(names) or len(stems.unique()) > _FEW_STEMS * len(names):
+        return []
+    first = names.filter(has_number)[0].as_py()
+    return [
+        f"warning: most names hold a number, as {first!r}: a name with another number is another item. Where it is a "
+        "quantity, write the names alone"
     ]
 
 

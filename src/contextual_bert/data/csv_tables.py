@@ -152,6 +152,12 @@ def read_csv(
 def check_names(names: Sequence[str], file: str | None) -> None:
     """Raise DataError where two columns have one name."""
     repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated and not repeated[0]:
+        raise DataError(
+            "several columns have no name",
+            file=file,
+            fix="The first line names the columns: remove a title above it, or name them.",
+        )
     if repeated:
         raise DataError("the column occurs more than once", file=file, column=repeated[0], fix="Rename one of them.")
 

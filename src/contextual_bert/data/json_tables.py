@@ -211,6 +211,11 @@ def _records_of_columns(found: Mapping[str, Any], file: str) -> list[dict[str, A
         if keys <= set(found):
             raise DataError(f"this is pandas' orient={orient!r}", file=file, fix=_ARRAY_FIX)
     columns = list(found.values())
+    wrapped = [name for name, each in found.items() if isinstance(each, list) and each and isinstance(each[0], dict)]
+    if len(wrapped) == 1 and (len(columns) == 1 or not all(isinstance(each, list) for each in columns)):
+        raise DataError(
+            f"its rows stand in {wrapped[0]!r} of an object", file=file, fix=f"Save that alone. {_ARRAY_FIX}"
+        )
     if columns and all(isinstance(each, list) for each in columns) and len({len(each) for each in columns}) == 1:
         return [dict(zip(found, row, strict=True)) for row in zip(*columns, strict=True)]
     if not columns or not all(isinstance(each, dict) for each in columns):
@@ -314,7 +319,7 @@ def _with_exact_numbers(
                 fix="Write it as text.",
             )
         try:
-            exact = pa.array([_spelt(value) for value in columns[name]])
+            exact = pa.array(_all_spelt(columns[name], file=file, column=name))
         except pa.ArrowInvalid as error:
             raise DataError(
                 f"the numbers cannot be read exactly: {error}", file=file, column=name, fix="Write them as text."
@@ -333,7 +338,8 @@ def _has_large(column: pa.ChunkedArray) -> bool:
         return any(_has_large(pc.struct_field(column, [index])) for index in range(kind.num_fields))
     if not pa.types.is_floating(kind):
         return False
-    return bool(pc.any(pc.greater_equal(pc.abs(column), _EXACT)).as_py())
+    is_large = pc.and_(pc.is_finite(column), pc.greater_equal(pc.abs(column), _EXACT))
+    return bool(pc.any(is_large).as_py())
 
 
 def _has_many_digits(column: pa.ChunkedArray) -> bool:
@@ -375,6 +381,21 @@ def _numbers(value: object) -> Iterator[_Whole | _Fraction]:
     elif isinstance(value, dict):
         for each in cast("dict[str, object]", value).values():
             yield from _numbers(each)
+
+
+def _all_spelt(values: Sequence[object], *, file: str, column: str) -> list[object]:
+    """Return ``_spelt`` of each value.
+
+    Raises:
+        DataError: a number that is not finite, with its row.
+    """
+    found = list[object]()
+    for row, value in enumerate(values):
+        try:
+            found.append(_spelt(value))
+        except DataError as error:
+            raise error.moved(file=file, row=row, column=column) from error
+    return found
 
 
 def _spelt(value: object) -> object:

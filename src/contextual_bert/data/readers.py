@@ -20,7 +20,7 @@ from contextual_bert.data.json_tables import lines_of_json, read_json_lines
 from contextual_bert.data.read_settings import ReadSettings
 from contextual_bert.data.reading_notes import ReadingNotes, reading_notes, rows_of_file
 from contextual_bert.data.reviews import REVIEW_SUFFIX, reviews_of
-from contextual_bert.data.text_files import COMPRESSIONS, content_of, in_utf8, kind_of
+from contextual_bert.data.text_files import COMPRESSIONS, check_is_table, content_of, in_utf8, kind_of
 from contextual_bert.errors import DataError, did_you_mean, rows_are_left, rows_are_lines
 from contextual_bert.foreign_metadata import with_class_names, with_known_zones
 from contextual_bert.frames import Frame, as_table
@@ -28,6 +28,9 @@ from contextual_bert.frames import Frame, as_table
 __all__ = ["check_exists", "read_table", "without_gaps"]
 
 _SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".json", REVIEW_SUFFIX)
+
+
+_SPREADSHEETS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
 
 
 def read_table(
@@ -138,11 +141,12 @@ def _read_file(
     suffix, compression = kind_of(path)
     if suffix not in _SUFFIXES or path.is_dir():
         what = "this is a folder" if path.is_dir() else f"files that end in {path.suffix!r} are not read"
+        advice = "In the spreadsheet save it as CSV in UTF-8. " if suffix in _SPREADSHEETS else ""
         raise DataError(
             what,
             file=file,
-            fix=f"Give a file that ends in one of: {', '.join(sorted(_SUFFIXES))}; those of text may be packed, "
-            f"{', '.join(COMPRESSIONS)}.",
+            fix=f"{advice}Give a file that ends in one of: {', '.join(sorted(_SUFFIXES))}; those of text may be "
+            f"packed, {', '.join(COMPRESSIONS)}.",
         )
     if suffix == ".parquet" and compression is not None:
         raise DataError("packed Parquet files are not read", file=file, fix="Unpack it.")
@@ -152,7 +156,9 @@ def _read_file(
             raise DataError("the file is empty (0 bytes)", file=file, fix="Write it again: it needs at least one row.")
         if suffix == ".parquet":
             return _checked(_read_parquet(path), file)
-        content, told = in_utf8(content_of(path, compression), file, settings.encoding)
+        content = content_of(path, compression)
+        check_is_table(content, file)
+        content, told = in_utf8(content, file, settings.encoding)
         table, notes = _read_text(content, file, suffix, text_columns, code_columns, settings)
         return replace(notes, remarks=(*told, *notes.remarks)).noted(_checked(table, file))
     except OSError as error:

@@ -21,6 +21,7 @@ from contextual_bert.data.columns import (
     flatten_items,
     guessed_group,
     missed_separators,
+    quantities_in,
 )
 from contextual_bert.data.hashing import hash_counters
 from contextual_bert.data.left_out import LeftOut
@@ -193,6 +194,7 @@ def read_sets(
         reading=tuple(reading_lines(table)),
         remarks=(
             *missed_separators(column, separator=policy.separator),
+            *quantities_in(flat.names.take(pa.array(np.unique(kept.codes)))),
             *alike_warning(_names_of(kept), what="the items", each="an item"),
         ),
     )

@@ -12,6 +12,7 @@ from contextual_bert.errors import DataError, rows_are_lines
 
 __all__ = [
     "COMPRESSIONS",
+    "check_is_table",
     "check_utf8",
     "content_of",
     "grown_blocks",
@@ -50,7 +51,14 @@ def content_of(path: Path, compression: str | None) -> bytes:
     """
     content = path.read_bytes()
     if compression is not None:
-        content = bytes(pa.CompressedInputStream(pa.BufferReader(content), compression).read())
+        try:
+            content = bytes(pa.CompressedInputStream(pa.BufferReader(content), compression).read())
+        except OSError as error:
+            raise DataError(
+                f"it is not packed as its name says, or damaged: {error}",
+                file=str(path),
+                fix=f"Leave {path.suffix} out of the name of a file that is not packed; else pack it again.",
+            ) from error
     content = content.removeprefix(codecs.BOM_UTF8)
     if not content:
         raise DataError(
@@ -59,6 +67,35 @@ def content_of(path: Path, compression: str | None) -> bytes:
             fix="Write it again: it needs at least one row.",
         )
     return content
+
+
+# First bytes -> what the file is, and what to do.
+_FOREIGN = {
+    b"PK\x03\x04": ("a spreadsheet or a zip archive", "In the spreadsheet save it as CSV in UTF-8. Unpack an archive."),
+    b"\xd0\xcf\x11\xe0": ("a spreadsheet", "In the spreadsheet save it as CSV in UTF-8."),
+    b"\x1f\x8b": ("packed", "Give it a name that ends in .gz, too."),
+    b"BZh9": ("packed", "Give it a name that ends in .bz2, too."),
+    b"\x28\xb5\x2f\xfd": ("packed", "Give it a name that ends in .zst, too."),
+    b"SQLite format 3": ("a database", "Save the table as CSV or Parquet."),
+    b"ARROW1\0": ("an Arrow file", "Save the table as Parquet."),
+    b"%PDF-": ("a PDF", "Save the table as CSV."),
+}
+_PAGE = (b"<!doctype", b"<html", b"<?xml")
+
+
+def check_is_table(content: bytes, file: str) -> None:
+    """Raise DataError where the first bytes of a file of text are those of a file of another kind.
+
+    Example:
+        >>> check_is_table(b"items,age", "days.csv")
+    """
+    found = next((told for start, told in _FOREIGN.items() if content.startswith(start)), None)
+    if content.startswith(b"PAR1") and content.endswith(b"PAR1"):
+        found = ("a Parquet file", "Give it a name that ends in .parquet.")
+    if found is None and content.lstrip()[:10].lower().startswith(_PAGE):
+        found = ("an HTML or XML document", "Download or save the table itself.")
+    if found is not None:
+        raise DataError(f"this is {found[0]}, whatever its name says", file=file, fix=found[1])
 
 
 def in_utf8(content: bytes, file: str, encoding: str | None) -> tuple[bytes, tuple[str, ...]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from rich.box import HORIZONTALS
 from rich.console import Group
 from rich.table import Table
@@ -21,6 +22,7 @@ from contextual_bert.data import Audit, SetTable, Split, audit, read_sets
 from contextual_bert.data.splits import PARTS
 from contextual_bert.errors import DataError, UnknownNameError, did_you_mean
 from contextual_bert.frames import Frame
+from contextual_bert.inference.encode import placed
 from contextual_bert.runs.by_time import by_time_lines
 from contextual_bert.runs.grouping import audit_of_file
 from contextual_bert.runs.prepared_data import (
@@ -33,7 +35,7 @@ from contextual_bert.runs.prepared_data import (
     without_leaks,
 )
 from contextual_bert.runs.run_table import RunTable, read_data
-from contextual_bert.runs.shifts import LEARNED, field_lines, name_drift, rows_of
+from contextual_bert.runs.shifts import LEARNED, PartRows, field_lines, name_drift, rows_of
 from contextual_bert.training.recipe import Recipe
 
 # An item of nearly every set is no choice of anybody, and makes every score look better.
@@ -160,6 +162,8 @@ def _inspection(recipe: Recipe, rows: RunTable, overrides: Mapping[str, str]) ->
                 schema=found.schema,
                 customer=recipe.customer if recipe.customer not in left_out else None,
                 what="items",
+                rows={part: each.rows for part, each in parts.items()},
+                file=recipe.data,
             ),
         ]
         if recipe.leaks == "drop":
@@ -197,6 +201,8 @@ def shift_lines(
     schema: ContextSchema,
     customer: str | None,
     what: str,
+    rows: Mapping[str, NDArray[np.int64]],
+    file: str,
 ) -> list[str]:
     """Return what ``train`` will say of differences between the parts: of fields, and of items or labels.
 
@@ -206,12 +212,19 @@ def shift_lines(
         schema: what the context consists of.
         customer: column that says whose row each is, None where there is none.
         what: "items" or "labels".
+        rows: part -> where its rows are in the file.
+        file: path of the table, for errors.
+
+    Raises:
+        DataError: a value of some part that is none, with its row.
     """
-    known = {
-        part: rows_of(table, schema, customer=customer)
-        for part, table in tables.items()
-        if table.num_rows and schema.features
-    }
+    known = dict[str, PartRows]()
+    for part, table in tables.items():
+        try:
+            if table.num_rows and schema.features:
+                known[part] = rows_of(table, schema, customer=customer)
+        except DataError as error:
+            raise placed(error, rows[part], file=file) from error
     part = "test" if tables["test"].num_rows else "validation"
     drift = name_drift(names[LEARNED], names[part], part=part, what=what) if names else []
     return [*field_lines(schema, known), *drift]

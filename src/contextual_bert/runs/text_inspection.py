@@ -143,7 +143,10 @@ def _shift_lines(
     names: dict[str, pa.Array] = {}
     if task.label is not None and is_single(value_type(table.schema.field(task.label).type)):
         names = {part: label_values(each[task.label]).combine_chunks() for part, each in tables.items()}
-    return shift_lines(tables, names, schema=schema, customer=recipe.customer, what="labels")
+    rows = {part: split.rows(part) for part in PARTS}
+    return shift_lines(
+        tables, names, schema=schema, customer=recipe.customer, what="labels", rows=rows, file=recipe.data
+    )
 
 
 _HIDDEN = "no --label: hidden words are learned (masked language model)"

@@ -57,6 +57,9 @@ def test_floors_and_codes_stay_categories_and_that_is_said() -> None:
     found = infer_schema(pa.table({"floor": ["1", "2", "3", "ground"] * 20}))
     assert isinstance(found.schema.features[0], Categorical)
     assert "'ground' is none: with the override numerical" in found.notes[0].reason
+    assert found.notes[0].warning == "", "few values lose nothing as categories"
+    sizes = infer_schema(pa.table({"size": ["36", "38", "40", "42", "44", "M", "2XL", "38/40"] * 20}))
+    assert (sizes.notes[0].kind, sizes.notes[0].warning) == ("categorical", "")
     forced = infer_schema(pa.table({"floor": ["1", "2", "3", "ground"] * 20}), overrides={"floor": "numerical"})
     assert forced.schema.features[0].missing == ("ground",)  # pyright: ignore[reportAttributeAccessIssue]
     codes = infer_schema(pa.table({"code": ["007", "010", "x"] * 20})).schema.features[0]

@@ -56,6 +56,10 @@ def test_a_column_is_spelt_as_its_cells(texts: list[str]) -> None:
     assert all(unicodedata.is_normalized("NFC", spelt(text)) for text in texts)
 
 
+def test_wide_letters_look_alike() -> None:
+    assert alike(["A", "\uff21", "b", "\ufb01n", "fin"]) == [["A", "\uff21"], ["\ufb01n", "fin"]]
+
+
 def test_training_and_asking_spell_alike() -> None:
     table = pa.table({"occasion": [*SAME[:4], "party"] * 10, "likes": [[COMPOSED, " tea"], [DECOMPOSED]] * 25})
     schema = infer_schema(table).schema

@@ -50,7 +50,7 @@ def test_ends_of_rows_without_a_name_are_left_out(tmp_path: Path, end: str) -> N
         read_table(written(tmp_path, end.join(["a,b", "1,x", "2,y,", ""])))
     with pytest.raises(DataError, match="line 2: 3 cells where the header has 2"):
         read_table(written(tmp_path, end.join(["a,b", "1,x,", "2,y,3,", ""])))
-    with pytest.raises(DataError, match="column '': the column occurs more than once"):
+    with pytest.raises(DataError, match=r"several columns have no name.*remove a title"):
         read_table(written(tmp_path, end.join(["a,,", "1,x,y", ""])))
 
 

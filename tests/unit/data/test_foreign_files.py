@@ -179,3 +179,37 @@ def test_a_long_cell_is_a_cell(tmp_path: Path, megabytes: float) -> None:
     (tmp_path / "a.jsonl").write_text(f'{{"b": "{long}"}}\n{{"b": "y"}}\n')
     assert read_table(tmp_path / "a.csv")["b"].to_pylist() == [long, f"{long[:5]}\n"]
     assert read_table(tmp_path / "a.jsonl")["b"].to_pylist() == [long, "y"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a.csv", b"PK\x03\x04\x14\x00", "this is a spreadsheet or a zip archive, .* save it as CSV in UTF-8"),
+        ("a.jsonl", b"\x1f\x8b\x08\x00", "this is packed, whatever its name says. Give it a name that ends in .gz"),
+        ("a.csv", b"PAR1\x15\x04PAR1", "this is a Parquet file, .* ends in .parquet"),
+        ("a.csv", b"\n<!DOCTYPE html><html>404</html>", "this is an HTML or XML document"),
+        ("a.csv.gz", b"items,age\na,3\n", "not packed as its name says, or damaged: .*Leave .gz out"),
+        ("a.xlsx", b"PK", "'.xlsx' are not read. In the spreadsheet save it as CSV"),
+        ("a.csv", b"Report 2024,,\n,,\nitems,x,y\na,1,2\n", "several columns have no name.*remove a title above it"),
+        (
+            "a.json",
+            b'{"count": 2, "data": [{"items": ["a"]}, {"items": ["b"]}]}',
+            "its rows stand in 'data' of an object",
+        ),
+        ("a.json", b'{"data": [{"items": ["a"]},\n{"items": ["b"]}]}\n', "its rows stand in 'data' of an object"),
+    ],
+)
+def test_a_file_of_another_kind_is_told_as_such(name: str, content: bytes, told: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=told):
+        read_table(tmp_path / name)
+
+
+def test_an_infinity_in_json_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(f'{{"v": {v}}}\n' for v in ("1", "Infinity", "2")), encoding="utf-8")
+    with pytest.raises(DataError, match="'v': inf is not a finite number"):
+        infer_schema(read_table(path))
+    path.write_text("".join(f'{{"v": {v}}}\n' for v in ("18446744073709551617", "Infinity")), encoding="utf-8")
+    with pytest.raises(DataError, match=r"a.jsonl, line 2, column 'v': inf is not a value"):
+        read_table(path)

@@ -76,3 +76,17 @@ def test_a_frame_of_string_views_is_inspected_as_one_of_strings() -> None:
         {name: pa.array(plain[name].to_pylist(), kinds.get(name, pa.string_view())) for name in plain.column_names}
     )
     assert inspect_table(RECIPE, source=frame).lines() == inspect_table(RECIPE, source=plain).lines()
+
+
+def test_a_value_of_a_held_out_part_is_named_with_its_row_of_the_file() -> None:
+    held_out = np.setdiff1d(np.arange(200), make_split(RECIPE, table()).rows("train"))
+    vectors = [[0.1 * row, 1.0] for row in range(200)]
+    vectors[int(held_out[-1])] = [float("nan"), 1.0]
+    with pytest.raises(DataError, match=rf"days.parquet, row {held_out[-1] + 1}, column 'photo'"):
+        inspect_table(RECIPE, source=table(photo=vectors))
+
+
+def test_large_whole_numbers_are_audited_and_inspected() -> None:
+    found = inspect_table(RECIPE, source=table(big=[2**62 + row % 3 for row in range(200)]))
+    assert found.schema is not None
+    assert found.schema.names == ("big",)

@@ -4,10 +4,12 @@ from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from contextual_bert.arrow_types import is_text, value_type
+from contextual_bert.context.cells import FLOAT
 from contextual_bert.context.codes import holds_text, spelt_numbers
-from contextual_bert.context.hints import pieces_hint
+from contextual_bert.context.hints import missing_text_hint, pieces_hint, texts_of_numbers_hint
 from contextual_bert.context.kinds.date_parts import DatePartFeature, holds_dates
 from contextual_bert.context.kinds.feature import (
     LOOKS_LIKE_ID,
@@ -91,11 +93,18 @@ class Categorical(ListedFeature, DatePartFeature, frozen=True):
         num_present = len(array) - count_missing(strings)
         is_forced = settings.is_forced
         spelling = other_spelling(strings) if not is_forced and is_text(array.type) else ""
+        spelt = spelt_numbers(strings) if holds_text(array) else None
+        plain = ""
+        if not is_forced and spelt == "once" and not spelling:
+            distinct_texts = pc.unique(pc.drop_null(strings))
+            if pc.all(pc.match_substring_regex(distinct_texts, FLOAT)).as_py():
+                plain = texts_of_numbers_hint(column, distinct_texts, num_bins=settings.num_bins)
         pieces = pieces_hint(column, strings) if not is_forced and not spelling and is_text(array.type) else ""
-        warning = joined(spelling, pieces)
+        written = pc.unique(pc.drop_null(strings)) if not is_forced and is_text(array.type) else strings.slice(0, 0)
+        absent = missing_text_hint(column, written) if not settings.sensitive else ""
+        warning = joined(spelling, plain, pieces, absent)
         if spelling and settings.hash_buckets is None:
             settings = replace(settings, hash_buckets=0)  # dates and numbers that are not read as such name nobody
-        spelt = spelt_numbers(strings) if holds_text(array) else None
         kept, rarity = infer_values(strings, settings, cls.reserved, spelt=spelt)
         distinct, reason = kept.num_distinct, None
         if distinct == 1 and num_present == len(array):

@@ -11,7 +11,14 @@ from pydantic import model_validator
 from contextual_bert.arrow_types import is_text, value_type
 from contextual_bert.context.binning import edges_of_short_floats, quantile_edges
 from contextual_bert.context.columns import to_numbers
-from contextual_bert.context.hints import codes_hint, is_named_id, placeholder_hint, serial_days_hint
+from contextual_bert.context.hints import (
+    PLACEHOLDER,
+    codes_hint,
+    groups_hint,
+    is_named_id,
+    placeholder_hint,
+    serial_days_hint,
+)
 from contextual_bert.context.kinds.date_parts import DatePartFeature
 from contextual_bert.context.kinds.feature import (
     LOOKS_LIKE_ID,
@@ -36,6 +43,8 @@ from contextual_bert.context.written_numbers import DecimalMark, are_written, nu
 
 FAR_YEARS = 100  # beside the years of training
 _FEWEST_NUMBERS_OF_AN_ID = 100  # below, "every number differs" says that the table is small
+_MOST_CODES = 1000  # different whole numbers: of more, an override would make mostly rare categories
+_MOST_STRAYS = 0.5  # of the numbers: of more, the others are apart
 _NUMBER_TEXT = r"^[+-]?([0-9]{1,15}(\.[0-9]{0,15})?|\.[0-9]{1,15})$"
 
 
@@ -147,7 +156,10 @@ class Numerical(DatePartFeature, frozen=True):
             edges = edges_of_short_floats(edges, np.float32 if stored.bit_width == 32 else np.float16)
         reach = "" if settings.sensitive else f" from {unique[0]:g} to {unique[-1]:g}"
         remark = "" if is_forced else _hints(column, unique, counts, settings, is_whole=is_whole)
-        reason = joined(f"{len(edges) + 1} bins{reach}{_strays(numbers[~is_missing], settings)}", remark)
+        strays = "" if PLACEHOLDER in remark else _strays(numbers[~is_missing], settings)
+        is_coarse = is_whole and not is_forced and not remark and settings.num_bins < distinct <= _MOST_CODES
+        told = f"if they name something, override {column}=categorical" if is_coarse else ""
+        reason = joined(f"{len(edges) + 1} bins{reach}{strays}", remark, told)
         feature = cls(name=feature_name(column), source=feature_source(column), edges=edges, decimal=settings.decimal)
         return Finding("numerical", reason, distinct, (feature,), warning=remark)
 
@@ -207,6 +219,8 @@ def _hints(
     serial = serial_days_hint(column, unique) if not settings.sensitive else ""
     dates = joined(date_of_digits(unique), serial)
     codes = codes_hint(column, unique, counts) if is_whole and not dates else ""
+    if is_whole and not dates and not codes:
+        codes = groups_hint(column, unique)
     return joined(dates, codes, placeholders)
 
 
@@ -229,7 +243,7 @@ def infer_edges(
 def _strays(numbers: NDArray[np.float64], settings: InferenceSettings) -> str:
     """Return a remark where some numbers stand out by orders of magnitude; in a bin of their own they do no harm."""
     found = numbers[np.abs(numbers) >= stray_threshold(np.abs(numbers))]
-    if len(found) == 0:
+    if not 0 < len(found) <= _MOST_STRAYS * len(numbers):
         return ""
     rows = f"{len(found):,} row{'s' if len(found) > 1 else ''}"
     number = WITHHELD if settings.sensitive else f"{found[0]:g}"
