@@ -11,13 +11,14 @@ import pytest
 import torch
 
 from contextual_bert.conditioning import METHODS
+from contextual_bert.context import Categorical, ContextSchema
 from contextual_bert.errors import ConfigurationError, ContextualBertError, RunDirectoryError
 from contextual_bert.inference import CompletionPipeline, OnnxCompletionPipeline, export_onnx
 from contextual_bert.inference.exported import export as exporting
-from contextual_bert.inference.exported.completion_graph import example
+from contextual_bert.inference.exported.completion_graph import ContextGraph, carried, example, numbered
 from contextual_bert.inference.exported.onnx_model import OnnxModel
 from contextual_bert.inference.queries import TrainedSets
-from contextual_bert.models import ContextualBertForMaskedLM, ContextualBertProcessor
+from contextual_bert.models import ContextualBertConfig, ContextualBertForMaskedLM, ContextualBertProcessor
 from contextual_bert.testing.miniature import ITEMS, RECORDS, SETS, drawn_anew, miniature_config, miniature_schema
 
 TOP_K = 5
@@ -76,6 +77,47 @@ def test_the_graph_computes_what_the_model_does(
                 found, wanted = (np.log([each["probability"] for each in side["candidates"]]) for side in (slot, true))
                 np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4)
                 assert slot["excluded_probability"] == pytest.approx(true["excluded_probability"], abs=1e-4)
+
+
+ODD_NAMES = ("price [EUR]", "vector", "state_0", "input_ids", "self", 'item\'s "size"', "x/y:z\n", "\x1b[31m")
+
+
+def oddly_named() -> CompletionPipeline:
+    """A model whose features are named as no input of a graph can be."""
+    schema = ContextSchema(features=tuple(Categorical(name=name, values=("a", "b")) for name in ODD_NAMES))
+    fields: dict[str, Any] = {"vocab_size": len(ITEMS) + 3, "hidden_size": 8, "num_attention_heads": 2}
+    config = ContextualBertConfig.from_schema(
+        schema, conditioning=METHOD, num_hidden_layers=1, intermediate_size=8, **fields
+    )
+    model = drawn_anew(ContextualBertForMaskedLM(config))
+    return CompletionPipeline(model, ContextualBertProcessor.from_items(ITEMS, schema))
+
+
+def test_no_name_of_a_column_reaches_a_graph() -> None:
+    eager = oddly_named()
+    encoded = eager.processor.encode_context([dict.fromkeys(ODD_NAMES, "a")], num_rows=1)
+    assert encoded is not None
+    given = numbered(encoded.tensors, eager.model.config.layout)
+    graph = ContextGraph(eager.model)
+    parts = {part for key, _ in graph.named_modules() for part in key.split(".")}
+    assert all(name.isidentifier() or name.isdecimal() for name in {*given, *parts} - {""})
+    wanted = carried(eager.model, eager.model.encode_context(encoded.tensors))
+    for found, tensor in zip(graph(given), wanted.values(), strict=True):
+        torch.testing.assert_close(found, tensor)
+
+
+@pytest.mark.slow
+def test_columns_of_any_name_are_exported(tmp_path: Path) -> None:
+    eager = oddly_named()
+    assert export_onnx(eager, tmp_path, top_k=3)["context_features"] == list(ODD_NAMES)
+    fast = OnnxCompletionPipeline(tmp_path)
+    for index, name in enumerate(ODD_NAMES):
+        query: Any = {"items": ["item-1", "[MASK]"], "context": {name: "b", ODD_NAMES[index - 1]: "a"}}
+        found, wanted = (side(query, top_k=3)["slots"][0]["candidates"] for side in (fast, eager))
+        assert [each["item"] for each in found] == [each["item"] for each in wanted]
+        np.testing.assert_allclose(
+            *([each["probability"] for each in side] for side in (found, wanted)), rtol=0, atol=1e-4
+        )
 
 
 @pytest.mark.parametrize("seed", range(20))

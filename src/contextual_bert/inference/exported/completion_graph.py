@@ -5,7 +5,7 @@ what a call costs beside the output product. It knows no file, no name of an ite
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -14,6 +14,7 @@ from transformers.models.bert.modeling_bert import BertSelfAttention
 
 from contextual_bert.context import ContextEmbedding, ContextEncoder
 from contextual_bert.context.forms import FORMS
+from contextual_bert.context.kinds.feature import FeatureLayout
 from contextual_bert.models import ContextState, ContextualBertForMaskedLM
 
 OutputMatrix = Literal["float32", "int8"]
@@ -25,6 +26,8 @@ SHORTLIST = 4  # times top_k: how many items of the int8 product are scored agai
 class ContextGraph(nn.Module):
     """Module that computes all that depends on the context alone, as input of ``CompletionGraph``; see ``carried``.
 
+    Its input maps the names of ``numbered`` to the tensors of the features.
+
     Args:
         model: it is copied, not changed.
     """
@@ -34,7 +37,18 @@ class ContextGraph(nn.Module):
         self.model = lean(model)
 
     def forward(self, context: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
-        return tuple(carried(self.model, self.model.encode_context(context)).values())
+        layout = self.model.config.layout
+        named = {feature.name: context[f"feature_{index}"] for index, feature in enumerate(layout)}
+        return tuple(carried(self.model, self.model.encode_context(named)).values())
+
+
+def numbered(context: Mapping[str, Tensor], layout: Sequence[FeatureLayout]) -> dict[str, Tensor]:
+    """Return the tensors of the features as ``feature_0``, ``feature_1``, ... in the order of the layout.
+
+    A column may have any name. Quotes and line breaks cannot stand in the name of a graph's input, and a column
+    ``state_0`` would be an output of the same graph.
+    """
+    return {f"feature_{index}": context[feature.name] for index, feature in enumerate(layout)}
 
 
 def carried(model: ContextualBertForMaskedLM, state: ContextState) -> dict[str, Tensor]:
@@ -241,13 +255,17 @@ def example(model: ContextualBertForMaskedLM, *, batch_size: int, length: int, s
 
 
 def lean(model: ContextualBertForMaskedLM) -> ContextualBertForMaskedLM:
-    """A copy on the CPU, in float32, whose modules make few nodes."""
+    """A copy on the CPU, in float32, whose modules make few nodes.
+
+    The modules of features have numbers for names: torch.export writes the name of a module into Python code.
+    """
     copied = copy.deepcopy(model).cpu().float().eval().requires_grad_(False)
     encoder = copied.bert.context_encoder
     if isinstance(encoder, ContextEncoder):
-        for name, module in encoder.features.items():
-            if (simpler := getattr(module, "for_export", None)) is not None:
-                encoder.features[name] = simpler()
+        modules = [
+            getattr(module, "for_export", lambda module=module: module)() for module in encoder.features.values()
+        ]
+        encoder.features = nn.ModuleDict({f"feature_{index}": module for index, module in enumerate(modules)})
     for layer in copied.bert.encoder.layer:
         attention: Any = layer.attention
         if isinstance(getattr(attention, "self", None), BertSelfAttention):

@@ -1,5 +1,7 @@
 """A trained model as ONNX files: top-k and the permitted items inside the graph, one input a context feature.
 
+The inputs of the context graph are numbered; ``context_features`` of the record names them in this order.
+
 Beside the file lie the processor's and the model's settings, so the folder is all that completion needs, and a record
 of what was exported and how far it is from the model. This module knows no query; onnx, onnxruntime and onnxscript come
 with the extra ``export``.
@@ -26,6 +28,7 @@ from contextual_bert.inference.exported.completion_graph import (
     OutputMatrix,
     carried,
     example,
+    numbered,
 )
 from contextual_bert.inference.exported.onnx_model import COMPLETION_FILE, CONTEXT_FILE, INPUTS, OUTPUTS, OnnxModel
 from contextual_bert.inference.nonfinite import nonfinite_error
@@ -163,16 +166,17 @@ def write_graphs(graph: CompletionGraph, folder: Path) -> None:
     inputs, batch = example(graph.model, batch_size=3, length=4), torch.export.Dim("batch")
     length, state = torch.export.Dim("length"), dict[str, Tensor]()
     if inputs.context:
+        context = numbered(inputs.context, graph.model.config.layout)
         widths = {
-            name: {1: torch.export.Dim(f"width_{index}")} if tensor.ndim == 2 and not tensor.is_floating_point() else {}
-            for index, (name, tensor) in enumerate(inputs.context.items())
+            name: {1: torch.export.Dim(f"width_{name}")} if tensor.ndim == 2 and not tensor.is_floating_point() else {}
+            for name, tensor in context.items()
         }
         state = carried(graph.model, graph.model.encode_context(inputs.context))
         write_graph(
             ContextGraph(graph.model).eval(),
-            {"context": inputs.context},
+            {"context": context},
             shapes={"context": {name: {0: batch, **width} for name, width in widths.items()}},
-            names=(list(inputs.context), list(state)),
+            names=(list(context), list(state)),
             path=folder / CONTEXT_FILE,
         )
     write_graph(

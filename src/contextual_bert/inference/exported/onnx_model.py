@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contextual_bert.errors import ConfigurationError, NonFiniteError
-from contextual_bert.inference.exported.completion_graph import Example, state_from
+from contextual_bert.inference.exported.completion_graph import Example, numbered, state_from
 from contextual_bert.models import ContextState, ContextualBertConfig, ContextualBertForMaskedLM
 
 CONTEXT_FILE, COMPLETION_FILE = "context.onnx", "completion.onnx"
@@ -51,13 +51,14 @@ class OnnxModel:
         self.context = session(directory / CONTEXT_FILE, num_threads=num_threads) if config.layout else None
         self.state_names = [each.name for each in self.context.get_outputs()] if self.context is not None else []
         # Read once: a call takes half a millisecond, and the settings of a model are slow to ask.
-        self.conditioning, self.has_vector = config.conditioning, "vector" in self.state_names
+        self.conditioning, self.layout = config.conditioning, config.layout
+        self.has_vector = "vector" in self.state_names
 
     def encode_context(self, context: Mapping[str, Tensor]) -> ContextState | None:
         """As the model's own ``encode_context``, but holding only what goes into the other graph; None without one."""
         if self.context is None:
             return None
-        given = {name: tensor.numpy() for name, tensor in context.items()}
+        given = {name: tensor.numpy() for name, tensor in numbered(context, self.layout).items()}
         tensors = map(torch.from_numpy, self.context.run(None, given))
         num_rows = next(iter(context.values())).shape[0]
         return state_from(self.model, dict(zip(self.state_names, tensors, strict=True)), num_rows=num_rows)
