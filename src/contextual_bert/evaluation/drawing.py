@@ -20,6 +20,7 @@ from contextual_bert.atomic_files import replacing_file
 from contextual_bert.errors import ConfigurationError
 from contextual_bert.evaluation.intervals import Interval
 from contextual_bert.evaluation.metrics import CROSS_ENTROPY, metric_of
+from contextual_bert_cli.printable import printable
 
 BLUE, ORANGE, GREEN, RED, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9"
 PALETTE = (BLUE, ORANGE, GREEN, "#CC79A7", SKY, RED, "#000000", "#F0E442")
@@ -138,8 +139,8 @@ def shorten(name: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Text in which a dollar is no sign of mathematics to matplotlib."""
-    return text.replace("$", r"\$")
+    """Text without control characters, in which a dollar is no sign of mathematics to matplotlib."""
+    return printable(text).replace("$", r"\$")
 
 
 def broken(name: str) -> str:

@@ -80,7 +80,8 @@ def render_html_page(title: str, sections: Sequence[Section], images: Mapping[st
         images: file name -> PNG; a picture without one is left out.
     """
     drawn = {name: _Image.of(png) for name, png in images.items()}
-    return _TEMPLATES.get_template("page.html").render(title=title, sections=sections, images=drawn)
+    page = _TEMPLATES.get_template("page.html").render(title=title, sections=sections, images=drawn)
+    return printable(page)  # HTML forbids raw control characters, and a page is looked at with `less`, too
 
 
 def render_html_table(table: Table) -> str:

@@ -140,9 +140,13 @@ def _absent_values(request: Request, catalogue: Catalogue) -> list[str]:
         wanted += [condition.equals] if condition.equals is not None else []
         if not wanted:
             continue
-        there = catalogue.attribute(condition.attribute).known_among(wanted)
+        attribute = catalogue.attribute(condition.attribute)
+        there = attribute.known_among(wanted)
         absent = [value for value in dict.fromkeys(wanted) if value not in there]
         if absent:
-            named = ", ".join(map(repr, absent[:5]))
-            notes.append(f"where names values of {condition.attribute!r} that no item of the catalogue has: {named}.")
+            named = ", ".join(f"{value!r:.80}" for value in absent[:5])
+            notes.append(
+                f"where names values of {condition.attribute!r} that no item of the catalogue has: {named}. "
+                f"{attribute.like(absent[0])}"
+            )
     return notes

@@ -4,6 +4,7 @@ Cells are read once, when an attribute is made. Which items may be proposed is f
 """
 
 import datetime
+import difflib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from contextual_bert.inference.query_schema import TRUTH_WORDS
 NO_GROUP = -1
 _PRINTED = re.compile(r"\s*(\[|[({]\s*['\"])")  # the beginning of a printed list, but not of (20, 30)
 NUM_MASKS = 32  # kept of each attribute, a byte an item: of what customers and tables ask again and again
+NUM_COMPARED, NUM_SHOWN = 200, 8  # values that a misspelt one is compared with, and that a remark lists
 Kind = Literal["number", "time", "flag", "text"]
 _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
 _SEPARATORS = (";", "|", ",")
@@ -82,6 +84,20 @@ class Attribute:
         there = {*self.values.filter(pc.is_in(self.values, value_set=sought)).to_pylist()}
         found = {value for value, form in spelt.items() if form in there}
         return found | (self.parts.known_among(spelt) if self.parts is not None else set())
+
+    def like(self, value: str) -> str:
+        """Return a sentence on the values that there are, for somebody who named another one: the closest and the most
+        frequent.
+        """
+        column = self.parts if self.parts is not None and self.kind == "text" else self
+        order = np.argsort(-np.bincount(column.codes, minlength=len(column.values)), kind="stable")
+        frequent: list[str] = column.values.take(pa.array(order[:NUM_COMPARED])).to_pylist()
+        same = pc.index(pc.utf8_lower(column.values), pa.scalar(value.strip().lower(), column.values.type)).as_py()
+        close = [column.values[same].as_py()] if same >= 0 else difflib.get_close_matches(value[:80], frequent, n=1)
+        suggestion = f"Did you mean {close[0]!r:.80}? " if close else ""
+        more = f" and {len(column.values) - NUM_SHOWN:,} more" if len(column.values) > NUM_SHOWN else ""
+        shown = ", ".join(f"{each!r:.40}" for each in frequent[:NUM_SHOWN])
+        return f"{suggestion}Known: {shown or '(nothing)'}{more}."
 
     def within(self, test: str, limit: float | str) -> NDArray[np.bool_]:
         """Which items have a value within a limit: (vocabulary,).

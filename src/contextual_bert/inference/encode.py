@@ -97,8 +97,9 @@ def segment_labels(
 ) -> dict[str, NDArray[np.str_] | list[list[str]]]:
     """Feature -> the label of each set: its category, its bin or its values; "(missing)", "(unknown)" are labels.
 
-    Sensitive features are left out: what is reported by label would tell their values.
+    Sensitive features are left out: what is reported by label would tell their values. Silenced features are left out,
+    too: each row of them reads as missing.
     """
     features = processor.schema.features if processor.schema is not None else ()
-    shown = [feature for feature in features if not feature.sensitive]
+    shown = [feature for feature in features if not (feature.sensitive or feature.silenced)]
     return {feature.name: feature.names(dataset.context[feature.name].numpy()) for feature in shown}

@@ -176,7 +176,19 @@ class Evaluator:
 
     def lines(self, *, num_unknown: int) -> tuple[str, ...]:
         """Return what was read, how it differs from training, and what could not be ranked, for people."""
-        return (*self.reading, *self._shift_lines(), *self.ready.unranked_lines(self.part, num_unknown))
+        shifts, unranked = self._shift_lines(), self.ready.unranked_lines(self.part, num_unknown)
+        return (*self.reading, *self._silenced_lines(), *shifts, *unranked)
+
+    @property
+    def silenced(self) -> tuple[str, ...]:
+        """Names of the fields that the run's own selection silenced."""
+        return self.schema.silenced_names if self.schema is not None else ()
+
+    def _silenced_lines(self) -> list[str]:
+        """Return a line on the fields that the run does not read, so that nobody looks for them among the segments."""
+        if not self.silenced:
+            return []
+        return [f"context, silenced: {', '.join(self.silenced)}. The run does not read them: they have no segments"]
 
     def _shift_lines(self) -> list[str]:
         """Return what differs between training, where it is known, and what is evaluated."""

@@ -58,7 +58,9 @@ def field_importances(
     if not is_asked or recipe.is_context_shuffled or part is None:
         return None
     dataset = cast(SequenceDataset, ready.datasets[part])
-    fields = list(dataset.context)
+    schema = ready.processor.schema
+    silenced = schema.silenced_names if schema is not None else ()  # missing in every row: nothing to permute
+    fields = [name for name in dataset.context if name not in silenced]
     if len(dataset) < 2 or not fields:
         return None
     groups = [(ALL_FEATURES, fields), *((name, [name]) for name in fields)]

@@ -158,10 +158,17 @@ def _attribution(
             fix=f"Name another --part, or a table with more {name}s.",
         )
     nothing = _without_context(data)
-    same = constant_features(dataset.context)
+    read = {name: tensor for name, tensor in dataset.context.items() if name not in data.silenced}
+    if not read:
+        raise DataError(
+            f"{directory} silenced each field of its context ({', '.join(data.silenced)}): it reads none to judge",
+            file=data.recipe.data,
+            fix="Train with field_selection='off'.",
+        )
+    same = constant_features(read)
     if how.by == "missing":
         same = tuple(name for name in same if _is_equal(dataset.context[name], nothing[name]))
-    features = [name for name in dataset.context if name not in same]
+    features = [name for name in read if name not in same]
     if not features:
         where = f"of the {part} part" if part is not None else "that is evaluated"
         raise DataError(

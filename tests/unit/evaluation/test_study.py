@@ -263,6 +263,13 @@ def test_the_html_table_has_the_cells_of_the_markdown_table(study):
     assert "a<br>b" in render_html_table(Table("t", ("x",), (("a\nb",),)))
 
 
+def test_no_control_character_of_a_value_reaches_a_page():
+    section = Section("a\x1b]52;", ("b\x9b2J",), (Table("c\u202e", ("d\x07",), (("e\x00\x7f",),)),), notes=("f\x08",))
+    for page in (render_html_page("g\x1b[31m", [section], {}), render_markdown_page("g\x1b[31m", [section])):
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", page)
+        assert all(each in page for each in (r"a\x1b]52;", r"b\x9b2J", r"c\u202e", r"d\x07", r"e\x00\x7f", r"f\x08"))
+
+
 def test_a_value_in_angle_brackets_is_no_markup_in_markdown():
     assert r"| \<unk> |" in Table("t", ("x",), (("<unk>",),)).to_markdown()
     section = Section("Findings", ("`<none>` is below <b>",), notes=("Worst segment: <i>.",))

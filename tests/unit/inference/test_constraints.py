@@ -72,10 +72,16 @@ def test_a_value_that_nothing_has_is_said() -> None:
         "where": [{"attribute": "materials", "not_in": ["Leather", "wool"]}, {"attribute": "category", "equals": "hat"}]
     }
     (note,) = answered(query)["notes"]
-    assert note == "where names values of 'materials' that no item of the catalogue has: 'Leather'."
+    assert note == (
+        "where names values of 'materials' that no item of the catalogue has: 'Leather'. Did you mean 'leather'? "
+        "Known: 'wool', 'leather', 'cotton', 'felt', 'suede'."
+    )
     assert answered({"where": [{"attribute": "price", "at_most": 1000}]})["notes"] == []
     (note,) = answered({"where": [{"attribute": "category", "in": ["hat", "cap", "cap"]}]})["notes"]
-    assert note.endswith("has: 'cap'.")
+    assert "has: 'cap'. Known: " in note
+    note = answered({"where": [{"attribute": "category", "equals": "x" * 100_000}]})["notes"][-1]
+    assert "Did you mean" not in note
+    assert len(note) < 500
 
 
 def test_owned_is_not_proposed_and_said() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from contextual_bert import CompletionPipeline
 from contextual_bert.context import ContextSchema
-from contextual_bert.runs import prepare, run
+from contextual_bert.inference.verdicts import FieldVerdicts
+from contextual_bert.runs import attribute_run, prepare, run
 from contextual_bert.runs import selected_fields as selected
 from contextual_bert.runs.prepared_sets import PreparedSets
 from contextual_bert.runs.selected_fields import folds_of, with_selected_fields
@@ -113,7 +114,16 @@ def test_a_run_keeps_the_choice_and_a_resume_does_not_choose_again(
     given = prepare(recipe(), source=sets).processor.schema
     assert given is not None
     asked = recipe(schema=given.to_dict())  # as inspect writes it and train --schema takes it
-    run(asked, tmp_path, table=sets, is_quiet=True)
+    report = run(asked, tmp_path, table=sets, is_quiet=True)
+    assert "taste" in {segment.feature for segment in report.segments}
+    assert "noise" not in {segment.feature for segment in report.segments}
+    verdicts = FieldVerdicts.from_run(tmp_path)
+    assert verdicts is not None
+    assert set(verdicts.rises) == {"taste"}
+    attribution = attribute_run(tmp_path, source=sets)
+    assert [row.feature for row in attribution.importances.rows] == ["all features", "taste"]
+    assert attribution.importances.constant == ()
+    assert "context, silenced: noise. The run does not read them: they have no segments" in attribution.lines
     assert ContextSchema.load(tmp_path / "schema.json").silenced_names == ("noise",)
     kept = Recipe.load(tmp_path)
     assert kept.field_selection == "auto"
